@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from assets.hashing import FileHashes
     from warehouse.artifacts import FitFolder
     from warehouse.attempts import Attempts
+    from warehouse.bills import Bills
     from warehouse.database import Warehouse
     from warehouse.fits import FitStore
     from warehouse.parts import PartStore
@@ -146,7 +147,7 @@ class Workspace:
     experiments_when : {"asked", "changed"}
         Whether a night makes them again where what they were made from has changed.
     experiment_minutes : int
-        How long a night may go on starting them.
+        How long a night may go on starting them: the paper's experiments never hold up a night of work.
     mount : Mount
         Under which names it stands in a Dagster.
     anchors : mapping testset -> Anchors
@@ -167,7 +168,7 @@ class Workspace:
     dask: DaskConfig
     experiments: str
     experiments_when: str = "asked"
-    experiment_minutes: int = 20
+    experiment_minutes: ClassVar[int] = 20
     store: str | None = None
     mount: Mount = ALONE
     anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
@@ -209,6 +210,13 @@ class Workspace:
         from warehouse.attempts import Attempts
 
         return Attempts(self.parts.scores_folder(judge, testset), key)
+
+    @cached_property
+    def bills(self) -> Bills:
+        """What judges were paid."""
+        from warehouse.bills import Bills
+
+        return Bills(self.data / "parts" / "bills")
 
     @cached_property
     def fits(self) -> FitStore:

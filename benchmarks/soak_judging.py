@@ -44,8 +44,8 @@ def workspace(folder: Path, models: dict[str, Path]) -> Path:
     for number, (name, model) in enumerate(models.items()):
         kind = "vllm" if number == 2 else "transformers"
         (folder / "judges" / f"{name}.yaml").write_text(
-            f"batch_size: 50\nengine: {{kind: {kind}, model: {model}, num_gpus: 0, dtype: float32, min_valid_mass: 0, "
-            "gpu_memory: 0.3}\n"
+            f"batch_size: 50\nengine: {{kind: {kind}, model: {model}, num_gpus: 0, dtype: float32, "
+            "min_valid_mass: 0}\n"
         )
     for name in PROGRAMS:
         (folder / "judges" / f"{name}.yaml").write_text(f"batch_size: 50\nengine: {{kind: program, program: {name}}}\n")

@@ -148,7 +148,7 @@ class Actors:
         if len(piece.items) == 1:
             raise JudgeError(
                 f"judge {spec.name!r} ran out of memory on a single question ({error}); give it more GPUs "
-                "(tensor_parallel), or lower gpu_memory or max_length in its engine"
+                "(num_gpus), or lower max_length in its engine"
             ) from error
         self._largest, self._in_flight = max(1, len(piece.items) // _PIECES), 1
         sizes = spec.name, len(piece.items), self._largest

@@ -18,9 +18,10 @@ from itertools import islice
 from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
-from annotated_types import Ge
+from annotated_types import Ge, Gt
 
 from care_ops.errors import JudgeError
+from judges.bill import Bill
 from judges.engines.base import Context, StoppedError
 from judges.engines.factory import LoadedModels, build_engine
 from judges.items import MAY_PASS, Item, Score
@@ -84,6 +85,9 @@ class PoolConfig:
         Ray actors for each judge, each with a copy of its model.
     side_by_side : int
         Judges that run at the same time, if the machine has room for their models.
+    spend_limit : float, optional
+        US dollars that all judges together may spend in a night (a day, UTC), beside the limits in their own files. An
+        endpoint without prices is then not asked.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -91,6 +95,7 @@ class PoolConfig:
     mode: Literal["auto", "inline", "ray"] = "auto"
     actors: Annotated[int, Ge(1)] = 1
     side_by_side: Annotated[int, Ge(1)] = 1
+    spend_limit: Annotated[float, Gt(0)] | None = None
 
 
 class Pool:
@@ -208,13 +213,12 @@ class Session:
             return 0
         batches = _Batches(questions, spec.batch_size)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
-        done = tokens = 0
-        started = time.perf_counter()
+        done, tokens, started, down = 0, 0, time.perf_counter(), ""
         sizes = questions.items, len(questions), len(batches)
         _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
-        down = ""
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
+            _enter(spec, scores, context)
             sink(item_scores, version)
             down = down or _why_down(spec, item_scores)
             batches.stopped = bool(down)  # what has been asked is still stored: it is paid for
@@ -298,6 +302,12 @@ class _Batches:
         """The scores of all items, from one score for each question."""
         answered = [(score, self._unanswered.pop(score.item_key)) for score in scores]
         return [score.of(*member) for score, question in answered for member in question.members]
+
+
+def _enter(spec: JudgeSpec, scores: Sequence[Score], context: Context | None) -> None:
+    """Enter a batch in the ledger; the engine of an endpoint has entered each request."""
+    if context is not None and context.ledger is not None:
+        context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
 
 
 def _why_down(spec: JudgeSpec, scores: Sequence[Score]) -> str:

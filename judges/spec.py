@@ -15,6 +15,7 @@ import yaml
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
 
 from care_ops.errors import InputError, guarded
+from judges.prices import Price, listed
 
 _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",")
 
@@ -226,8 +227,6 @@ class LocalModel(LanguageModel):
     tensor_parallel : int, optional
         Number of GPUs of one machine over which vLLM spreads each layer, by default all of ``num_gpus``. Where they are
         fewer, the layers are spread over as many groups of GPUs as there are.
-    gpu_memory : float
-        Share of a GPU's memory that vLLM takes, in (0, 1].
     vllm : mapping
         Further arguments of ``vllm.LLM`` by vLLM's own names, such as ``quantization`` or ``max_num_seqs``. All but
         those in ``SPEED_ONLY`` are part of the judge's key.
@@ -239,7 +238,6 @@ class LocalModel(LanguageModel):
     max_length: int | None = Field(default=None, ge=16)
     num_gpus: float | None = Field(default=None, ge=0)
     tensor_parallel: int | None = Field(default=None, ge=1)
-    gpu_memory: float = Field(default=0.9, gt=0, le=1)
     vllm: FrozenOptions = Field(default=())
 
     @model_validator(mode="after")
@@ -256,6 +254,11 @@ class LocalModel(LanguageModel):
     @property
     def needs(self) -> Needs:
         return Needs(model=True, template=True)
+
+    @property
+    def gpu_memory(self) -> float:
+        """Share of a GPU's memory that vLLM takes: nine tenths of its share of the GPU; of a machine without, .3."""
+        return 0.9 * min(1.0, self.gpus) if self.gpus else 0.3
 
     @property
     def parallel(self) -> tuple[int, int]:
@@ -308,9 +311,10 @@ class OpenAIEngine(LanguageModel):
     retries : int
         How often a request is repeated after a timeout, an answer that makes no sense, or HTTP 5xx, and twice as often
         after HTTP 429; the pauses between attempts grow.
-    price_in, price_out : float, optional
-        Price of input and output tokens, in US dollars per million tokens; 0 for an endpoint that costs nothing. CARE
-        knows no vendor's prices: without them nothing is said of what the judge costs.
+    price_in, price_out, price_cached : float, optional
+        Price of input and output tokens, and of input that the endpoint had read before (by default as other input),
+        in US dollars per million tokens; 0 for an endpoint that costs nothing. By default those of the dated table
+        ``judges/prices.yaml``; without either nothing is said of what the judge costs.
     spend_limit : float, optional
         Largest amount that the judge may spend in one run, in US dollars. With a limit but without prices the judge is
         not asked.
@@ -332,6 +336,7 @@ class OpenAIEngine(LanguageModel):
     retries: int = Field(default=4, ge=0)
     price_in: float | None = Field(default=None, ge=0)
     price_out: float | None = Field(default=None, ge=0)
+    price_cached: float | None = Field(default=None, ge=0)
     spend_limit: float | None = Field(default=None, gt=0)
 
     @property
@@ -345,18 +350,17 @@ class OpenAIEngine(LanguageModel):
         return common | {name: value for name, value in more.items() if value}
 
     @property
-    def lacks_prices(self) -> bool:
-        """Whether a spend limit could not be kept, because what the model costs is not known."""
-        return self.spend_limit is not None and self.cost(0, 0) is None
-
-    def cost(self, tokens_in: float, tokens_out: float) -> float | None:
-        """What this many tokens cost in US dollars; None if a price is not known."""
+    def price(self) -> Price | None:
+        """What tokens cost, by the judge's file or by the table; None if it is not known."""
         if self.price_in is None or self.price_out is None:
-            return None
-        return (tokens_in * self.price_in + tokens_out * self.price_out) / 1e6
+            return listed(self.base_url, self.model) if self.price_in is self.price_out else None
+        cached = self.price_in if self.price_cached is None else self.price_cached
+        return Price(self.price_in, cached, self.price_out, "the judge's file")
 
     @model_validator(mode="after")
     def _settings_agree(self) -> OpenAIEngine:
+        if self.price_cached is not None and None in (self.price_in, self.price_out):
+            raise ValueError("price_cached: set price_in and price_out with it")
         if self.spend_limit is not None and self.price_in == 0 and self.price_out == 0:
             raise ValueError("spend_limit: with price_in and price_out at 0 nothing is ever spent; set the prices")
         if self.prompt == "raw":
@@ -460,10 +464,13 @@ M = TypeVar("M", bound=BaseModel)
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
-RETIRED = {"engine.pipeline_parallel": 1}
+RETIRED = {"engine.pipeline_parallel": 1, "engine.gpu_memory": 0.9}
 """Settings of a judge's file that there are no more; see ``load_yaml``."""
 
-MOVED = {"engine.pipeline_parallel": "`num_gpus`, the number of all GPUs,"}
+MOVED = {
+    "engine.pipeline_parallel": "`num_gpus`, the number of all GPUs,",
+    "engine.gpu_memory": "`num_gpus`, of whose memory vLLM takes nine tenths,",
+}
 
 
 meets_anything = guarded("write it as docs/reference says")

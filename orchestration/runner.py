@@ -192,7 +192,7 @@ class _Run:
 
             write_experiments(self._workspace.report_folder, self._workspace, list(experiments().values()), left)
             _logger.warning(
-                "Experiments that stay out of date, because they do not fit into experiments.minutes (%d): %s.",
+                "Experiments that stay out of date, because they do not fit into the %d minutes of a night: %s.",
                 self._workspace.experiment_minutes,
                 ", ".join(left),
             )

@@ -69,6 +69,7 @@ RETIRED = {
     "canary.tolerance": 0.1,
     "experiment_sizes": {},
     "watch_seconds": 30,
+    "experiments.minutes": 20,
 }
 """Settings of care.yaml that are constants now, as `care init` once wrote them."""
 
@@ -253,7 +254,6 @@ class ExperimentSettings(BaseModel):
         default="asked",
         description="run where they are selected, or by every `care run` after a change to what they read",
     )
-    minutes: int = Field(default=20, ge=1, description="with `when: changed`, how long a night may go on starting them")
 
 
 def _sized(experiments: Any) -> Any:
@@ -320,7 +320,6 @@ def load_workspace(root: Path) -> Workspace:
         canary=settings.canary,
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,
         experiments_when=settings.experiments.when,
-        experiment_minutes=settings.experiments.minutes,
     )
     if workspace.store is not None:
         from warehouse.remote.copy import copy_of

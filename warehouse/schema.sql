@@ -58,6 +58,29 @@ CREATE TABLE slices (                 -- one judge on one test set, as it was lo
     n_scored INTEGER,                 -- items that have a row, ok or not
     items_hash VARCHAR                -- of the items that it was loaded for
 );
+CREATE TABLE askings (                -- what a judge was asked about a test set at one time, and what it took
+    night DATE NOT NULL,              -- the day (UTC) on which the run began
+    judge VARCHAR NOT NULL,
+    testset VARCHAR NOT NULL,
+    what VARCHAR NOT NULL,            -- items, probes, canary or trial
+    began TIMESTAMPTZ NOT NULL,
+    scored BIGINT,                    -- items that got a row
+    questions BIGINT,                 -- different texts among them
+    requests BIGINT,
+    repeated BIGINT,                  -- requests that repeat a question, for whatever reason
+    refused BIGINT,                   -- requests that were too many (HTTP 429)
+    tokens_in BIGINT,
+    tokens_cached BIGINT,             -- of those read: the endpoint had read them before
+    tokens_out BIGINT,
+    tokens_reasoning BIGINT,          -- of those written
+    dollars DOUBLE,                   -- null where the price is not known
+    dollars_unknown DOUBLE,           -- at most this much more, for requests of which no answer told what they cost
+    seconds DOUBLE,
+    latencies_ms DOUBLE[],            -- until each answer, or until 512 to 1,024 of them, drawn at random
+    prices VARCHAR,                   -- who says what tokens cost
+    forecast_tokens DOUBLE,           -- by what was known before
+    forecast_dollars DOUBLE
+);
 CREATE TABLE panels (                 -- what admission found about the judges of a test set
     testset VARCHAR NOT NULL,
     judge VARCHAR NOT NULL,
@@ -170,6 +193,23 @@ CREATE VIEW judge_card AS
     LEFT JOIN judges j USING (judge)
     LEFT JOIN latest_fits f ON f.testset = p.testset
     LEFT JOIN weights w ON w.fit_id = f.fit_id AND w.judge = p.judge;
+
+CREATE VIEW bills AS                  -- of each night; the forecast is that of its first run
+    SELECT night, judge, testset, sum(scored)::BIGINT AS scored, sum(questions)::BIGINT AS questions,
+           sum(requests)::BIGINT AS requests, sum(repeated)::BIGINT AS repeated, sum(refused)::BIGINT AS refused,
+           sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_cached)::BIGINT AS tokens_cached,
+           sum(tokens_out)::BIGINT AS tokens_out, sum(tokens_reasoning)::BIGINT AS tokens_reasoning,
+           sum(dollars) AS dollars, sum(dollars_unknown) AS dollars_unknown,
+           sum(forecast_tokens) FILTER (is_first) AS forecast_tokens,
+           sum(forecast_dollars) FILTER (is_first) AS forecast_dollars, sum(seconds) AS seconds,
+           list_aggregate(flatten(list(latencies_ms)), 'quantile_cont', 0.5) AS p50_ms,
+           list_aggregate(flatten(list(latencies_ms)), 'quantile_cont', 0.95) AS p95_ms, max(prices) AS prices
+    FROM (
+        SELECT *, row_number() OVER (PARTITION BY night, judge, testset, what ORDER BY began) = 1 AS is_first
+        FROM askings
+    )
+    GROUP BY night, judge, testset
+    ORDER BY night, testset, judge;
 
 CREATE VIEW disagreements AS
     SELECT i.testset, i.item_id, count(s.value) AS judges, min(s.value) AS lowest, max(s.value) AS highest,

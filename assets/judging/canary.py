@@ -6,17 +6,19 @@ compared and thrown away: no score changes.
 
 import hashlib
 from collections.abc import Iterable
+from contextlib import closing
 from dataclasses import dataclass
 
 import dagster as dg
 
 from assets.code import code_version
 from assets.judge_keys import effective_spec, engine_context, judge_key
+from assets.judging.bill import Account, purses
 from assets.metadata import table
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
 from care_ops.errors import JudgeError
-from judges.engines.base import Ledger, StoppedError
+from judges.engines.base import StoppedError
 from judges.items import FROM_A_FILE, Score, Status
 from judges.pool import Pool
 
@@ -139,8 +141,8 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
                 kept[testset, row["item_id"]] = row["score"], row["engine"]
     chosen = sorted(kept, key=lambda place: hashlib.sha256(repr(place).encode()).digest())[: workspace.canary.items]
     today: dict[tuple[str, str], tuple[float | None, str]] = {}
-    ledger = Ledger()
-    with Pool(workspace.pool, workspace.ray) as pool, pool.session() as session:
+    account = Account(workspace, judge, purses(workspace))
+    with closing(account), Pool(workspace.pool, workspace.ray) as pool, pool.session() as session:
         for testset in sorted({testset for testset, _ in chosen}):
 
             def sink(scores: list[Score], version: str, testset: str = testset) -> None:
@@ -148,11 +150,14 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
             position = {item_id: k for k, item_id in enumerate(sources[testset].ids)}
             items_asked = sources[testset].read([position[item_id] for where, item_id in chosen if where == testset])
-            context = engine_context(workspace, ledger)
+            context = engine_context(workspace, account.ledger)
+            account.begin(testset, "canary")
             try:
                 session.run(effective_spec(workspace, judge, testset), items_asked, sink, context)  # type: ignore[arg-type]
             except StoppedError as error:
                 raise JudgeError(f"canary of {judge!r}: {error}; set `canary: {{items: 0}}` to do without") from None
+            finally:
+                account.record(len(items_asked))
     answers: list[Answer] = []
     for place in chosen:
         (score, version), (score_today, version_today) = kept[place], today.get(place, (None, None))

@@ -1,14 +1,15 @@
 """What bringing a workspace up to date will ask of its judges: items, tokens, money and time, before it is spent.
 
-Tokens and seconds of an item are the means of what the judge has scored in this workspace. Where it has scored nothing,
-the tokens are guessed from the length of its prompts, and the time is not known.
+Tokens and seconds of a question are the means of its bills in this workspace. Where there are none, the tokens are
+guessed from the length of its prompts, and the time is not known.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
-from statistics import fmean
+from datetime import UTC, datetime, timedelta
+from typing import Any
 
 from assets.judge_keys import effective_spec, engine_context, judge_item
 from assets.judging.pending import pending
@@ -16,14 +17,15 @@ from assets.probe_items import probe_items
 from assets.sources import read_source
 from assets.workspace import Workspace
 from care_ops.errors import CareError, JudgeError
-from judges.items import Item, Status
+from judges.items import Item
 from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 from warehouse.items import ITEM_TEXTS, ItemRecord
 
 _CHARACTERS_OF_A_TOKEN = 4
 """Characters of English text in a token, roughly. What rests on it is printed as a guess."""
 
-_SAMPLE = 50
+SAMPLE = 50
+"""Items whose prompts are looked at."""
 
 
 @dataclass(frozen=True)
@@ -38,7 +40,7 @@ class Forecast:
     tokens : float
         Tokens to be read and written; 0 where the judge is no language model.
     dollars : float or None
-        At the prices in the judge's file; None where that has none.
+        At the prices in the judge's file, or in our table; None where neither has any.
     seconds : float or None
         None where the judge has scored nothing here yet.
     measured : bool
@@ -59,12 +61,23 @@ class Forecast:
 
 
 @dataclass(frozen=True)
-class _Rate:
+class Rate:
     """Means over the questions that a judge has answered."""
 
     seconds: float
     tokens_in: float
+    tokens_cached: float
     tokens_out: float
+
+
+@dataclass(frozen=True)
+class Expected:
+    """What questions will take; the attributes are those of ``Forecast``."""
+
+    tokens: float
+    dollars: float | None
+    seconds: float | None
+    measured: bool
 
 
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
@@ -73,6 +86,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
     A judge or test set that cannot be read has its failure instead.
     """
     rows: list[Forecast] = []
+    known = rates(workspace)
     for testset in testsets:
         try:
             items = [judge_item(record) for record in read_source(workspace, testset)]
@@ -85,7 +99,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
                 continue
             try:
                 must_have_texts(workspace, judge, testset, there)
-                row = _of(workspace, judge, testset, items)
+                row = _of(workspace, judge, testset, items, known.get(judge))
             except CareError as error:
                 row = Forecast(judge, testset, failure=str(error))
             if row.items or row.failure:
@@ -126,7 +140,7 @@ def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Colle
         )
 
 
-def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item]) -> Forecast:
+def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], rate: Rate | None) -> Forecast:
     wanted = pending(workspace, workspace.parts, judge, testset)
     to_ask = [item for item in items if item.key not in wanted.settled]
     if wanted.spec.engine.needs.recordings:  # which are read from a file
@@ -135,43 +149,44 @@ def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item]) -
     probes = [judge_item(record) for record in probe_items(workspace, testset)]
     to_ask += [probe for probe in probes if probe.key not in settled]
     questions = len({item.text_key for item in to_ask})
-    rate = _measured(workspace, judge)
-    guess = (0.0, 0.0) if rate else _guessed(workspace, testset, wanted.spec, to_ask)
-    tokens_in, tokens_out = (rate.tokens_in, rate.tokens_out) if rate else guess
-    engine = wanted.spec.engine
-    dollars = 0.0
+    found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
+    return Forecast(judge, testset, len(to_ask), questions, **vars(found))
+
+
+def expected(
+    workspace: Workspace, spec: JudgeSpec, rate: Rate | None, questions: int, sample: Sequence[Item]
+) -> Expected:
+    """What so many questions will take, by what earlier ones took, or else by the length of some prompts."""
+    rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
+    engine, dollars = spec.engine, 0.0
     if isinstance(engine, OpenAIEngine):
-        dollars = engine.cost(questions * tokens_in, questions * tokens_out)
-    seconds = None
-    if rate is not None:
-        actors = workspace.pool.actors if engine.needs.model else 1  # an endpoint's time is that of all open requests
-        seconds = questions * rate.seconds / actors
-    tokens = questions * (tokens_in + tokens_out)
-    return Forecast(judge, testset, len(to_ask), questions, tokens, dollars, seconds, rate is not None)
+        price = engine.price
+        each = (rated.tokens_in, rated.tokens_out, rated.tokens_cached)
+        dollars = None if price is None else questions * price.of(*each)
+    seconds = None if rate is None else questions * rate.seconds
+    return Expected(questions * (rated.tokens_in + rated.tokens_out), dollars, seconds, rate is not None)
 
 
-def _measured(workspace: Workspace, judge: str) -> _Rate | None:
-    """Means over every test set that the judge has scored, under its present key or an earlier one."""
-    columns = ("status", "latency_ms", "tokens_in", "tokens_out")
-    rows = [
-        row
-        for testset in workspace.testsets_of(judge)
-        for row in workspace.parts.read_scores(judge, testset, columns).to_pylist()
-        if row["status"] == Status.OK and row["latency_ms"] is not None
-    ]
-    if not rows:
-        return None
-    milliseconds, tokens_in, tokens_out = (fmean(row[name] or 0.0 for row in rows) for name in columns[1:])
-    return _Rate(milliseconds / 1000, tokens_in, tokens_out)
+def rates(workspace: Workspace) -> dict[str, Rate]:
+    """What a question has taken of each judge in its last thirty days, over all test sets and keys of the judge."""
+    asked: dict[str, list[dict[str, Any]]] = {}
+    for row in workspace.bills.read(since=f"{datetime.now(UTC) - timedelta(30):%F}").to_pylist():
+        if row["questions"]:
+            asked.setdefault(row["judge"], []).append(row)
+    names = ("seconds", "tokens_in", "tokens_cached", "tokens_out")
+    return {
+        judge: Rate(*(sum(row[name] for row in rows) / sum(row["questions"] for row in rows) for name in names))
+        for judge, rows in asked.items()
+    }
 
 
-def _guessed(workspace: Workspace, testset: str, spec: JudgeSpec, items: Sequence[Item]) -> tuple[float, float]:
-    """Tokens that a prompt and its answer take, from the length of some prompts; nothing for who reads no prompt."""
+def _guessed(workspace: Workspace, spec: JudgeSpec, sample: Sequence[Item]) -> tuple[float, float, float]:
+    """Tokens read, cached and written, from the length of some prompts; nothing for who reads no prompt."""
     engine = spec.engine
-    if not isinstance(engine, LanguageModel) or not items:
-        return 0.0, 0.0
+    if not isinstance(engine, LanguageModel) or not sample:
+        return 0.0, 0.0, 0.0
     template = engine_context(workspace).template(spec)
-    sample = items[:: max(1, len(items) // _SAMPLE)]
     characters = sum(len(template.render(item, spec.scale)) for item in sample) / len(sample)
     shown = 2 if template.pairwise and engine.orders == "both" else 1
-    return shown * characters / _CHARACTERS_OF_A_TOKEN, shown * (engine.max_tokens if engine.scoring == "text" else 1.0)
+    written = engine.max_tokens if engine.scoring == "text" else 1
+    return shown * characters / _CHARACTERS_OF_A_TOKEN, 0.0, float(shown * written)

@@ -16,13 +16,14 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
+from assets.judging.bill import Account, bills, in_words, purses
+from assets.judging.forecast import SAMPLE, Rate, expected, rates
 from assets.metadata import as_read, bars, failure, table
 from assets.partitions import JUDGES
 from assets.probe_items import probe_items
 from assets.sources import readings
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from judges.engines.base import Ledger
 from judges.fetching import fetching_ahead
 from judges.items import Score
 from judges.pool import Pool, Progress, Session
@@ -81,9 +82,12 @@ def judge_inference(
     def items_of(testset: str) -> "ItemSource":
         return StoredItems(workspace.parts, testset)
 
+    shared = purses(workspace)
+    accounts = {judge: Account(workspace, judge, shared) for judge in context.partition_keys}
+
     def one(judge: str) -> tuple[list[TestsetCount], dict[str, str], float]:
         started = time.perf_counter()
-        counts, failed = score_pending(workspace, judge, items_of, pool, context.log.info)
+        counts, failed = score_pending(workspace, judge, items_of, pool, accounts[judge], context.log.info)
         return counts, failed, time.perf_counter() - started
 
     later = [workspace.judge(judge) for judge in context.partition_keys[workspace.pool.side_by_side :]]
@@ -95,6 +99,7 @@ def judge_inference(
         under_way = {side_by_side.submit(one, judge): judge for judge in context.partition_keys}
         for future in as_completed(under_way):
             judge = under_way[future]
+            accounts[judge].close()
             try:
                 counts, failed, seconds = future.result()
             except CareError as error:
@@ -114,6 +119,7 @@ def score_pending(
     judge: str,
     items_of: Callable[[str], "ItemSource"],
     pool: Pool,
+    account: Account,
     say: Callable[[str], object] = lambda _: None,
 ) -> tuple[list[TestsetCount], dict[str, str]]:
     """Run one judge over every test set; returns a count for each, and why there is none of the others.
@@ -122,6 +128,8 @@ def score_pending(
     ----------
     items_of : callable
         A test set's items by its name.
+    account : Account
+        Gets the bill.
     say : callable
         Told every few seconds how far the judge is.
 
@@ -132,7 +140,7 @@ def score_pending(
     """
     workspace.parts.sweep(judge)
     workspace.probe_parts.sweep(judge)
-    ledger = Ledger()
+    rate = rates(workspace).get(judge)
     counts: list[TestsetCount] = []
     failed: dict[str, str] = {}
     from assets.judging.recorded import store_recorded
@@ -140,6 +148,10 @@ def score_pending(
 
     recorded = workspace.judge(judge).engine.needs.recordings
     with pool.session() as session:
+
+        def score(parts: "PartStore", testset: str, items: "ItemSource") -> int:
+            return _score_items(workspace, parts, judge, testset, items, session, account, rate, say)
+
         for testset in workspace.testsets_of(judge):
             if not workspace.parts.items_file(testset).exists():
                 continue
@@ -151,13 +163,13 @@ def score_pending(
                 failed[testset] = str(error)
                 continue
             if not recorded:
-                scored = _score_items(workspace, workspace.parts, judge, testset, items, session, ledger, say)
+                scored = score(workspace.parts, testset, items)
             count = TestsetCount(testset, key, len(items.keys), scored, _digest(items))
             to_probe = [] if recorded else probe_items(workspace, testset)  # who was recorded cannot be asked
             probes = ItemsInMemory([judge_item(record) for record in to_probe])
             if probes.keys:
                 say(f"{judge} on {testset}: {len(probes.keys)} probes beside {count.items} items, each paid for once")
-                asked = _score_items(workspace, workspace.probe_parts, judge, testset, probes, session, ledger, say)
+                asked = score(workspace.probe_parts, testset, probes)
                 count = replace(count, probes=len(probes.keys), probes_scored=asked, probe_keys=_digest(probes))
             counts.append(count)
     return counts, failed
@@ -192,7 +204,8 @@ def _score_items(
     testset: str,
     items: "ItemSource",
     session: Session,
-    ledger: Ledger,
+    account: Account,
+    rate: Rate | None,
     say: Callable[[str], object],
 ) -> int:
     """Have a judge score the items, or the probes, that have no score in these parts yet; returns how many it did."""
@@ -201,13 +214,19 @@ def _score_items(
 
     wanted = pending(workspace, parts, judge, testset)
     questions = Questions(items, wanted.spec, wanted.settled)
-    context = engine_context(workspace, ledger)
-    if len(questions) and wanted.spec.engine.needs.endpoint:
+    context = engine_context(workspace, account.ledger)
+    if not len(questions):
+        return 0
+    sample = items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
+    what = "items" if parts is workspace.parts else "probes"
+    account.begin(testset, what, expected(workspace, wanted.spec, rate, len(questions), sample))
+    if wanted.spec.engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)
     last_report = time.perf_counter()
 
     def sink(scores: Sequence[Score], version: str) -> None:
         rows = [score.as_row() for score in scores]
+        account.record(len(scores))
         parts.write_scores(judge, testset, wanted.key, version, rows)
         if wanted.again:
             failed = {score.item_key for score in scores if score.status in wanted.again}
@@ -219,7 +238,10 @@ def _score_items(
             last_report = time.perf_counter()
             say(f"{judge} on {testset}: {now}")
 
-    return session.run(wanted.spec, questions, sink, context, progress)
+    try:
+        return session.run(wanted.spec, questions, sink, context, progress)
+    finally:
+        account.record()
 
 
 def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> dict[str, Reading]:
@@ -237,6 +259,7 @@ def _materialisation(
     version = hashlib.sha256(repr(made_of).encode()).hexdigest()[:32]
     probes = [{"testset": c.testset, "probes": c.probes, "asked_now": c.probes_scored} for c in counts if c.probes]
     scored = sum(c.scored + c.probes_scored for c in counts)
+    bill = bills(workspace, judge=judge) if scored else []
     return dg.AssetMaterialization(
         workspace.mount.key("judge_inference"),
         partition=judge,
@@ -249,6 +272,7 @@ def _materialisation(
             "items_by_testset": bars("items", {c.testset: float(c.items) for c in counts}),
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
             **({"probes": table(probes)} if probes else {}),
+            **({"bill": in_words(bill), "bill_by_testset": table([vars(row) for row in bill])} if bill else {}),
             **as_read(_recordings(workspace, judge, counts)),
         },
     )

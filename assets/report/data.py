@@ -10,6 +10,7 @@ import numpy as np
 
 from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
+from assets.judging.bill import NightBill, in_words
 from assets.publication.editions import ItemMove, WeightMove
 from assets.results.documents import FactorRecord, FactorsDocument, SystemsDocument
 from care_ops.least import FOLLOWS
@@ -204,6 +205,8 @@ class ReportData:
         Whether an absent score was taken for one that was not asked, and not for a failure of its judge.
     dropping : Dropping
         What labels say of the recommended answer without each judge.
+    bill : sequence of NightBill
+        Of the last night in which the judges were asked; empty where none of them reads tokens.
     """
 
     title: str
@@ -226,6 +229,12 @@ class ReportData:
     retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
     not_asked: bool = False
     dropping: Dropping = NOT_LEFT_OUT
+    bill: Sequence[NightBill] = ()
+
+    def bill_in_words(self) -> str:
+        """The bill of all judges together."""
+        return in_words(self.bill)
+
     correlation: Array | None = None
     missing_share: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])

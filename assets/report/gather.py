@@ -6,6 +6,7 @@ from dataclasses import asdict, replace
 from assets.code import code_version
 from assets.fit.kept import read_answers, read_fitted, read_moments, read_responses, read_structure
 from assets.fit.stages import fit_code, recommended
+from assets.judging.bill import bills
 from assets.publication.editions import difference, order_of, reasons
 from assets.report.assemble import completed
 from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
@@ -55,6 +56,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         probes=read_responses(folder),
         not_asked=workspace.admission.absent == "not_asked",
         dropping=NOT_LEFT_OUT if left_out is None else left_out.dropping,
+        bill=bills(workspace, testset=testset),
     )
     return completed(
         data,

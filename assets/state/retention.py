@@ -5,6 +5,7 @@ import os
 import time
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import cast
 
@@ -138,8 +139,9 @@ def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the parts of each judge and test set into few; no score is lost. Returns how many files that saves."""
-    return sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
+    """Merge the parts of each judge and test set into few, and bills; nothing is lost. Returns the files saved."""
+    bills = workspace.bills.compact(f"{datetime.now(UTC):%F}")
+    return bills + sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Protocol
 
 from care_ops.errors import InputError, JudgeError
+from judges.bill import Ledger
 from judges.items import Item, Score
 from judges.prompts import Template, find
 from judges.sandbox import ProgramFile
@@ -20,22 +21,6 @@ class StoppedError(JudgeError):
     def __init__(self, message: str, scores: Sequence[Score] = ()) -> None:
         super().__init__(message)
         self.scores = list(scores)
-
-
-@dataclass
-class Ledger:
-    """What a judge has spent in this run, in US dollars.
-
-    Attributes
-    ----------
-    spent : float
-        By what the endpoint says of its answers.
-    unknown : float
-        The most that those requests can have cost whose answer did not arrive, or does not say.
-    """
-
-    spent: float = 0.0
-    unknown: float = 0.0
 
 
 @dataclass(frozen=True)

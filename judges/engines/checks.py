@@ -68,10 +68,10 @@ def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
 
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
     """What is lacking to say what the endpoint costs; nothing if its prices are set."""
-    if engine.cost(0, 0) is not None:
+    if engine.price is not None:
         return []
-    lacking = "price_in and price_out are not both set (US dollars per million tokens, from the vendor's page)"
-    if engine.lacks_prices:
+    lacking = "no price_in and price_out in its file (US dollars per million tokens), and none is listed"
+    if engine.spend_limit is not None:
         return [("fails", f"{lacking}, so its spend_limit cannot be kept")]
     return [("warns", f"{lacking}, so nobody can say what it costs")]
 

@@ -63,10 +63,19 @@ def _text_of_parts(value: Any) -> Any:
 
 _Words = Annotated[str | None, WrapValidator(_or_none)]
 _Count = Annotated[int, Field(ge=0, le=10**9)]
+_CountOrNone = Annotated[_Count | None, WrapValidator(_or_none)]
 
 
 class _Record(BaseModel):
     model_config = ConfigDict(coerce_numbers_to_str=True)
+
+
+class _Details(_Record):
+    cached_tokens: _CountOrNone = None
+    reasoning_tokens: _CountOrNone = None
+
+
+_DetailsOrNone = Annotated[_Details | None, WrapValidator(_or_none)]
 
 
 class Usage(_Record):
@@ -74,7 +83,22 @@ class Usage(_Record):
 
     prompt_tokens: _Count
     completion_tokens: _Count = 0
-    total_tokens: Annotated[_Count | None, WrapValidator(_or_none)] = None
+    total_tokens: _CountOrNone = None
+    prompt_tokens_details: _DetailsOrNone = None
+    completion_tokens_details: _DetailsOrNone = None
+    prompt_cache_hit_tokens: _CountOrNone = None  # DeepSeek's
+
+    @property
+    def cached(self) -> int:
+        """Tokens of the prompt that the endpoint had read before."""
+        told = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
+        return min(self.prompt_tokens, told or self.prompt_cache_hit_tokens or 0)
+
+    @property
+    def reasoning(self) -> int:
+        """Tokens that were written to reason."""
+        told = self.completion_tokens_details.reasoning_tokens if self.completion_tokens_details else None
+        return min(self.written, max(told or 0, self.written - self.completion_tokens))
 
     @property
     def written(self) -> int:

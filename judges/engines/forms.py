@@ -57,7 +57,11 @@ def _from_anthropic(answer: Json) -> Json:
                 "finish_reason": {"max_tokens": "length", "refusal": "content_filter"}.get(reason, reason),
             }
         ],
-        "usage": {"prompt_tokens": read, "completion_tokens": usage.get("output_tokens")},
+        "usage": {
+            "prompt_tokens": read,
+            "prompt_tokens_details": {"cached_tokens": usage.get("cache_read_input_tokens")},
+            "completion_tokens": usage.get("output_tokens"),
+        },
     }
 
 
@@ -74,7 +78,9 @@ def _from_google(answer: Json) -> Json:
         "model": answer.get("modelVersion"),
         "usage": {
             "prompt_tokens": usage.get("promptTokenCount"),
+            "prompt_tokens_details": {"cached_tokens": usage.get("cachedContentTokenCount")},
             "completion_tokens": (usage.get("candidatesTokenCount") or 0) + (usage.get("thoughtsTokenCount") or 0),
+            "completion_tokens_details": {"reasoning_tokens": usage.get("thoughtsTokenCount")},
         },
     }
     if "candidates" not in answer:  # the question itself was blocked

@@ -7,20 +7,23 @@ import logging
 import math
 import re
 import threading
+import time
 from collections.abc import Generator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
 from care_ops.errors import JudgeError, sentence
-from judges.engines.base import Context, Ledger, StoppedError
+from judges.bill import Bill, Ledger, Purse
+from judges.engines.base import Context, StoppedError
 from judges.engines.dialect import LEARNABLE, Knowledge
-from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply
+from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply, Usage
 from judges.engines.pace import LONGEST_WAIT_S, Pace, backoff, seconds
 from judges.engines.prompted import RAW_LIMIT, PromptAnswer, PromptedJudgeEngine
 from judges.items import Item, Score, Status
 from judges.parsing import parse_answer
+from judges.prices import Price
 from judges.spec import JudgeSpec, OpenAIEngine
 
 _NOT_ASKED = "not asked"
@@ -55,14 +58,6 @@ class _CutOffError(Exception):
         self.answer, self.body = answer, body
 
 
-@dataclass
-class _Cost:
-    """What a request cost, in US dollars, as long as it is under way the most that it can."""
-
-    known: float = 0.0
-    unknown: float = 0.0
-
-
 class OpenAIJudgeEngine(PromptedJudgeEngine):
     """Asks an endpoint, with several requests at the same time; several batches may be scored at the same time.
 
@@ -80,21 +75,25 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context) -> None:
         super().__init__(spec, engine, context.template(spec))
         self._name, self._engine = spec.name, engine
-        self._ledger = context.ledger or Ledger()
-        self._reserved = 0.0
-        self._money = threading.Lock()
-        if engine.lacks_prices:
+        self._ledger = ledger = context.ledger or Ledger()
+        own = engine.spend_limit
+        before = ledger.spent + ledger.unknown
+        self._purses = ledger.purses + (() if own is None else (Purse(own, "spend_limit in its file", before),))
+        price = engine.price
+        if price is None and self._purses:
             raise JudgeError(
                 f"judge {spec.name!r} has a spend_limit, which cannot be kept without prices; set price_in and "
-                "price_out in its engine to the vendor's, in US dollars per million tokens, or remove spend_limit"
+                "price_out in its engine to the vendor's, in US dollars per million tokens (0 where it costs nothing), "
+                "or remove spend_limit"
             )
+        self._price = price or Price(0.0, 0.0, 0.0, "")
         self._endpoint = Endpoint(spec.name, engine)
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         self._knowledge = Knowledge(engine, context.learned and context.learned / f"{place}.json")
         self._opening = threading.Lock()
         self._pace = Pace(engine)
         self._threads = ThreadPoolExecutor(engine.concurrency, thread_name_prefix=f"ask {spec.name}")
-        self._limit_reached = False
+        self._empty: Purse | None = None
         self._stopped = ""
         self._answered_by = set[str]()
         self._told = set[str]()
@@ -116,11 +115,11 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         paid = [score for score in scores if score.raw != _NOT_ASKED]
         if self._stopped:
             raise StoppedError(f"judge {self._name!r}: {self._stopped}", paid)
-        if self._limit_reached and len(paid) < len(scores):
+        if self._empty is not None and len(paid) < len(scores):
             raise StoppedError(
-                f"judge {self._name!r}: {self._ledger.spent + self._ledger.unknown:.4f} of {self._engine.spend_limit} "
-                "US dollars are spent, and the next request might cost more than is left; the answers so far are kept, "
-                "and the next run continues from there",
+                f"judge {self._name!r}: {self._empty.spent:.4f} of {self._empty.limit} US dollars are spent "
+                f"({self._empty.name}), and the next request might cost more than is left; the answers so far are "
+                "kept, and a later run continues from there",
                 paid,
             )
         return scores
@@ -137,15 +136,16 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         text = f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
         failed = fast = 0
         cut: PromptAnswer | None = None
+        repeated = False
         while True:
             try:
                 with self._alone_at_first():
-                    answer = self._request(text)
+                    answer = self._request(text, repeated=repeated)
                 return answer if cut is None else _together(cut, answer)
             except _NotAskedError:
                 return cut or PromptAnswer(None, Status.ENGINE_ERROR, _NOT_ASKED)
             except _RefusedError:
-                continue
+                pass
             except _CutOffError as error:
                 if cut is not None or not self._knowledge.make_room(error.body):
                     return error.answer if cut is None else _together(cut, error.answer)
@@ -162,6 +162,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                     *(self._name, failed + fast, self._engine.retries + 1, error.raw, pause),
                 )
                 self._pace.rest(pause)
+            repeated = True
 
     @contextmanager
     def _alone_at_first(self) -> Generator[None]:
@@ -181,17 +182,20 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 self._knowledge.tried = not learned
                 self._opening.release()
 
-    def _request(self, text: str) -> PromptAnswer:
+    def _request(self, text: str, *, repeated: bool) -> PromptAnswer:
         """Send one request, when its turn has come and the spend limit allows it."""
         size = len(text.encode("utf-8", "surrogatepass"))
         with self._pace.turn(size / 4 + self._engine.max_tokens) as started:
             body = self._knowledge.dialect.body(self._engine, text)
             written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
-            with self._paid(self._price(size + 64, written if isinstance(written, int) else 4096)) as cost:
+            worst = self._price.of(size + 64, written if isinstance(written, int) else 4096)
+            with self._paid(worst) as bill:
+                bill.repeated = int(repeated)
+                sent = time.perf_counter()
                 try:
                     reply = self._endpoint.post(body)
                     if reply.failed:
-                        cost.unknown = 0.0
+                        bill.unknown, bill.refused = 0.0, int(reply.status in (429, 529))
                         return self._refused(reply, body, started)
                     completion = reply.completion()
                 except LateError as error:
@@ -199,10 +203,16 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 except NoAnswerError as error:
                     raise _TemporaryError(Status.ENGINE_ERROR, self._hidden(str(error))) from error
                 usage = completion.usage
+                bill.answered(1e3 * (time.perf_counter() - sent))
                 if usage is not None:
-                    cost.known, cost.unknown = self._price(usage.prompt_tokens, usage.written), 0.0
+                    self._enter(bill, usage)
                 self._pace.answered(usage.prompt_tokens + usage.written if usage else 0, reply.headers)
                 return self._answer(completion, body)
+
+    def _enter(self, bill: Bill, usage: Usage) -> None:
+        bill.tokens_in, bill.tokens_cached = usage.prompt_tokens, usage.cached
+        bill.tokens_out, bill.tokens_reasoning = usage.written, usage.reasoning
+        bill.dollars, bill.unknown = self._price.of(usage.prompt_tokens, usage.written, usage.cached), 0.0
 
     def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:
         """What follows from an error: an item's status, or one of the exceptions.
@@ -303,33 +313,28 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         return probabilities
 
     @contextmanager
-    def _paid(self, worst: float) -> Generator[_Cost]:
+    def _paid(self, worst: float) -> Generator[Bill]:
         """Keep the books of one request, which costs at most ``worst``; what it cost is not known until it is told.
 
         A token has at least one byte, so ``worst``, which counts bytes, is never too little.
 
-        Raises ``_NotAskedError`` where the judge is stopped, or the spend limit leaves less than ``worst``.
+        Raises ``_NotAskedError`` where the judge is stopped, or a limit leaves less than ``worst``.
         """
-        with self._money:
-            limit = self._engine.spend_limit
-            spent = self._ledger.spent + self._ledger.unknown + self._reserved
-            over = limit is not None and spent + worst > limit
-            self._limit_reached = self._limit_reached or over
-            if over or self._stopped:
+        if self._stopped:
+            raise _NotAskedError
+        for place, purse in enumerate(self._purses):
+            if not purse.reserve(worst):
+                for other in self._purses[:place]:
+                    other.settle(worst, 0.0)
+                self._empty = purse
                 raise _NotAskedError
-            self._reserved += worst
-        cost = _Cost(unknown=worst)
+        bill = Bill(requests=1, unknown=worst)
         try:
-            yield cost
+            yield bill
         finally:
-            with self._money:
-                self._reserved -= worst
-                self._ledger.spent += cost.known
-                self._ledger.unknown += cost.unknown
-
-    def _price(self, tokens_in: int, tokens_out: int) -> float:
-        """Price of this many tokens, in US dollars; 0 if it is not known, and then there is no spend limit."""
-        return self._engine.cost(tokens_in, tokens_out) or 0.0
+            for purse in self._purses:
+                purse.settle(worst, bill.dollars + bill.unknown)
+            self._ledger.add(bill)
 
     def _hidden(self, text: str, limit: int = 200) -> str:
         return self._endpoint.secrets.hide(text, limit)

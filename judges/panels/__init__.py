@@ -13,8 +13,6 @@ from judges import programs
 from judges.spec import load_yaml
 
 _FOLDER = Path(__file__).parent
-_UNPRICED = {"price_in": None, "price_out": None, "spend_limit": 1.0}
-"""Prices are not named, because vendors change them; until the user has set them, the limit keeps judges unasked."""
 
 
 @dataclass(frozen=True)
@@ -72,7 +70,7 @@ def judge_files(roster: Roster, engine: Literal["vllm", "transformers"] = "vllm"
             family=model["family"],
             license=model["license"],
             engine={"kind": "openai" if endpoint else engine, "model": model["model"]}
-            | (endpoint | _UNPRICED if endpoint else {}),
+            | (endpoint | {"spend_limit": 1.0} if endpoint else {}),
         )
     return files
 

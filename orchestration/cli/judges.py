@@ -166,9 +166,9 @@ def try_judge(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Ask a judge about a few answers that are plainly good or bad; nothing is kept."""
-    from assets.judge_keys import effective_spec
-    from judges.engines.base import Context, Ledger
+    """Ask a judge about a few answers that are plainly good or bad; only its bill is kept."""
+    from assets.judge_keys import effective_spec, engine_context
+    from assets.judging.bill import Account, purses
     from judges.trial import findings
     from orchestration.workspace import load_workspace
 
@@ -179,11 +179,16 @@ def try_judge(
     if testset is None and not its_testsets:
         raise InputError(f"judge {name!r} scores no test set; give --testset")
     spec = effective_spec(loaded, name, loaded.testset(testset or its_testsets[0]).name)
-    context = Context(loaded.root, ledger=Ledger(), learned=loaded.data / "endpoints")
+    account = Account(loaded, name, purses(loaded))
+    account.begin(testset or its_testsets[0], "trial")
+    context = engine_context(loaded, account.ledger)
     template = context.template(spec) if spec.engine.needs.template else None
     pair_answers = template.answers(spec.scale) if template is not None and template.pairwise else None
-    with watching(f"asking {name}") as watch:
-        first, second, answered_by = _answers_twice(loaded, spec, context, watch)
+    try:
+        with watching(f"asking {name}") as watch:
+            first, second, answered_by = _answers_twice(loaded, spec, context, watch)
+    finally:
+        account.record()
     verdict = findings(first, second, pair_answers)
     rows = _probe_rows(first)
     if json:

@@ -80,7 +80,7 @@ def init(
     (folder / "care.yaml").write_text(care_yaml(), encoding="utf-8")
     following = {
         "demo": f"care run --workspace {folder}",
-        "endpoints": "set the keys that judges/*.yaml name, write price_in and price_out there, check the models; then "
+        "endpoints": "set the keys that judges/*.yaml name, check the models there; then "
         f"care doctor --workspace {folder} and care run --dry-run --workspace {folder}",
     }
     console.print(f"made {folder}; next: {following[template]}", highlight=False, soft_wrap=True)

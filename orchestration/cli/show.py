@@ -38,8 +38,9 @@ _WEBSERVER = __name__.removesuffix("cli.show") + "webserver"
 
 @speaking_errors
 def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> None:
-    """Show the verdict on each test set, and how many scores each judge has given; what is missing, stale or failed."""
+    """Show the verdict on each test set, how much each judge scored, what is missing, stale or failed; the bill."""
     from assets.experiments.registry import outdated_kept
+    from assets.judging.bill import bill_of_night, bills
     from assets.report.outdated import states
     from assets.report.verdicts import current_verdicts
     from orchestration.stores import workspace_to_look_at
@@ -48,9 +49,13 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
     known = states(loaded)
     slices, verdicts = _judged(loaded, known), current_verdicts(loaded, known)
     if json:
-        rows = [{"judge": j, "testset": t, "state": s} for (j, t), s in slices.items()]
+        paid = {(bill.judge, bill.testset): bill.dollars for bill in bills(loaded)}
         sentences = {testset: verdict.headline for testset, verdict in verdicts.items()}
-        show([{**row, "verdict": sentences.get(row["testset"])} for row in rows], "", as_json=True)
+        rows = [
+            {"judge": j, "testset": t, "state": s, "dollars": paid.get((j, t)), "verdict": sentences.get(t)}
+            for (j, t), s in slices.items()
+        ]
+        show(rows, "", as_json=True)
         return
     for name, verdict in verdicts.items():
         print_verdict(verdict, console, name, everything=why)
@@ -60,6 +65,8 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
     ]
     show(rows, f"{loaded.root}", as_json=False)
     console.print("scores / items; empty: the judge does not score the test set", style="dim")
+    if bill := bill_of_night(loaded):
+        console.print(bill, highlight=False)
     if outdated := outdated_kept(loaded):
         console.print(f"experiments out of date: {', '.join(outdated)}")
 

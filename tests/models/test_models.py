@@ -50,7 +50,7 @@ def chat_model(tmp_path_factory):
 
 
 def spec(folder, kind, template, **more):
-    engine = {"num_gpus": 0, "dtype": "float32", "min_valid_mass": 0.0, "gpu_memory": 0.3, **more}
+    engine = {"num_gpus": 0, "dtype": "float32", "min_valid_mass": 0.0, **more}
     return JudgeSpec(
         name=f"tiny {kind}",
         scale=(0, 100),
@@ -250,7 +250,7 @@ def test_care_run_drives_it(tmp_path, model, chat_model):
     ):
         (tmp_path / "judges" / f"{name}.yaml").write_text(
             f"family: tiny\nengine:\n  kind: {kind}\n  model: {folder}\n  num_gpus: 0\n  dtype: float32\n"
-            "  min_valid_mass: 0\n  gpu_memory: 0.3\n"
+            "  min_valid_mass: 0\n"
         )
     for name in ("length", "readability"):
         (tmp_path / "judges" / f"{name}.yaml").write_text(f"engine: {{kind: program, program: {name}}}\n")

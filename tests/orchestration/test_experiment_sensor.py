@@ -20,7 +20,7 @@ NOON, DAY = 1_800_000_000.0, 86_400.0
 def folder(tmp_path):
     folder = make(tmp_path / "ws", n=20)
     with (folder / "care.yaml").open("a") as settings:
-        settings.write("experiments: {when: changed, minutes: 20}\n")
+        settings.write("experiments: {when: changed}\n")
     return folder
 
 

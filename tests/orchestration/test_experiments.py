@@ -468,7 +468,7 @@ def test_with_when_changed_a_night_makes_what_reads_the_change_once(tmp_path, mo
 def test_the_quickest_comes_first_and_what_changes_or_is_gone_is_seen(tmp_path):
     folder = make(tmp_path / "ws", n=20)
     with (folder / "care.yaml").open("a") as settings:
-        settings.write("experiments: {when: changed, minutes: 1}\n")
+        settings.write("experiments: {when: changed}\n")
     workspace = load_workspace(folder)
     every = experiments()
     for key, seconds in (("orthogonality", 5.0), ("theory_rates", 2.0), ("regime_sufficient", 3_000.0)):

@@ -67,7 +67,6 @@ class Setup:
             "max_length": 2048,
             "min_valid_mass": 0.0,
             "num_gpus": self.gpus * share,
-            "gpu_memory": 0.3 if self.gpus == 0 else 0.9 * share,
         }
         return JudgeSpec(name=name, engine=LocalModel(**engine), batch_size=self.batch_size)
 

@@ -78,7 +78,7 @@ def table(rows: Sequence[Way]) -> str:
 
 
 def engine_of(model: Path, kind: str, scoring: str) -> LocalModel:
-    settings: dict[str, Any] = {"num_gpus": 0, "dtype": "float32", "min_valid_mass": 0.0, "gpu_memory": 0.3}
+    settings: dict[str, Any] = {"num_gpus": 0, "dtype": "float32", "min_valid_mass": 0.0}
     return LocalModel(kind=kind, model=str(model), template="asset", scoring=scoring, **settings)  # type: ignore[arg-type]
 
 

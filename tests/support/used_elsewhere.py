@@ -12,6 +12,12 @@ strongest_links  # templates/page.html
 answer_rank  # templates/page.html
 without  # templates/page.html
 parted  # templates/page.html
+bill_in_words  # templates/page.html
+tokens_reasoning  # by name, from a bill to the view `bills` and templates/page.html
+forecast_tokens  # likewise
+p50_ms  # likewise
+p95_ms  # likewise
+prices  # likewise
 wide  # templates/figures.html
 is_right  # templates/probes.html
 is_graded  # templates/probes.html

@@ -1,0 +1,140 @@
+"""What asking judges takes: tokens, US dollars, repetitions, latencies; and what may be spent."""
+
+from __future__ import annotations
+
+import random
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields
+
+from judges.items import Score
+
+_MOST_LATENCIES = 512
+"""Latencies that are kept of all that are counted, drawn at random."""
+
+
+@dataclass
+class Bill:
+    """Counts that add up.
+
+    Attributes
+    ----------
+    questions : int
+        Questions that were answered, or given up.
+    requests, repeated, refused : int
+        Requests sent; those of them that repeat a question, for whatever reason; and those that were refused because
+        they were too many (HTTP 429).
+    tokens_in, tokens_cached, tokens_out, tokens_reasoning : int
+        Tokens read, those of them that the endpoint had read before, tokens written, those of them for reasoning.
+    dollars : float
+        By what the endpoint says of its answers.
+    unknown : float
+        The most, in US dollars, that those requests can have cost whose answer did not arrive, or does not say.
+    latencies : list of (float, float)
+        Milliseconds until each answer after a random number; those with the least of these numbers are kept.
+    """
+
+    questions: int = 0
+    requests: int = 0
+    repeated: int = 0
+    refused: int = 0
+    tokens_in: int = 0
+    tokens_cached: int = 0
+    tokens_out: int = 0
+    tokens_reasoning: int = 0
+    dollars: float = 0.0
+    unknown: float = 0.0
+    latencies: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
+
+    def answered(self, milliseconds: float) -> None:
+        """Count the time until an answer."""
+        self.latencies.append((random.random(), milliseconds))
+
+    @classmethod
+    def of(cls, scores: Sequence[Score]) -> Bill:
+        """The bill of a judge that runs here, from one score for each question."""
+        bill = cls(
+            questions=len(scores),
+            requests=len(scores),
+            tokens_in=sum(score.tokens_in or 0 for score in scores),
+            tokens_out=sum(score.tokens_out or 0 for score in scores),
+        )
+        for score in scores:
+            bill.answered(score.latency_ms or 0.0)
+        return bill
+
+    def add(self, other: Bill) -> None:
+        """Add another bill to this one."""
+        for entry in fields(self):
+            setattr(self, entry.name, getattr(self, entry.name) + getattr(other, entry.name))
+        if len(self.latencies) > 2 * _MOST_LATENCIES:
+            self.latencies = sorted(self.latencies)[:_MOST_LATENCIES]
+
+
+class Purse:
+    """An amount of money that one judge, or several at the same time, may spend.
+
+    Parameters
+    ----------
+    limit : float
+        In US dollars.
+    name : str
+        Which setting it is, for messages.
+    spent : float
+        What was spent of it before.
+    """
+
+    def __init__(self, limit: float, name: str, spent: float = 0.0) -> None:
+        self.limit, self.name, self.spent = limit, name, spent
+        self._reserved = 0.0
+        self._lock = threading.Lock()
+
+    def reserve(self, worst: float) -> bool:
+        """Set aside what a request costs at most; False where that much is not left."""
+        with self._lock:
+            enough = self.spent + self._reserved + worst <= self.limit
+            self._reserved += worst if enough else 0.0
+            return enough
+
+    def settle(self, worst: float, cost: float) -> None:
+        """Replace what was set aside by what the request has cost."""
+        with self._lock:
+            self._reserved -= worst
+            self.spent += cost
+
+
+class Ledger:
+    """What a judge has taken in this run, over all its test sets.
+
+    Parameters
+    ----------
+    purses : sequence of Purse
+        What it may spend together with others, beside its own limit.
+    """
+
+    def __init__(self, purses: Sequence[Purse] = ()) -> None:
+        self.purses = tuple(purses)
+        self.total, self._since = Bill(), Bill()
+        self._lock = threading.Lock()
+
+    @property
+    def spent(self) -> float:
+        """US dollars by what the endpoint says of its answers."""
+        return self.total.dollars
+
+    @property
+    def unknown(self) -> float:
+        """See ``Bill``."""
+        return self.total.unknown
+
+    def add(self, bill: Bill) -> None:
+        """Enter one request, or a batch."""
+        with self._lock:
+            self.total.add(bill)
+            self._since.add(bill)
+
+    def take(self) -> Bill:
+        """What was entered since this was last asked."""
+        with self._lock:
+            taken, self._since = self._since, Bill()
+            return taken

@@ -1,0 +1,226 @@
+"""A night's bill: what the database, the page and the commands say of it is what the server's own books say."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from contextlib import ExitStack
+from statistics import quantiles
+
+import pytest
+
+from assets.judging.bill import bill_of_night, bills
+from assets.report.names import page_name
+from judges.pool import BATCHES_AHEAD
+from judges.prices import listed
+from judges.spec import OpenAIEngine
+from orchestration.workspace import load_workspace
+from tests.support.endpoints import Vendor, number_of, reasoning_model
+from tests.support.workspaces import begins_with, care, care_json, make, query, run, score_rows
+
+N = 40
+PRICES = {"thinker": (3.0, 0.3, 15.0), "cached": (2.0, 0.5, 8.0), "stormy": (1.0, 1.0, 4.0)}
+
+
+class Books(Vendor):
+    """A vendor that enters each answer in its books: tokens read, read from its cache, written; and every refusal."""
+
+    def __init__(self, behave):
+        super().__init__(behave)
+        self.entries, self.too_many, self.texts = [], 0, {}
+
+    def dollars_at(self, read, cached, written):
+        return sum((i - c) * read + c * cached + o * written for i, c, o, _ in self.entries) / 1e6
+
+
+def thinking(handler, body):
+    """As ``reasoning_model``; its tokens of reasoning are told apart."""
+    send = type(handler).send
+
+    def noting(code, content, *more):
+        if code == 200:
+            usage = content["usage"]
+            usage["completion_tokens_details"] = {"reasoning_tokens": usage["completion_tokens"] - 1}
+            entry = usage["prompt_tokens"], 0, usage["completion_tokens"], usage["completion_tokens"] - 1
+            handler.server.entries.append(entry)
+        send(handler, code, content, *more)
+
+    handler.send = noting
+    reasoning_model(handler, body)
+
+
+def remembering(handler, body):
+    """Has read most of a prompt before, as the later ones begin as the first did."""
+    cached = 80 if handler.server.entries else 0
+    handler.server.entries.append((100 + number_of(body) % 3, cached, 2, 0))
+    usage = {"prompt_tokens": 100 + number_of(body) % 3, "completion_tokens": 2}
+    usage["prompt_tokens_details"] = {"cached_tokens": cached}
+    message = {"role": "assistant", "content": str(number_of(body) % 10)}
+    choices = [{"index": 0, "message": message, "finish_reason": "stop"}]
+    handler.send(200, {"model": "m", "choices": choices, "usage": usage})
+
+
+def stormy(handler, body):
+    """Refuses each question once as one too many."""
+    text = body["messages"][0]["content"]
+    with handler.server.lock:
+        seen = handler.server.texts[text] = handler.server.texts.get(text, 0) + 1
+    if seen == 1:
+        handler.server.too_many += 1
+        return handler.refuse("slow down", 429, {"retry-after": "0"})
+    handler.server.entries.append((100, 0, 1, 0))
+    return handler.answer(str(number_of(body) % 9))
+
+
+@pytest.fixture
+def panel(tmp_path, monkeypatch):
+    """A workspace of three paid judges and three programs that cost nothing."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    folder = make(tmp_path / "ws", ("length", "thoroughness", "conciseness"), N)
+    with ExitStack() as stack:
+        servers = {
+            name: stack.enter_context(Books(behave))
+            for name, behave in (("thinker", thinking), ("cached", remembering), ("stormy", stormy))
+        }
+        for name, server in servers.items():
+            write_judge(folder, name, server)
+        yield folder, servers
+
+
+def write_judge(folder, name, server, more=""):
+    read, cached, written = PRICES[name]
+    (folder / "judges" / f"{name}.yaml").write_text(
+        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, scoring: text, "
+        f"price_in: {read}, price_cached: {cached}, price_out: {written}{more}}}\n"
+    )
+
+
+def test_a_nights_bill_is_that_of_the_servers(panel):
+    folder, servers = panel
+    forecast = {row["judge"]: row["dollars"] for row in care_json(folder, "run", "--dry-run")}
+    outcome = run(folder)
+    assert not outcome.failures
+    told = {row.judge: row for row in bills(load_workspace(folder))}
+    assert set(told) == {*servers, "length", "thoroughness", "conciseness"}
+    page = (folder / "data" / "report" / page_name("one")).read_text().partition('id="bill"')[2]
+    for name, server in servers.items():
+        row, books = told[name], list(zip(*server.entries, strict=True))
+        counted = (row.tokens_in, row.tokens_cached, row.tokens_out, row.tokens_reasoning)
+        assert counted == tuple(sum(column) for column in books)
+        assert row.dollars == pytest.approx(server.dollars_at(*PRICES[name]), abs=1e-12)
+        assert row.dollars_unknown == 0
+        assert (row.requests, row.refused) == (len(server.bodies), server.too_many)
+        distinct = {body["messages"][0]["content"] for body in server.bodies}
+        assert row.questions == len(distinct)
+        assert row.repeated == len(server.bodies) - len(distinct)
+        assert row.forecast_dollars == pytest.approx(forecast[name])
+        assert 0 < row.p50_ms <= row.p95_ms
+        cells = re.search(rf"<tr><td>{name}</td>(.*?)</tr>", page, re.S)[1]
+        for shown in (f"{row.dollars:.4f}", *(f"{count:,}" for count in counted)):
+            assert f'<td class="n">{shown}</td>' in cells
+    assert told["cached"].tokens_cached > 0 < told["thinker"].tokens_reasoning
+    assert told["stormy"].refused == told["stormy"].questions
+    assert told["length"].dollars == told["length"].tokens_in == 0 < told["length"].questions
+    assert '<tr><td>length</td><td class="n">0.0000</td>' in page
+    total = sum(server.dollars_at(*PRICES[name]) for name, server in servers.items())
+    assert query(folder, "SELECT sum(dollars) FROM bills WHERE testset = 'one'")[0][0] == pytest.approx(total)
+    says = bill_of_night(load_workspace(folder))
+    assert f"US $ {total:,.4f}" in says
+    assert " ".join(says.split()) in " ".join(care(folder, "status").split())
+    dollars = {row["judge"]: row["dollars"] for row in care_json(folder, "status")}
+    assert dollars["cached"] == pytest.approx(told["cached"].dollars)
+
+
+def test_latencies_are_those_that_a_stopwatch_has(panel):
+    folder, _ = panel
+    run(folder, judge="cached")
+    (kept,) = query(folder, "SELECT latencies_ms FROM askings WHERE judge = 'cached'")
+    (row,) = bills(load_workspace(folder), judge="cached")
+    assert len(kept[0]) == row.questions
+    cuts = quantiles(kept[0], n=20, method="inclusive")
+    assert (row.p50_ms, row.p95_ms) == pytest.approx((cuts[9], cuts[18]))
+
+
+KILLED = """
+import os
+from warehouse.parts import PartStore
+
+keep, written = PartStore.write_scores, []
+
+def killed(store, *words):
+    if len(written) == 2:
+        os._exit(9)
+    written.append(words)
+    return keep(store, *words)
+
+PartStore.write_scores = killed
+"""
+
+
+def test_what_was_paid_before_a_kill_is_on_the_bill(panel, tmp_path):
+    """The process is gone as it is about to store its third batch; the next run pays the rest, the bill has both."""
+    folder, servers = panel
+    server = servers["cached"]
+    with (folder / "judges" / "cached.yaml").open("a") as file:
+        file.write("batch_size: 5\n")
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", folder, "--judge", "cached"]
+    environment = begins_with(tmp_path / "first", KILLED, dict(os.environ))
+    assert subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 9
+    assert len([row for row in score_rows(folder) if "cached" in row[0]]) >= 10
+    answered, under_way = len(server.entries), 5 * BATCHES_AHEAD
+    (billed,) = load_workspace(folder).bills.read().to_pylist()
+    assert 15 <= billed["requests"] <= answered <= billed["requests"] + under_way
+    run(folder, judge="cached")
+    distinct = {body["messages"][0]["content"] for body in server.bodies}
+    assert len(server.entries) <= len(distinct) + 5 + under_way, "what was stored is not paid again"
+    tokens, requests = query(folder, "SELECT tokens_in, requests FROM bills WHERE judge = 'cached'")[0]
+    lost = len(server.entries) - requests
+    assert 0 <= lost == answered - billed["requests"] <= under_way
+    assert 100 * requests <= tokens <= 102 * requests
+    assert query(folder, "SELECT count(*) FROM askings WHERE judge = 'cached'") == [(2,)]
+
+
+def test_a_night_spends_no_more_than_the_workspace_allows(panel):
+    folder, servers = panel
+    with (folder / "care.yaml").open("a") as file:
+        file.write("judging: {spend_limit: 0.02}\n")
+    outcome = run(folder)
+    failed = {name: why for (_, name), why in outcome.failures.items()}
+    assert failed
+    assert all("judging.spend_limit of the night" in why for why in failed.values())
+    assert 0 < sum(server.dollars_at(*PRICES[name]) for name, server in servers.items()) <= 0.02
+    before = sum(len(server.entries) for server in servers.values())
+    run(folder)
+    assert sum(len(server.entries) for server in servers.values()) - before < before, "the night is the same"
+    assert sum(server.dollars_at(*PRICES[name]) for name, server in servers.items()) <= 0.02
+
+
+def test_bills_of_past_nights_are_merged_and_the_database_is_rebuilt_from_them(panel):
+    folder, _ = panel
+    run(folder, judge="cached")
+    run(folder, judge="stormy")
+    before = query(folder, "SELECT * FROM bills")
+    workspace = load_workspace(folder)
+    assert workspace.bills.compact("9999-01-01") == 1
+    (folder / "data" / "care.duckdb").unlink()
+    run(folder, judge="length")
+    after = query(folder, "SELECT * FROM bills")
+    assert [row for row in after if row[1] in ("cached", "stormy")] == before
+
+
+def test_prices_are_those_of_the_dated_table_unless_the_file_has_its_own():
+    def engine(**more):
+        return OpenAIEngine(**{"base_url": "https://api.openai.com/v1", "model": "gpt-5-mini"} | more)
+
+    price = listed("https://api.openai.com/v1", "gpt-5-mini")
+    assert (price.read, price.cached, price.written) == (0.25, 0.025, 2.0)
+    assert re.fullmatch(r"litellm \d+\.\d+\.\d+ of \d{4}-\d\d-\d\d", price.source)
+    assert engine().price == price
+    own = engine(price_in=1.0, price_out=2.0).price
+    assert (own.read, own.cached, own.written, own.source) == (1.0, 1.0, 2.0, "the judge's file")
+    assert own.of(1e6, 1e6, 5e5) == 3.0
+    assert engine(base_url="http://127.0.0.1:8000/v1").price is None, "the same name elsewhere costs something else"
+    with pytest.raises(ValueError, match="price_cached: set price_in and price_out"):
+        engine(price_cached=1.0)

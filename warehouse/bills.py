@@ -1,0 +1,81 @@
+"""What judges were paid: a small Parquet file for each time that a judge was asked, written again as it goes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import partial
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+import duckdb
+import pyarrow as pa
+
+from warehouse.storage import delete, find_sound, read_table, write_table
+
+_COUNTS = "scored questions requests repeated refused tokens_in tokens_cached tokens_out tokens_reasoning"
+BILL_SCHEMA = pa.schema(
+    [
+        ("night", pa.date32()),
+        ("judge", pa.string()),
+        ("testset", pa.string()),
+        ("what", pa.string()),
+        ("began", pa.timestamp("us", tz="UTC")),
+        *((name, pa.int64()) for name in _COUNTS.split()),
+        ("dollars", pa.float64()),
+        ("dollars_unknown", pa.float64()),
+        ("seconds", pa.float64()),
+        ("latencies_ms", pa.list_(pa.field("element", pa.float64()))),  # as Parquet names it
+        ("prices", pa.string()),
+        ("forecast_tokens", pa.float64()),
+        ("forecast_dollars", pa.float64()),
+    ]
+)
+"""The columns of the table ``askings`` of the database, which has them in words."""
+
+
+class Bills:
+    """The bills of a workspace, in one folder; a file's name begins with the night, as YYYY-MM-DD."""
+
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+
+    def write(self, night: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
+        """Replace the bill of one asking, which has a row for each test set and kind of items."""
+        path = self._folder / f"{night}.{asking}.{quote(judge, safe='')}.parquet"
+        write_table(path, pa.Table.from_pylist(list(rows), BILL_SCHEMA))
+
+    def read(self, since: str = "") -> pa.Table:
+        """All rows from this night on; damaged files are set aside."""
+        files = [file for file in sorted(self._folder.glob("*.parquet")) if file.name[:10] >= since]
+        return self._rows(files)
+
+    def load(self, connection: duckdb.DuckDBPyConnection) -> None:
+        """Bring the database up to date: nights that it has are over, but for its last one."""
+        found = connection.execute("SELECT coalesce(max(night)::VARCHAR, '') FROM askings").fetchone()
+        last = found[0] if found else ""
+        rows = self.read(last)
+        connection.execute("DELETE FROM askings WHERE night::VARCHAR >= ?", [last])
+        connection.register("bills_read", rows)
+        connection.execute("INSERT INTO askings BY NAME SELECT * FROM bills_read")
+        connection.unregister("bills_read")
+
+    def compact(self, today: str) -> int:
+        """Merge the files of each night that is over; the caller is alone. Returns how many files that saves."""
+        nights: dict[str, list[Path]] = {}
+        for file in sorted(self._folder.glob("*.parquet")):
+            nights.setdefault(file.name[:10], []).append(file)
+        many = {night: files for night, files in nights.items() if len(files) > 1 and night < today}
+        for night, files in many.items():
+            merged = self._folder / f"{night}.parquet"
+            write_table(merged, self._rows(files))
+            for file in set(files) - {merged}:
+                delete(file)
+        return sum(len(files) - 1 for files in many.values())
+
+    def _rows(self, files: Sequence[Path]) -> pa.Table:
+        """The rows of these files, each once: a merge that was killed has left some in two of them."""
+        tables = [found for file in files if (found := find_sound(file, partial(read_table, schema=BILL_SCHEMA)))]
+        rows = [row for table in tables for row in table.to_pylist()]
+        once = {(row["judge"], row["testset"], row["what"], row["began"]): row for row in rows}
+        return pa.Table.from_pylist(list(once.values()), BILL_SCHEMA)
