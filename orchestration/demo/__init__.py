@@ -2,9 +2,9 @@
 
 Neither answers nor judges were drawn anew because of what came out. Of twenty other draws of answers, beliefs and moods
 (seeds 1 to 20) ``clear`` and ``length`` say what their descriptions say 18 times and ``copies`` 20 times. Otherwise
-``clear`` is called ambiguous, and ``length`` is to be checked for what follows the number of sentences. In all sixty the
-answer follows gold closer than the mean does: on average with a Kendall's tau of .81 (the mean .78), .77 (.55) and .84
-(.78). ``tests/orchestration/test_story.py`` draws them.
+``clear`` is called ambiguous, and ``length`` is to be checked for what follows the number of sentences. In all sixty
+the answer follows gold closer than the mean does: on average with a Kendall's tau of .81 (the mean .78), .77 (.55) and
+.84 (.78). ``tests/orchestration/test_story.py`` draws them.
 """
 
 from __future__ import annotations
