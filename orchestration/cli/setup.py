@@ -50,7 +50,7 @@ def init(
     """Make a workspace: care.yaml, judges and a test set, simulated; or from a table of scores that you have."""
     from care_ops.errors import InputError
     from judges.panels import find, judge_files
-    from orchestration import demo
+    from orchestration import story
     from orchestration.template import template as care_yaml
 
     if (folder / "care.yaml").exists():
@@ -60,7 +60,7 @@ def init(
         return
     _folders(folder)
     if template == "demo":
-        testsets, judging = demo.testset_files(), demo.judge_files()
+        testsets, judging = story.testset_files(), story.judge_files()
     else:
         testsets = {"demo": _ENDPOINTS_YAML}
         judging = {f"{name}.yaml": text for name, text in judge_files(find(template)).items()}

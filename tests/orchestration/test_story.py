@@ -8,7 +8,7 @@ import yaml
 
 import care_eval
 from care_ops.metrics import tau
-from orchestration import demo
+from orchestration import story
 from warehouse.probes import make as versions_of
 from warehouse.sources.demo import generate
 from warehouse.testsets import TestsetSpec
@@ -16,9 +16,9 @@ from warehouse.testsets import TestsetSpec
 
 def drawn(name: str, seed: int):
     """The test set's declaration, its items, and its judges as functions of question and answer; 0 is the demo."""
-    spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(demo.testset_files()[name])})
-    programs, judges = demo.judge_files(seed), {}
-    for judge, declared in demo.JUDGES.items():
+    spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(story.testset_files()[name])})
+    programs, judges = story.judge_files(seed), {}
+    for judge, declared in story.JUDGES.items():
         if name in declared["testsets"]:
             names: dict = {}
             exec(programs[f"{judge}.py"], names)
@@ -78,7 +78,7 @@ def says(name: str, verdict, order) -> bool:
 
 @pytest.mark.parametrize("name", ["clear", "length", "copies"])
 def test_each_test_set_says_what_it_is_there_to_say_however_it_is_drawn(name, tmp_path):
-    """The demo's own draw, and three others; ``orchestration.demo`` says how often of twenty."""
+    """The demo's own draw, and three others; ``orchestration.story`` says how often of twenty."""
     for seed in range(4):
         verdict, order = told(name, seed, tmp_path)
         assert says(name, verdict, order), (seed, order, str(verdict))
