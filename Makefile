@@ -18,7 +18,7 @@ $(VENV)/.dev: $(VENV)/.core
 	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev,deploy]'
 	touch $@
 
-run: $(VENV)/.core ## run the main job on the embedded demo
+run: $(VENV)/.core ## run the demo: three small test sets that each say one thing
 	test -f $(DEMO)/care.yaml || $(BIN)/care init $(DEMO)
 	$(BIN)/care run --workspace $(DEMO)
 

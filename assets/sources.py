@@ -109,7 +109,7 @@ def _read_records(workspace: Workspace, testset: str) -> list[ItemRecord]:
     if isinstance(source, ImportSource):
         return list(_imported(workspace, source).items.values())
     if isinstance(source, DemoSource):
-        return demo.generate(source.countries, source.answers, source.seed)
+        return demo.generate(source.countries, source.seed, complete=source.complete)
     if isinstance(source, HuggingFaceSource):
         from warehouse.sources import huggingface
 

@@ -71,7 +71,7 @@ def _project(text: str) -> str:
         if old not in text:
             raise ValueError(f"pyproject.toml no longer holds {old!r}; bring deploy/namespaced.py up to date")
         text = text.replace(old, new)
-    text = re.sub(r"^(warehouse|judges|assets)( = \[\")", rf'"{NAME}.\1"\2', text, flags=re.MULTILINE)
+    text = re.sub(r"^(warehouse|judges|assets|orchestration)( = \[\")", rf'"{NAME}.\1"\2', text, flags=re.MULTILINE)
     tomllib.loads(text)
     return text
 

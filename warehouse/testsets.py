@@ -174,8 +174,8 @@ class DemoSource(_Declared):
 
     kind: Literal["demo"] = "demo"
     countries: int = Field(default=30, ge=1, le=30)
-    answers: int = Field(default=12, ge=1)
     seed: int = 20260
+    complete: bool = Field(default=False, description="whether every answer states all facts that are asked for")
 
 
 class GoldRule(_Declared):

@@ -27,6 +27,10 @@ _PAGE = 980.0
 """Width that a map with written cells fills at most, where its cells stay wide enough to be read."""
 
 
+_SPARK, _SPARK_STEP = 110.0, 11.0
+"""Widest line of a sparkline, and the widest step between two of its marks."""
+
+
 @dataclass(frozen=True)
 class Figure:
     """A drawing with a heading and a caption; the key is unique on its page."""
@@ -283,6 +287,33 @@ def ranked_list(rows: Sequence[Ranked], says: str, ends: tuple[float, float] | N
         for row in rows
     )
     return Markup(f'<ol class="ranks">{items}</ol>')
+
+
+def sparkline(says: str, values: Sequence[float | None], filled: Sequence[bool]) -> Markup:
+    """A mark for each value from left to right, its height between the lowest and the highest of them.
+
+    Parameters
+    ----------
+    says : str
+        What the marks are, for readers of screens.
+    values : sequence of float or None
+        One that is None stands half way up, and no line leads to it.
+    filled : sequence of bool
+        Marks that are not are hollow.
+    """
+    known = [value for value in values if value is not None]
+    low, high = (min(known), max(known)) if known else (0.0, 1.0)
+    step = min(_SPARK_STEP, _SPARK / max(len(values) - 1, 1))
+    heights = [14.0 if v is None or high == low else 23.0 - 18.0 * (v - low) / (high - low) for v in values]
+    places = [(5.0 + step * k, y) for k, y in enumerate(heights)]
+    pairs = [(a, b) for (a, v), (b, w) in pairwise(zip(places, values, strict=True)) if None not in (v, w)]
+    shapes = [element("title", str(escape(says)))]
+    shapes += [element("path", d=path(pair), class_="line s2") for pair in pairs]
+    shapes += [
+        element("circle", cx=x, cy=y, r=3.0, class_="dot s1" if full else "dot hollow s1")
+        for (x, y), full in zip(places, filled, strict=True)
+    ]
+    return Markup(element("svg", "".join(shapes), class_="spark", width=_SPARK + 10, height=28.0, role="img"))
 
 
 def domain(rows: Sequence[Ranked]) -> tuple[float, float]:

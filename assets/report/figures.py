@@ -4,16 +4,21 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 
-from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart
+from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart, sparkline
 from assets.report.data import ReportData
+from care_ops.errors import counted
 from care_ops.metrics import is_binary, rank_correlation
 from care_ops.records import Aggregate
 from care_ops.scores import Array
 
 _MOST_POINTS = 200
 """Points of a curve; more are not seen apart."""
+
+_NIGHTS_IN_A_ROW, _READ = 24, ("published", "was published", "pinned")
+"""Fits that a row of the index shows, and the states of those that people read."""
 
 _BINS = 10
 _FEWEST_IN_BINS = 20
@@ -78,6 +83,17 @@ def trend(testset: str, editions: Sequence[Mapping[str, Any]]) -> Figure | None:
             names=[row["made at"].replace("T", " ")[:16] for row in editions],
         ),
     )
+
+
+def nights(testset: str, editions: Sequence[Mapping[str, Any]]) -> Markup:
+    """The latest fits of a test set as a sparkline, oldest first: their order against gold, and who read them."""
+    shown = editions[-_NIGHTS_IN_A_ROW:]
+    known = [row["order"] for row in shown if row["order"] is not None]
+    says = f"{testset}: {counted(len(shown), 'fit')}"
+    says += f", order against gold {min(known):.3f} to {max(known):.3f}, the latest {known[-1]:.3f}" if known else ""
+    unread = sum(row["state"] not in _READ for row in shown)
+    says += f"; {unread} never published" if unread else ""
+    return sparkline(says, [row["order"] for row in shown], [row["state"] in _READ for row in shown])
 
 
 def _drawn(*figures: Figure | None) -> list[Figure]:

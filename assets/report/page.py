@@ -15,7 +15,7 @@ from assets.report.assumptions import assumptions
 from assets.report.cards import JudgeCard, advice, judge_cards, retest
 from assets.report.charts import Figure, Ranked, domain, interval, ranked_list
 from assets.report.data import ReportData
-from assets.report.figures import agreement_figures, gold_figures, shared_figures, system_ranks, trend
+from assets.report.figures import agreement_figures, gold_figures, nights, shared_figures, system_ranks, trend
 from assets.report.first_screen import picture, trusted
 from assets.report.items import MOST_ITEMS, ItemRow, ends, item_count, item_rows, label_rows, most_informative
 from assets.report.names import items_name, page_name
@@ -143,10 +143,11 @@ def replace_verdict(path: Path, verdict: Verdict) -> None:
         write_bytes(path, shown.encode())
 
 
-def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
-    """Write the index of all pages; rows carry name, verdict, items, judges and the evaluation."""
+def write_index(folder: Path, rows: Sequence[dict[str, Any]], editions: Mapping[str, Sequence[dict[str, Any]]]) -> Path:
+    """Write the index of all pages; rows carry name, verdict, items, judges and the evaluation; editions as below."""
     experiments = (folder / "experiments.html").exists()
-    return render(folder, "index.html", "index.html", rows=rows, page_name=page_name, experiments=experiments)
+    drawn = {name: nights(name, each) for name, each in editions.items() if each}
+    return render(folder, "index.html", "index.html", rows=rows, nights=drawn, experiments=experiments)
 
 
 def write_trend(folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]]) -> Path:

@@ -47,8 +47,9 @@ def tell(workspace: Workspace) -> "dict[str, Verdict]":
     version = index_version(workspace, verdicts)
     with workspace.warehouse.reader() as connection:
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
-    write_index(folder, rows)
-    write_trend(folder, {name: trend(workspace, name, _NIGHTS_SHOWN) for name in verdicts})
+    editions = {name: trend(workspace, name, _NIGHTS_SHOWN) for name in verdicts}
+    write_index(folder, rows, editions)
+    write_trend(folder, editions)
     write_verdicts(workspace, verdicts)
     keep(workspace, verdicts)  # last: what is kept there counts as told everywhere
     write_document(folder / MADE, {"version": version})

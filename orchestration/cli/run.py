@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -31,6 +31,9 @@ if TYPE_CHECKING:
     from care_ops.results.verdict import Verdict
     from orchestration.launches import Launch
     from orchestration.runner import Outcome
+
+BEST_JUDGE = "best judge"
+"""In the place of an aggregator: the judge that gold says is best."""
 
 _METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")
 
@@ -139,7 +142,7 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
     if as_json:
         show(rows, "", as_json=True)
     elif rows:
-        show(rows, "Aggregates against gold", as_json=False)
+        show(_by_testset(rows), "Aggregates against gold, by AUC or Kendall's tau", as_json=False)
 
 
 def _print_notes(loaded: Workspace) -> None:
@@ -203,7 +206,10 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
 
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:
-    """The latest evaluation of every test set: a row for each aggregator, without metrics that none of them has."""
+    """The latest evaluation of every test set: a row for each aggregator, without metrics that none of them has.
+
+    What the judge that follows gold best makes of it is a row, too: nobody knows that judge without gold.
+    """
     with workspace.warehouse.reader() as connection:
         cursor = connection.execute(
             "SELECT f.testset, f.aggregator, f.labels_used AS labels, e.n, e.auc, e.tau, e.accuracy, e.mae, "
@@ -213,9 +219,45 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
         every_row = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     order = {name: position for position, name in enumerate(workspace.fit.aggregators)}
     rows = [row for row in every_row if row["testset"] in workspace.testsets and row["aggregator"] in order]
-    rows.sort(key=lambda row: (row["testset"], order[row["aggregator"]]))
+    rows += [best for testset in {row["testset"] for row in rows} for best in _best_judge(workspace, testset)]
+    rows.sort(key=lambda row: (row["testset"], order.get(row["aggregator"], len(order))))
     empty = {metric for metric in _METRICS if all(row[metric] is None for row in rows)}
     return [{name: value for name, value in row.items() if name not in empty} for row in rows]
+
+
+def _best_judge(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
+    """The row of the judge whose scores order the items most as gold does; none where nobody's can be compared."""
+    from assets.results.gold import aligned, held_out_gold
+    from care_ops.metrics import evaluate
+    from warehouse.matrix import read_item_columns, read_scores
+
+    with workspace.warehouse.reader() as connection:
+        panel = "SELECT p.judge FROM panels p JOIN slices USING (testset, judge) WHERE testset = ? AND p.admitted"
+        judges = {judge for (judge,) in connection.execute(panel, [testset]).fetchall()}
+        if not judges:
+            return []
+        items, scores = read_item_columns(connection, testset), read_scores(connection, testset, judges).scores
+    gold = held_out_gold(items.item_ids, items.gold, items.split_units, workspace.anchors_of(testset))
+    columns = [dict(zip(scores.item_ids, column.tolist(), strict=True)) for column in scores.values.T]
+    scale = workspace.testset(testset).scale
+    made = [evaluate(aligned(items.item_ids, column), gold, threshold=None, scale=scale) for column in columns]
+    ordering = [record for record in made if record.order is not None]
+    best = max(ordering, key=lambda record: record.order or 0.0, default=None)
+    if best is None:
+        return []
+    measured = {name: getattr(best, name) for name in _METRICS}
+    return [{"testset": testset, "aggregator": BEST_JUDGE, "labels": 0, **measured}]
+
+
+def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """A row a test set: how each aggregator orders the items, and how many labels it has seen, where it has any."""
+    told: dict[str, dict[str, Any]] = {}
+    for row in rows:
+        order = row.get("tau") if row.get("auc") is None else row["auc"]
+        line = told.setdefault(row["testset"], {"testset": row["testset"], "n": row["n"]})
+        line[row["aggregator"]] = f"{order:.3f} ({row['labels']} labels)" if row["labels"] and order else order
+    names = dict.fromkeys(name for line in told.values() for name in line)
+    return [{name: line.get(name) for name in names} for line in told.values()]
 
 
 def _must_be_known(workspace: Workspace, testset: str | None, judge: str | None) -> None:

@@ -14,19 +14,6 @@ from orchestration.cli import tables
 from orchestration.cli.inputs import read_table
 from orchestration.cli.output import console, speaking_errors
 
-_DEMO_YAML = """\
-description: >-
-  Questions about countries, answered with known quality and planted style: all of it simulated.
-source:
-  kind: demo
-scale: [0, 10]
-# What is true of these answers, so that judges can be tried: what a dress leaves as it is, and what costs right facts.
-probes:
-  kinds: [padding, formatting, citation, compliment, hedging, announcement,
-          other_prompt, sentences, one_fact, two_facts, all_facts, negation]
-"""
-
-
 _ENDPOINTS_YAML = """\
 description: >-
   Simulated questions and answers to try the endpoints on; `care run --dry-run` says what that costs. Replace them by
@@ -36,9 +23,6 @@ source:
 scale: [0, 10]
 prompt: answer_rating
 """
-
-_TEMPLATES = {"demo": _DEMO_YAML, "endpoints": _ENDPOINTS_YAML}
-"""The test set of each template of a workspace; its judges are the roster of the same name."""
 
 
 From = Annotated[
@@ -66,6 +50,7 @@ def init(
     """Make a workspace: care.yaml, judges and a test set, simulated; or from a table of scores that you have."""
     from care_ops.errors import InputError
     from judges.panels import find, judge_files
+    from orchestration import story
     from orchestration.template import template as care_yaml
 
     if (folder / "care.yaml").exists():
@@ -74,9 +59,15 @@ def init(
         _from_table(folder, scores, items, judges, system or (), scale or (), form)
         return
     _folders(folder)
-    for name, text in judge_files(find(template)).items():
-        (folder / "judges" / f"{name}.yaml").write_text(text, encoding="utf-8")
-    (folder / "testsets" / "demo.yaml").write_text(_TEMPLATES[template], encoding="utf-8")
+    if template == "demo":
+        testsets, judging = story.testset_files(), story.judge_files()
+    else:
+        testsets = {"demo": _ENDPOINTS_YAML}
+        judging = {f"{name}.yaml": text for name, text in judge_files(find(template)).items()}
+    for file, text in judging.items():
+        (folder / "judges" / file).write_text(text, encoding="utf-8")
+    for name, text in testsets.items():
+        (folder / "testsets" / f"{name}.yaml").write_text(text, encoding="utf-8")
     (folder / "care.yaml").write_text(care_yaml(), encoding="utf-8")
     following = {
         "demo": f"care run --workspace {folder}",

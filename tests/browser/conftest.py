@@ -1,4 +1,4 @@
-"""A real Chromium, and a demo workspace that has been run."""
+"""A real Chromium, and a workspace of twelve programs that has been run."""
 
 import shutil
 import subprocess
@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 from playwright.sync_api import sync_playwright
+
+from tests.support.workspaces import make_programs
 
 
 @pytest.fixture(scope="module")
@@ -24,8 +26,7 @@ def chromium():
 @pytest.fixture(scope="session")
 def demo(made_once) -> Path:
     def run(folder: Path) -> None:
-        workspace = str(folder / "demo")
-        for words in (["init", workspace], ["run", "--workspace", workspace]):
-            subprocess.run([sys.executable, "-m", "orchestration.cli", *words], check=True, capture_output=True)
+        words = ["run", "--workspace", str(make_programs(folder / "demo"))]
+        subprocess.run([sys.executable, "-m", "orchestration.cli", *words], check=True, capture_output=True)
 
     return made_once("demo", run) / "demo"

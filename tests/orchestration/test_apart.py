@@ -15,16 +15,14 @@ from pathlib import Path
 import dagster as dg
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from assets.fit.kept import read_moments
 from judges import panels
-from orchestration.cli.app import app
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.apart import ROOT, Machine, Machines, environment, wait_until, works
 from tests.support.faults import compare, state_of
-from tests.support.workspaces import begins_with, query, run, score_rows
+from tests.support.workspaces import begins_with, make_programs, query, run, score_rows
 
 pytestmark = [
     pytest.mark.slow,
@@ -74,9 +72,7 @@ sharded.shard_moments = held
 
 def demo(folder: Path, care: str) -> Path:
     """The demo with its twelve judges, and three more whose programs lie in the workspace's folder."""
-    assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
-    (folder / "testsets" / "demo.yaml").write_text("source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n")
-    (folder / "care.yaml").write_text(FAST + care)
+    make_programs(folder, FAST + care, "source: {kind: demo, countries: 6}\nscale: [0, 10]\n")
     (folder / "programs").mkdir()
     for name, counts in zip(PATIENT, ("','.__eq__", "str.isdigit", "str.isupper"), strict=True):
         (folder / "programs" / f"{name}.py").write_text(

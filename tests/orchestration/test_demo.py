@@ -1,33 +1,26 @@
-"""The embedded demo through real Ray actors and real Dask workers, against the same inline."""
+"""Generated answers and twelve programs through real Ray actors and real Dask workers, against the same inline."""
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from assets.fit.kept import read_moments
 from judges import panels, programs
 from judges.items import Item
-from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import QUICK, query, ran, run
+from tests.support.workspaces import QUICK, make_programs, query, ran, run
 from warehouse.sources.demo import generate
 
 DEMO_JUDGES = panels.find("demo").programs
 
-_DEMO = "source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n"
-
-
-def demo(folder, care: str):
-    assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
-    (folder / "testsets" / "demo.yaml").write_text(_DEMO)
-    (folder / "care.yaml").write_text(care)
-    return folder
+_DEMO = "source: {kind: demo, countries: 6}\nscale: [0, 10]\n"
 
 
 @pytest.mark.slow
 def test_ray_and_dask_give_what_one_process_gives(tmp_path, monkeypatch):
-    inline = demo(tmp_path / "inline", QUICK)
-    spread = demo(tmp_path / "spread", f"{QUICK}judging: {{mode: ray, actors: 2}}\ndask: {{workers: 2}}\n")
+    inline = make_programs(tmp_path / "inline", QUICK, _DEMO)
+    spread = make_programs(
+        tmp_path / "spread", f"{QUICK}judging: {{mode: ray, actors: 2}}\ndask: {{workers: 2}}\n", _DEMO
+    )
     for folder in (inline, spread):
         outcome = run(folder)
         monkeypatch.setattr("assets.fit.moments.LEAST_ROWS", 0)

@@ -7,15 +7,13 @@ import shutil
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 from assets.fit.details import CareDetails, read_details
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import history
 from assets.results.evaluation import evaluate_latest
-from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import run
+from tests.support.workspaces import TWELVE, make_programs, run
 from warehouse.sources.demo import generate
 
 CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nreview: {min_rank_correlation: 0.9}\n"
@@ -27,11 +25,8 @@ def first_night(made_once):
     """The demo after its first night, without a label."""
 
     def night(shared):
-        folder = shared / "demo"
-        assert CliRunner().invoke(app, ["init", str(folder)]).exit_code == 0
-        (folder / "care.yaml").write_text(CARE)
-        testset = folder / "testsets" / "demo.yaml"
-        testset.write_text(testset.read_text().partition("probes:")[0])  # which would leave little for labels to say
+        no_probes = TWELVE.partition("probes:")[0]  # which would leave little for labels to say
+        folder = make_programs(shared / "demo", CARE, no_probes)
         assert not run(folder).failures
 
     return made_once("demo_without_labels", night) / "demo"

@@ -19,7 +19,7 @@ from orchestration.cli.app import app
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.servers import free_port
-from tests.support.workspaces import begins_with, write_items
+from tests.support.workspaces import JUDGES, begins_with, write_items, write_judge
 
 ROOT = Path(__file__).parents[2]
 README = ROOT / "README.md"
@@ -92,11 +92,15 @@ def bring_scores(folder: Path) -> None:
 
 
 def bring_a_testset(folder: Path) -> None:
-    """The newcomer's own test set, whose answers are two systems', beside the demo; fewer items and resamples of it."""
+    """The newcomer's own test set, whose answers are two systems', beside one of the demo's; fewer resamples of it."""
     workspace = folder / "mine"
-    (workspace / "testsets" / "demo.yaml").write_text(
-        "source: {kind: demo, countries: 6, answers: 12}\nscale: [0, 10]\n"
-    )
+    for name in ("clear", "copies"):
+        (workspace / "testsets" / f"{name}.yaml").unlink()
+    for path in (workspace / "judges").glob("*.yaml"):
+        if "length" not in path.read_text():
+            path.unlink()
+    for name in JUDGES:
+        write_judge(workspace, name, testsets="[own]")
     settings = (workspace / "care.yaml").read_text()
     assert settings.count("resamples: 60\n") == 1
     (workspace / "care.yaml").write_text(settings.replace("resamples: 60\n", "resamples: 20\n"))

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import QUICK, care, care_json, make, query
+from tests.support.workspaces import QUICK, care, care_json, make, make_programs, query
 
 ROOT = Path(__file__).parents[2]
 ITEMS = 40
@@ -70,8 +70,7 @@ def measured(folder: Path, testset: str) -> list[float]:
 
 def test_the_demo_beside_recorded_scores_of_ones_own(tmp_path):
     """Recorded judges score one test set only, the demo's programs both, and neither test set loses its panel."""
-    folder = tmp_path / "mixed"
-    care_init(folder)
+    folder = make_programs(tmp_path / "mixed")
     write_own(folder)
     (folder / "testsets" / "own.yaml").write_text(
         "scale: [0, 100]\nsource:\n  kind: files\n  items: answers.csv\n  scores: {path: scores.csv}\n"
@@ -88,15 +87,6 @@ def test_the_demo_beside_recorded_scores_of_ones_own(tmp_path):
     assert ("gpt", "demo") not in states
     assert states["length", "own"] == f"{ITEMS} / {ITEMS}"
     assert states["reference_recall", "own"] == f"0 / {ITEMS}", "it abstains where there is no reference"
-
-
-def care_init(folder: Path) -> None:
-    from typer.testing import CliRunner
-
-    from orchestration.cli.app import app
-
-    result = CliRunner().invoke(app, ["init", str(folder)])
-    assert result.exit_code == 0, result.output
 
 
 def write_own(folder: Path, *texts: str) -> None:

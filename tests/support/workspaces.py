@@ -12,11 +12,13 @@ from typing import Any
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
+from judges.panels import find, judge_files
 from orchestration.cli.app import app
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.locks import alone
 from orchestration.runner import Outcome, run_stale
+from orchestration.template import template
 from orchestration.workspace import load_workspace
 from warehouse.database import Warehouse
 
@@ -61,6 +63,26 @@ def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str 
     write_testset(folder)
     for judge in judges:
         write_judge(folder, judge, **more)
+    return folder
+
+
+TWELVE = """\
+source: {kind: demo}
+scale: [0, 10]
+probes:
+  kinds: [padding, formatting, citation, compliment, hedging, announcement,
+          other_prompt, sentences, one_fact, two_facts, all_facts, negation]
+"""
+
+
+def make_programs(folder: Path, care: str | None = None, testset: str = TWELVE) -> Path:
+    """A workspace of one test set, ``demo``, whose answers twelve built-in programs judge."""
+    for sub in ("judges", "testsets"):
+        (folder / sub).mkdir(parents=True)
+    for name, text in judge_files(find("demo")).items():
+        (folder / "judges" / f"{name}.yaml").write_text(text)
+    (folder / "testsets" / "demo.yaml").write_text(testset)
+    (folder / "care.yaml").write_text(template() if care is None else care)
     return folder
 
 

@@ -62,18 +62,20 @@ _CITATIONS = ("[1]", "(World Almanac, 2019)", "[2]", "(Atlas of Nations, 2021)")
 _EMOJI = ("🌍", "✨", "🎉", "⭐")
 
 
-def generate(countries: int = 30, answers: int = ANSWERS_A_COUNTRY, seed: int = 20260) -> list[ItemRecord]:
-    """Generate items with texts, gold, and the planted style as metadata: so many answers to a question a country.
+def generate(countries: int = 30, seed: int = 20260, *, complete: bool = False) -> list[ItemRecord]:
+    """Generate items with texts, gold, and the planted style as metadata: twelve answers to a question a country.
 
     Gold is ten times the F1 score of the facts. Its precision is the share of the stated facts that are right, and its
-    recall is the share of the requested facts that are stated and right.
+    recall is the share of the requested facts that are stated and right. Answers that are all ``complete`` state all
+    four, so that their length says nothing of their quality.
     """
     rng = np.random.default_rng(seed)
-    return [_answer(rng, country, k) for country in sorted(FACTS)[:countries] for k in range(answers)]
+    least = 1.0 if complete else 0.3
+    return [_answer(rng, country, k, least) for country in sorted(FACTS)[:countries] for k in range(ANSWERS_A_COUNTRY)]
 
 
-def _answer(rng: np.random.Generator, country: str, number: int) -> ItemRecord:
-    knowledge, effort = rng.uniform(0.2, 1.0), rng.uniform(0.3, 1.0)
+def _answer(rng: np.random.Generator, country: str, number: int, least_effort: float) -> ItemRecord:
+    knowledge, effort = rng.uniform(0.2, 1.0), rng.uniform(least_effort, 1.0)
     stated = rng.random(len(ASPECTS)) < effort
     right = rng.random(len(ASPECTS)) < knowledge
     if not stated.any():

@@ -1,0 +1,63 @@
+"""The workspace of the demo: three small test sets that each say one thing, and simulated judges that read the answers.
+
+How much judges know and how hasty they are was chosen on up to ten draws of earlier forms of these programs; the demo's
+own draw was not chosen. Of twenty other draws of answers, beliefs and moods
+(seeds 1 to 20) ``clear`` and ``length`` say what their descriptions say 18 times and ``copies`` 20 times. Otherwise
+``clear`` is called ambiguous, and ``length`` is to be checked for what follows the number of sentences. In all sixty
+the answer follows gold closer than the mean does: on average with a Kendall's tau of .81 (the mean .78), .77 (.55) and
+.84 (.78). ``tests/orchestration/test_story.py`` draws them.
+"""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from string import Template
+from typing import Any
+
+from judges.panels import judge_yaml
+from judges.spec import load_yaml
+from warehouse.sources.demo import FACTS
+
+_FOLDER = Path(__file__).parent
+
+JUDGES: dict[str, dict[str, Any]] = load_yaml(_FOLDER / "judges.yaml")
+"""What each judge is like; the file says what the words mean."""
+
+
+def testset_files() -> dict[str, str]:
+    """The text of each test set's file, by its name."""
+    return {path.stem: path.read_text(encoding="utf-8") for path in sorted((_FOLDER / "testsets").glob("*.yaml"))}
+
+
+def judge_files(seed: int = 0) -> dict[str, str]:
+    """The files of the judges' folder by their names: what each judge is, and its program.
+
+    Parameters
+    ----------
+    seed : int
+        Another one draws other beliefs and moods.
+    """
+    files: dict[str, str] = {}
+    for name, judge in JUDGES.items():
+        engine = {"kind": "program", "file": f"judges/{name}.py", "unsafe": True}
+        said = {"description": "Simulated.", "family": name.split("-")[0], "scale": [0, 10]}
+        files[f"{name}.yaml"] = judge_yaml(**said, testsets=judge["testsets"], engine=engine)
+        files[f"{name}.py"] = _program(name, judge, seed)
+    return files
+
+
+def _program(name: str, judge: dict[str, Any], seed: int) -> str:
+    voice = f"{seed} {judge.get('voice', name)}"
+    rng, believes = random.Random(voice), ""
+    for country, facts in FACTS.items():
+        held = [fact if rng.random() < judge["knows"] else _wrong(rng, k, fact) for k, fact in enumerate(facts)]
+        believes += f"    {country!r}: {held!r},\n"
+    given = (
+        {"cares": 1.0, "likes": 0.0} | judge | {"believes": believes, "voice": voice, "name": f"{seed} {name} alone"}
+    )
+    return Template((_FOLDER / "program.txt").read_text(encoding="utf-8")).substitute(given)
+
+
+def _wrong(rng: random.Random, aspect: int, fact: str) -> str:
+    return rng.choice(sorted({facts[aspect] for facts in FACTS.values()} - {fact}))

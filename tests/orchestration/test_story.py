@@ -1,0 +1,86 @@
+"""The demo of ``care init``: each of its three test sets says what it is there to say, also where it is drawn anew."""
+
+import csv
+
+import numpy as np
+import pytest
+import yaml
+
+import care_eval
+from care_ops.metrics import tau
+from orchestration import story
+from warehouse.probes import make as versions_of
+from warehouse.sources.demo import generate
+from warehouse.testsets import TestsetSpec
+
+
+def drawn(name: str, seed: int):
+    """The test set's declaration, its items, and its judges as functions of question and answer; 0 is the demo."""
+    spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(story.testset_files()[name])})
+    programs, judges = story.judge_files(seed), {}
+    for judge, declared in story.JUDGES.items():
+        if name in declared["testsets"]:
+            names: dict = {}
+            exec(programs[f"{judge}.py"], names)
+            judges[judge] = names["program_judge"]
+    source = spec.source
+    return spec, generate(source.countries, seed or source.seed, complete=source.complete), judges
+
+
+def probes_file(folder, spec, records, judges):
+    path = folder / "judged.csv"
+    with path.open("w", newline="") as file:
+        writer = csv.writer(file)
+        writer.writerow(["item_id", "of", "kind", "judge", "score"])
+        for probe in versions_of(records, spec.probes.plan):
+            version = probe.record
+            for name, judge in judges.items():
+                score = judge(version.prompt, version.response)
+                writer.writerow([version.item_id, probe.of, probe.kind, name, score])
+    return path
+
+
+def told(name: str, seed: int, folder):
+    """The verdict, and how care, the mean and the best judge order the items beside gold."""
+    spec, records, judges = drawn(name, seed)
+    scores = {judge: [function(r.prompt, r.response) for r in records] for judge, function in judges.items()}
+    texts = ("item_id", "prompt", "response", "gold", "split_unit")
+    result = care_eval.fit(
+        {"item_id": [r.item_id for r in records], **scores},
+        items={field: [getattr(r, field) for r in records] for field in texts},
+        judges={judge: judge.partition("-")[0] for judge in judges},
+        judge=list(judges),
+        probes=None if spec.probes is None else probes_file(folder, spec, records, judges),
+        scale=(0, 10),
+        intervals=0,
+        aggregators=("care", "avg"),
+    )
+    gold = {r.item_id: r.gold for r in records}
+    beside = np.array([gold[item] for item in result.items])
+    order = {method: tau(result.aggregates[method].estimate, beside) or 0.0 for method in ("care", "avg")}
+    order["best"] = max(
+        tau(np.array(column, float), np.array(list(gold.values()))) or 0.0 for column in scores.values()
+    )
+    return result.verdict, order
+
+
+def says(name: str, verdict, order) -> bool:
+    """Whether the verdict and the order are what the test set's description says."""
+    sentences = " ".join(reason.sentence for reason in verdict.reasons)
+    if name == "clear":
+        return verdict.pill == "Use" and order["care"] > order["avg"]
+    if name == "length":
+        by_length = "number of words" in sentences or "number of sentences" in sentences
+        return verdict.pill == "Don't use yet" and by_length and order["care"] > order["avg"] + 0.1
+    once = "gorse-friday and gorse-monday say the same thing, and are counted once." in sentences
+    return verdict.pill == "Use" and once and "By the probes this answer is right" in sentences
+
+
+@pytest.mark.parametrize("name", ["clear", "length", "copies"])
+def test_each_test_set_says_what_it_is_there_to_say_however_it_is_drawn(name, tmp_path):
+    """The demo's own draw, and four of five others; ``orchestration.story`` says how often of twenty."""
+    draws = [told(name, seed, tmp_path) for seed in range(6)]
+    assert all(order["care"] > order["avg"] for _, order in draws)
+    said = [says(name, verdict, order) for verdict, order in draws]
+    assert said[0]
+    assert sum(said) >= 5
