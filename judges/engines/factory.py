@@ -62,18 +62,17 @@ class LoadedModels:
     """Models that are loaded in this process, each once, whatever prompts and scales they are used with."""
 
     def __init__(self) -> None:
-        self._backends: dict[LocalModel, Backend] = {}
+        self._backends: dict[tuple[object, ...], Backend] = {}
 
     def load(self, engine: LocalModel) -> Backend:
         """The model of these settings; it is loaded the first time."""
-        key = engine.model_copy(update={"template": None})
-        if key not in self._backends:
+        if engine.loaded not in self._backends:
             if engine.kind == "vllm":
                 from judges.engines.vllm import VllmBackend as Kind
             else:
                 from judges.engines.transformers import TransformersBackend as Kind
-            self._backends[key] = Kind(engine)
-        return self._backends[key]
+            self._backends[engine.loaded] = Kind(engine)
+        return self._backends[engine.loaded]
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
