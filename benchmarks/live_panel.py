@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import subprocess
 import sys
 import time
@@ -25,56 +24,18 @@ import pyarrow.parquet as pq
 
 import care_eval
 from benchmarks.soak_judging import kill, rows
-from care_ops.metrics import auc, is_binary, rank_correlation, tau
-from judges import scoring
-from judges.engines.model import Backend, ModelJudgeEngine
-from judges.items import Item
-from judges.prompts import find
-from judges.spec import JudgeSpec, LocalModel
+from care_ops.metrics import auc, is_binary, tau
+from judges.spec import JudgeSpec
 from orchestration.workspace import load_workspace
+from tests.support.live import ENVIRONMENT, Compared, compare_all, lay
 
-EXAMPLE = Path("examples/live")
 FOLDER = Path("build/live")
 RESULT = Path("benchmarks/results/live.md")
-LONGEST = 500
-"""Characters of the longest comment that is drawn, so that all comments stay in vLLM's cache from judge to judge."""
-
 KILLED_AT = 0.3
 COMPARED = 40
 """Items about which transformers is asked, too."""
 
 LABELS, DRAWS = 20, 20
-ENVIRONMENT = {
-    "HF_HUB_OFFLINE": "1",
-    "OMP_NUM_THREADS": "2",
-    "TOKENIZERS_PARALLELISM": "false",
-    "VLLM_CPU_KVCACHE_SPACE": "6",
-    "VLLM_LOGGING_LEVEL": "ERROR",
-    "VLLM_NO_USAGE_STATS": "1",
-}
-
-
-def lay(folder: Path, kind: str, count: int) -> Path:
-    """Write the workspace, for ``comments`` or ``answers``, unless it is there; ``count`` comments are drawn."""
-    if not (folder / "care.yaml").exists():
-        for name in (".", kind):
-            shutil.copytree(
-                EXAMPLE / name,
-                folder,
-                dirs_exist_ok=True,
-                ignore=shutil.ignore_patterns("comments", "answers", "*.py", "*.md"),
-            )
-        if kind == "comments":
-            pq.write_table(comments(count), folder / "items.parquet")
-    return folder
-
-
-def comments(count: int) -> pa.Table:
-    """Comments of CivilComments with gold, drawn at random among those that are not long; nobody's scores are read."""
-    path = Path(os.environ["CARE_DATA_DIR"]) / "care_civilcomments" / "items.parquet"
-    table = pq.read_table(path, columns=["item_id", "text", "gold"])
-    short = table.filter(pc.less_equal(pc.utf8_length(table["text"]), LONGEST))
-    return short.take(np.random.default_rng(0).permutation(short.num_rows)[:count])
 
 
 def judge(folder: Path, wanted: int) -> None:
@@ -82,7 +43,7 @@ def judge(folder: Path, wanted: int) -> None:
     told = folder / "killed.json"
     run = start(folder)
     while run.poll() is None and not told.exists():
-        time.sleep(0.5)
+        time.sleep(2.0)
         if len(rows(folder)) >= KILLED_AT * wanted and kill(run, "tree"):
             told.write_text(json.dumps({"there": len(rows(folder)), "parts": kept(folder)}))
             run = start(folder)
@@ -103,61 +64,6 @@ def start(folder: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(
             command, start_new_session=True, stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT}
         )
-
-
-@dataclass(frozen=True)
-class Compared:
-    """How two engines differ about some items by one judge's prompt.
-
-    Attributes
-    ----------
-    worst : float
-        Largest difference between log probabilities of tokens that begin a legal answer.
-    rank : float
-        Rank correlation (Spearman) of the scores.
-    """
-
-    worst: float
-    rank: float
-
-
-def compare(spec: JudgeSpec, prompts: Path, ours: Backend, theirs: Backend, items: Sequence[Item]) -> Compared:
-    """Ask one judge's prompt of its model in two engines."""
-    assert isinstance(spec.engine, LocalModel)
-    template = find(spec.engine.template or "", prompts)
-    engines = [ModelJudgeEngine(spec, spec.engine, template, backend) for backend in (ours, theirs)]
-    tail, answers = template.prefill.rstrip(), template.answers(spec.scale)
-    wanted = scoring.ballot(lambda text: ours.encode(text, special=False), tail, answers).wanted[()]
-    asked = [(engines[0]._tokens(template.render(item, spec.scale)), wanted) for item in items]
-    differences = [
-        abs(a[token] - b[token])
-        for a, b in zip(ours.next_logprobs(asked), theirs.next_logprobs(asked), strict=True)
-        for token in wanted
-    ]
-    scores = [np.array([score.score for score in engine.score(items)], dtype=float) for engine in engines]
-    return Compared(max(differences), rank_correlation(*scores))
-
-
-def compare_all(folder: Path, count: int) -> dict[str, Compared]:
-    """Both engines in this process, each model once, over the first items."""
-    from judges.engines.transformers import TransformersBackend
-    from judges.engines.vllm import VllmBackend
-
-    os.environ.update(ENVIRONMENT)
-    workspace = load_workspace(folder)
-    (testset,) = workspace.testsets
-    stored = pq.read_table(workspace.parts.items_file(testset)).slice(0, count).to_pylist()
-    items = [Item(row["item_id"], row.get("prompt"), row.get("response")) for row in stored]
-    compared: dict[str, Compared] = {}
-    loaded: dict[tuple[Any, ...], tuple[Backend, Backend]] = {}
-    for name, spec in workspace.judges.items():
-        if not isinstance(spec.engine, LocalModel):
-            continue
-        if spec.engine.loaded not in loaded:
-            loaded[spec.engine.loaded] = TransformersBackend(spec.engine), VllmBackend(spec.engine)
-        compared[name] = compare(spec, folder / "prompts", *loaded[spec.engine.loaded], items)
-        print(f"{name}: {compared[name]}", flush=True)
-    return compared
 
 
 @dataclass(frozen=True)

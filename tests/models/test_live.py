@@ -16,11 +16,10 @@ import pytest
 pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an environment that has it")
 pytest.importorskip("gguf", reason="gguf is not here: `make test-vllm` installs it")
 
-from benchmarks.live_panel import ENVIRONMENT, compare_all, lay
-from benchmarks.soak_judging import rows
 from judges.spec import LocalModel
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import query
+from tests.support.live import ENVIRONMENT, compare_all, lay
+from tests.support.workspaces import query, score_rows
 
 MODELS = Path(__file__).parents[2] / "build" / "live" / "models"
 ITEMS = 40
@@ -55,10 +54,10 @@ def test_real_weights_score_every_item_and_are_loaded_once_for_all_prompts(folde
     asked = [spec.engine for spec in workspace.judges.values() if isinstance(spec.engine, LocalModel)]
     assert len(asked) >= 4
     assert len(re.findall(r"loaded after", judged)) == len({engine.model for engine in asked})
-    scores = rows(folder)
-    assert len(scores) == len({(judge, item) for judge, item, _ in scores}) == ITEMS * len(workspace.judges)
-    programs = {name for name, spec in workspace.judges.items() if not spec.engine.needs.model}
-    assert all(score is not None for judge, _, score in scores if judge not in programs)
+    assert len(score_rows(folder)) == len(set(score_rows(folder))) == ITEMS * len(workspace.judges)
+    sql = "SELECT judge, count(value) FROM scores JOIN judges USING (judge_ix) GROUP BY judge"
+    counts = dict(query(folder, sql))
+    assert {counts[name] for name, spec in workspace.judges.items() if spec.engine.needs.model} == {ITEMS}
     fits = query(folder, "SELECT aggregator, count(estimate) FROM latest_aggregates GROUP BY ALL")
     assert dict(fits)["care"] == ITEMS
 

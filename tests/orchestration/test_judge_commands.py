@@ -164,7 +164,7 @@ def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
 
 
 def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkeypatch):
-    """From wherever the command is typed; doctor looks there, too, and a folder that is not there stays a repository."""
+    """From wherever the command is typed; doctor looks there, too; a folder that is not there stays a repository."""
     folder = make(tmp_path / "w")
     (folder / "models" / "small").mkdir(parents=True)
     for name, model in (("inside", "models/small"), ("nowhere", "models/other")):
