@@ -11,7 +11,7 @@ from judges import panels
 from judges.engines.checks import checks
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make
+from tests.support.workspaces import make, run
 from warehouse import catalog
 
 
@@ -179,3 +179,21 @@ def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkey
     assert workspace.judge("nowhere").engine.model == "models/other"
     says = " ".join(message for _, message in checks(workspace.judge("inside")))
     assert f"{folder / 'models' / 'small'} lacks config.json" in says
+
+
+def test_judges_of_one_model_are_asked_one_after_another(tmp_path, monkeypatch):
+    """Whatever their names are: the model is then loaded once, and the other one once."""
+    folder = make(tmp_path / "w", judges=("length",))
+    for name, model in (("a", "one"), ("b", "other"), ("c", "one"), ("d", "other")):
+        (folder / model).mkdir(exist_ok=True)
+        (folder / "judges" / f"{name}.yaml").write_text(
+            f"engine: {{kind: transformers, model: {model}, template: quality, num_gpus: 0}}\n"
+        )
+    asked = []
+    monkeypatch.setattr(
+        "assets.judging.judge_inference.score_pending", lambda _, judge, *more: asked.append(judge) or ([], {})
+    )
+    run(folder, selection="key:judge_inference or key:items or key:gold")
+    order = [judge for judge in asked if judge != "length"]
+    assert sorted(asked) == ["a", "b", "c", "d", "length"]
+    assert order in (["a", "c", "b", "d"], ["b", "d", "a", "c"])

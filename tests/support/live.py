@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -15,7 +16,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from care_ops.metrics import rank_correlation
-from judges import scoring
 from judges.engines.model import Backend, ModelJudgeEngine
 from judges.items import Item
 from judges.prompts import find
@@ -66,7 +66,7 @@ class Compared:
     Attributes
     ----------
     worst : float
-        Largest difference between log probabilities of tokens that begin a legal answer.
+        Largest difference between log probabilities of an answer that has at least 1 % of what legal answers have.
     rank : float
         Rank correlation (Spearman) of the scores.
     """
@@ -79,17 +79,15 @@ def compare(spec: JudgeSpec, prompts: Path, ours: Backend, theirs: Backend, item
     """Ask one judge's prompt of its model in two engines."""
     assert isinstance(spec.engine, LocalModel)
     template = find(spec.engine.template or "", prompts)
-    engines = [ModelJudgeEngine(spec, spec.engine, template, backend) for backend in (ours, theirs)]
-    tail, answers = template.prefill.rstrip(), template.answers(spec.scale)
-    wanted = scoring.ballot(lambda text: ours.encode(text, special=False), tail, answers).wanted[()]
-    asked = [(engines[0]._tokens(template.render(item, spec.scale)), wanted) for item in items]
+    asked = [template.render(item, spec.scale) for item in items]
+    here, there = (ModelJudgeEngine(spec, spec.engine, template, each).ask(asked) for each in (ours, theirs))
     differences = [
-        abs(a[token] - b[token])
-        for a, b in zip(ours.next_logprobs(asked), theirs.next_logprobs(asked), strict=True)
-        for token in wanted
+        abs(math.log(p) - math.log(b.probabilities[answer]))
+        for a, b in zip(here, there, strict=True)
+        for answer, p in a.probabilities.items()
+        if p >= 0.01 * a.valid_mass
     ]
-    scores = [np.array([score.score for score in engine.score(items)], dtype=float) for engine in engines]
-    return Compared(max(differences), rank_correlation(*scores))
+    return Compared(max(differences), rank_correlation(*(np.array([a.score for a in e]) for e in (here, there))))
 
 
 def compare_all(folder: Path, count: int) -> dict[str, Compared]:
