@@ -195,9 +195,9 @@ def report(folder: Path, compared: dict[str, Compared]) -> str:
         lines.append(f"| {name} | {measured[name]:.3f} | {rest} |")
     lines += [
         "",
-        f"All judges together: {1 / seconds:.2f} items a second of an actor's time ({os.cpu_count()} cores, load average",
-        f"{os.getloadavg()[2]:.0f} when this was written). The judges of one model share it and its cache, in which the",
-        "comment is from the second judge on.",
+        f"All judges together: {1 / seconds:.2f} items a second of an actor's time ({os.cpu_count()} cores, load",
+        f"average {os.getloadavg()[2]:.0f} when this was written). The judges of one model share it and its cache, in",
+        "which the comment is from the second judge on.",
         "",
         f"Beside transformers, on {COMPARED} items of each judge: largest difference of a log probability (of answers",
         "with 1 % or more of what legal answers have), and rank correlation of the scores.",
