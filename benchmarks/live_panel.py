@@ -13,7 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -217,7 +217,11 @@ def main() -> None:
     kind, count = ("comments", 1_000) if os.environ.get("CARE_DATA_DIR") else ("answers", 360)
     folder = lay(FOLDER, kind, count)
     judge(folder, len(list((folder / "judges").glob("*.yaml"))) * count)
-    RESULT.write_text(report(folder, compare_all(folder, COMPARED)))
+    found = folder / "compared.json"
+    if not found.exists():
+        found.write_text(json.dumps({name: asdict(row) for name, row in compare_all(folder, COMPARED).items()}))
+    compared = {name: Compared(**row) for name, row in json.loads(found.read_text()).items()}
+    RESULT.write_text(report(folder, compared))
     print(RESULT.read_text())
 
 

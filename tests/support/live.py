@@ -91,7 +91,7 @@ def compare(spec: JudgeSpec, prompts: Path, ours: Backend, theirs: Backend, item
 
 
 def compare_all(folder: Path, count: int) -> dict[str, Compared]:
-    """Both engines in this process, each model once, over the first items."""
+    """Both engines in this process, each model once, over the first items of each judge that is a model."""
     from judges.engines.transformers import TransformersBackend
     from judges.engines.vllm import VllmBackend
 
