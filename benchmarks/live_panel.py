@@ -2,7 +2,8 @@
 
 The workspace of ``examples/live`` is laid in a folder that git ignores, with weights that a package index carries. It
 scores 1,000 comments of CivilComments where ``CARE_DATA_DIR`` is set, and the demo's answers otherwise. Whoever starts
-it again goes on where it was stopped. The figures go to ``benchmarks/results/live.md``.
+it again goes on where it was stopped. The figures go to ``benchmarks/results/live.md``, with the argument ``report`` those
+of the judges that are done.
 """
 
 from __future__ import annotations
@@ -90,8 +91,10 @@ class Panel:
         texts = {name: [row.get(name) for row in table] for name in ("prompt", "response")}
         texts = {name: column for name, column in texts.items() if any(column)}
         ids = [row["item_id"] for row in table]
+        scores = {name: by_item for name, by_item in scores.items() if len(by_item) == len(ids)}
         gold = {row["item_id"]: row["gold"] for row in table}
-        return Panel(ids, texts, gold, scores, dict(workspace.judges), testset.cut, testset.scale)
+        judges = {name: workspace.judges[name] for name in scores}
+        return Panel(ids, texts, gold, scores, judges, testset.cut, testset.scale)
 
     def measure(self, answers: dict[str, float | None], without: Sequence[str] = ()) -> float:
         """AUC where gold is binary, or Kendall's tau, of an answer over the items; a missing one counts as the mean."""
@@ -193,6 +196,8 @@ def report(folder: Path, compared: dict[str, Compared]) -> str:
         row = spent.get(name)
         rest = f"{row['valid_mass']:.2f} | {row['tokens_in']:.0f} | {1e3 / row['latency_ms']:.1f}" if row else "| |"
         lines.append(f"| {name} | {measured[name]:.3f} | {rest} |")
+    if unfinished := sorted(load_workspace(folder).judges.keys() - measured.keys()):
+        lines += ["", f"Not done when this was written: {', '.join(unfinished)}."]
     lines += [
         "",
         f"All judges together: {1 / seconds:.2f} items a second of an actor's time ({os.cpu_count()} cores, load",
@@ -216,7 +221,8 @@ def main() -> None:
     """Lay, judge, compare, measure and write; each goes on where it was stopped."""
     kind, count = ("comments", 1_000) if os.environ.get("CARE_DATA_DIR") else ("answers", 360)
     folder = lay(FOLDER, kind, count)
-    judge(folder, len(list((folder / "judges").glob("*.yaml"))) * count)
+    if sys.argv[1:] != ["report"]:
+        judge(folder, len(list((folder / "judges").glob("*.yaml"))) * count)
     found = folder / "compared.json"
     if not found.exists():
         found.write_text(json.dumps({name: asdict(row) for name, row in compare_all(folder, COMPARED).items()}))
