@@ -2,8 +2,8 @@
 
 The workspace of ``examples/live`` is laid in a folder that git ignores, with weights that a package index carries. It
 scores 1,000 comments of CivilComments where ``CARE_DATA_DIR`` is set, and the demo's answers otherwise. Whoever starts
-it again goes on where it was stopped. The figures go to ``benchmarks/results/live.md``, with the argument ``report`` those
-of the judges that are done.
+it again goes on where it was stopped. The figures go to ``benchmarks/results/live.md``, with the argument ``report``
+those of the judges that are done.
 """
 
 from __future__ import annotations
