@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 import shutil
 from collections.abc import Sequence
@@ -66,7 +65,7 @@ class Compared:
     Attributes
     ----------
     worst : float
-        Largest difference between log probabilities of an answer that has at least 1 % of what legal answers have.
+        Largest difference between log probabilities of tokens that begin a legal answer.
     rank : float
         Rank correlation (Spearman) of the scores.
     """
@@ -79,15 +78,16 @@ def compare(spec: JudgeSpec, prompts: Path, ours: Backend, theirs: Backend, item
     """Ask one judge's prompt of its model in two engines."""
     assert isinstance(spec.engine, LocalModel)
     template = find(spec.engine.template or "", prompts)
+    here, there = (ModelJudgeEngine(spec, spec.engine, template, each) for each in (ours, theirs))
     asked = [template.render(item, spec.scale) for item in items]
-    here, there = (ModelJudgeEngine(spec, spec.engine, template, each).ask(asked) for each in (ours, theirs))
+    requests = [(here._tokens(prompt), here._ballot.wanted[()]) for prompt in asked]
     differences = [
-        abs(math.log(p) - math.log(b.probabilities[answer]))
-        for a, b in zip(here, there, strict=True)
-        for answer, p in a.probabilities.items()
-        if p >= 0.01 * a.valid_mass
+        abs(a[token] - b[token])
+        for a, b in zip(ours.next_logprobs(requests), theirs.next_logprobs(requests), strict=True)
+        for token in a
     ]
-    return Compared(max(differences), rank_correlation(*(np.array([a.score for a in e]) for e in (here, there))))
+    scores = [np.array([answer.score for answer in engine.ask(asked)]) for engine in (here, there)]
+    return Compared(max(differences), rank_correlation(*scores))
 
 
 def compare_all(folder: Path, count: int) -> dict[str, Compared]:
