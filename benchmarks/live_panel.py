@@ -104,8 +104,8 @@ class Panel:
         given = np.where(np.isnan(given), np.nanmean(given), given)
         return (auc if is_binary(gold) else tau)(given, gold) or 0.0
 
-    def fit(self, labelled: Sequence[str] = ()) -> dict[str, dict[str, float | None]]:
-        """Answers of ``care`` and of the mean, with these labels."""
+    def fit(self, labelled: Sequence[str] = ()) -> tuple[dict[str, dict[str, float | None]], str]:
+        """Answers of ``care`` and of the mean, with these labels, and the verdict's sentence."""
         long = [(item, name, score) for name, by_item in self.scores.items() for item, score in by_item.items()]
         ids, names, values = (list(column) for column in zip(*long, strict=True))
         own = {name: spec.scale for name, spec in self.judges.items() if spec.scale not in (None, self.scale)}
@@ -120,10 +120,11 @@ class Panel:
             scale=self.scale,
             scales=own,
         )
-        return {
+        answers = {
             name: dict(zip(result.items, aggregate.estimate.tolist(), strict=True))
             for name, aggregate in result.aggregates.items()
         }
+        return answers, result.verdict.sentence
 
 
 def with_labels(panel: Panel) -> tuple[float, float, float]:
@@ -131,7 +132,7 @@ def with_labels(panel: Panel) -> tuple[float, float, float]:
     found: list[tuple[float, float]] = []
     for seed in range(DRAWS):
         drawn = np.random.default_rng(seed).choice(panel.items, LABELS, replace=False).tolist()
-        answers = panel.fit(drawn)
+        answers, _ = panel.fit(drawn)
         found.append((panel.measure(answers["care"], drawn), panel.measure(answers["avg"], drawn)))
     care, mean = np.array(found).T
     return float(care.mean()), float(care.std(ddof=1)), float(mean.mean())
@@ -163,14 +164,9 @@ def after_the_kill(folder: Path) -> str:
 
 def report(folder: Path, compared: dict[str, Compared]) -> str:
     """The page of figures."""
-    panel, spent = Panel.of(folder), {row["judge"]: row for row in work(folder)}
+    panel = Panel.of(folder)
     measured = {name: panel.measure(by_item) for name, by_item in panel.scores.items()}
-    plain = {name: panel.measure(answers) for name, answers in panel.fit().items()}
-    labelled, spread, mean = with_labels(panel)
-    best = max(measured, key=measured.__getitem__)
     order = "AUC" if is_binary(np.array(list(panel.gold.values()))) else "Kendall's tau"
-    (testset,) = load_workspace(folder).testsets.values()
-    seconds = sum(row["latency_ms"] for row in spent.values()) / 1e3
     lines = [
         "# A live panel",
         "",
@@ -179,31 +175,8 @@ def report(folder: Path, compared: dict[str, Compared]) -> str:
         "built-in programs. The prompts were written, and committed, before any figure against gold was looked at;",
         "that SmolLM2 orders comments better by a cloze than by a grade was known from a trial with other prompts.",
         "",
-        f"{testset.description} {len(panel.items):,} items; {order} against gold.",
-        "",
-        f"| answer | {order} |",
-        "|---|---|",
-        f"| `care` | {plain['care']:.3f} |",
-        f"| plain mean | {plain['avg']:.3f} |",
-        f"| best judge, chosen by all gold: {best} | {measured[best]:.3f} |",
-        f"| `care` with {LABELS} labels, {DRAWS} draws, on the other items | {labelled:.3f} ± {spread:.3f} |",
-        f"| plain mean on the same | {mean:.3f} |",
-        "",
-        f"| judge | {order} | mass on legal answers | prompt tokens an item | items/s |",
-        "|---|---|---|---|---|",
-    ]
-    for name in sorted(measured, key=measured.__getitem__, reverse=True):
-        row = spent.get(name)
-        rest = f"{row['valid_mass']:.2f} | {row['tokens_in']:.0f} | {1e3 / row['latency_ms']:.1f}" if row else "| |"
-        lines.append(f"| {name} | {measured[name]:.3f} | {rest} |")
-    if unfinished := sorted(load_workspace(folder).judges.keys() - measured.keys()):
-        lines += ["", f"Not done when this was written: {', '.join(unfinished)}."]
-    lines += [
-        "",
-        f"All judges together: {1 / seconds:.2f} items a second of an actor's time ({os.cpu_count()} cores, load",
-        f"average {os.getloadavg()[2]:.0f} when this was written). The judges of one model share it and its cache, in",
-        "which the comment is from the second judge on.",
-        "",
+        *_of_answers(folder, panel, measured, order),
+        *_of_judges(folder, measured, order),
         f"Beside transformers, on {COMPARED} items of each judge: largest difference between log probabilities",
         "of tokens that begin a legal answer, and rank correlation of the scores.",
         "",
@@ -215,6 +188,50 @@ def report(folder: Path, compared: dict[str, Compared]) -> str:
         "",
     ]
     return "\n".join(lines)
+
+
+def _of_answers(folder: Path, panel: Panel, measured: dict[str, float], order: str) -> list[str]:
+    """How well the items are ordered by ``care``, by the mean and by the best judge."""
+    unlabelled, verdict = panel.fit()
+    plain = {name: panel.measure(answers) for name, answers in unlabelled.items()}
+    labelled, spread, mean = with_labels(panel)
+    best = max(measured, key=measured.__getitem__)
+    (testset,) = load_workspace(folder).testsets.values()
+    return [
+        f"{testset.description} {len(panel.items):,} items; {order} against gold.",
+        "",
+        f"The verdict without labels: {verdict}",
+        "",
+        f"| answer | {order} |",
+        "|---|---|",
+        f"| `care` | {plain['care']:.3f} |",
+        f"| plain mean | {plain['avg']:.3f} |",
+        f"| best judge, chosen by all gold: {best} | {measured[best]:.3f} |",
+        f"| `care` with {LABELS} labels, {DRAWS} draws, on the other items | {labelled:.3f} ± {spread:.3f} |",
+        f"| plain mean on the same | {mean:.3f} |",
+        "",
+    ]
+
+
+def _of_judges(folder: Path, measured: dict[str, float], order: str) -> list[str]:
+    """How well each judge orders the items, and what it took."""
+    spent = {row["judge"]: row for row in work(folder) if row["judge"] in measured}
+    seconds = sum(row["latency_ms"] for row in spent.values()) / 1e3
+    lines = [f"| judge | {order} | mass on legal answers | prompt tokens an item | items/s |", "|---|---|---|---|---|"]
+    for name in sorted(measured, key=measured.__getitem__, reverse=True):
+        row = spent.get(name)
+        rest = f"{row['valid_mass']:.3f} | {row['tokens_in']:.0f} | {1e3 / row['latency_ms']:.1f}" if row else "| |"
+        lines.append(f"| {name} | {measured[name]:.3f} | {rest} |")
+    if unfinished := sorted(load_workspace(folder).judges.keys() - measured.keys()):
+        lines += ["", f"Not done when this was written: {', '.join(unfinished)}."]
+    return [
+        *lines,
+        "",
+        f"All judges together: {1 / seconds:.2f} items a second of an actor's time ({os.cpu_count()} cores, load",
+        f"average {os.getloadavg()[2]:.0f} when this was written). The judges of one model share it and its cache, in",
+        "which the comment is from the second judge on.",
+        "",
+    ]
 
 
 def main() -> None:
