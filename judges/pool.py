@@ -184,7 +184,7 @@ class Session:
         context: Context | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Score ``items`` and hand each finished batch to ``sink`` in this process.
+        """Score ``items`` and hand each finished batch to ``sink`` in this process; returns how many were scored.
 
         Parameters
         ----------
@@ -198,11 +198,6 @@ class Session:
             What the engine needs besides its specification.
         progress : callable, optional
             Called after every batch.
-
-        Returns
-        -------
-        int
-            Number of items scored.
 
         Raises
         ------
