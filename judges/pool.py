@@ -114,11 +114,13 @@ class Pool:
         self._config, self._ray = config, ray
         self._started_ray = False
         self._starting = threading.Lock()
+        self._session = Session(config, self._start_ray)
 
     def __enter__(self) -> Pool:
         return self
 
     def __exit__(self, *exc: object) -> None:
+        self._session.close()
         if self._started_ray:
             import ray
 
@@ -127,11 +129,17 @@ class Pool:
 
     @contextmanager
     def session(self) -> Generator[Session]:
-        """One judge's work on all its test sets: its model is loaded once, and freed at the end of the block."""
-        session = Session(self._config, self._start_ray)
+        """One judge's work on all its test sets: its model is loaded once, and freed at the end of the block.
+
+        Where judges work one after another, it is freed when one comes that asks another model.
+        """
+        session = self._session if self._config.side_by_side == 1 else Session(self._config, self._start_ray)
         try:
             yield session
-        finally:
+        except BaseException:  # its actors may still be at work
+            session.close()
+            raise
+        if session is not self._session:
             session.close()
 
     def run(
@@ -159,18 +167,19 @@ class Pool:
 
 
 class Session:
-    """One judge at work, whose model stays loaded from one test set to the next; ``Pool.session`` makes it."""
+    """Judges at work, whose model stays loaded until another is asked; ``Pool.session`` makes it."""
 
     def __init__(self, config: PoolConfig, start_ray: Callable[[], None]) -> None:
         self._config, self._start_ray = config, start_ray
         self._models = LoadedModels()
         self._actors: Actors | None = None
+        self._loaded: tuple[object, ...] = ()
 
     def close(self) -> None:
-        """Free what the judge has loaded."""
+        """Free what is loaded."""
         if self._actors is not None:
             self._actors.close()
-        self._models = LoadedModels()
+        self._models, self._actors = LoadedModels(), None
 
     def run(
         self,
@@ -180,7 +189,7 @@ class Session:
         context: Context | None = None,
         progress: Callable[[Progress], None] | None = None,
     ) -> int:
-        """Score ``items`` and hand each finished batch to ``sink`` in this process.
+        """Score ``items`` and hand each finished batch to ``sink`` in this process; returns how many were scored.
 
         Parameters
         ----------
@@ -195,11 +204,6 @@ class Session:
         progress : callable, optional
             Called after every batch.
 
-        Returns
-        -------
-        int
-            Number of items scored.
-
         Raises
         ------
         JudgeError
@@ -211,6 +215,9 @@ class Session:
         questions = items if isinstance(items, Questions) else Questions(ItemsInMemory(items), spec)
         if not len(questions):
             return 0
+        if spec.engine.loaded not in ((), self._loaded):
+            self.close()
+            self._loaded = spec.engine.loaded
         batches = _Batches(questions, spec.batch_size)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done, tokens, started, down = 0, 0, time.perf_counter(), ""

@@ -63,6 +63,11 @@ class EngineBase(BaseModel, ABC):
         return 0.0
 
     @property
+    def loaded(self) -> tuple[Any, ...]:
+        """The model that is loaded here, and how: engines that are equal in it ask one model, by whatever prompts."""
+        return ()
+
+    @property
     def recorded_as(self) -> str | None:
         """Name of the judge in the test set's score file, or None."""
         return None
@@ -270,6 +275,11 @@ class LocalModel(LanguageModel):
     @property
     def gpus(self) -> float:
         return float(math.prod(self.parallel)) if self.num_gpus is None else self.num_gpus
+
+    @property
+    def loaded(self) -> tuple[Any, ...]:
+        asked = LanguageModel.model_fields.keys() - {"model"}
+        return tuple(getattr(self, name) for name in LocalModel.model_fields if name not in asked)
 
     def key_content(self) -> dict[str, Any]:
         """What identifies any language model, and vLLM's options that can change a score, where there are any."""

@@ -27,7 +27,7 @@ from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorCon
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
-from judges.spec import JudgeSpec, RecordedEngine, explain, load_spec, load_yaml, meets_anything, read_model
+from judges.spec import JudgeSpec, LocalModel, RecordedEngine, explain, load_spec, load_yaml, meets_anything, read_model
 from warehouse.remote.address import usable_address
 from warehouse.testsets import (
     FilesSource,
@@ -416,7 +416,7 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
 
 
 def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
-    judges = _read_all(root / settings.judges, "judge", load_spec)
+    judges = _read_all(root / settings.judges, "judge", lambda path: _with_its_folder(load_spec(path), root))
     for testset in testsets.values():
         declared = testset.source if isinstance(testset.source, ImportSource) else None
         if isinstance(testset.source, FilesSource):
@@ -429,6 +429,14 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
                 _merge_recorded(judges, judge, declared.family(judge), testset.name, path)
     refuse_alike("judge", judges, root / settings.judges)
     return judges
+
+
+def _with_its_folder(spec: JudgeSpec, root: Path) -> JudgeSpec:
+    """A judge whose model lies in a folder that its file names relative to the workspace gets the whole path."""
+    if isinstance(spec.engine, LocalModel) and (root / spec.engine.model).is_dir():
+        engine = spec.engine.model_copy(update={"model": str(root / spec.engine.model)})
+        return spec.model_copy(update={"engine": engine})
+    return spec
 
 
 def _check_constraints(root: Path, structure: StructureConfig, judges: dict[str, JudgeSpec]) -> None:

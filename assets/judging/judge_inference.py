@@ -90,13 +90,14 @@ def judge_inference(
         counts, failed = score_pending(workspace, judge, items_of, pool, accounts[judge], context.log.info)
         return counts, failed, time.perf_counter() - started
 
-    later = [workspace.judge(judge) for judge in context.partition_keys[workspace.pool.side_by_side :]]
+    judges = sorted(context.partition_keys, key=lambda judge: str(workspace.judge(judge).engine.loaded))
+    later = [workspace.judge(judge) for judge in judges[workspace.pool.side_by_side :]]
     with (
         Pool(workspace.pool, workspace.ray) as pool,
         fetching_ahead(later, lambda spec: _has_work(workspace, spec.name, items_of), workspace.ray),
         ThreadPoolExecutor(workspace.pool.side_by_side) as side_by_side,
     ):
-        under_way = {side_by_side.submit(one, judge): judge for judge in context.partition_keys}
+        under_way = {side_by_side.submit(one, judge): judge for judge in judges}
         for future in as_completed(under_way):
             judge = under_way[future]
             accounts[judge].close()

@@ -36,7 +36,7 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
         case LocalModel() | OpenAIEngine() as engine:
             template = context.template(spec)
             template.answers(spec.scale)
-            folder = Path(engine.model)
+            folder = context.path(engine.model)
             return f"{template.revision} {_folder_hash(folder)}" if folder.is_dir() else template.revision
 
 
@@ -55,25 +55,24 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
             if engine.template is not None:
                 context.template(spec)
             if isinstance(engine, LocalModel):
-                _must_be_pinned(spec, engine)
+                _must_be_pinned(spec, engine, context)
 
 
 class LoadedModels:
     """Models that are loaded in this process, each once, whatever prompts and scales they are used with."""
 
     def __init__(self) -> None:
-        self._backends: dict[LocalModel, Backend] = {}
+        self._backends: dict[tuple[object, ...], Backend] = {}
 
     def load(self, engine: LocalModel) -> Backend:
         """The model of these settings; it is loaded the first time."""
-        key = engine.model_copy(update={"template": None})
-        if key not in self._backends:
+        if engine.loaded not in self._backends:
             if engine.kind == "vllm":
                 from judges.engines.vllm import VllmBackend as Kind
             else:
                 from judges.engines.transformers import TransformersBackend as Kind
-            self._backends[key] = Kind(engine)
-        return self._backends[key]
+            self._backends[engine.loaded] = Kind(engine)
+        return self._backends[engine.loaded]
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
@@ -115,14 +114,14 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
 
 def _loaded(spec: JudgeSpec, engine: LocalModel, context: Context, models: LoadedModels) -> Engine:
     template = context.template(spec)
-    _must_be_pinned(spec, engine)
+    _must_be_pinned(spec, engine, context)
     from judges.engines.model import ModelJudgeEngine
 
     return ModelJudgeEngine(spec, engine, template, models.load(engine))
 
 
-def _must_be_pinned(spec: JudgeSpec, engine: LocalModel) -> None:
-    if not Path(engine.model).is_dir() and engine.revision is None:
+def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> None:
+    if not context.path(engine.model).is_dir() and engine.revision is None:
         raise JudgeError(
             f"judge {spec.name!r}: {engine.model!r} is no folder on this machine, and a repository needs revision: "
             "COMMIT in the judge's engine, 40 hexadecimal digits, so that the scores say which model made them"

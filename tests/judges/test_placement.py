@@ -20,6 +20,34 @@ def test_a_model_is_loaded_once_for_twelve_test_sets(tmp_path):
     assert len(placed.scores["one"]) == 12 * len(ITEMS)
 
 
+@pytest.mark.slow
+def test_judges_of_one_model_that_follow_each_other_load_it_once(tmp_path):
+    """Whatever they ask it; another model in between frees it, and so does a judge that fails."""
+    first = judge("first", tmp_path)
+    by_prompt = first.model_copy(
+        update={"name": "by prompt", "engine": first.engine.model_copy(update={"template": "answer_rating"})}
+    )
+    shorter = first.model_copy(
+        update={"name": "shorter", "engine": first.engine.model_copy(update={"max_length": 100})}
+    )
+    with declared_gpus(1, tmp_path / "log", load_s=0.1, score_s=0.0):
+        one_model = [[first], [by_prompt], [judge("other", tmp_path)], [first], [shorter]]
+        placed = place(one_model, PoolConfig(), tmp_path / "log")
+        with Pool(PoolConfig()) as pool:
+            pool.run(first, ITEMS, lambda batch, _: None)
+            with pytest.raises(ZeroDivisionError):
+                pool.run(by_prompt, ITEMS, lambda batch, _: 1 / 0)
+            pool.run(by_prompt, ITEMS, lambda batch, _: None)
+    assert [load.model for load in placed.loads] == ["first", "other", "first", "first"]
+    assert {name: len(scores) for name, scores in placed.scores.items()} == {
+        "first": 2 * len(ITEMS),
+        "by prompt": len(ITEMS),
+        "other": len(ITEMS),
+        "shorter": len(ITEMS),
+    }
+    assert len(loads_in(tmp_path / "log")) == 4 + 2
+
+
 def test_in_one_process_too_a_model_is_loaded_once(tmp_path, monkeypatch):
     from judges.engines import factory, vllm
 

@@ -8,9 +8,10 @@ from typer.testing import CliRunner
 
 from assets.judge_keys import judge_key
 from judges import panels
+from judges.engines.checks import checks
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make
+from tests.support.workspaces import make, run
 from warehouse import catalog
 
 
@@ -160,3 +161,39 @@ def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
         assert words in fails
     assert ("judge file", "runs without a sandbox, with all your rights") in state_of
     assert any("no license is declared" in what for _, what in state_of)
+
+
+def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkeypatch):
+    """From wherever the command is typed; doctor looks there, too; a folder that is not there stays a repository."""
+    folder = make(tmp_path / "w")
+    (folder / "models" / "small").mkdir(parents=True)
+    for name, model in (("inside", "models/small"), ("nowhere", "models/other")):
+        (folder / "judges" / f"{name}.yaml").write_text(
+            f"engine: {{kind: transformers, model: {model}, template: quality, num_gpus: 0}}\n"
+        )
+    monkeypatch.chdir(tmp_path)
+    care("judges", "new", "written", "--model", "models/small", "--engine", "transformers", "--workspace", folder)
+    workspace = load_workspace(folder)
+    assert workspace.judge("inside").engine.model == str(folder / "models" / "small")
+    assert workspace.judge("written").engine.model == workspace.judge("inside").engine.model
+    assert workspace.judge("nowhere").engine.model == "models/other"
+    says = " ".join(message for _, message in checks(workspace.judge("inside")))
+    assert f"{folder / 'models' / 'small'} lacks config.json" in says
+
+
+def test_judges_of_one_model_are_asked_one_after_another(tmp_path, monkeypatch):
+    """Whatever their names are: the model is then loaded once, and the other one once."""
+    folder = make(tmp_path / "w", judges=("length",))
+    for name, model in (("a", "one"), ("b", "other"), ("c", "one"), ("d", "other")):
+        (folder / model).mkdir(exist_ok=True)
+        (folder / "judges" / f"{name}.yaml").write_text(
+            f"engine: {{kind: transformers, model: {model}, template: quality, num_gpus: 0}}\n"
+        )
+    asked = []
+    monkeypatch.setattr(
+        "assets.judging.judge_inference.score_pending", lambda _, judge, *more: asked.append(judge) or ([], {})
+    )
+    run(folder, selection="key:judge_inference or key:items or key:gold")
+    order = [judge for judge in asked if judge != "length"]
+    assert sorted(asked) == ["a", "b", "c", "d", "length"]
+    assert order in (["a", "c", "b", "d"], ["b", "d", "a", "c"])

@@ -1,0 +1,252 @@
+"""A panel of language models with real weights, judged, killed in the middle, compared and measured: ``make live``.
+
+The workspace of ``examples/live`` is laid in a folder that git ignores, with weights that a package index carries. It
+scores 1,000 comments of CivilComments where ``CARE_DATA_DIR`` is set, and the demo's answers otherwise. Whoever starts
+it again goes on where it was stopped. The figures go to ``benchmarks/results/live.md``, with the argument ``report``
+those of the judges that are done.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+import care_eval
+from benchmarks.soak_judging import kill, rows
+from care_ops.metrics import auc, is_binary, tau
+from judges.spec import JudgeSpec
+from orchestration.workspace import load_workspace
+from tests.support.live import ENVIRONMENT, Compared, compare_all, lay
+
+FOLDER = Path("build/live")
+RESULT = Path("benchmarks/results/live.md")
+KILLED_AT = 0.3
+COMPARED = 40
+"""Items about which transformers is asked, too."""
+
+LABELS, DRAWS = 20, 20
+
+
+def judge(folder: Path, wanted: int) -> None:
+    """Have everything judged; the first time the whole tree of processes is killed once with -9 in the middle."""
+    told = folder / "killed.json"
+    run = start(folder)
+    while run.poll() is None and not told.exists():
+        time.sleep(2.0)
+        if len(rows(folder)) >= KILLED_AT * wanted and kill(run, "tree"):
+            told.write_text(json.dumps({"there": len(rows(folder)), "parts": kept(folder)}))
+            run = start(folder)
+    if run.wait() != 0:
+        raise SystemExit((folder / "log.txt").read_text()[-3000:])
+
+
+def kept(folder: Path) -> dict[str, int]:
+    """When each part of scores was written, in nanoseconds."""
+    parts = (folder / "data" / "parts" / "scores").rglob("*.parquet")
+    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in parts}
+
+
+def start(folder: Path) -> subprocess.Popen[bytes]:
+    """Start ``care run`` in a process session of its own."""
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--verbose", "--workspace", str(folder)]
+    with (folder / "log.txt").open("ab") as log:
+        return subprocess.Popen(
+            command, start_new_session=True, stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT}
+        )
+
+
+@dataclass(frozen=True)
+class Panel:
+    """What was judged: scores by judge in the order of the items, their gold, and what else a fit is given."""
+
+    items: list[str]
+    texts: dict[str, list[Any]]
+    gold: dict[str, float]
+    scores: dict[str, dict[str, float | None]]
+    judges: dict[str, JudgeSpec]
+    cut: float | None
+    scale: tuple[float, float] | None
+
+    @staticmethod
+    def of(folder: Path) -> Panel:
+        """The panel of a workspace with one test set."""
+        workspace = load_workspace(folder)
+        (testset,) = workspace.testsets.values()
+        table = pq.read_table(workspace.parts.items_file(testset.name)).to_pylist()
+        scores: dict[str, dict[str, float | None]] = {}
+        for judge_name, item, score in rows(folder):
+            scores.setdefault(judge_name, {})[item] = score
+        texts = {name: [row.get(name) for row in table] for name in ("prompt", "response")}
+        texts = {name: column for name, column in texts.items() if any(column)}
+        ids = [row["item_id"] for row in table]
+        scores = {name: by_item for name, by_item in scores.items() if len(by_item) == len(ids)}
+        gold = {row["item_id"]: row["gold"] for row in table}
+        judges = {name: workspace.judges[name] for name in scores}
+        return Panel(ids, texts, gold, scores, judges, testset.cut, testset.scale)
+
+    def measure(self, answers: dict[str, float | None], without: Sequence[str] = ()) -> float:
+        """AUC where gold is binary, or Kendall's tau, of an answer over the items; a missing one counts as the mean."""
+        chosen = [item for item in self.items if item not in set(without)]
+        gold = np.array([self.gold[item] for item in chosen])
+        given = np.array([answers.get(item) for item in chosen], dtype=float)
+        given = np.where(np.isnan(given), np.nanmean(given), given)
+        return (auc if is_binary(gold) else tau)(given, gold) or 0.0
+
+    def fit(self, labelled: Sequence[str] = ()) -> tuple[dict[str, dict[str, float | None]], str]:
+        """Answers of ``care`` and of the mean, with these labels, and the verdict's sentence."""
+        long = [(item, name, score) for name, by_item in self.scores.items() for item, score in by_item.items()]
+        ids, names, values = (list(column) for column in zip(*long, strict=True))
+        own = {name: spec.scale for name, spec in self.judges.items() if spec.scale not in (None, self.scale)}
+        result = care_eval.fit(
+            {"item_id": ids, "judge": names, "score": values},
+            items={"item_id": self.items, **self.texts},
+            judges={name: spec.family or name for name, spec in self.judges.items()},
+            anchors={item: self.gold[item] for item in labelled} or None,
+            aggregators=["care", "avg"],
+            intervals=0,
+            cut=self.cut,
+            scale=self.scale,
+            scales=own,
+        )
+        answers = {
+            name: dict(zip(result.items, aggregate.estimate.tolist(), strict=True))
+            for name, aggregate in result.aggregates.items()
+        }
+        return answers, result.verdict.sentence
+
+
+def with_labels(panel: Panel) -> tuple[float, float, float]:
+    """``care`` with labels of items drawn at random, on the others: mean over draws, spread, and the mean judge's."""
+    found: list[tuple[float, float]] = []
+    for seed in range(DRAWS):
+        drawn = np.random.default_rng(seed).choice(panel.items, LABELS, replace=False).tolist()
+        answers, _ = panel.fit(drawn)
+        found.append((panel.measure(answers["care"], drawn), panel.measure(answers["avg"], drawn)))
+    care, mean = np.array(found).T
+    return float(care.mean()), float(care.std(ddof=1)), float(mean.mean())
+
+
+def work(folder: Path) -> list[dict[str, Any]]:
+    """For each judge that is a model: the answers' mass, prompt tokens and time an item, by the parts' own columns."""
+    table = []
+    for path in sorted((folder / "data" / "parts" / "scores").glob("judge=*")):
+        columns = ["item_key", "valid_mass", "tokens_in", "latency_ms"]
+        parts = pa.concat_tables(pq.ParquetFile(part).read(columns=columns) for part in path.rglob("*.parquet"))
+        if pc.sum(parts["tokens_in"]).as_py():
+            means = {name: pc.mean(parts[name]).as_py() for name in columns[1:]}
+            table.append({"judge": path.name.removeprefix("judge="), **means})
+    return table
+
+
+def after_the_kill(folder: Path) -> str:
+    """Whether what was there when everything was killed is there unchanged, and nothing was asked twice."""
+    told, now = json.loads((folder / "killed.json").read_text()), rows(folder)
+    same = kept(folder).items() >= told["parts"].items()
+    distinct = len({(judge_name, item) for judge_name, item, _ in now})
+    return (
+        f"Killed with -9, the whole tree of processes, when {told['there']:,} scores were stored; the next run went "
+        f"on. The {len(told['parts'])} parts of then are {'all there unchanged' if same else 'NOT ALL THERE'}, and of "
+        f"{len(now):,} scores in the end {distinct:,} are of different judges and items."
+    )
+
+
+def report(folder: Path, compared: dict[str, Compared]) -> str:
+    """The page of figures."""
+    panel = Panel.of(folder)
+    measured = {name: panel.measure(by_item) for name, by_item in panel.scores.items()}
+    order = "AUC" if is_binary(np.array(list(panel.gold.values()))) else "Kendall's tau"
+    lines = [
+        "# A live panel",
+        "",
+        "`make live` writes this page. Judges are SmolLM2-135M-Instruct (Apache-2.0) and Gemma 3 270M (not instructed;",
+        "Google's Gemma terms) by four prompts each, in float32 by vLLM's CPU build in a Ray actor, beside three",
+        "built-in programs. The prompts were written, and committed, before any figure against gold was looked at;",
+        "that SmolLM2 orders comments better by a cloze than by a grade was known from a trial with other prompts.",
+        "",
+        *_of_answers(folder, panel, measured, order),
+        *_of_judges(folder, measured, order),
+        f"Beside transformers, on {COMPARED} items of each judge: largest difference between log probabilities",
+        "of tokens that begin a legal answer, and rank correlation of the scores.",
+        "",
+        "| judge | difference | rank correlation |",
+        "|---|---|---|",
+        *(f"| {name} | {row.worst:.1e} | {row.rank:.5f} |" for name, row in sorted(compared.items())),
+        "",
+        after_the_kill(folder),
+        "",
+    ]
+    return "\n".join(lines)
+
+
+def _of_answers(folder: Path, panel: Panel, measured: dict[str, float], order: str) -> list[str]:
+    """How well the items are ordered by ``care``, by the mean and by the best judge."""
+    unlabelled, verdict = panel.fit()
+    plain = {name: panel.measure(answers) for name, answers in unlabelled.items()}
+    labelled, spread, mean = with_labels(panel)
+    best = max(measured, key=measured.__getitem__)
+    (testset,) = load_workspace(folder).testsets.values()
+    return [
+        f"{testset.description} {len(panel.items):,} items; {order} against gold.",
+        "",
+        f"The verdict without labels: {verdict}",
+        "",
+        f"| answer | {order} |",
+        "|---|---|",
+        f"| `care` | {plain['care']:.3f} |",
+        f"| plain mean | {plain['avg']:.3f} |",
+        f"| best judge, chosen by all gold: {best} | {measured[best]:.3f} |",
+        f"| `care` with {LABELS} labels, {DRAWS} draws, on the other items | {labelled:.3f} ± {spread:.3f} |",
+        f"| plain mean on the same | {mean:.3f} |",
+        "",
+    ]
+
+
+def _of_judges(folder: Path, measured: dict[str, float], order: str) -> list[str]:
+    """How well each judge orders the items, and what it took."""
+    spent = {row["judge"]: row for row in work(folder) if row["judge"] in measured}
+    seconds = sum(row["latency_ms"] for row in spent.values()) / 1e3
+    lines = [f"| judge | {order} | mass on legal answers | prompt tokens an item | items/s |", "|---|---|---|---|---|"]
+    for name in sorted(measured, key=measured.__getitem__, reverse=True):
+        row = spent.get(name)
+        rest = f"{row['valid_mass']:.3f} | {row['tokens_in']:.0f} | {1e3 / row['latency_ms']:.1f}" if row else "| |"
+        lines.append(f"| {name} | {measured[name]:.3f} | {rest} |")
+    if unfinished := sorted(load_workspace(folder).judges.keys() - measured.keys()):
+        lines += ["", f"Not done when this was written: {', '.join(unfinished)}."]
+    return [
+        *lines,
+        "",
+        f"All judges together: {1 / seconds:.2f} items a second of an actor's time ({os.cpu_count()} cores, load",
+        f"average {os.getloadavg()[2]:.0f} when this was written). The judges of one model share it and its cache, in",
+        "which the comment is from the second judge on.",
+        "",
+    ]
+
+
+def main() -> None:
+    """Lay, judge, compare, measure and write; each goes on where it was stopped."""
+    kind, count = ("comments", 1_000) if os.environ.get("CARE_DATA_DIR") else ("answers", 360)
+    folder = lay(FOLDER, kind, count)
+    if sys.argv[1:] != ["report"]:
+        judge(folder, len(list((folder / "judges").glob("*.yaml"))) * count)
+    found = folder / "compared.json"
+    if not found.exists():
+        found.write_text(json.dumps({name: asdict(row) for name, row in compare_all(folder, COMPARED).items()}))
+    compared = {name: Compared(**row) for name, row in json.loads(found.read_text()).items()}
+    RESULT.write_text(report(folder, compared))
+    print(RESULT.read_text())
+
+
+if __name__ == "__main__":
+    main()

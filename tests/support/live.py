@@ -1,0 +1,112 @@
+"""The workspace of ``examples/live``, laid in a folder, and its judges asked in two engines."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from care_ops.metrics import rank_correlation
+from judges.engines.model import Backend, ModelJudgeEngine
+from judges.items import Item
+from judges.prompts import find
+from judges.spec import JudgeSpec, LocalModel
+from orchestration.workspace import load_workspace
+
+EXAMPLE = Path(__file__).parents[2] / "examples" / "live"
+LONGEST = 500
+"""Characters of the longest comment that is drawn, so that all comments stay in vLLM's cache from judge to judge."""
+
+ENVIRONMENT = {
+    "HF_HUB_OFFLINE": "1",
+    "OMP_NUM_THREADS": "1",
+    "TOKENIZERS_PARALLELISM": "false",
+    "VLLM_CPU_KVCACHE_SPACE": "4",
+    "VLLM_LOGGING_LEVEL": "ERROR",
+    "VLLM_NO_USAGE_STATS": "1",
+}
+
+
+def lay(folder: Path, kind: str, count: int) -> Path:
+    """Write the workspace, for ``comments`` or ``answers``, unless it is there; ``count`` comments are drawn."""
+    if not (folder / "care.yaml").exists():
+        for name in (".", kind):
+            shutil.copytree(
+                EXAMPLE / name,
+                folder,
+                dirs_exist_ok=True,
+                ignore=shutil.ignore_patterns("comments", "answers", "*.py", "*.md"),
+            )
+        if kind == "comments":
+            pq.write_table(comments(count), folder / "items.parquet")
+    return folder
+
+
+def comments(count: int) -> pa.Table:
+    """Comments of CivilComments with gold, drawn at random among those that are not long; nobody's scores are read."""
+    path = Path(os.environ["CARE_DATA_DIR"]) / "care_civilcomments" / "items.parquet"
+    table = pq.read_table(path, columns=["item_id", "text", "gold"])
+    short = table.filter(pc.less_equal(pc.utf8_length(table["text"]), LONGEST))
+    return short.take(np.random.default_rng(0).permutation(short.num_rows)[:count])
+
+
+@dataclass(frozen=True)
+class Compared:
+    """How two engines differ about some items by one judge's prompt.
+
+    Attributes
+    ----------
+    worst : float
+        Largest difference between log probabilities of tokens that begin a legal answer.
+    rank : float
+        Rank correlation (Spearman) of the scores.
+    """
+
+    worst: float
+    rank: float
+
+
+def compare(spec: JudgeSpec, prompts: Path, ours: Backend, theirs: Backend, items: Sequence[Item]) -> Compared:
+    """Ask one judge's prompt of its model in two engines."""
+    assert isinstance(spec.engine, LocalModel)
+    template = find(spec.engine.template or "", prompts)
+    here, there = (ModelJudgeEngine(spec, spec.engine, template, each) for each in (ours, theirs))
+    asked = [template.render(item, spec.scale) for item in items]
+    requests = [(here._tokens(prompt), here._ballot.wanted[()]) for prompt in asked]
+    differences = [
+        abs(a[token] - b[token])
+        for a, b in zip(ours.next_logprobs(requests), theirs.next_logprobs(requests), strict=True)
+        for token in a
+    ]
+    scores = [np.array([answer.score for answer in engine.ask(asked)]) for engine in (here, there)]
+    return Compared(max(differences), rank_correlation(*scores))
+
+
+def compare_all(folder: Path, count: int) -> dict[str, Compared]:
+    """Both engines in this process, each model once, over the first items of each judge that is a model."""
+    from judges.engines.transformers import TransformersBackend
+    from judges.engines.vllm import VllmBackend
+
+    os.environ.update(ENVIRONMENT)
+    workspace = load_workspace(folder)
+    (testset,) = workspace.testsets
+    stored = pq.read_table(workspace.parts.items_file(testset)).slice(0, count).to_pylist()
+    items = [Item(row["item_id"], row.get("prompt"), row.get("response")) for row in stored]
+    compared: dict[str, Compared] = {}
+    loaded: dict[tuple[Any, ...], tuple[Backend, Backend]] = {}
+    for name, spec in workspace.judges.items():
+        if not isinstance(spec.engine, LocalModel):
+            continue
+        if spec.engine.loaded not in loaded:
+            loaded[spec.engine.loaded] = TransformersBackend(spec.engine), VllmBackend(spec.engine)
+        compared[name] = compare(spec, folder / "prompts", *loaded[spec.engine.loaded], items)
+        print(f"{name}: {compared[name]}", flush=True)
+    return compared
