@@ -174,7 +174,7 @@ def report(folder: Path, compared: dict[str, Compared]) -> str:
         "Google's Gemma terms), each asked by four prompts, in float32 by vLLM's CPU build in a Ray actor, beside",
         "three built-in programs; the table of judges has those that are done. The prompts were committed before any",
         "figure of these comments against gold was looked at; that SmolLM2 orders comments better by a cloze than by",
-        "a grade was known from a trial with other prompts, and it is asked without its chat template, which is quicker.",
+        "a grade was known from a trial with other prompts, and no chat template is used, which is quicker.",
         "",
         *_of_answers(folder, panel, measured, order),
         *_of_judges(folder, measured, order),

@@ -1,4 +1,4 @@
-"""Forty items of `make live`: a language model with real weights by four prompts, beside three programs.
+"""Forty-eight items of `make live`: a language model with real weights by four prompts, beside three programs.
 
 What a package of the index carries is converted where build/live/models does not hold it; Gemma joins where it does.
 """
@@ -22,17 +22,17 @@ from tests.support.live import ENVIRONMENT, compare_all, lay
 from tests.support.workspaces import query, score_rows
 
 MODELS = Path(__file__).parents[2] / "build" / "live" / "models"
-ITEMS = 40
+ITEMS = 48
 
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """The workspace, with 40 of the demo's answers and the models that are there."""
+    """The workspace, with 48 of the demo's answers and the models that are there."""
     made = [sys.executable, "examples/live/weights.py", str(MODELS), "smollm2-135m-instruct"]
     subprocess.run(made, check=True, cwd=MODELS.parents[2])
     root = lay(tmp_path_factory.mktemp("live") / "workspace", "answers", ITEMS)
     testset = root / "testsets" / "answers.yaml"
-    testset.write_text(testset.read_text().replace("{kind: demo}", "{kind: demo, countries: 10, answers: 4}"))
+    testset.write_text(testset.read_text().replace("{kind: demo}", "{kind: demo, countries: 4}"))
     (root / "models").symlink_to(MODELS)
     for path in (root / "judges").glob("gemma3-*.yaml"):
         if not (MODELS / "gemma3-270m").is_dir():
