@@ -74,9 +74,10 @@ class Context:
         return self.own_program or ProgramFile.read(self.path(_file_of(spec) or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
-        """This context with everything in it that the judge would read from the workspace's folder."""
+        """This context with all that the judge would read from the workspace's folder; its ledger stays here."""
         return replace(
             self,
+            ledger=None,
             own_template=self.template(spec) if spec.engine.needs.template else None,
             own_program=self.program(spec) if _file_of(spec) is not None else None,
         )

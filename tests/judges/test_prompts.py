@@ -8,6 +8,7 @@ import pytest
 
 from care_ops.errors import InputError, JudgeError
 from judges import prompts
+from judges.bill import Ledger
 from judges.engines.base import Context
 from judges.engines.factory import revision_of
 from judges.items import Item
@@ -55,7 +56,7 @@ def test_a_workspaces_own_prompt_goes_to_a_machine_that_has_no_such_folder(tmp_p
     (tmp_path / "prompts").mkdir()
     own = tmp_path / "prompts" / "quality.yaml"
     own.write_text("values: [1, 2]\ninstructions: Ours.\nitem: '{{ response }}'\n")
-    sent = pickle.dumps(Context(tmp_path).for_another_machine(judge("quality", "care")))
+    sent = pickle.dumps(Context(tmp_path, Ledger()).for_another_machine(judge("quality", "care")))
     own.unlink()
     assert pickle.loads(sent).template(judge("quality", "care")).instructions == "Ours."
 
