@@ -389,10 +389,10 @@ class ReportData:
             return None
         return self.care_svd.effective_judges
 
-    def unconverged(self) -> tuple[str, float] | None:
-        """The first aggregate that rests on a structure short of its certificate, and the duality gap."""
+    def unconverged(self) -> str | None:
+        """That an aggregate (the first such one) rests on a structure short of its certificate, with the gap."""
         for name, aggregate in self.aggregates.items():
             certificate = read_details(name, aggregate.details, StructuredDetails).certificate
             if certificate is not None and not certificate.converged:
-                return name, certificate.gap
+                return f"{name} rests on a structure that stopped short of its certificate (gap {certificate.gap:.1e})."
         return None

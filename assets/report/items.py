@@ -72,7 +72,7 @@ def item_rows(data: ReportData) -> list[ItemRow]:
     known = np.flatnonzero(~np.isnan(estimate))
     order = known[np.argsort(-estimate[known], kind="stable")]
     sd = np.full(len(estimate), np.nan) if aggregate.sd is None else aggregate.sd
-    lo, hi = interval_of(estimate, sd)
+    lo, hi = estimate - _NINETY_PERCENT * sd, estimate + _NINETY_PERCENT * sd
     spread = _spread(data)
     places = range(len(order))
     if samples.is_sampled(len(order)):
@@ -92,11 +92,6 @@ def item_rows(data: ReportData) -> list[ItemRow]:
         )
         for place, i in zip(places, order[places].tolist(), strict=True)
     ]
-
-
-def interval_of(estimate: Array, sd: Array) -> tuple[Array, Array]:
-    """Ends of the 90 % intervals of estimates with these standard deviations."""
-    return estimate - _NINETY_PERCENT * sd, estimate + _NINETY_PERCENT * sd
 
 
 def item_count(data: ReportData) -> int:

@@ -21,7 +21,6 @@ from assets.report.items import MOST_ITEMS, ItemRow, ends, item_count, item_rows
 from assets.report.names import items_name, page_name
 from assets.report.probe_cards import probe_cards
 from assets.report.sampled import over_sample
-from assets.report.summary import summary
 from care_ops.errors import counted
 from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import Verdict, minute_of
@@ -73,7 +72,6 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "provenance": json.dumps(drawn.provenance, indent=1, sort_keys=True, default=str),
         "details": {n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in drawn.aggregates.items()},
         "counted": counted,
-        "summary": summary(data, cards, rows, count),
         "verdict": verdict,
         "items_page": items_page,
         "item_count": count,

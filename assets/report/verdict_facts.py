@@ -58,12 +58,13 @@ def fit_facts(
     declared : collection of str
         Judges that are people, or the gold label, on purpose.
     """
+    caution = data.unconverged()
     facts = FitFacts(
         edition,
         made_at,
         data.scores.shape[0],
         _judges(data, declared),
-        cautions=_cautions(data),
+        cautions=() if caution is None else (caution,),
         publication=_publication(data),
         coverage=coverage_of(data.scores, not_asked=data.not_asked),
     )
@@ -189,14 +190,6 @@ def _followed(data: ReportData) -> list[FollowedFeature]:
     nearest = [(k, data.factors.nearest_feature(k)) for k in range(len(data.factors.factors))]
     followed = [FollowedFeature(k, *feature) for k, feature in nearest if feature is not None]
     return sorted(followed, key=lambda feature: (-abs(feature.correlation), feature.factor))
-
-
-def _cautions(data: ReportData) -> tuple[str, ...]:
-    """That an aggregate rests on a structure short of its certificate, where one does."""
-    failing = data.unconverged()
-    if failing is None:
-        return ()
-    return (f"{failing[0]} rests on a structure that stopped short of its certificate (gap {failing[1]:.1e}).",)
 
 
 def _publication(data: ReportData) -> str | None:

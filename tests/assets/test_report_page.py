@@ -17,7 +17,6 @@ from assets.report.gather import gather
 from assets.report.items import item_rows, label_rows, most_informative
 from assets.report.page import write_page
 from assets.report.sampled import over_sample
-from assets.report.summary import summary
 from assets.report.svg import decades, ticks
 from assets.table.fitting import ScoreTable, TableConfig, fit_table
 from care_ops import samples
@@ -147,7 +146,7 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     fits.fit_file("one", "older").unlink()
     data = gather(load_workspace(after_a_night), "one")
     assert data.previous_weights == {}, "an old fit that is gone stops no page"
-    assert answers(data)["What changed since the fit before?"].startswith(f"Since {data.made_at}: made again.")
+    assert (data.changes.made_at, list(data.changes.why)) == (data.made_at, ["made again"])
 
 
 def test_a_card_says_what_labels_advise_and_why_they_do_not(data):
@@ -207,32 +206,32 @@ def test_a_panel_without_links_gets_a_sentence_and_no_empty_drawing(data, tmp_pa
     assert ("No two judges are linked" in linked, "No two judges are linked" in free) == (False, True)
 
 
-def answers(data):
-    return {answer.question: answer.says for answer in summary(data, judge_cards(data), item_rows(data))}
+def test_a_page_says_what_changed_and_of_a_first_fit_that_there_is_none(data, tmp_path):
+    def page(**changes):
+        write_page(replace(data, **changes), tmp_path / "report.html", VERDICT)
+        return (tmp_path / "report.html").read_text()
 
-
-def test_a_page_in_short_says_what_changed_and_of_a_first_fit_that_there_is_none(data):
-    says = answers(data)["What changed since the fit before?"]
-    judge = data.scores.judges[0]
-    assert f"Since 2026-11-21 03:00: scores changed: {judge}." in says
+    says = page()
+    assert f"<li>scores changed: {data.scores.judges[0]}</li>" in says
     assert "correlates at 0.970" in says
     assert "against gold was 0.710 and is 0.740" in says
-    assert "the item item-00003 (+1.50 standard deviations)" in says
-    assert answers(replace(data, changes=None))["What changed since the fit before?"].startswith("There is no fit")
-    assert "What changed since the fit before?" not in answers(replace(data, changes=None, edition=None))
+    assert "There is no fit before it" not in says
+    assert "There is no fit before it" in page(changes=None)
+    assert 'id="changes"' not in page(changes=None, edition=None)
 
 
-def test_a_page_in_short_never_claims_to_know_what_only_labels_tell(data):
-    assert "Nothing here can say" in answers(replace(data, evaluations={}))["Is the answer right?"]
+def test_a_page_never_claims_to_know_what_only_labels_tell(data, tmp_path):
+    for evaluations in ({}, data.evaluations):
+        write_page(replace(data, evaluations=evaluations), tmp_path / "report.html", VERDICT)
+        told = "Nothing here can say whether the answer is right" in (tmp_path / "report.html").read_text()
+        assert told == (not evaluations)
 
 
-def test_a_page_in_short_names_who_is_left_out_and_what_did_not_answer(data):
-    says = answers(data)
-    assert says["Which judges need a look?"] == "Left out: constant."
-    assert says["What is missing?"].endswith("no answer from care_tensor.")
-    calm = replace(data, checks=data.checks[:-1], failures={})
-    assert answers(calm)["Which judges need a look?"].startswith("None: ")
-    assert answers(calm)["What is missing?"].endswith("every aggregator answered.")
+def test_a_page_names_who_is_left_out_and_what_did_not_answer(data, tmp_path):
+    write_page(data, tmp_path / "report.html", VERDICT)
+    page = (tmp_path / "report.html").read_text()
+    assert "not on the panel: all its scores are alike" in page
+    assert "care_tensor could not answer" in page
 
 
 def test_a_page_that_would_be_too_large_shows_fewer_items(data, tmp_path, monkeypatch):
@@ -284,7 +283,7 @@ def test_a_page_of_many_items_rests_on_a_sample_and_says_so(data, tmp_path, monk
     page, items = (path.read_text() for path in (tmp_path / "report.html", tmp_path / "items.html"))
     assert f"rest on {len(over_sample(data).scores.item_ids)} of them" in page
     assert "The 40 most informative of 80 items" in items
-    assert "<div>80<span>items" in page
+    assert "80 items, 5 judges" in page
 
 
 def test_the_fits_of_a_test_set_are_marks_from_the_lowest_to_the_highest():

@@ -7,6 +7,8 @@ protocol  # templates/experiments.html
 alpha  # templates/page.html
 factor_rows  # templates/page.html
 labels_seen  # templates/page.html
+gold_before  # templates/page.html
+gold_after  # templates/page.html
 kappa  # templates/page.html
 strongest_links  # templates/page.html
 answer_rank  # templates/page.html
