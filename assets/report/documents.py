@@ -35,9 +35,6 @@ class HeldDocument(FolderDocument):
 
 
 @dataclass(frozen=True)
-
-
-@dataclass(frozen=True)
 class FailureDocument(FolderDocument):
     """Why what failed could not be made when the test set was last brought up to date, by asset."""
 
