@@ -104,7 +104,7 @@ def _tell(desk: Desk, workspace: Workspace, instance: dg.DagsterInstance, settin
     from orchestration.instance import last_night
     from orchestration.plan import all_outdated, partitions_under_way
 
-    tell_standing(desk, workspace, instance, current_verdicts(workspace), settings.nightly)
+    tell_standing(desk, workspace, instance, current_verdicts(workspace), settings.nightly, all_outdated)
     last = last_night(instance, workspace.mount)
     if last is None or not desk.waits_to_beat(last):
         return

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
@@ -236,16 +236,22 @@ def tell_standing(
     instance: dg.DagsterInstance,
     current: Mapping[str, Verdict],
     nightly: NightlySettings | None,
+    stale: Callable[[Workspace], Collection[Partition]],
 ) -> None:
-    """Tell of what stands now (a late night, fits that are held back, judges that changed), and of all that is over."""
+    """Tell of what stands now (a late night, fits that are held back, judges that changed), and of all that is over.
+
+    Parameters
+    ----------
+    stale : callable
+        What is outdated; asked only where an alert of a failure is open.
+    """
     from orchestration.instance import last_night
-    from orchestration.plan import all_outdated
 
     late = late_night(nightly, last_night(instance, workspace.mount))
     standing = [*late, *held_back_causes(workspace, current), *changed_judges(workspace, instance)]
     now = {opened(cause, workspace.root.name).key for cause in standing}
     failed = any(alert.kind not in _STANDING for alert in desk.open.values())
-    outdated = all_outdated(workspace) if failed else ()
+    outdated = stale(workspace) if failed else ()
 
     def is_over(alert: Alert) -> bool:
         if alert.kind in _STANDING:

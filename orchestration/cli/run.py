@@ -96,6 +96,7 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
     """Tell whom care.yaml names of what failed, of what waits for a person, and of all that is over."""
     from assets.judging.bill import bill_of_night
     from orchestration.instance import workspace_instance
+    from orchestration.plan import all_outdated
     from orchestration.standing import desk_of, failure_cause, tell_failures, tell_standing
     from orchestration.workspace import read_settings
 
@@ -104,7 +105,7 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
     if not desk.reaches_anybody:
         return
     with workspace_instance(loaded) as instance:
-        tell_standing(desk, loaded, instance, verdicts, settings.nightly)
+        tell_standing(desk, loaded, instance, verdicts, settings.nightly, all_outdated)
     tell_failures(desk, [failure_cause(*place, why) for place, why in outcome.failures.items()])
     if not (narrowed or outcome.failures) and desk.waits_to_beat(now := time.time()):
         desk.beat(now, bill_of_night(loaded))

@@ -150,10 +150,10 @@ def test_a_failed_experiment_is_over_once_one_of_them_has_been_made(hook, tmp_pa
     desk = Desk(AlertSettings(webhook=address), workspace.root, workspace.data)
     tell_failures(desk, [failure_cause("experiments", None, "a table is gone")])
     with dg.DagsterInstance.ephemeral() as instance:
-        tell_standing(desk, workspace, instance, {}, None)
+        tell_standing(desk, workspace, instance, {}, None, lambda _: {})
         assert [each["state"] for each in taken] == ["open"]
         instance.report_runless_asset_event(dg.AssetMaterialization("ledger"))
-        tell_standing(desk, workspace, instance, {}, None)
+        tell_standing(desk, workspace, instance, {}, None, lambda _: {})
     assert [(each["kind"], each["state"]) for each in taken[1:]] == [("experiment failed", "resolved")]
 
 
@@ -175,11 +175,11 @@ def test_a_night_that_is_late_is_not_over_because_somebody_runs_care(hook, tmp_p
         night = instance.report_runless_asset_event
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("orchestration.instance.last_night", lambda *_: 0.0)
-            tell_standing(desk, workspace, instance, {}, nightly)
-            tell_standing(desk, workspace, instance, {}, nightly)
+            tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
+            tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
         assert [(each["kind"], each["state"]) for each in taken] == [("night late", "open")]
         night(dg.AssetMaterialization("night"))
-        tell_standing(desk, workspace, instance, {}, nightly)
+        tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
     assert [(each["kind"], each["state"]) for each in taken[1:]] == [("night late", "resolved")]
 
 
