@@ -108,5 +108,5 @@ def at(concurrency: int, rounds: int) -> dict[str, object]:
         "share of the ideal": number / seconds * LATENCY_S / concurrency,
         "connections": seen["connections"] - 1,  # the last one asked for the counts
         "CPU ms an item": 1e3 * cpu / number,
-        "dollars less the server's": ledger.spent - owed,
+        "dollars less the server's": ledger.total.dollars - owed,
     }

@@ -117,16 +117,6 @@ class Ledger:
         self.total, self._since = Bill(), Bill()
         self._lock = threading.Lock()
 
-    @property
-    def spent(self) -> float:
-        """US dollars by what the endpoint says of its answers."""
-        return self.total.dollars
-
-    @property
-    def unknown(self) -> float:
-        """See ``Bill``."""
-        return self.total.unknown
-
     def add(self, bill: Bill) -> None:
         """Enter one request, or a batch."""
         with self._lock:

@@ -6,10 +6,11 @@ What needs a person is a cause, and each cause is told once: which ones are open
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Generator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
 from datetime import UTC, datetime
+from html import escape
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
@@ -17,7 +18,6 @@ from assets.report.names import page_name
 from care_ops.errors import CareError
 from orchestration.workspace import AlertSettings
 from warehouse.documents import document_of, record_of
-from warehouse.storage import find_sound, read_document, write_document
 from warehouse.testsets import resolve
 
 if TYPE_CHECKING:
@@ -118,8 +118,13 @@ class Desk:
         hold: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._settings, self._root, self._file, self._hold = settings, root, data / _FILE, hold
-        kept = find_sound(self._file, read_document) if self.reaches_anybody else None
-        self._book = _Book() if kept is None else record_of(_Book, kept)
+        self._book = self._kept() if self.reaches_anybody else _Book()
+
+    def _kept(self) -> _Book:
+        from warehouse.storage import find_sound, read_document
+
+        kept = find_sound(self._file, read_document)
+        return _Book() if kept is None else record_of(_Book, kept)
 
     @property
     def reaches_anybody(self) -> bool:
@@ -137,7 +142,8 @@ class Desk:
         if not self._settings.reach_anybody or alert.key in self.open:
             return False
         send(self._settings, self._root, alert)
-        self._keep({**self.open, alert.key: alert})
+        with self._changed() as book:
+            book.open[alert.key] = alert
         return True
 
     def _page(self, testset: str | None) -> str | None:
@@ -149,22 +155,29 @@ class Desk:
         for key, alert in [*self.open.items()]:
             if is_over(alert):
                 send(self._settings, self._root, replace(alert, state="resolved"))
-                self._keep({k: a for k, a in self.open.items() if k != key})
+                with self._changed() as book:
+                    book.open.pop(key, None)
 
     def waits_to_beat(self, night: float) -> bool:
         """Whether the heartbeat of a night has not been sent, and nothing that is open forbids it."""
         is_bad = any(alert.severity != "warning" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._book.night < night and not is_bad
 
-    def beat(self, night: float) -> None:
-        """Tell a dead man's switch that a night came to a good end."""
-        _post(self._settings.address("heartbeat"), {"workspace": self._root.name, "night": night}, "heartbeat")
-        self._book.night = night
-        self._keep(self.open)
+    def beat(self, night: float, bill: str = "") -> None:
+        """Tell a dead man's switch that a night came to a good end, and what its judges took."""
+        document = {"workspace": self._root.name, "night": night, "bill": bill}
+        _post(self._settings.address("heartbeat"), document, "heartbeat")
+        with self._changed() as book:
+            book.night = night
 
-    def _keep(self, alerts: Mapping[str, Alert]) -> None:
-        self._book.open = dict(alerts)
+    @contextmanager
+    def _changed(self) -> Generator[_Book]:
+        """Change what is kept now: another sensor may have told of something since this one has looked."""
+        from warehouse.storage import write_document
+
         with self._hold():
+            self._book = self._kept()
+            yield self._book
             write_document(self._file, document_of(self._book))
 
 
@@ -202,20 +215,16 @@ def _for_slack(alert: Alert) -> dict[str, Any]:
     """The form of Slack's incoming webhooks, which Mattermost reads too."""
     names = {"test set": alert.testset, "judge": alert.judge, "since": alert.since, "key": alert.key}
     facts = " · ".join(f"{name}: {value}" for name, value in names.items() if value)
-    said = f"*{alert.severity}, {alert.kind}, {alert.state}*\n{_escaped(alert.what)}"
+    said = f"*{alert.severity}, {alert.kind}, {alert.state}*\n{escape(alert.what, quote=False)}"
     if alert.state == "open":
-        said += f"\n_{_escaped(alert.what_to_do)}_"
+        said += f"\n_{escape(alert.what_to_do, quote=False)}_"
     return {
-        "text": _escaped(alert.text),
+        "text": escape(alert.text, quote=False),
         "blocks": [
             {"type": "section", "text": {"type": "mrkdwn", "text": said[:3000]}},
-            {"type": "context", "elements": [{"type": "mrkdwn", "text": _escaped(facts)[:3000]}]},
+            {"type": "context", "elements": [{"type": "mrkdwn", "text": escape(facts, quote=False)[:3000]}]},
         ],
     }
-
-
-def _escaped(text: str) -> str:
-    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _post(address: str, document: Mapping[str, Any], setting: str) -> None:

@@ -91,7 +91,7 @@ def build_defs(
     """
     mount = Mount((key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix))
     folder = (root or Path(os.environ.get("CARE_WORKSPACE", "."))).absolute()
-    settings = read_settings(folder) if (folder / CARE_YAML).exists() else Settings()
+    settings = read_settings(folder) if (folder / CARE_YAML).exists() else Settings.model_construct()
 
     def load() -> Workspace:
         return replace(load_workspace(folder), mount=mount)

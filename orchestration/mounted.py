@@ -56,7 +56,7 @@ def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequen
         Those that care.yaml names.
     """
     body, resource = body_of(asset), mount.name(RESOURCE)
-    takes = inspect.signature(body).parameters
+    takes = inspect.getargs(body.__code__).args
     partitions, made_by = _partitions(asset.partitions_def, mount), _source(body)
 
     @dg.multi_asset(
@@ -134,12 +134,14 @@ def _source(body: Callable[..., Any]) -> dg.CodeReferencesMetadataValue:
 
 @cache
 def _columns() -> dict[str, dg.TableSchema]:
-    """The columns of each table, as the database's schema declares and describes them."""
+    """The columns of each table that an asset writes, as the database's schema declares and describes them."""
     schema = files("warehouse").joinpath("schema.sql").read_text()
     optional, needed = (dg.TableColumnConstraints(nullable=nullable) for nullable in (True, False))
     found: dict[str, dg.TableSchema] = {}
     for statement in schema.split("CREATE TABLE ")[1:]:
         table, _, body = statement.partition(" (")
+        if table not in dict(_TABLES.values()):
+            continue
         columns: list[dg.TableColumn] = []
         for line in body.partition("\n);")[0].splitlines()[1:]:
             declared, _, note = line.partition("--")

@@ -17,7 +17,7 @@ def build_schedules(
     mount: Mount, load: Callable[[], Workspace], nightly: NightlySettings | None
 ) -> list[dg.ScheduleDefinition]:
     """The schedule, which is stopped where care.yaml names no hour; ``load`` reads the workspace at each tick."""
-    settings = nightly or NightlySettings()
+    settings = nightly or NightlySettings.model_construct()
 
     @dg.schedule(
         name=mount.name("nightly"),

@@ -19,7 +19,6 @@ from orchestration.standing import (
     desk_of,
     failures_of_run,
     is_ours,
-    late_night,
     lost_run,
     note_canceled_run,
     note_failed_run,
@@ -77,11 +76,11 @@ def _workspace_sensor(mount: Mount, load: Callable[[], Workspace], read_settings
         except CareError as error:
             context.update_cursor(_tell_unreadable(context.cursor, settings, root, error))
             return dg.SkipReason(f"the workspace cannot be read: {error}")
+        follow_partitions(workspace, context.instance)  # whether or not anybody can be told
         if context.cursor:
             told = record_of(Alert, json.loads(context.cursor))
             send(settings.alerts, root, replace(told, state="resolved"))
             context.update_cursor("")
-        follow_partitions(workspace, context.instance)
         desk = desk_of(workspace, settings.alerts)
         if desk.reaches_anybody:
             _tell(desk, workspace, context.instance, settings)
@@ -100,15 +99,17 @@ def _tell_unreadable(told: str | None, settings: Settings, root: Path, error: Ca
 
 def _tell(desk: Desk, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
     """Tell of what stands now, of what is over, and of a night that came to a good end."""
+    from assets.judging.bill import bill_of_night
     from assets.report.verdicts import current_verdicts
-    from orchestration.instance import last_night, unfinished_runs
-    from orchestration.plan import all_outdated
+    from orchestration.instance import last_night
+    from orchestration.plan import all_outdated, partitions_under_way
 
+    tell_standing(desk, workspace, instance, current_verdicts(workspace), settings.nightly, all_outdated)
     last = last_night(instance, workspace.mount)
-    late = late_night(settings.nightly, last)
-    tell_standing(desk, workspace, instance, current_verdicts(workspace), late, lambda: all_outdated(workspace))
-    if last is not None and desk.waits_to_beat(last) and not unfinished_runs(instance) and not all_outdated(workspace):
-        desk.beat(last)
+    if last is None or not desk.waits_to_beat(last):
+        return
+    if not partitions_under_way(instance, workspace.mount) and not all_outdated(workspace):
+        desk.beat(last, bill_of_night(workspace))
 
 
 def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
@@ -163,7 +164,8 @@ def _alert_on_failure(mount: Mount, load: Callable[[], Workspace], read_settings
             context.log.info(f"nothing is noted of the failed run, since the workspace cannot be read: {error}")
             return
         note_failed_run(workspace, context.instance, run, failures)
-        causes = failures_of_run(workspace, run, failures) or lost_run(workspace, context.instance, run)
+        lost = [] if failures else lost_run(workspace, context.instance, run)
+        causes = [*failures_of_run(workspace, run, failures), *lost]
         tell_failures(desk_of(workspace, read_settings()[1].alerts), causes)
 
     return alert_on_failure

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from datetime import datetime
 from functools import partial
@@ -64,6 +64,9 @@ _KIND_OF = {
 _MADE_BY = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
 """Assets of the steps that have other names than theirs."""
 
+_OURS = (*ORDER, "night", "canary")
+"""The assets of a workspace, in the order of the stages."""
+
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
 _CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
 
@@ -115,7 +118,7 @@ def _unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterR
         {workspace.mount.asset(name) for name, _ in look(instance, run.run_id)}
         for look in (materialisations, planned_materialisations)
     )
-    return [asset for asset in (*ORDER, "night", "canary") if asset in planned - made]
+    return [asset for asset in _OURS if asset in planned - made]
 
 
 def _note(workspace: Workspace, asset: str, partition: str, why: str) -> None:
@@ -171,10 +174,10 @@ def failures_of_run(workspace: Workspace, run: dg.DagsterRun, failures: Sequence
     """What failed in a run, each with its own reason; of a range only what failed of it."""
     found: list[Alert] = []
     for event in failures:
-        asset = workspace.mount.asset(str(event.step_key)) or ""
-        reasons = reasons_of(event.step_failure_data)
-        partitions = reasons or {partition_of(run): failure_message(event)}
-        found += [failure_cause(asset, partition or None, why) for partition, why in partitions.items()]
+        asset = workspace.mount.asset(str(event.step_key))
+        if asset in _KIND_OF or asset in _MADE_BY:  # a step of somebody else in the same run is theirs to tell
+            partitions = reasons_of(event.step_failure_data) or {partition_of(run): failure_message(event)}
+            found += [failure_cause(asset, partition or None, why) for partition, why in partitions.items()]
     return found
 
 
@@ -189,47 +192,42 @@ def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.Dagste
     """Whether a run makes anything of this workspace, and not only what others have in the same Dagster."""
     keys = [key.to_user_string() for key in run.asset_selection or ()]
     names = keys or [name for name, _ in planned_materialisations(instance, run.run_id)]
-    return any(workspace_mount.asset(name) in (*ORDER, "night", "canary") for name in names)
+    return any(workspace_mount.asset(name) in _OURS for name in names)
 
 
-def held_back_causes(workspace: Workspace, current: Mapping[str, Verdict]) -> dict[str, Alert]:
-    """The fits that are held back, by test set; each once its report has been made."""
+def held_back_causes(workspace: Workspace, current: Mapping[str, Verdict]) -> Iterator[Alert]:
+    """The fits that are held back; each once its report has been made."""
     from assets.report.documents import HeldDocument
 
-    found: dict[str, Alert] = {}
     for testset, verdict in current.items():
         held = HeldDocument.find(workspace.fit_folder(testset)) if verdict.state == "held back" else None
         if held is not None and held.facts.edition == verdict.edition:
             said = " ".join([verdict.headline, *verdict.first_reasons])
             step = verdict.next_steps[0] if verdict.next_steps else None
             advice = "" if step is None else " ".join(filter(None, [step.sentence, step.command]))
-            found[testset] = Alert("held back", f"{testset}: {said}", testset, what_to_do=advice, asset=verdict.edition)
-    return found
+            yield Alert("held back", f"{testset}: {said}", testset, what_to_do=advice, asset=verdict.edition)
 
 
-def changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> dict[str, Alert]:
-    """The judges whose canary says that the model behind them has changed, by name."""
-    found: dict[str, Alert] = {}
+def changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterator[Alert]:
+    """The judges whose canary says that the model behind them has changed."""
     for judge in watched(workspace):
         records = dg.AssetRecordsFilter(workspace.mount.key("canary"), asset_partitions=[judge])
         latest = instance.fetch_materializations(records, limit=1).records
         kept = latest[0].asset_materialization if latest else None
         if kept is not None and CHECK in kept.metadata and not kept.metadata[CHECK].value:
-            found[judge] = Alert("model changed", f"{judge}: {kept.metadata['says'].value}", judge=judge)
-    return found
+            yield Alert("model changed", f"{judge}: {kept.metadata['says'].value}", judge=judge)
 
 
-def late_night(nightly: NightlySettings | None, last: float | None) -> Alert | None:
-    """That no night has come to an end by its deadline; None where there is none, or there has been none yet.
+def late_night(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
+    """That no night has come to an end by its deadline; nothing where there is none, or there has been none yet.
 
     Parameters
     ----------
     last : float or None
         When the last one came, in seconds since 1970.
     """
-    if nightly is None or last is None or time.time() < nightly.deadline_after(last):
-        return None
-    return Alert("night late", f"The last night ended {(time.time() - last) / 3600:.0f} hours ago.")
+    if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
+        yield Alert("night late", f"The last night ended {(time.time() - last) / 3600:.0f} hours ago.")
 
 
 def tell_standing(
@@ -237,25 +235,30 @@ def tell_standing(
     workspace: Workspace,
     instance: dg.DagsterInstance,
     current: Mapping[str, Verdict],
-    late: Alert | None,
-    stale: Callable[[], Collection[Partition]],
+    nightly: NightlySettings | None,
+    stale: Callable[[Workspace], Collection[Partition]],
 ) -> None:
-    """Tell of what stands now (fits that are held back, judges that changed), and of all that is over.
+    """Tell of what stands now (a late night, fits that are held back, judges that changed), and of all that is over.
 
     Parameters
     ----------
-    late : Alert or None
-        Of a night that did not come.
     stale : callable
         What is outdated; asked only where an alert of a failure is open.
     """
-    standing = [late] if late else []
-    standing += [*held_back_causes(workspace, current).values(), *changed_judges(workspace, instance).values()]
+    from orchestration.instance import last_night
+
+    late = late_night(nightly, last_night(instance, workspace.mount))
+    standing = [*late, *held_back_causes(workspace, current), *changed_judges(workspace, instance)]
     now = {opened(cause, workspace.root.name).key for cause in standing}
-    failed = [alert for alert in desk.open.values() if alert.kind not in _STANDING]
-    outdated = stale() if failed else ()
-    desk.resolve(lambda alert: alert.kind in _STANDING and alert.key not in now)
-    desk.resolve(lambda alert: alert in failed and _is_mended(workspace, instance, alert, outdated))
+    failed = any(alert.kind not in _STANDING for alert in desk.open.values())
+    outdated = stale(workspace) if failed else ()
+
+    def is_over(alert: Alert) -> bool:
+        if alert.kind in _STANDING:
+            return alert.key not in now
+        return _is_mended(workspace, instance, alert, outdated)
+
+    desk.resolve(is_over)
     for cause in standing:
         desk.tell(cause)
 

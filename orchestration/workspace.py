@@ -280,12 +280,12 @@ class Settings(BaseModel):
     dask: DaskConfig = DaskConfig()
     review: ReviewConfig = ReviewConfig()
     canary: CanaryConfig = CanaryConfig()
-    experiments: Annotated[ExperimentSettings, BeforeValidator(_sized)] = ExperimentSettings()
+    experiments: Annotated[ExperimentSettings, BeforeValidator(_sized)] = ExperimentSettings.model_construct()
     nightly: NightlySettings | None = None
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="owners of every asset: team:NAME, or an e-mail address"
     )
-    alerts: AlertSettings = AlertSettings()
+    alerts: AlertSettings = AlertSettings.model_construct()
     anchors: dict[str, LocalPath] = Field(
         default={},
         description="labels that fits may see, by test set: a file of item_id, label; with drawn and "

@@ -50,12 +50,12 @@ class Bills:
         files = [file for file in sorted(self._folder.glob("*.parquet")) if file.name[:10] >= since]
         return self._rows(files)
 
-    def load(self, connection: duckdb.DuckDBPyConnection) -> None:
-        """Bring the database up to date: nights that it has are over, but for its last one."""
+    def load(self, connection: duckdb.DuckDBPyConnection, night: str = "9999") -> None:
+        """Bring the database up to date: nights that it has are over, but for its last one, and this one."""
         found = connection.execute("SELECT coalesce(max(night)::VARCHAR, '') FROM askings").fetchone()
-        last = found[0] if found else ""
-        rows = self.read(last)
-        connection.execute("DELETE FROM askings WHERE night::VARCHAR >= ?", [last])
+        first = min(night, found[0]) if found else ""
+        rows = self.read(first)
+        connection.execute("DELETE FROM askings WHERE night::VARCHAR >= ?", [first])
         connection.register("bills_read", rows)
         connection.execute("INSERT INTO askings BY NAME SELECT * FROM bills_read")
         connection.unregister("bills_read")

@@ -125,8 +125,8 @@ class RecordedScores(RecordedJudges):
     """``scores``: a file of scores that exist already."""
 
     path: str
-    columns: ScoreColumns = ScoreColumns()
-    reading: ReadingOptions = ReadingOptions()
+    columns: ScoreColumns = ScoreColumns.model_construct()
+    reading: ReadingOptions = ReadingOptions.model_construct()
 
 
 class ImportSource(RecordedJudges):
@@ -152,10 +152,10 @@ class FilesSource(_Declared):
 
     kind: Literal["files"] = "files"
     items: str
-    columns: ItemColumns = ItemColumns()
+    columns: ItemColumns = ItemColumns.model_construct()
     where: dict[str, str | int | float] = {}
     drop: tuple[str, ...] = Field(default=(), description="columns never read, such as ones that leak gold")
-    reading: ReadingOptions = ReadingOptions()
+    reading: ReadingOptions = ReadingOptions.model_construct()
     scores: RecordedScores | None = None
 
     @field_validator("items")
@@ -253,7 +253,7 @@ class HuggingFaceSource(_Declared):
     split: str
     revision: str | None = Field(default=None, pattern="^[0-9a-f]{40}$")
     files: str | None = Field(default=None, pattern=r"\.(jsonl?|csv|parquet)$")
-    columns: ItemColumns = ItemColumns()
+    columns: ItemColumns = ItemColumns.model_construct()
     where: dict[str, str | int | float | list[str | int | float]] = {}
     gold: GoldRule | None = None
     pair: PreferredPair | None = None
@@ -452,7 +452,7 @@ class TestsetSpec(_Declared):
     source: Source
     scale: tuple[float, float] | None = None
     cut: float | None = None
-    calibration: CalibrationSettings = CalibrationSettings()
+    calibration: CalibrationSettings = CalibrationSettings.model_construct()
     systems: tuple[str, ...] = Field(default=(), max_length=2)
     prompt: str | None = None
     versions: VersionColumns | None = None
@@ -542,7 +542,7 @@ def _without_effect(source: Source) -> dict[str, Any]:
     if isinstance(source, ImportSource):
         return dict.fromkeys(RecordedJudges.model_fields, True)
     unused: dict[str, Any] = {"scores": True}
-    if isinstance(source, FilesSource) and source.reading == ReadingOptions():
+    if isinstance(source, FilesSource) and source.reading == ReadingOptions.model_construct():
         unused["reading"] = True
     if isinstance(source, HuggingFaceSource):
         if source.files is None:

@@ -109,7 +109,7 @@ class Account:
         """Bring the database up to date, where anything was asked."""
         if any(row.get("requests") for row in self._rows):
             with self._workspace.warehouse.writer() as connection:
-                self._workspace.bills.load(connection)
+                self._workspace.bills.load(connection, self._night)
 
 
 def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[NightBill]:

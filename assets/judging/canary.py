@@ -146,6 +146,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
         for testset in sorted({testset for testset, _ in chosen}):
 
             def sink(scores: list[Score], version: str, testset: str = testset) -> None:
+                account.record(len(scores))
                 today.update({(testset, score.item_id): (score.score, version) for score in scores})
 
             position = {item_id: k for k, item_id in enumerate(sources[testset].ids)}
@@ -157,7 +158,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             except StoppedError as error:
                 raise JudgeError(f"canary of {judge!r}: {error}; set `canary: {{items: 0}}` to do without") from None
             finally:
-                account.record(len(items_asked))
+                account.record()
     answers: list[Answer] = []
     for place in chosen:
         (score, version), (score_today, version_today) = kept[place], today.get(place, (None, None))

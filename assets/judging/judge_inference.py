@@ -18,7 +18,7 @@ from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
 from assets.judging.bill import Account, bills, in_words, purses
 from assets.judging.forecast import SAMPLE, Rate, expected, rates
-from assets.metadata import as_read, bars, failure, table
+from assets.metadata import as_read, failure, table
 from assets.partitions import JUDGES
 from assets.probe_items import probe_items
 from assets.sources import readings
@@ -218,7 +218,7 @@ def _score_items(
     context = engine_context(workspace, account.ledger)
     if not len(questions):
         return 0
-    sample = items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
+    sample = [] if rate else items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
     what = "items" if parts is workspace.parts else "probes"
     account.begin(testset, what, expected(workspace, wanted.spec, rate, len(questions), sample))
     if wanted.spec.engine.needs.endpoint:
@@ -270,7 +270,6 @@ def _materialisation(
             "items": sum(c.items for c in counts),
             "dagster/row_count": sum(c.items for c in counts),
             "items_per_second": round(scored / seconds, 1) if scored else 0.0,
-            "items_by_testset": bars("items", {c.testset: float(c.items) for c in counts}),
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
             **({"probes": table(probes)} if probes else {}),
             **({"bill": in_words(bill), "bill_by_testset": table([vars(row) for row in bill])} if bill else {}),

@@ -77,7 +77,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._name, self._engine = spec.name, engine
         self._ledger = ledger = context.ledger or Ledger()
         own = engine.spend_limit
-        before = ledger.spent + ledger.unknown
+        before = ledger.total.dollars + ledger.total.unknown
         self._purses = ledger.purses + (() if own is None else (Purse(own, "spend_limit in its file", before),))
         price = engine.price
         if price is None and self._purses:

@@ -94,19 +94,21 @@ def run(
 
 def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict], *, narrowed: bool) -> None:
     """Tell whom care.yaml names of what failed, of what waits for a person, and of all that is over."""
+    from assets.judging.bill import bill_of_night
     from orchestration.instance import workspace_instance
     from orchestration.plan import all_outdated
     from orchestration.standing import desk_of, failure_cause, tell_failures, tell_standing
     from orchestration.workspace import read_settings
 
-    desk = desk_of(loaded, read_settings(loaded.root).alerts)
+    settings = read_settings(loaded.root)
+    desk = desk_of(loaded, settings.alerts)
     if not desk.reaches_anybody:
         return
     with workspace_instance(loaded) as instance:
-        tell_standing(desk, loaded, instance, verdicts, None, lambda: all_outdated(loaded))
+        tell_standing(desk, loaded, instance, verdicts, settings.nightly, all_outdated)
     tell_failures(desk, [failure_cause(*place, why) for place, why in outcome.failures.items()])
     if not (narrowed or outcome.failures) and desk.waits_to_beat(now := time.time()):
-        desk.beat(now)
+        desk.beat(now, bill_of_night(loaded))
 
 
 def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:

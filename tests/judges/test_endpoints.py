@@ -82,10 +82,10 @@ def test_each_endpoint_gives_a_score_or_a_status_for_every_item_and_the_bill_is_
     assert len(scores) == 20
     assert sum(score.status is status for score in scores) == failed
     assert all((score.score == 7.0) == (score.status is Status.OK) for score in scores)
-    assert ledger.spent == pytest.approx(server.dollars)
+    assert ledger.total.dollars == pytest.approx(server.dollars)
     told = sum(PRICE_IN * (s.tokens_in or 0) + PRICE_OUT * (s.tokens_out or 0) for s in scores) / 1e6
     assert told == pytest.approx(server.dollars)
-    assert (ledger.unknown == 0) == (kind not in failing)
+    assert (ledger.total.unknown == 0) == (kind not in failing)
     assert server.refused < 60, "after a storm fewer are asked at the same time"
 
 
@@ -118,7 +118,7 @@ def test_a_parameter_that_a_person_asked_for_is_never_left_out(vendor):
         ledger = Ledger()
         with pytest.raises(JudgeError, match=r"HTTP 400 .*Unknown parameter: '(reasoning_effort|seed)'"):
             ask(server, 200, Context(ledger=ledger), **more)
-        assert ledger.spent == ledger.unknown == 0
+        assert ledger.total.dollars == ledger.total.unknown == 0
     assert len(server.bodies) == 2, "it stops at once, and does not ask the other 199"
 
 

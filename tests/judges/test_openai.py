@@ -187,10 +187,10 @@ def test_the_spend_limit_holds_and_what_was_paid_is_kept(serve):
         pool.run(judge(server, **money), items(200), lambda batch, _: kept.extend(batch), Context(ledger=ledger))
     assert 0 < len(kept) == len(server.requests) < 200
     assert all(s.status is Status.OK for s in kept)
-    assert ledger.spent == 100.0 * len(kept) <= 5_000.0
+    assert ledger.total.dollars == 100.0 * len(kept) <= 5_000.0
     with pytest.raises(StoppedError, match="are spent"):  # the ledger is the run's, over test sets
         scores(server, 30, ledger=ledger, **money)
-    assert ledger.spent <= 5_000.0
+    assert ledger.total.dollars <= 5_000.0
 
 
 @pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])

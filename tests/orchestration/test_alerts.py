@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 import pytest
 
+from assets.judging.bill import bill_of_night
 from assets.report.names import page_name
 from care_ops.errors import InputError, WarehouseError
 from orchestration.alerts import KINDS, Alert, AlertError, Desk, opened, send
@@ -149,11 +150,37 @@ def test_a_failed_experiment_is_over_once_one_of_them_has_been_made(hook, tmp_pa
     desk = Desk(AlertSettings(webhook=address), workspace.root, workspace.data)
     tell_failures(desk, [failure_cause("experiments", None, "a table is gone")])
     with dg.DagsterInstance.ephemeral() as instance:
-        tell_standing(desk, workspace, instance, {}, None, dict)
+        tell_standing(desk, workspace, instance, {}, None, lambda _: {})
         assert [each["state"] for each in taken] == ["open"]
         instance.report_runless_asset_event(dg.AssetMaterialization("ledger"))
-        tell_standing(desk, workspace, instance, {}, None, dict)
+        tell_standing(desk, workspace, instance, {}, None, lambda _: {})
     assert [(each["kind"], each["state"]) for each in taken[1:]] == [("experiment failed", "resolved")]
+
+
+def test_two_sensors_that_look_at_the_same_time_forget_nothing_of_each_other(tmp_path):
+    settings = AlertSettings(file="told.jsonl")
+    first, second = (Desk(settings, tmp_path, tmp_path / "data") for _ in range(2))
+    assert first.tell(CAUSES[0])
+    assert second.tell(CAUSES[1])
+    later = Desk(settings, tmp_path, tmp_path / "data")
+    assert [alert.kind for alert in later.open.values()] == ["night late", "run lost"]
+
+
+def test_a_night_that_is_late_is_not_over_because_somebody_runs_care(hook, tmp_path):
+    address, taken, _ = hook
+    workspace = load_workspace(make(tmp_path / "ws"))
+    desk = Desk(AlertSettings(webhook=address), workspace.root, workspace.data)
+    nightly = NightlySettings(at="02:00", deadline_hours=1)
+    with dg.DagsterInstance.ephemeral() as instance:
+        night = instance.report_runless_asset_event
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr("orchestration.instance.last_night", lambda *_: 0.0)
+            tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
+            tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
+        assert [(each["kind"], each["state"]) for each in taken] == [("night late", "open")]
+        night(dg.AssetMaterialization("night"))
+        tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
+    assert [(each["kind"], each["state"]) for each in taken[1:]] == [("night late", "resolved")]
 
 
 def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
@@ -165,8 +192,9 @@ def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
     desk.resolve(lambda _: True)
     desk.tell(CAUSES[8])
     assert desk.waits_to_beat(7.0), "a warning is no failure"
-    desk.beat(7.0)
-    assert taken[-1] == {"workspace": tmp_path.name, "night": 7.0, "path": "/secret/beat"}
+    desk.beat(7.0, "Judges took US $ 1.")
+    said = {"workspace": tmp_path.name, "night": 7.0, "bill": "Judges took US $ 1.", "path": "/secret/beat"}
+    assert taken[-1] == said
     later = Desk(settings, tmp_path, tmp_path / "data")
     assert not later.waits_to_beat(7.0)
     assert later.waits_to_beat(8.0)
@@ -312,3 +340,4 @@ def test_care_run_tells_of_a_failure_once_and_of_its_end_and_then_beats(hook, tm
     over, beat = taken[1:]
     assert (over["key"], over["state"]) == (alert["key"], "resolved")
     assert beat["path"] == "/secret/beat"
+    assert beat["bill"] == bill_of_night(load_workspace(folder))

@@ -7,6 +7,7 @@ import re
 import subprocess
 import sys
 from contextlib import ExitStack
+from datetime import UTC, date, datetime
 from statistics import quantiles
 
 import pytest
@@ -208,6 +209,24 @@ def test_bills_of_past_nights_are_merged_and_the_database_is_rebuilt_from_them(p
     run(folder, judge="length")
     after = query(folder, "SELECT * FROM bills")
     assert [row for row in after if row[1] in ("cached", "stormy")] == before
+
+
+def test_a_run_that_goes_on_past_midnight_is_on_the_bill_whoever_was_asked_since(tmp_path):
+    workspace = load_workspace(make(tmp_path / "ws", ("length",), 3))
+    row = {"testset": "one", "what": "items", "began": datetime(2026, 1, 1, 23, 50, tzinfo=UTC), "requests": 1}
+
+    def paid(night, judge):
+        rows = [row | {"night": date.fromisoformat(night), "judge": judge}]
+        workspace.bills.write(night, judge, judge, rows)
+        with workspace.warehouse.writer() as connection:
+            workspace.bills.load(connection, night)
+
+    paid("2026-01-02", "quick")
+    paid("2026-01-01", "slow")
+    assert query(workspace.root, "SELECT night::VARCHAR, judge FROM askings ORDER BY night") == [
+        ("2026-01-01", "slow"),
+        ("2026-01-02", "quick"),
+    ]
 
 
 def test_prices_are_those_of_the_dated_table_unless_the_file_has_its_own():

@@ -5,22 +5,26 @@ import os
 import subprocess
 import sys
 import threading
+from dataclasses import replace
 from importlib.metadata import entry_points
 from pathlib import Path
+from types import SimpleNamespace
 
 import dagster as dg
 import duckdb
 import pytest
 
 from assets.mount import ALONE, Mount
+from orchestration.alerts import Desk
 from orchestration.dagster_internals import implicit_asset_job, places_in_pools
 from orchestration.definitions import build_defs
 from orchestration.instance import follow_partitions, last_night
 from orchestration.mounted import GPU
 from orchestration.plan import Seen, look
 from orchestration.resources import WorkspaceResource
-from orchestration.standing import is_ours
-from orchestration.workspace import load_workspace
+from orchestration.sensors import _tell
+from orchestration.standing import failures_of_run, is_ours
+from orchestration.workspace import AlertSettings, Settings, load_workspace
 from tests.support.workspaces import QUICK, make
 
 TEAM_A, TEAM_B = Mount(("team_a",)), Mount(("org", "team_b"))
@@ -128,6 +132,42 @@ def test_whose_a_run_is(two):
         told = {name: (is_ours(TEAM_A, instance, run), is_ours(ALONE, instance, run)) for name, run in runs.items()}
         assert told == {"a": (True, False), "b": (False, False), "host": (False, False)}
         assert last_night(instance, TEAM_A) is None
+
+
+def test_a_step_of_somebody_else_in_the_same_run_is_theirs_to_tell(two):
+    workspace = load_workspace(two[0])
+    failure = SimpleNamespace(user_failure_data=None, error=None)
+    events = [SimpleNamespace(step_key=key, step_failure_data=failure) for key in ("theirs", "panel", "experiments")]
+    run = dg.DagsterRun("a job", tags={"dagster/partition": "one"})
+    told = failures_of_run(workspace, run, events)  # type: ignore[arg-type]
+    assert [alert.kind for alert in told] == ["fit failed", "experiment failed"]
+    (elsewhere,) = failures_of_run(
+        replace(workspace, mount=TEAM_A), run, [SimpleNamespace(step_key="team_a__panel", step_failure_data=failure)]
+    )  # type: ignore[list-item]
+    assert elsewhere.asset == "panel"
+
+
+def test_a_night_that_is_done_beats_though_a_run_of_somebody_else_goes_on(two, monkeypatch):
+    workspace = replace(load_workspace(two[0]), mount=TEAM_A)
+    beats = []
+    monkeypatch.setattr("orchestration.alerts._post", lambda _address, document, _setting: beats.append(document))
+    monkeypatch.setattr("orchestration.plan.all_outdated", lambda _workspace: {})
+    desk = Desk(AlertSettings(heartbeat="https://localhost/beat"), workspace.root, workspace.data)
+    job = implicit_asset_job(mounted(two))
+    with dg.instance_for_test() as instance:
+        instance.report_runless_asset_event(dg.AssetMaterialization(TEAM_A.key("night")))
+
+        def goes_on(mount):
+            keys, tags = {mount.key("items")}, {"dagster/partition": "one"}
+            run = instance.create_run_for_job(job, asset_selection=keys, status=dg.DagsterRunStatus.STARTED, tags=tags)
+            _tell(desk, workspace, instance, Settings())
+            return run
+
+        own = goes_on(TEAM_A)
+        assert not beats, "its own night is not over"
+        instance.report_run_failed(own)
+        goes_on(TEAM_B)
+    assert [(each["workspace"], each["night"] > 0) for each in beats] == [("a", True)]
 
 
 def test_every_asset_says_what_a_catalogue_asks_for(two):
