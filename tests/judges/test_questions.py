@@ -5,6 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
+from assets.judging.bill import Account
 from assets.judging.judge_inference import score_pending
 from assets.judging.stored_items import StoredItems
 from care_ops.errors import JudgeError, WarehouseError
@@ -123,7 +124,10 @@ def workspace(tmp_path, monkeypatch):
 
 def judged(workspace):
     with Pool(PoolConfig()) as pool:
-        return score_pending(workspace, "test_interrupted", lambda testset: StoredItems(workspace.parts, testset), pool)
+        account = Account(workspace, "test_interrupted")
+        return score_pending(
+            workspace, "test_interrupted", lambda testset: StoredItems(workspace.parts, testset), pool, account
+        )
 
 
 def test_an_interrupted_judge_goes_on_and_asks_about_no_stored_item_again(workspace, monkeypatch):

@@ -127,11 +127,15 @@ def test_no_function_has_more_than_sixty_lines():
 
 
 def test_the_product_grows_no_more():
-    """It is on its way to 48,000 lines: who lowers it lowers this number, who must raise it says what was retired."""
+    """It is on its way to 48,000 lines: who lowers it lowers this number, who must raise it says what was retired.
+
+    Raised from 55,800 by a night's bill, alerts that end, a place in other people's Dagster and a panel of real models,
+    which came to 1,600; retired were the page's second summary, former forecasts and alerts, and what was loaded twice.
+    """
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     counted = [ROOT / name for name in tracked if name.endswith((".py", ".html", ".js", ".css", ".sql"))]
-    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 55_800
+    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 56_440
 
 
 def test_the_graph_is_the_way_of_one_score(tmp_path):

@@ -81,5 +81,5 @@ def test_dagster_shows_the_folder_of_the_workspace_as_configuration(tmp_path):
 
     folder = make(tmp_path / "ws")
     resource = build_defs(folder).get_repository_def().get_top_level_resources()["care_workspace"]
-    assert resource.config_schema.default_value == {"folder": str(folder)}
+    assert resource.config_schema.default_value == {"folder": str(folder), "key_prefix": []}
     assert "A run waits for it while a command changes it." in (resource.description or "")
