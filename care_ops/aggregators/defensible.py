@@ -181,15 +181,19 @@ def _adjusted(
     for name, w in features.items():
         if name not in judged:
             standardised = controlled(standardised, w)
-    kin = _codes([family_of(judge, problem.scores.families) for judge in problem.scores.judges])
-    return without_liking(standardised, judged, kin)
+    return without_liking(standardised, judged, _kin(problem))
+
+
+def _kin(problem: Problem) -> NDArray[np.intp]:
+    """The family of each judge, (p,)."""
+    return _codes([family_of(judge, problem.scores.families) for judge in problem.scores.judges])
 
 
 def _told_apart(problem: Problem, standardised: Array) -> tuple[NDArray[np.intp], Array, Array, float]:
     """The voice of each judge, and the voices' normal scores, their correlation, and how many items are behind one."""
     normal, correlation, items = _correlated(standardised)
     grades = normal if standardised is problem.standardised else factor_analysis.normal_scores(problem.standardised)
-    voice = voices(opinions(correlation, items, grades))
+    voice = voices(opinions(correlation, items, grades, _kin(problem)))
     count = int(voice.max()) + 1
     if count == 1:
         raise FitError(

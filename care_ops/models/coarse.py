@@ -11,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
 from scipy.special import ndtri
 
 from care_ops.scores import Array
@@ -42,14 +43,20 @@ class Opinions:
         What it surely is: of grades two standard errors less, which are large where votes hardly ever part.
     most : (p, p) array
         What it may be: a standard error more, and of grades no more than the estimate.
+    grades : Opinions, optional
+        The same of the grades themselves, where they are not the opinions.
+    kin : (p, p) array of bool, optional
+        Judges of one family, who are compared by ``grades``: they share opinions, and are heard about once for that.
     """
 
     estimate: Array
     least: Array
     most: Array
+    grades: Opinions | None = None
+    kin: NDArray[np.bool_] | None = None
 
 
-def opinions(correlation: Array, items: float, normal: Array) -> Opinions:
+def opinions(correlation: Array, items: float, normal: Array, families: NDArray[np.intp]) -> Opinions:
     """The correlation of the opinions behind a panel's scores.
 
     Parameters
@@ -60,6 +67,8 @@ def opinions(correlation: Array, items: float, normal: Array) -> Opinions:
         Number of items behind a correlation.
     normal : (n, p) array
         The normal scores, NaN where there is none. Judges with more than five values are taken as they are.
+    families : (p,) array of int
+        The family of each judge.
 
     Examples
     --------
@@ -67,7 +76,7 @@ def opinions(correlation: Array, items: float, normal: Array) -> Opinions:
 
     >>> import numpy as np
     >>> votes = np.array([[-1.0, 1.0], [1.0, -1.0], [1.0, 1.0], [-1.0, -1.0]])
-    >>> opinions(np.array([[1.0, 0.5], [0.5, 1.0]]), 1e6, votes).estimate.round(3)
+    >>> opinions(np.array([[1.0, 0.5], [0.5, 1.0]]), 1e6, votes, np.arange(2)).estimate.round(3)
     array([[1.   , 0.707],
            [0.707, 1.   ]])
     """
@@ -83,7 +92,8 @@ def opinions(correlation: Array, items: float, normal: Array) -> Opinions:
     least = _inverted(terms, correlation - 2 * _error(correlation, normal))
     graded = coarse[:, None] | coarse[None, :]
     pairs = ((estimate, found.estimate), (least, found.least), (estimate, found.most))
-    return Opinions(*(np.where(graded, of_grades, as_given) for of_grades, as_given in pairs))
+    told = (np.where(graded, of_grades, as_given) for of_grades, as_given in pairs)
+    return Opinions(*told, grades=found, kin=families[:, None] == families[None, :])
 
 
 def _inverted(terms: Array, correlation: Array) -> Array:

@@ -47,17 +47,21 @@ def voices(said: Opinions) -> NDArray[np.intp]:
     >>> voices(Opinions(correlation, correlation, correlation)).tolist()
     [0, 0, 1, 2, 3]
     """
-    correlation, p = said.estimate, len(said.estimate)
+    linked = _copies(said)
+    if said.grades is not None and said.kin is not None:
+        linked = _copies(said.grades) | (linked & ~said.kin)
+    return _numbered(_groups(linked)[1])
+
+
+def _copies(said: Opinions) -> NDArray[np.bool_]:
+    """Which two judges are near-copies, (p, p)."""
     alike = said.most > COPIES_FROM
     np.fill_diagonal(alike, False)
     count, group = _groups(alike)
-    if count == p:
-        return np.arange(p)
     if count < 3:
-        return _numbered(_groups(alike & (said.least > _ALL_ALIKE))[1])
-    loadings = common_loadings(correlation, group[:, None] != group[None, :])
-    excess = said.least - np.outer(loadings, loadings)
-    return _numbered(_groups(alike & (excess > _EXCESS))[1])
+        return alike & (said.least > _ALL_ALIKE)
+    loadings = common_loadings(said.estimate, group[:, None] != group[None, :]) if alike.any() else np.zeros(len(alike))
+    return alike & (said.least - np.outer(loadings, loadings) > _EXCESS)
 
 
 def _groups(linked: NDArray[np.bool_]) -> tuple[int, NDArray[np.intp]]:
