@@ -17,10 +17,10 @@ COPIES_FROM = 0.85
 """Correlation of the normal scores from which on two judges may be copies."""
 
 _EXCESS = 0.2
-"""By how much the correlation of copies exceeds what the other judges let one expect."""
+"""By how much the correlation of copies exceeds what the other judges let one expect; what judges who agree have."""
 
 _ALL_ALIKE = 0.98
-"""Correlation above which judges are one voice where too few others are there to tell copies from good ones."""
+"""Correlation above which judges are one voice where no two others agree that could tell copies from good ones."""
 
 
 def voices(said: Opinions) -> NDArray[np.intp]:
@@ -57,11 +57,20 @@ def _copies(said: Opinions) -> NDArray[np.bool_]:
     """Which two judges are near-copies, (p, p)."""
     alike = said.most > COPIES_FROM
     np.fill_diagonal(alike, False)
-    count, group = _groups(alike)
-    if count < 3:
-        return alike & (said.least > _ALL_ALIKE)
-    loadings = common_loadings(said.estimate, group[:, None] != group[None, :]) if alike.any() else np.zeros(len(alike))
-    return alike & (said.least - np.outer(loadings, loadings) > _EXCESS)
+    _, group = _groups(alike)
+    apart = group[:, None] != group[None, :]
+    surely = said.least > _ALL_ALIKE
+    if alike.any() and apart.any():
+        loadings = common_loadings(said.estimate, apart)
+        exceeds = said.least - np.outer(loadings, loadings) > _EXCESS
+        surely = np.where(_are_told(apart & (said.least > _EXCESS), group), exceeds, surely)
+    return alike & surely
+
+
+def _are_told(agree: NDArray[np.bool_], group: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Of each judge, whether two others, unlike it and each other, agree: else nothing says how good it is, (p, 1)."""
+    groups = range(int(group.max()) + 1)
+    return np.array([agree[np.ix_(group != g, group != g)].any() for g in groups])[group][:, None]
 
 
 def _groups(linked: NDArray[np.bool_]) -> tuple[int, NDArray[np.intp]]:

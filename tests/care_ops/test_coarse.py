@@ -83,3 +83,14 @@ def test_copies_of_one_declared_family_are_left_to_the_family(rng):
     assert len(set(voices(opinions(correlation, 400, normal, np.arange(8))))) == 7
     declared = np.array([0, 0, 1, 2, 3, 4, 5, 6])
     assert len(set(voices(opinions(correlation, 400, normal, declared)))) == 8
+
+
+def test_good_judges_beside_copies_are_told_from_copies_only_where_others_agree(rng):
+    """Judges of facts agree almost wholly; one poorer judge and two copies of noise cannot say that they are copies."""
+    quality = rng.normal(size=500)
+    x = quality[:, None] + 0.25 * rng.normal(size=(500, 10))
+    x[:, 7] = quality + 1.2 * rng.normal(size=500)
+    x[:, 8:] = rng.normal(size=500)[:, None] + 0.1 * rng.normal(size=(500, 2))
+    normal = normal_scores((x > np.linspace(-0.7, 0.7, 10)).astype(float))
+    voice = voices(opinions(np.corrcoef(normal.T), 500, normal, np.arange(10)))
+    assert voice.tolist() == [0, 1, 2, 3, 4, 5, 6, 7, 8, 8]
