@@ -232,12 +232,12 @@ def _beside_the_mean(mean: Changed) -> Reason:
     if mean.top_changed == 0 and mean.correlation > 0.995:
         return Reason("beside the mean", "The plain mean of the judges would order the items nearly the same.")
     are = "is" if mean.top_changed == 1 else "are"
-    others = f"{mean.top_changed:,} of the best {mean.top:,} items {are} not among the best"
-    return Reason(
-        "beside the mean",
-        f"{others} by the plain mean of the judges.",
-        detail=f"The two orders have a rank correlation of {mean.correlation:+.2f}.",
+    said = (
+        f"{mean.top_changed:,} of the best {mean.top:,} items {are} not among the best by the plain mean of the judges."
     )
+    if mean.top_changed == 0:
+        said = f"{mean.halves_changed:,} items stand in another half than by the plain mean of the judges."
+    return Reason("beside the mean", said, detail=f"The two orders have a rank correlation of {mean.correlation:+.2f}.")
 
 
 def _on_coverage(coverage: Coverage) -> list[Reason]:
