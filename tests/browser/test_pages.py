@@ -71,7 +71,7 @@ def ui(demo, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_ui_shows_the_graph_the_runs_and_a_fits_plot(chromium, ui):
+def test_the_ui_shows_the_graph_the_runs_and_a_fits_numbers(chromium, ui):
     page = chromium.new_page(viewport={"width": 1500, "height": 950})
     page.goto(f"{ui}/locations/orchestration.definitions/asset-groups/fit")
     for asset in ("panel", "moments", "structure", "aggregates"):
@@ -79,11 +79,8 @@ def test_the_ui_shows_the_graph_the_runs_and_a_fits_plot(chromium, ui):
     page.goto(f"{ui}/runs")
     page.get_by_text("Success").first.wait_for(timeout=30_000)
     page.goto(f"{ui}/assets/aggregates?view=partitions&partition=demo")
-    page.get_by_text("[Show Markdown]").first.click(timeout=30_000)
-    image = page.locator('img[src^="data:image/svg"]').first
-    image.wait_for(timeout=30_000)
-    assert image.evaluate("e => e.complete && e.naturalWidth") > 300
-    assert page.get_by_text("care_tensor").first.is_visible()
+    page.get_by_text("[Show Table]").first.click(timeout=30_000)
+    page.get_by_text("care_tensor").first.wait_for(timeout=30_000)
     page.close()
 
 

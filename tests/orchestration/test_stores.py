@@ -2,6 +2,7 @@
 
 import itertools
 import os
+import re
 import signal
 import socket
 import subprocess
@@ -75,8 +76,8 @@ def kept_files(folder: Path) -> dict[str, bytes]:
 
 
 def without_ids(names) -> list[str]:
-    """File names without the ids that hold a moment."""
-    return sorted(name.partition("edition=")[0] for name in names)
+    """File names without the ids that hold a moment, and without bills: what is asked again is on another one."""
+    return sorted(name.partition("edition=")[0] for name in names if not name.startswith("parts/bills/"))
 
 
 @pytest.fixture(scope="module")

@@ -26,6 +26,9 @@ _MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", 
 """Columns and keys that say when something was done, how long it took, or seal a document that says so."""
 _LOCKS = "dagster/locks"
 """Folder of the notes on processes that work or wait; each note is removed when its process ends."""
+_OF_SCORES = ("parts/scores/", "parts/bills")
+"""Files whose names and number depend on when judges were asked. Rows of scores are compared; a bill holds what was
+paid, which is more where somebody had to be asked again (``tests/orchestration/test_bill.py``)."""
 _SPOKEN = re.compile(
     rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?|(?<=nonce[-=])\"?[0-9a-f]{32}"
 )
@@ -176,7 +179,7 @@ def state_of(workspace: Path) -> State:
     files: dict[str, str] = {}
     for path in sorted(data.rglob("*")):
         name = str(path.relative_to(data))
-        if name.startswith(("dagster", "care.duckdb", "parts/scores/", "hashes.json")) or name in temporary:
+        if name.startswith(("dagster", "care.duckdb", "hashes.json", *_OF_SCORES)) or name in temporary:
             continue
         files[name] = "folder" if path.is_dir() else hashlib.sha256(_says(path, workspace)).hexdigest()[:16]
     scores, double = _scores(data / "parts" / "scores")
@@ -267,7 +270,12 @@ def _tables(database: Path) -> list[str]:
         for ordinal, testset, item in connection.execute("SELECT item_ix, testset, item_id FROM items").fetchall():
             names["item_ix"][ordinal] = f"{testset}/{item}"
         names["judge_ix"].update(connection.execute("SELECT judge_ix, judge FROM judges").fetchall())
-        tables = [t for (t,) in connection.execute("SELECT table_name FROM duckdb_tables()").fetchall()]
+        tables = [
+            t
+            for (t,) in connection.execute(
+                "SELECT table_name FROM duckdb_tables() WHERE table_name != 'askings'"
+            ).fetchall()
+        ]
         return [row for table in tables for row in _rows(connection, table, names, str(database.parents[1]))]
 
 
