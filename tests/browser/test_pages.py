@@ -79,7 +79,7 @@ def test_the_ui_shows_the_graph_the_runs_and_a_fits_numbers(chromium, ui):
     page.goto(f"{ui}/runs")
     page.get_by_text("Success").first.wait_for(timeout=30_000)
     page.goto(f"{ui}/assets/aggregates?view=partitions&partition=demo")
-    page.get_by_text("[Show Table]").first.click(timeout=30_000)
+    page.get_by_text("weights of care").first.wait_for(timeout=30_000)
     page.get_by_text("care_tensor").first.wait_for(timeout=30_000)
     page.close()
 

@@ -2,7 +2,6 @@
 
 import itertools
 import os
-import re
 import signal
 import socket
 import subprocess
