@@ -53,8 +53,11 @@ live: $(MODELS)/.gguf ## a panel of two small language models on this machine, t
 	$(MODELS)/bin/python examples/live/weights.py build/live/models
 	nice $(MODELS)/bin/python -W ignore -m benchmarks.live_panel
 
-test-vllm: $(MODELS)/.gguf ## real models on the CPU: vLLM in a Ray actor, transformers beside it
-	$(MODELS)/bin/python -m pytest tests/models
+test-live: $(MODELS)/.gguf ## a model of real weights on 48 items, by vLLM and by transformers; five minutes and more
+	$(MODELS)/bin/python -m pytest tests/models/test_live.py
+
+test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, transformers beside it
+	$(MODELS)/bin/python -m pytest tests/models --ignore tests/models/test_live.py
 
 verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour
 	$(BIN)/python -m benchmarks.verify_nights

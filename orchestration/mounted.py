@@ -10,7 +10,6 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import AbstractContextManager
 from functools import cache
-from importlib.resources import files
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -135,7 +134,7 @@ def _source(body: Callable[..., Any]) -> dg.CodeReferencesMetadataValue:
 @cache
 def _columns() -> dict[str, dg.TableSchema]:
     """The columns of each table that an asset writes, as the database's schema declares and describes them."""
-    schema = files("warehouse").joinpath("schema.sql").read_text()
+    schema = (Path(__file__).parents[1] / "warehouse" / "schema.sql").read_text()
     optional, needed = (dg.TableColumnConstraints(nullable=nullable) for nullable in (True, False))
     found: dict[str, dg.TableSchema] = {}
     for statement in schema.split("CREATE TABLE ")[1:]:

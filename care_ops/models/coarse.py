@@ -40,7 +40,7 @@ class Opinions:
     ----------
     estimate : (p, p) array
     least : (p, p) array
-        What it surely is: of grades two standard errors less, which are large where votes hardly ever part.
+        What it surely is: of grades two standard errors less, or more where so many pairs differ by chance alone.
     most : (p, p) array
         What it may be: a standard error more, and of grades no more than the estimate.
     grades : Opinions, optional
@@ -89,7 +89,8 @@ def opinions(correlation: Array, items: float, normal: Array, families: NDArray[
     as_it_is = np.eye(1, _TERMS)[0]
     terms = np.stack([as_it_is if one is None else one for one in series])
     estimate = _inverted(terms, correlation)
-    least = _inverted(terms, correlation - 2 * _error(correlation, normal))
+    errors = max(2.0, float(ndtri(1.0 - 1.0 / max(len(coarse) * (len(coarse) - 1), 3))))  # half a pair by chance
+    least = _inverted(terms, correlation - errors * _error(correlation, normal))
     graded = coarse[:, None] | coarse[None, :]
     pairs = ((estimate, found.estimate), (least, found.least), (estimate, found.most))
     told = (np.where(graded, of_grades, as_given) for of_grades, as_given in pairs)

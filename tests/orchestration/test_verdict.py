@@ -88,12 +88,11 @@ class Told:
     index: str
     json: dict
     database: tuple
-    alert: str
 
     def all_texts(self) -> list[str]:
         """Every text that must hold the sentence; a test set that never had a panel has no page."""
         page = [] if self.page is None else [self.page]
-        return [self.run, self.status, self.status_json, *page, self.index, self.alert]
+        return [self.run, self.status, self.status_json, *page, self.index]
 
 
 def told(folder: Path, code: int = 1) -> Told:
@@ -110,7 +109,6 @@ def told(folder: Path, code: int = 1) -> Told:
         index=html.unescape((report / "index.html").read_text()),
         json=verdict_of(folder),
         database=query(folder, "SELECT state, sentence, edition FROM verdicts WHERE testset = 'one'")[0],
-        alert=json.loads((folder / "told.jsonl").read_text().splitlines()[-1])["text"],
     )
 
 
