@@ -192,8 +192,7 @@ def _kin(problem: Problem) -> NDArray[np.intp]:
 def _told_apart(problem: Problem, standardised: Array) -> tuple[NDArray[np.intp], Array, Array, float]:
     """The voice of each judge, and the voices' normal scores, their correlation, and how many items are behind one."""
     normal, correlation, items = _correlated(standardised)
-    grades = normal if standardised is problem.standardised else factor_analysis.normal_scores(problem.standardised)
-    voice = voices(opinions(correlation, items, grades, _kin(problem)))
+    voice = voices(opinions(correlation, items, normal, _kin(problem)))
     count = int(voice.max()) + 1
     if count == 1:
         raise FitError(

@@ -99,6 +99,18 @@ def test_what_one_vendor_likes_of_the_texts_is_taken_off():
     assert np.mean(gains) > 0.05
 
 
+@pytest.mark.parametrize("declared", [(), ("words",)])
+def test_votes_from_which_a_feature_was_taken_off_are_no_copies(declared):
+    """What is left of votes has many values, in the order of the words within each: they are no grades any more."""
+    for seed in range(4):
+        rng = np.random.default_rng([6, seed])
+        quality, words = rng.normal(size=(2, 300))
+        opinion = 0.8 * quality[:, None] + rng.uniform(0.1, 0.9, 14) * words[:, None] + 0.9 * rng.normal(size=(300, 14))
+        votes = matrix((opinion > 0.5 * rng.normal(size=14)).astype(float))
+        answer, _ = both(replace(votes, features={"words": words}), not_quality=declared)
+        assert answer.details["copies"] == []
+
+
 def test_what_is_taken_off_follows_from_scores_and_texts_together():
     """A frozen answer that knows the scores alone does not follow; with the features beside them it does."""
     _, scores = with_taste(1)
