@@ -13,7 +13,7 @@ from judges.bill import Bill, Ledger, Purse
 from judges.spec import OpenAIEngine
 
 if TYPE_CHECKING:
-    from assets.judging.forecast import Expected
+    from assets.judging.forecast import Expected, Rate
     from assets.workspace import Workspace
 
 
@@ -59,10 +59,14 @@ class Account:
     ----------
     purses : sequence of Purse
         What the judge may spend together with others.
+    rate : Rate, optional
+        What its questions have taken before.
     """
 
-    def __init__(self, workspace: Workspace, judge: str, purses: Sequence[Purse] = ()) -> None:
-        self._workspace, self._judge = workspace, judge
+    def __init__(
+        self, workspace: Workspace, judge: str, purses: Sequence[Purse] = (), rate: Rate | None = None
+    ) -> None:
+        self._workspace, self._judge, self.rate = workspace, judge, rate
         self._night, self._id = _today(), uuid4().hex
         engine = workspace.judge(judge).engine
         price = engine.price if isinstance(engine, OpenAIEngine) else None

@@ -17,7 +17,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
 from assets.judging.bill import Account, bills, in_words, purses
-from assets.judging.forecast import SAMPLE, Rate, expected, rates
+from assets.judging.forecast import SAMPLE, expected, rates
 from assets.metadata import as_read, failure, table
 from assets.partitions import JUDGES
 from assets.probe_items import probe_items
@@ -82,8 +82,8 @@ def judge_inference(
     def items_of(testset: str) -> "ItemSource":
         return StoredItems(workspace.parts, testset)
 
-    shared = purses(workspace)
-    accounts = {judge: Account(workspace, judge, shared) for judge in context.partition_keys}
+    shared, known = purses(workspace), rates(workspace)
+    accounts = {judge: Account(workspace, judge, shared, known.get(judge)) for judge in context.partition_keys}
 
     def one(judge: str) -> tuple[list[TestsetCount], dict[str, str], float]:
         started = time.perf_counter()
@@ -141,7 +141,6 @@ def score_pending(
     """
     workspace.parts.sweep(judge)
     workspace.probe_parts.sweep(judge)
-    rate = rates(workspace).get(judge)
     counts: list[TestsetCount] = []
     failed: dict[str, str] = {}
     from assets.judging.recorded import store_recorded
@@ -151,7 +150,7 @@ def score_pending(
     with pool.session() as session:
 
         def score(parts: "PartStore", testset: str, items: "ItemSource") -> int:
-            return _score_items(workspace, parts, judge, testset, items, session, account, rate, say)
+            return _score_items(workspace, parts, judge, testset, items, session, account, say)
 
         for testset in workspace.testsets_of(judge):
             if not workspace.parts.items_file(testset).exists():
@@ -206,7 +205,6 @@ def _score_items(
     items: "ItemSource",
     session: Session,
     account: Account,
-    rate: Rate | None,
     say: Callable[[str], object],
 ) -> int:
     """Have a judge score the items, or the probes, that have no score in these parts yet; returns how many it did."""
@@ -218,9 +216,9 @@ def _score_items(
     context = engine_context(workspace, account.ledger)
     if not len(questions):
         return 0
-    sample = [] if rate else items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
+    sample = [] if account.rate else items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
     what = "items" if parts is workspace.parts else "probes"
-    account.begin(testset, what, expected(workspace, wanted.spec, rate, len(questions), sample))
+    account.begin(testset, what, expected(workspace, wanted.spec, account.rate, len(questions), sample))
     if wanted.spec.engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)
     last_report = time.perf_counter()
