@@ -88,9 +88,9 @@ def opinions(correlation: Array, items: float, normal: Array, families: NDArray[
         return found
     as_it_is = np.eye(1, _TERMS)[0]
     terms = np.stack([as_it_is if one is None else one for one in series])
-    estimate = _inverted(terms, correlation)
     errors = max(2.0, float(ndtri(1.0 - 1.0 / max(len(coarse) * (len(coarse) - 1), 3))))  # half a pair by chance
-    least = _inverted(terms, correlation - errors * _error(correlation, normal))
+    both = np.stack([correlation, correlation - errors * _error(correlation, normal)])
+    estimate, least = _inverted(terms, both)
     graded = coarse[:, None] | coarse[None, :]
     pairs = ((estimate, found.estimate), (least, found.least), (estimate, found.most))
     told = (np.where(graded, of_grades, as_given) for of_grades, as_given in pairs)
@@ -98,7 +98,7 @@ def opinions(correlation: Array, items: float, normal: Array, families: NDArray[
 
 
 def _inverted(terms: Array, correlation: Array) -> Array:
-    """The correlation of opinions under which the grades have theirs, by a table of the power series."""
+    """The correlations of opinions under which the grades have theirs, (..., p, p), by a table of the power series."""
     powers, found = np.arange(1, _TERMS + 1), np.full(correlation.shape, _GRID[0])
     rho_before, before = float(_GRID[0]), (terms * _GRID[0] ** powers) @ terms.T
     for rho in _GRID[1:].tolist():
@@ -106,7 +106,8 @@ def _inverted(terms: Array, correlation: Array) -> Array:
         share = np.clip((correlation - before) / np.maximum(now - before, 1e-12), 0.0, 1.0)
         found = np.where(correlation > before, rho_before + share * (rho - rho_before), found)
         rho_before, before = rho, now
-    np.fill_diagonal(found, 1.0)
+    itself = np.arange(len(terms))
+    found[..., itself, itself] = 1.0
     return found
 
 
