@@ -146,8 +146,11 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
     """Every reason that the fit itself gives, what nobody may overlook first."""
     why = refused(facts)
     reasons = [] if why is None else [Reason("failure", why)]
+    absent: list[Reason] = []
     if facts.coverage is not None:
-        reasons += _on_coverage(facts.coverage)
+        coverage = _on_coverage(facts.coverage)
+        absent = [] if facts.coverage.sparse else [reason for reason in coverage if reason.topic == "missing scores"]
+        reasons += [reason for reason in coverage if reason not in absent]
     reasons += _no_judges(facts.judges) + _dead(facts.judges)
     if len(facts.admitted) == LEAST_JUDGES and answer_of(facts)[0] != "too little data":
         said = "Caution: there are only three judges, and where two of them share a mistake nothing shows it."
@@ -155,6 +158,7 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
     if why is None:
         reasons += _about_the_answer(facts)
     reasons += _suspects(facts.judges)
+    reasons += absent
     reasons += [Reason("certificate", caution) for caution in facts.cautions]
     return reasons if facts.publication is None else [*reasons, Reason("publication", facts.publication)]
 
