@@ -35,12 +35,16 @@ class CareDetails:
         Correlation with the answer of the factor that is least like it; None where there is only one.
     doubts : tuple of str
         Why the answer may be wrong without labels.
-    signal, copies, follows, parted_by, taken_off, without, beside_mean, misfit, features :
+    families, signal, copies, follows, parted_by, taken_off, without, beside_mean, misfit, features :
         See ``care_ops.aggregators.care.evidence``.
     label_first : tuple of str
         Items where a label tells the most.
     hypotheses : dict hypothesis -> probability, optional
         Where labels settled what quality follows.
+    labels_at_random : float
+        Probability that the labels follow nothing that the judges say.
+    turned : float
+        Correlation of the answer with what it is without labels.
     by_probes : dict hypothesis -> probability, optional
         Where probes say what quality follows.
     declared : dict kind -> effect, optional
@@ -52,9 +56,12 @@ class CareDetails:
     rival: float | None
     label_first: tuple[str, ...]
     hypotheses: dict[str, float] | None = None
+    labels_at_random: float = 0.0
+    turned: float = 1.0
     by_probes: dict[str, float] | None = None
     declared: dict[str, str] | None = None
     doubts: tuple[Doubt, ...] = ()
+    families: int | None = None
     signal: float = 1.0
     copies: tuple[tuple[str, ...], ...] = ()
     follows: dict[str, float] = field(default_factory=dict[str, float])

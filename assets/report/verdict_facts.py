@@ -82,6 +82,7 @@ def fit_facts(
         parted_by=details.parted_by,
         misfit=details.misfit,
         signal=details.signal,
+        families=details.families,
         copies=details.copies,
         feature=nearest,
         follows=0.0 if nearest is None else details.follows[nearest],
@@ -121,7 +122,8 @@ def _labels(
     if probability is None:
         return None
     hypothesis, of_one = max(details.hypotheses.items(), key=lambda pair: pair[1])
-    return LabelEvidence(count, probability, _HYPOTHESES.get(hypothesis, f"the judges' {hypothesis}"), of_one)
+    named = _HYPOTHESES.get(hypothesis, f"the judges' {hypothesis}")
+    return LabelEvidence(count, probability, named, of_one, details.labels_at_random, details.turned)
 
 
 def _probes(data: ReportData, details: CareDetails, config: FitConfig) -> ProbeEvidence | None:

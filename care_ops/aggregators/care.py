@@ -79,7 +79,11 @@ class Care:
             )
             if average is not None:
                 latent = average.latent
-                details["hypotheses"] = average.weights
+                details |= {"hypotheses": average.weights, "labels_at_random": round(average.nothing, 4)}
+                details["turned"] = round(
+                    float(np.corrcoef(latent[answers.scored], answers.latent[answers.scored])[0, 1]), 4
+                )
+                details["beside_mean"] = asdict(changed(latent[answers.scored], answers.mean[answers.scored]))
         latent = latent - latent[answers.scored].mean()
         latent = np.where(answers.scored, latent, np.nan)
         estimate, offset, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
@@ -161,7 +165,9 @@ def departures_of(answers: Defensible, judges: Array) -> Array:
 
 def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> dict[str, Any]:
     """What is to be known of the answer that no label has touched: doubts, copies, likings, how it differs."""
-    doubts, judges = doubts_of(answers, candidates.rival_correlation), problem.scores.judges
+    judges = problem.scores.judges
+    families = len({family_of(judge, problem.scores.families) for judge in judges})
+    doubts = doubts_of(answers, candidates.rival_correlation, families)
     voices: dict[int, list[str]] = {}
     for judge, voice in zip(judges, answers.voices.tolist(), strict=True):
         voices.setdefault(voice, []).append(judge)
@@ -172,7 +178,7 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
         "ambiguous": bool(doubts),
         "doubts": list(doubts),
         "share_of_factor": answers.share,
-        "families": len({family_of(j, problem.scores.families) for j in judges}),
+        "families": families,
         "label_first": label_first(problem.scores.item_ids, answers, candidates),
         "scale": "location and spread of the panel mean",
         "copies": [names for names in voices.values() if len(names) > 1],
