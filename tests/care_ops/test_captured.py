@@ -75,7 +75,7 @@ def test_good_judges_that_agree_among_poor_ones_may_be_copies_or_better_and_it_i
 
 
 def test_one_declared_family_is_never_clear():
-    quality, scores = with_copies(3, 8, 0)
+    _, scores = with_copies(3, 8, 0)
     assert both(scores)[0].details["doubts"] == []
     one = replace(scores, families=dict.fromkeys(scores.judges, "gpt"))
     assert both(one)[0].details["doubts"] == ["families"]
