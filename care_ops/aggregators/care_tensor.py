@@ -477,7 +477,7 @@ def edges_within_states(problem: Problem, posterior: Array) -> dict[str, Any]:
             "why_no_edges": f"edges between {len(graded)} graded judges need {needed} items that all of them scored, "
             f"there are {len(rows)} (at most {_EDGE_ITEMS} are used)"
         }
-    model = pseudo_likelihood(grade[rows].astype(np.float64), [int(level) for level in levels], posterior[rows])
+    model = pseudo_likelihood(grade[rows], [int(level) for level in levels], posterior[rows])
     first, second = np.nonzero(np.triu(model.edges, 1))
     clearest_first = np.lexsort((-model.statistics[first, second], model.p_values[first, second]))
     names = [problem.scores.judges[j] for j in graded]

@@ -1,9 +1,8 @@
 """Moments of a score matrix up to order three, as one state that adds.
 
 The state is the symmetric third-order moment tensor of ``[1, x - shift]``, kept as counts and sums over
-the items where every score involved is present, so that states of disjoint items add and any judges or
-views can be sliced out later. A common shift (the mean of the first rows) keeps float64 exact at any
-location of the scores.
+the items where every score involved is present, so that states of disjoint items add. A common shift (the mean
+of the first rows) keeps float64 exact at any location of the scores.
 """
 
 from __future__ import annotations
@@ -81,23 +80,6 @@ class Moments:
             self.square2 + other.square2,
             self.count3 + other.count3,
             self.sum3 + other.sum3,
-        )
-
-    def select(self, judges: Index) -> Moments:
-        """The moments of these judges (positions), in this order."""
-        thirds = judges if self.count3.size else judges[:0]
-        pair, triple = np.ix_(judges, judges), np.ix_(thirds, thirds, thirds)
-        return Moments(
-            self.shift[judges],
-            self.n,
-            self.count1[judges],
-            self.sum1[judges],
-            self.count2[pair],
-            self.sum2[pair],
-            self.partial2[pair],
-            self.square2[pair],
-            self.count3[triple],
-            self.sum3[triple],
         )
 
     def mean(self) -> Array:

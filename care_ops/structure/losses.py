@@ -1,7 +1,5 @@
 """The losses of the structure programs: how far a precision is from what the scores say."""
 
-from typing import Protocol
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -11,30 +9,8 @@ from care_ops.errors import FitError, InputError
 Matrix = NDArray[np.float64]
 
 
-class Loss(Protocol):
-    """A smooth convex function f of the precision R; ``start`` is its minimiser."""
-
-    start: Matrix
-
-    def value(self, r: Matrix) -> float:
-        """f(R)."""
-        ...
-
-    def gradient(self, r: Matrix) -> Matrix:
-        """The gradient of f at R."""
-        ...
-
-    def prox(self, v: Matrix, rho: float) -> Matrix:
-        """The minimiser of f(R) + rho/2 ||R - V||^2."""
-        ...
-
-    def conjugate(self, g: Matrix) -> float:
-        """The largest <G, R> - f(R) over all R."""
-        ...
-
-
 class Frobenius:
-    """f(R) = 1/2 ||Theta_hat - R||_F^2."""
+    """f(R) = 1/2 ||Theta_hat - R||_F^2; ``start`` is its minimiser."""
 
     def __init__(self, sigma: Matrix) -> None:
         values, vectors = np.linalg.eigh(sigma)
@@ -54,12 +30,12 @@ class Frobenius:
         return (self.theta + rho * v) / (1.0 + rho)
 
     def conjugate(self, g: Matrix) -> float:
-        """The largest <G, R> - f(R)."""
+        """The largest <G, R> - f(R) over all R."""
         return 0.5 * float(np.sum(g * g)) + float(np.sum(g * self.theta))
 
 
 class DTrace:
-    """f(R) = 1/2 tr(R Sigma R) - tr R; everything is diagonal in Sigma's eigenbasis."""
+    """f(R) = 1/2 tr(R Sigma R) - tr R, minimal at ``start``; everything is diagonal in Sigma's eigenbasis."""
 
     def __init__(self, sigma: Matrix) -> None:
         self.sigma = sigma
@@ -82,7 +58,7 @@ class DTrace:
         return self._rotate_back(target / (self.mean_of_pairs + rho))
 
     def conjugate(self, g: Matrix) -> float:
-        """The largest <G, R> - f(R)."""
+        """The largest <G, R> - f(R) over all R."""
         rotated = self._rotate(g) + self.identity
         return 0.5 * float(np.sum(rotated * rotated / self.mean_of_pairs))
 
@@ -93,7 +69,8 @@ class DTrace:
         return symmetric(self.vectors @ a @ self.vectors.T)
 
 
-LOSSES: dict[Program, type[Frobenius] | type[DTrace]] = {"frobenius": Frobenius, "dtrace": DTrace}
+Loss = Frobenius | DTrace
+LOSSES: dict[Program, type[Loss]] = {"frobenius": Frobenius, "dtrace": DTrace}
 
 
 def symmetric(a: Matrix) -> Matrix:
