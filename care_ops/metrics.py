@@ -1,5 +1,7 @@
 """Metrics of an aggregate against gold, with order and scale apart."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
@@ -73,33 +75,25 @@ def evaluate(
     e, g = estimate[measured], gold[measured]
     n = len(g)
     if n < 2:
-        return Evaluation(n, None, None, None, None, None, None, None, None)
-    if is_binary(g):
-        error = (
-            None
-            if p_quality is None or np.isnan(p_quality[measured]).any()
-            else calibration_error(p_quality[measured], g)
-        )
-        if threshold is None:
-            return Evaluation(n, tau(e, g), auc(e, g), None, None, None, None, None, error)
-        decided, right = e > threshold, g > 0.5
-        spread = np.ones(n) if sd is None else sd[measured]
-        doubt = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
-        return Evaluation(
-            n,
-            tau(e, g),
-            auc(e, g),
-            None,
-            None,
-            float(np.mean(decided == right)),
-            _balanced(decided, right),
-            risk_coverage_gain(doubt, decided != right),
-            error,
-        )
-    filled = None
-    if scale is not None:
-        filled = float(np.mean(np.abs(fill_uniformly(e, *scale) - g)))
-    return Evaluation(n, tau(e, g), None, float(np.mean(np.abs(e - g))), filled, None, None, None, None)
+        return Evaluation(n)
+    if not is_binary(g):
+        filled = None if scale is None else float(np.mean(np.abs(fill_uniformly(e, *scale) - g)))
+        return Evaluation(n, tau(e, g), mae=float(np.mean(np.abs(e - g))), mae_filled=filled)
+    given = None if p_quality is None or np.isnan(p_quality[measured]).any() else p_quality[measured]
+    found = Evaluation(
+        n, tau(e, g), auc(e, g), calibration_error=None if given is None else calibration_error(given, g)
+    )
+    if threshold is None:
+        return found
+    decided, right = e > threshold, g > 0.5
+    spread = np.ones(n) if sd is None else sd[measured]
+    doubt = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
+    return replace(
+        found,
+        accuracy=float(np.mean(decided == right)),
+        balanced_accuracy=_balanced(decided, right),
+        risk_coverage=risk_coverage_gain(doubt, decided != right),
+    )
 
 
 def is_binary(gold: Array) -> bool:

@@ -353,7 +353,5 @@ def number_of_states(values: Array, rng: np.random.Generator) -> tuple[int, dict
 
 
 def log_sum(log_values: Array) -> Array:
-    """log sum exp over the last axis, without overflow."""
-    top = log_values.max(axis=-1, keepdims=True)
-    total: Array = np.sum(np.exp(log_values - top), axis=-1)
-    return top[..., 0] + np.log(total)
+    """log sum exp of each row of an (n, k) array, without overflow."""
+    return softmax(log_values)[1]

@@ -8,7 +8,7 @@ of the first rows) keeps float64 exact at any location of the scores.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -69,18 +69,8 @@ class Moments:
         """Moments of the union of two disjoint sets of items."""
         if not np.array_equal(self.shift, other.shift):
             raise InputError("moments: states with different shifts cannot be added; pass one shift to both")
-        return Moments(
-            self.shift,
-            self.n + other.n,
-            self.count1 + other.count1,
-            self.sum1 + other.sum1,
-            self.count2 + other.count2,
-            self.sum2 + other.sum2,
-            self.partial2 + other.partial2,
-            self.square2 + other.square2,
-            self.count3 + other.count3,
-            self.sum3 + other.sum3,
-        )
+        sums = (getattr(self, entry.name) + getattr(other, entry.name) for entry in fields(self)[1:])
+        return Moments(self.shift, *sums)
 
     def mean(self) -> Array:
         """Mean of each judge over the items it scored, shape (p,); meaningless for a judge without a score."""
