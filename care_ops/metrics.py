@@ -10,10 +10,10 @@ from care_ops.calibration import fill_uniformly
 from care_ops.doubt import Changed
 from care_ops.errors import InputError
 from care_ops.records import Evaluation
-from care_ops.scores import Array
+from care_ops.scores import Array, correlation
 
 
-def rank_correlation(x: Array, y: Array) -> float:
+def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
     """Spearman's rank correlation over the entries that both have.
 
     Parameters
@@ -24,12 +24,10 @@ def rank_correlation(x: Array, y: Array) -> float:
     Returns
     -------
     float
-        NaN where fewer than two entries are known in both, or those of one are all alike.
+        NaN where fewer than ``at_least`` entries are known in both, or those of one are all alike.
     """
     both = ~np.isnan(x) & ~np.isnan(y)
-    if both.sum() < 2 or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
-        return float("nan")
-    return float(np.corrcoef(rankdata(x[both]), rankdata(y[both]))[0, 1])
+    return correlation(rankdata(x[both]), rankdata(y[both]), at_least=at_least)
 
 
 def changed(one: Array, other: Array) -> Changed:

@@ -20,8 +20,7 @@ from care_ops.models.hypotheses import Hypothesis, average_hypotheses
 from care_ops.models.probes import doubted, evidence_of, weigh
 from care_ops.records import Aggregate
 from care_ops.samples import is_sampled
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array, rows_of
 
 _RIVAL_BELOW = 0.5
 """Correlation with the answer below which a label tells most where the answer and a factor part."""
@@ -162,9 +161,7 @@ def departures_of(answers: Defensible, judges: Array) -> Array:
 def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> dict[str, Any]:
     """What is to be known of the answer that no label has touched: doubts, copies, likings, how it differs."""
     doubts, judges = doubts_of(answers, candidates.rival_correlation), problem.scores.judges
-    voices: dict[int, list[str]] = {}
-    for judge, voice in zip(judges, answers.voices.tolist(), strict=True):
-        voices.setdefault(voice, []).append(judge)
+    voices = rows_of(map(str, answers.voices)).values()
     said: dict[str, Any] = {
         "agreement": answers.agreement,
         "factors": answers.factors.shape[1],
@@ -175,7 +172,7 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
         "families": len({family_of(j, problem.scores.families) for j in judges}),
         "label_first": label_first(problem.scores.item_ids, answers, candidates),
         "scale": "location and spread of the panel mean",
-        "copies": [names for names in voices.values() if len(names) > 1],
+        "copies": [[judges[j] for j in voice] for voice in voices if len(voice) > 1],
         "follows": {name: round(value, 4) for name, value in answers.follows.items()},
         "parted_by": _parted_by(answers, candidates),
         "features": sorted(problem.scores.features),

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Problem, check_size, row_mean, unit_weights
 from care_ops.blocks import by_rows
@@ -12,8 +11,7 @@ from care_ops.models import factor_analysis, latent_classes
 from care_ops.models.answers import Answers, grades
 from care_ops.moments.state import for_correlation, shrink
 from care_ops.records import Aggregate
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array, rows_of
 
 _CLASSES = 3
 
@@ -117,12 +115,8 @@ def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[st
     families : mapping judge -> family
         A judge without one is a family of its own.
     """
-    members: dict[str, list[int]] = {}
-    for j, judge in enumerate(judges):
-        members.setdefault(family_of(judge, families), []).append(j)
-    return by_rows(
-        lambda rows: row_mean(np.column_stack([row_mean(rows[:, m]) for m in members.values()])), standardised
-    )
+    members = rows_of(family_of(judge, families) for judge in judges).values()
+    return by_rows(lambda rows: row_mean(np.column_stack([row_mean(rows[:, m]) for m in members])), standardised)
 
 
 def family_of(judge: str, families: Mapping[str, str]) -> str:

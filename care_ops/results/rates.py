@@ -17,7 +17,7 @@ from care_ops.least import LEAST_LABELS, LEAST_SYSTEMS
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.label_means import draw_means
 from care_ops.models.passing import System, draw_shares
-from care_ops.scores import Array, varies
+from care_ops.scores import Array, rows_of, varies
 
 DRAWS = 4_000
 
@@ -192,23 +192,20 @@ def rates_of(
     """
     names, of_units, chance = _completed(len(estimate), systems, units, chance)
     _check(len(estimate), labels, names, of_units, chance, level)
-    repeats = repeats or _without_repeats(labels)
-    binary, rows_of = repeats.shares, rows_by_system(names)
+    if repeats is None:
+        repeats = Repeats(np.ones(len(labels)), bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all()))
+    binary, by_name = repeats.shares, rows_by_system(names)
     score = item_scores(estimate, shares=binary)
-    given, left_out = _with_labels(rows_of, score, labels, chance, repeats.counts)
-    given = _discounted(given, rows_of, of_units)
+    given, left_out = _with_labels(by_name, score, labels, chance, repeats.counts)
+    given = _discounted(given, by_name, of_units)
     rng = np.random.default_rng(seed)
     borrow = len(given) >= LEAST_SYSTEMS if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=borrow, binary=binary, of_these_items=of_these_items)
     alone = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
     columns = zip(given.items(), draws.T, alone.T, strict=True)
-    rates = [_rate(n, s, drawn, estimate[rows_of[n]], level, flat) for (n, s), drawn, flat in columns]
+    rates = [_rate(n, s, drawn, estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
     return Rates(kind, level, best_first, left_out, tuple(given), draws)
-
-
-def _without_repeats(labels: Array) -> Repeats:
-    return Repeats(np.ones(len(labels)), bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all()))
 
 
 def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, alone: Array) -> Rate:
@@ -232,20 +229,18 @@ def _completed(
 
 def rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
     """Rows of each system, sorted by its name."""
-    rows: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        if name is not None:
-            rows.setdefault(name, []).append(row)
-    return {name: np.array(rows[name], dtype=np.intp) for name in sorted(rows)}
+    named = np.flatnonzero([name is not None for name in names])
+    rows = rows_of(str(names[row]) for row in named)
+    return {name: named[rows[name]] for name in sorted(rows)}
 
 
 def _with_labels(
-    rows_of: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
+    by_name: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
     """The systems that have enough labels, and why the others have no rate; ``FitError`` where none has enough."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
-    for name, rows in rows_of.items():
+    for name, rows in by_name.items():
         labelled = np.flatnonzero(~np.isnan(labels[rows]))
         if len(labelled) < LEAST_LABELS:
             left_out[name] = f"{len(labelled)} labels; {LEAST_LABELS} are needed"
@@ -254,7 +249,8 @@ def _with_labels(
         weights = _weights(chance[seen]) * counts[seen]
         systems[name] = System(score[rows], labelled, labels[seen], weights, chosen=bool(np.ptp(chance[seen]) > 0))
     if not systems:
-        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
+        said = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({said})")
     return systems, left_out
 
 
@@ -295,7 +291,7 @@ def item_scores(estimate: Array, *, shares: bool) -> Array:
 
 
 def _discounted(
-    systems: dict[str, System], rows_of: dict[str, NDArray[np.intp]], units: Sequence[str]
+    systems: dict[str, System], rows_by_name: dict[str, NDArray[np.intp]], units: Sequence[str]
 ) -> dict[str, System]:
     """Labels count for less where those of one split unit go together beyond what the score says (design effect).
 
@@ -307,12 +303,10 @@ def _discounted(
         x, y = system.scores[system.labelled], system.labels
         slope = float(np.cov(x, y)[0, 1] / np.var(x, ddof=1)) if np.ptp(x) > 0 else 0.0
         residual = y - y.mean() - slope * (x - x.mean())
-        groups: dict[str, list[int]] = {}
-        for k, row in enumerate(rows_of[name][system.labelled]):
-            groups.setdefault(units[int(row)], []).append(k)
-        sizes[name] = sum(len(group) ** 2 for group in groups.values()) / len(y)
+        groups = rows_of(units[int(row)] for row in rows_by_name[name][system.labelled]).values()
+        sizes[name] = sum(len(group) ** 2 for group in groups) / len(y)
         squares, members = squares + float(residual @ residual), members + len(y)
-        for group in groups.values():
+        for group in groups:
             total, own = float(residual[group].sum()), float(residual[group] @ residual[group])
             products, pairs = products + total**2 - own, pairs + len(group) * (len(group) - 1)
     alike = max(0.0, (products / pairs) / (squares / members)) if pairs and squares > 0 else 0.0
@@ -365,7 +359,3 @@ def _summary(draws: Array, level: float) -> tuple[float, float, float]:
     """Mean and equal-tailed interval; a mean, so that differences of values are the values of differences."""
     lo, hi = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(draws.mean()), float(lo), float(hi)
-
-
-def _listed(reasons: dict[str, str]) -> str:
-    return "; ".join(f"{name}: {why}" for name, why in reasons.items())

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 from scipy.stats import t as student
 
@@ -179,13 +180,13 @@ def _games(
             )
     names = sorted({name for pair in played for name in pair})
     unit, count = _codes([units[i] for i in usable])
-    if count < 2 or not _linked(played, names):
-        raise FitError("systems: the comparisons must link all systems, over at least two split units")
     column = {name: k for k, name in enumerate(names)}
     design = np.zeros((len(played), len(names)))
     for row, (left, right) in enumerate(played):
         design[row, column[left]] += 1.0
         design[row, column[right]] -= 1.0
+    if min(count, len(names)) < 2 or connected_components(design.T @ design, directed=False)[0] > 1:
+        raise FitError("systems: the comparisons must link all systems, over at least two split units")
     return _Games(design, shares, label, ~np.isnan(label), unit, count), names
 
 
@@ -301,16 +302,6 @@ def _codes(units: Sequence[str]) -> tuple[NDArray[np.intp], int]:
     """Split units as numbers from 0, shape (n,), and how many there are."""
     distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
     return code.astype(np.intp), len(distinct)
-
-
-def _linked(games: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
-    """Whether at least two systems are there and a chain of comparisons leads from each to every other one."""
-    reached, grown = {names[0]} if names else set[str](), True
-    while grown:
-        more = {b for a, b in games if a in reached} | {a for a, b in games if b in reached}
-        grown = not more <= reached
-        reached |= more
-    return len(names) >= 2 and reached == set(names)
 
 
 def _same_length(estimate: Array, *others: Sequence[object]) -> None:
