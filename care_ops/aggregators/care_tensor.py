@@ -23,11 +23,10 @@ from care_ops.models.dependence import pseudo_likelihood
 from care_ops.models.mixture import Mixture
 from care_ops.records import Aggregate
 from care_ops.samples import is_sampled, sampled_rows
+from care_ops.scores import Array
 from care_ops.structure.bounds import tensor_rate
 from care_ops.structure.factors import Factors, extract
 from care_ops.structure.views import Views, partition, partition_within
-
-Array = NDArray[np.float64]
 
 MixtureWithDetails = tuple[Mixture, dict[str, Any]]
 

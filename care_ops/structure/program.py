@@ -16,16 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dsyevd  # type: ignore[attr-defined]  # compiled
 
 from care_ops.config import Program
 from care_ops.errors import FitError, InputError
 from care_ops.records import Certificate
+from care_ops.scores import Array
 from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
 from care_ops.threads import one_blas_thread
-
-Matrix = NDArray[np.float64]
 
 _OVER_RELAXATION = 1.7
 _START_RHO = 0.01
@@ -53,21 +51,21 @@ class Structure:
     program, lambda_s, lambda_l : the program solved.
     """
 
-    sparse: Matrix
-    low_rank: Matrix
+    sparse: Array
+    low_rank: Array
     program: Program
     lambda_s: float
     lambda_l: float
     certificate: Certificate
 
     @property
-    def precision(self) -> Matrix:
+    def precision(self) -> Array:
         """R = S - L, shape (p, p)."""
         return self.sparse - self.low_rank
 
 
 def solve(
-    sigma: Matrix,
+    sigma: Array,
     *,
     lambda_s: float,
     lambda_l: float,
@@ -111,7 +109,7 @@ def solve(
 
 
 def solve_path(
-    sigma: Matrix,
+    sigma: Array,
     penalties: Sequence[tuple[float, float]],
     *,
     program: Program = "frobenius",
@@ -150,7 +148,7 @@ def solve_path(
     return solutions
 
 
-def objective(sigma: Matrix, structure: Structure) -> float:
+def objective(sigma: Array, structure: Structure) -> float:
     """What the program with a penalised diagonal is to minimise, at a given S and L."""
     penalty = structure.lambda_s * np.abs(structure.sparse).sum() + structure.lambda_l * np.trace(structure.low_rank)
     return LOSSES[structure.program](checked(sigma)).value(structure.precision) + float(penalty)
@@ -175,11 +173,11 @@ class _Consensus:
         self.z, self.u = self.x.copy(), np.zeros_like(self.x)
         self.rho, self.outside = _START_RHO, 0
 
-    def aim(self, penalty: Matrix, lambda_l: float) -> None:
+    def aim(self, penalty: Array, lambda_l: float) -> None:
         """Set the penalties; the copies and multipliers stay where they are."""
         self.penalty, self.lambda_l = penalty, lambda_l
 
-    def run(self, tolerance: float, limit: int) -> tuple[Matrix, Matrix, Certificate]:
+    def run(self, tolerance: float, limit: int) -> tuple[Array, Array, Certificate]:
         iteration, best, last = 0, None, np.inf
         pause, next_balance = float(_CHECK_EVERY), float(_CHECK_EVERY)
         while iteration < limit:
@@ -223,7 +221,7 @@ class _Consensus:
         self.u = moved - self.z
         self.x = x
 
-    def _project(self, v: Matrix) -> Matrix:
+    def _project(self, v: Array) -> Array:
         """The nearest copies that satisfy R = S - L [and P = R]."""
         if not self.with_cone:
             return v - _TIE * ((v[0] - v[1] + v[2]) / 3)
@@ -232,7 +230,7 @@ class _Consensus:
         r = centre - excess / 5
         return np.stack([r, v[1] + 0.4 * excess, v[2] - 0.4 * excess, r])
 
-    def _balance(self, before: Matrix) -> bool:
+    def _balance(self, before: Array) -> bool:
         """Scale rho so that primal and dual residual, each relative, are alike; whether it was needed.
 
         Wohlberg, "ADMM penalty parameter selection by residual balancing", 2017: absolute residuals would
@@ -247,7 +245,7 @@ class _Consensus:
         self.u = self.u / factor
         return True
 
-    def _certify(self) -> tuple[float, float, Matrix, Matrix]:
+    def _certify(self) -> tuple[float, float, Array, Array]:
         """(primal, dual, S, L): a feasible primal point and a feasible dual value."""
         sparse, low_rank = symmetric(self.x[1]), symmetric(self.x[2])
         lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
@@ -279,11 +277,11 @@ def relative_gap(primal: float, dual: float) -> float:
     return max(primal - dual, 0.0) / max(1.0, abs(primal))
 
 
-def _soft_threshold(a: Matrix, threshold: Matrix) -> Matrix:
+def _soft_threshold(a: Array, threshold: Array) -> Array:
     return a - np.minimum(np.maximum(a, -threshold), threshold)  # np.clip takes three times as long at this size
 
 
-def _shrink_psd(a: Matrix, threshold: float) -> Matrix:
+def _shrink_psd(a: Array, threshold: float) -> Array:
     """Prox of ``threshold * tr`` on the positive semi-definite cone; reads the lower triangle."""
     values, vectors, failed = dsyevd(a)
     if failed:
