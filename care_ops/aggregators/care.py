@@ -69,7 +69,9 @@ class Care:
         if alone:
             latent = np.sum([h.prior * h.score for h in alone], axis=0)
             details["by_probes"] = {h.name: h.prior for h in alone}
-            details["declared"] = {kind: _effect(spoils) for kind, spoils in sorted(problem.probes.spoils.items())}
+            details["declared"] = {
+                kind: "spoils" if spoils else "keeps" for kind, spoils in sorted(problem.probes.spoils.items())
+            }
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
             counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
@@ -255,7 +257,3 @@ def _weights(answers: Defensible, z: Array, latent: Array) -> Array:
         normal, said = z.T @ z, z.T @ np.where(answers.scored, latent, 0.0)
         return np.linalg.lstsq(normal, said, rcond=_TOLD_APART**2)[0][:p].astype(np.float64)
     return np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=_TOLD_APART)[0][:p].astype(np.float64)
-
-
-def _effect(spoils: bool) -> str:
-    return "spoils" if spoils else "keeps"

@@ -75,33 +75,17 @@ def leading_factor(problem: Problem) -> tuple[Array, Array]:
         model = problem.sparse_factor
         scored = ~np.isnan(problem.standardised).all(axis=1)
         return np.where(scored, model.quality, np.nan), model.loading / model.variance
-    normal, correlation = normal_correlation(problem)
-    return one_factor(problem, normal, factor_analysis.fit(correlation, 1))
-
-
-def one_factor(problem: Problem, normal: Array, model: factor_analysis.FactorModel) -> tuple[Array, Array]:
-    """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,).
-
-    ``normal`` has the normal scores, and ``model`` is the one-factor model of their correlation
-    (``normal_correlation``).
-    """
+    check_size(problem.scores)
+    problem.moments.correlation(problem.scores.judges)
+    normal = factor_analysis.normal_scores(problem.scores.values)
+    correlation = shrink(for_correlation(normal).correlation(problem.scores.judges), len(normal))[0]
+    model = factor_analysis.fit(correlation, 1)
     score = factor_analysis.factor_scores(model, normal)[:, 0]
     weights = model.loadings[:, 0] / model.uniqueness
     mean = row_mean(problem.standardised)
     scored = ~np.isnan(mean)
     sign = 1.0 if float(score[scored] @ mean[scored]) >= 0 else -1.0
     return np.where(scored, sign * score, np.nan), sign * weights
-
-
-def normal_correlation(problem: Problem) -> tuple[Array, Array]:
-    """Normal scores, (n, p), and their shrunk correlation, (p, p).
-
-    Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary.
-    """
-    check_size(problem.scores)
-    problem.moments.correlation(problem.scores.judges)
-    normal = factor_analysis.normal_scores(problem.scores.values)
-    return normal, shrink(for_correlation(normal).correlation(problem.scores.judges), len(normal))[0]
 
 
 def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[str, str]) -> Array:

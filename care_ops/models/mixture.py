@@ -79,11 +79,10 @@ class Mixture:
         """P(state | J), shape (n, k)."""
         return softmax(self.log_joint(values))[0]
 
-    def bic(self, n: int, shape: Shape = "diagonal") -> float:
-        """Bayesian information criterion of an item's log likelihood over n items; lower is better."""
+    def bic(self, n: int) -> float:
+        """Bayesian information criterion over n items, with one variance a judge; lower is better."""
         k, p = self.means.shape
-        free = k - 1 + k * p + (p if shape == "diagonal" else p * (p + 1) // 2)
-        return -2 * n * self.log_likelihood + free * float(np.log(n))
+        return -2 * n * self.log_likelihood + (k - 1 + k * p + p) * float(np.log(n))
 
 
 def expectation_maximisation(
@@ -296,12 +295,7 @@ def best_of(
         for name, centres in starts
     ]
     leading = sorted(short, key=lambda fit: -fit.log_likelihood)[:finalists]
-    finished = [
-        expectation_maximisation(
-            values, f.weights, f.means, f.covariance, shape=shape, start=f.start, tolerance=tolerance
-        )
-        for f in leading
-    ]
+    finished = [continued(fit, values, shape, tolerance) for fit in leading]
     best = max(finished, key=lambda fit: fit.log_likelihood)
     return best, {fit.start: fit.log_likelihood for fit in short}
 
@@ -324,9 +318,11 @@ def contenders(fits: Sequence[Mixture], sample: Array) -> list[Mixture]:
     return kept
 
 
-def continued(fit: Mixture, values: Array, shape: Shape = "diagonal") -> Mixture:
-    """The fit that EM on these items reaches from where EM on a sample of them ended."""
-    return expectation_maximisation(values, fit.weights, fit.means, fit.covariance, shape=shape, start=fit.start)
+def continued(fit: Mixture, values: Array, shape: Shape = "diagonal", tolerance: float = 1e-7) -> Mixture:
+    """The fit that EM on these items reaches from where another fit ended, as one of a sample of them."""
+    return expectation_maximisation(
+        values, fit.weights, fit.means, fit.covariance, shape=shape, start=fit.start, tolerance=tolerance
+    )
 
 
 def different_rows(values: Array, at_least: int) -> int:

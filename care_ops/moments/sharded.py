@@ -140,18 +140,10 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Clie
     InputError
         There are no shards.
     """
-    shift = shift_of_shards(shards, judges)
-    return _sum_over(shards, partial(shard_moments, judges=judges, shift=shift), client)
-
-
-def shift_of_shards(shards: list[Shard], judges: tuple[str, ...]) -> Array:
-    """The shift that ``moments_of_shards`` subtracts from each judge's scores, by the first rows; shape (p,).
-
-    Raises ``InputError`` where there are no shards.
-    """
     if not shards:
         raise InputError("moments: the score table has no rows")
-    return default_shift(next(read_batches(shards[0], judges)).T)
+    shift = default_shift(next(read_batches(shards[0], judges)).T)
+    return _sum_over(shards, partial(shard_moments, judges=judges, shift=shift), client)
 
 
 def em_of_shards(

@@ -182,17 +182,12 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
     if values.ndim != 2:
         raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
     shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
-    if not third:
-        state = empty(shift, third=False)
-        for start in range(0, len(values), _BLOCK_ROWS):
-            state = state + _block(values[start : start + _BLOCK_ROWS], shift, third=False)
-        return state
     if not (values.flags.c_contiguous or values.flags.f_contiguous):
         values = np.ascontiguousarray(values)
-    return accumulate_columns([values.T], shift, expected=len(values))
+    return accumulate_columns([values.T], shift, expected=len(values), third=third)
 
 
-def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int) -> Moments:
+def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int, third: bool = True) -> Moments:
     """Moments of scores that come in batches, judge by judge as columns do.
 
     Parameters
@@ -203,12 +198,12 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int)
     expected : int
         About how many items will come: from enough of them on, the compiled kernel does it.
     """
-    if expected * len(shift) ** 3 >= _COMPILED_FROM:
+    if third and expected * len(shift) ** 3 >= _COMPILED_FROM:
         return _compiled(batches, shift)
-    state = empty(shift)
+    state = empty(shift, third=third)
     for columns in batches:
         for start in range(0, columns.shape[1], _BLOCK_ROWS):
-            state = state + _block(columns[:, start : start + _BLOCK_ROWS].T, shift)
+            state = state + _block(columns[:, start : start + _BLOCK_ROWS].T, shift, third=third)
     return state
 
 

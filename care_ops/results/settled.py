@@ -34,7 +34,7 @@ def probability_settled(
     FitError
         ``care`` gives no answer on this panel.
     """
-    problem = _problem(scores, config, anchors, probes)
+    problem = problem_of(scores, config, anchors, probes)
     rows, labels = anchors.rows(problem.scores.item_ids)
     if not len(rows):
         return None
@@ -66,7 +66,7 @@ def probability_by_probes(scores: ScoreMatrix, config: FitConfig, probes: ProbeR
     FitError
         ``care`` gives no answer on this panel.
     """
-    problem = _problem(scores, config, NO_ANCHORS, probes)
+    problem = problem_of(scores, config, NO_ANCHORS, probes)
     _, alone = told_by_probes(problem, candidates_of(defensible(problem)).hypotheses)
     if not alone:
         return None
@@ -74,7 +74,10 @@ def probability_by_probes(scores: ScoreMatrix, config: FitConfig, probes: ProbeR
     return min(1.0, sum(h.prior for h in alone if _agree(h.score, answer)))
 
 
-def _problem(scores: ScoreMatrix, config: FitConfig, anchors: Anchors, probes: ProbeResponses) -> Problem:
+def problem_of(
+    scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS, probes: ProbeResponses = NO_PROBES
+) -> Problem:
+    """What ``care`` is asked about a panel; no structure is solved."""
     panel = scores.canonical()
     rng = np.random.default_rng([content_seed(panel), config.seed])
     return Problem(panel, of_panel(panel.values), None, rng, config, anchors, probes=probes)
