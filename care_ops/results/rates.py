@@ -186,12 +186,15 @@ def rates_of(
     Raises
     ------
     InputError
-        Lengths differ, a level or a chance outside (0, 1].
+        A level or a chance outside (0, 1].
     FitError
         No system has ``LEAST_LABELS`` labels.
     """
-    names, of_units, chance = _completed(len(estimate), systems, units, chance)
-    _check(len(estimate), labels, names, of_units, chance, level)
+    n = len(estimate)
+    names = [ALL] * n if systems is None else systems
+    of_units = [str(i) for i in range(n)] if units is None else units
+    chance = np.ones(n) if chance is None else chance
+    _check(labels, chance, level)
     if repeats is None:
         repeats = Repeats(np.ones(len(labels)), bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all()))
     binary, by_name = repeats.shares, rows_by_system(names)
@@ -214,17 +217,6 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
     by_judges = float(known.mean()) if len(known) else float("nan")
     sizes = len(system.scores), len(system.labels)
     return Rate(name, *_summary(draws, level), *sizes, _summary(alone, level), by_judges)
-
-
-def _completed(
-    n: int, systems: Sequence[str | None] | None, units: Sequence[str] | None, chance: Array | None
-) -> tuple[Sequence[str | None], Sequence[str], Array]:
-    """Systems, units and chances; where none are given, one system, units of one item each, and equal chances."""
-    return (
-        [ALL] * n if systems is None else systems,
-        [str(i) for i in range(n)] if units is None else units,
-        np.ones(n) if chance is None else chance,
-    )
 
 
 def rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
@@ -254,17 +246,7 @@ def _with_labels(
     return systems, left_out
 
 
-def _check(
-    n: int, labels: Array, systems: Sequence[object], units: Sequence[object], chance: Array, level: float
-) -> None:
-    for what, length in (
-        ("labels", len(labels)),
-        ("systems", len(systems)),
-        ("units", len(units)),
-        ("chances", len(chance)),
-    ):
-        if length != n:
-            raise InputError(f"rates: {n} estimates, but {length} {what}")
+def _check(labels: Array, chance: Array, level: float) -> None:
     if not 0 < level < 1:
         raise InputError(f"rates: the level of intervals lies between 0 and 1, got {level:g}")
     drawn = chance[~np.isnan(labels)]
