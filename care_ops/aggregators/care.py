@@ -16,7 +16,7 @@ from care_ops.aggregators.latent import family_of
 from care_ops.calibration import logistic_map, to_panel_scale
 from care_ops.least import FOLLOWS
 from care_ops.metrics import changed
-from care_ops.models.hypotheses import Hypothesis, average_hypotheses
+from care_ops.models.hypotheses import Hypothesis, ModelAverage, average_hypotheses
 from care_ops.models.probes import doubted, evidence_of, weigh
 from care_ops.records import Aggregate
 from care_ops.samples import is_sampled
@@ -74,10 +74,7 @@ class Care:
             }
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
-            counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
-            average = average_hypotheses(
-                hypotheses, factors_of(answers), departures_of(answers, z), rows, labels, counts
-            )
+            average = averaged(problem, answers, hypotheses)
             if average is not None:
                 latent = average.latent
                 details["hypotheses"] = average.weights
@@ -186,6 +183,14 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
     if answers.without is not None:
         said["without"] = asdict(changed(answers.without[answers.scored], answers.latent[answers.scored]))
     return said
+
+
+def averaged(problem: Problem, answers: Defensible, hypotheses: list[Hypothesis]) -> ModelAverage | None:
+    """The average of the hypotheses by the panel's anchors; None where these do not differ."""
+    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
+    departures = departures_of(answers, np.nan_to_num(problem.standardised))
+    return average_hypotheses(hypotheses, factors_of(answers), departures, rows, labels, counts)
 
 
 def told_by_probes(problem: Problem, hypotheses: list[Hypothesis]) -> tuple[list[Hypothesis], list[Hypothesis]]:

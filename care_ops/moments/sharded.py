@@ -61,14 +61,9 @@ class Shard:
 
 
 def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
-    """Cut a Parquet file into ranges of at most ``rows`` rows.
-
-    Raises ``InputError`` where ``rows`` is not positive.
-    """
+    """Cut a Parquet file into ranges of at most ``rows`` rows."""
     import pyarrow.parquet as pq
 
-    if rows < 1:
-        raise InputError(f"shards: rows must be at least 1, got {rows}")
     file = pq.read_metadata(path)
     total = file.num_rows
     return [Shard(str(path), start, min(start + rows, total), *_said(file)) for start in range(0, total, rows)]

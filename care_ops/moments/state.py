@@ -206,26 +206,12 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int,
 
 def _compiled(batches: Iterable[Array], shift: Array) -> Moments:
     """``accumulate_columns`` by the compiled kernel; importing numba pays only where there is enough to sum."""
-    from care_ops.moments.kernels import Accumulator
+    from care_ops.moments.kernels import summed
 
-    accumulator, n = Accumulator(shift), 0
-    for columns in batches:
-        accumulator.add(columns)
-        n += columns.shape[1]
-    sums = accumulator.sums()
-    index = np.arange(len(shift))
-    return Moments(
-        shift,
-        n,
-        sums.counts[index, index, index],
-        np.diag(sums.partial).copy(),
-        sums.counts[index, index],
-        sums.second,
-        sums.partial,
-        sums.square,
-        sums.counts,
-        sums.third,
-    )
+    n, second, third, counts, partial, square = summed(batches, shift)
+    one = np.arange(len(shift))
+    count1, total = counts[one, one, one], np.diag(partial).copy()
+    return Moments(shift, n, count1, total, counts[one, one], second, partial, square, counts, third)
 
 
 def default_shift(values: Array, rows: int = 1_024) -> Array:

@@ -7,10 +7,9 @@ What counts is the probability of all whose answer is like the one that is given
 import numpy as np
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care import candidates_of, defensible, departures_of, factors_of, told_by_probes
+from care_ops.aggregators.care import averaged, candidates_of, defensible, told_by_probes
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
-from care_ops.models.hypotheses import average_hypotheses
 from care_ops.moments.state import of_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import Array, ScoreMatrix, content_seed
@@ -35,19 +34,16 @@ def probability_settled(
         ``care`` gives no answer on this panel.
     """
     problem = problem_of(scores, config, anchors, probes)
-    rows, labels = anchors.rows(problem.scores.item_ids)
-    if not len(rows):
+    if not anchors.labels:
         return None
     answers = defensible(problem)
     hypotheses, _ = told_by_probes(problem, candidates_of(answers).hypotheses)
-    judges = departures_of(answers, np.nan_to_num(problem.standardised))
-    counts = anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
-    whole = average_hypotheses(hypotheses, factors_of(answers), judges, rows, labels, counts)
+    whole = averaged(problem, answers, hypotheses)
     if whole is None:
         return None
     probability = 0.0
     for hypothesis in hypotheses:
-        alone = average_hypotheses([hypothesis], factors_of(answers), judges, rows, labels, counts)
+        alone = averaged(problem, answers, [hypothesis])
         if alone is not None and _agree(alone.latent, whole.latent):
             probability += whole.weights[hypothesis.name]
     return min(probability, 1.0)
