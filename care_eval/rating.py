@@ -199,5 +199,6 @@ def select(
 def _labels(labels: TableSource | Mapping[str, float], item: str | None, drawn: Literal["random"] | None) -> Labels:
     """The labels of a table or of a mapping, and how their items were drawn."""
     if isinstance(labels, Mapping):
-        labels = pa.table({item or "item_id": list(labels.keys()), "label": list(labels.values())})
+        named = pa.table({item or "item_id": list(labels.keys()), "label": list(labels.values())})
+        return read_labels(named, item, ReadingOptions(), unstated=drawn)
     return read_labels(labels, item, ReadingOptions(), unstated=drawn)

@@ -222,7 +222,7 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
 def rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
     """Rows of each system, sorted by its name."""
     named = np.flatnonzero([name is not None for name in names])
-    rows = rows_of(str(names[row]) for row in named)
+    rows = rows_of(str(names[int(row)]) for row in named)
     return {name: named[rows[name]] for name in sorted(rows)}
 
 

@@ -40,20 +40,15 @@ class Misspecification:
 
     Attributes
     ----------
-    confounding : float
-        ||E||, where E is the sum over the confounders of k k^T / d.
-    gap : float
-        delta = ||k_1||^2 / d_1.
     holds : bool
-        Whether the theorem's condition ||E|| <= delta / 2 is met. ``bound`` says nothing where it is not.
+        Whether the theorem's condition ||E|| <= delta / 2 is met, where E is the sum over the confounders of k k^T / d
+        and delta = ||k_1||^2 / d_1. ``bound`` says nothing where it is not.
     bound : float
         2 ||E|| / delta, which bounds ``deviation``.
     deviation : float
         Distance ||v_1 - s u_1|| of the leading direction from that of quality, as unit vectors with signs aligned.
     """
 
-    confounding: float
-    gap: float
     holds: bool
     bound: float
     deviation: float
@@ -125,7 +120,7 @@ def misspecification(connection: Array, latent_precision: Array) -> Misspecifica
     direction = quality / norm
     sign = 1.0 if direction @ leading >= 0 else -1.0
     deviation = float(np.linalg.norm(leading - sign * direction))
-    return Misspecification(confounding, gap, confounding <= gap / 2, 2 * confounding / gap, deviation)
+    return Misspecification(confounding <= gap / 2, 2 * confounding / gap, deviation)
 
 
 @dataclass(frozen=True)
