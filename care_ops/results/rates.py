@@ -190,17 +190,14 @@ def rates_of(
     FitError
         No system has ``LEAST_LABELS`` labels.
     """
-    n = len(estimate)
-    names = [ALL] * n if systems is None else systems
-    of_units = [str(i) for i in range(n)] if units is None else units
-    chance = np.ones(n) if chance is None else chance
-    _check(labels, chance, level)
+    by_name = rows_by_system([ALL] * len(estimate) if systems is None else systems)
+    chance = _checked(labels, chance, level)
     if repeats is None:
         repeats = Repeats(np.ones(len(labels)), bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all()))
-    binary, by_name = repeats.shares, rows_by_system(names)
+    binary = repeats.shares
     score = item_scores(estimate, shares=binary)
     given, left_out = _with_labels(by_name, score, labels, chance, repeats.counts)
-    given = _discounted(given, by_name, of_units)
+    given = given if units is None else _discounted(given, by_name, units)
     rng = np.random.default_rng(seed)
     borrow = len(given) >= LEAST_SYSTEMS if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=borrow, binary=binary, of_these_items=of_these_items)
@@ -246,12 +243,15 @@ def _with_labels(
     return systems, left_out
 
 
-def _check(labels: Array, chance: Array, level: float) -> None:
+def _checked(labels: Array, chance: Array | None, level: float) -> Array:
+    """The chances with which items were chosen for their labels, equal by default; ``InputError`` as ``rates_of``."""
     if not 0 < level < 1:
         raise InputError(f"rates: the level of intervals lies between 0 and 1, got {level:g}")
+    chance = np.ones(len(labels)) if chance is None else chance
     drawn = chance[~np.isnan(labels)]
     if np.isnan(drawn).any() or (drawn <= 0).any() or (drawn > 1).any():
         raise InputError("rates: the chance with which an item was chosen for its label lies above 0 and at most at 1")
+    return chance
 
 
 def _weights(chance: Array) -> Array:
