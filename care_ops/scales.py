@@ -6,13 +6,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.errors import InputError, listed
 from care_ops.least import LEAST_SCORES, TELLING_SCORES
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import Array, ScoreMatrix
 
-Array = NDArray[np.float64]
 Scale = tuple[float, float]
 """The lowest and the highest score that can be given."""
 

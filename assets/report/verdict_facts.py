@@ -152,12 +152,7 @@ def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ..
         j = position.get(check.judge)
         judges.append(
             JudgeFacts(
-                check.judge,
-                check.admitted,
-                check.reason,
-                check.notes,
-                check.missing_rate,
-                check.entropy,
+                **vars(check),
                 weight=_at(weights, j),
                 weight_hi=_at(upper, j),
                 looks_like=None if j is None else _looks_like(data, j, is_gold=check.judge in copies),

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from care_ops.doubt import Changed, Doubt
 from care_ops.least import LABELS_TO_SETTLE
+from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage
 
 _SETTLED_FROM = 0.9
@@ -15,15 +16,11 @@ allow several, labels may choose another, but none that is the first turned roun
 
 
 @dataclass(frozen=True)
-class JudgeFacts:
-    """What is known of one judge.
+class JudgeFacts(JudgeCheck):
+    """What admission found about a judge, and what is known of it since.
 
     Attributes
     ----------
-    reason, notes : str or None
-        Why it is not on the panel; what admission noticed without consequence.
-    missing_rate, entropy : float
-        Share of its scores that are missing; bits that its scores carry.
     weight, weight_hi : float or None
         In the recommended answer, and the upper end of its interval.
     looks_like : str or None
@@ -32,12 +29,6 @@ class JudgeFacts:
         That most of its scores lie outside the scale, where they do.
     """
 
-    judge: str
-    admitted: bool
-    reason: str | None = None
-    notes: str | None = None
-    missing_rate: float = 0.0
-    entropy: float = 1.0
     weight: float | None = None
     weight_hi: float | None = None
     looks_like: str | None = None

@@ -41,8 +41,6 @@ trigger_gain  # asdict of what a trial found, printed by `care judges test`
 length_gain  # likewise
 retest  # likewise
 __arrow_c_stream__  # called by pyarrow (warehouse/sources/tables.py)
-_.readable  # called by Python (care_ops/moments/file_part.py)
-_.seekable  # likewise
 __signature__  # read by typer (orchestration/cli/tables.py)
 _.to_frame  # public: care_eval (docs/data.md)
 _.judges_frame  # likewise
