@@ -13,7 +13,7 @@ from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
 from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import compare
 from assets.results.documents import DroppingDocument, FactorsDocument, SystemsDocument
-from assets.results.refits import panel_items
+from assets.results.gold import panel_items
 from assets.versions import settings_version, source_version
 from assets.workspace import Workspace
 from care_ops.errors import FitError, WarehouseError, listed

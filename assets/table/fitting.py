@@ -18,7 +18,8 @@ from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
-from assets.results.refits import Refits, evaluations, panel_items, unwatched
+from assets.results.gold import evaluations, panel_items
+from assets.results.refits import Refits, unwatched
 from care_ops.admission import check_panel, means_not_asked, why_left_out
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig
@@ -91,8 +92,6 @@ class TableConfig:
     ----------
     fit : FitConfig
         Scores outside its ``scale`` count as missing.
-    resamples : int
-        For the intervals of weights; 0 computes none.
     systems : tuple of str
         Column of the items that names an item's system; two for pairs, left and right; none compares nothing.
     scales : mapping judge -> (low, high)
@@ -108,7 +107,6 @@ class TableConfig:
 
     fit: FitConfig = field(default_factory=FitConfig)
     admission: AdmissionRule = field(default_factory=AdmissionRule)
-    resamples: int = 60
     systems: tuple[str, ...] = ()
     scales: Mapping[str, Scale] = field(default_factory=dict[str, Scale])
     features: tuple[str, ...] = ()
@@ -167,9 +165,7 @@ def fit_table(
     fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
-    refits = Refits(
-        *(fit.scores, config.fit, table.anchors, shown_items, fit.aggregates, table.probes, config.resamples, watch)
-    )
+    refits = Refits(fit.scores, config.fit, table.anchors, shown_items, fit.aggregates, table.probes, watch)
     watch("describing the factors", 0, 0)
     data = ReportData(
         title=Path(table.source).name,

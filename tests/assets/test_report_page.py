@@ -179,12 +179,14 @@ def test_the_fit_of_a_table_is_made_without_each_judge_where_labels_allow_it():
     values[:, 4] = length + 0.2 * rng.normal(size=200)
     scores = ScoreMatrix(values, tuple(f"i{k:03}" for k in range(200)), tuple("abcde"))
     items = {item: ItemRecord(item, gold=float(quality[k] > 0)) for k, item in enumerate(scores.item_ids)}
-    config = TableConfig(FitConfig(aggregators=("care",)), resamples=20)
+    config = TableConfig(FitConfig(aggregators=("care",), resamples=20))
     page = fit_table(ScoreTable("scores.csv", scores, items), config).page
     cards = {card.row.check.judge: card for card in judge_cards(page)}
     assert advice(cards["e"]).startswith("Drop it: by 200 labels of 200 split units")
     assert page.dropping.refits == 12
-    page = fit_table(ScoreTable("scores.csv", scores, items), replace(config, resamples=0)).page
+    page = fit_table(
+        ScoreTable("scores.csv", scores, items), replace(config, fit=replace(config.fit, resamples=0))
+    ).page
     assert advice(judge_cards(page)[0]) == f"None, so keep it for now: {NO_REFITS}."
 
 
