@@ -11,7 +11,7 @@ import numpy as np
 from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
 from assets.judging.bill import NightBill, in_words
-from assets.publication.editions import ItemMove, WeightMove
+from assets.publication.editions import Moved
 from assets.results.documents import FactorRecord, FactorsDocument, SystemsDocument
 from care_ops.least import FOLLOWS
 from care_ops.probes import NO_PROBES, ProbeResponses
@@ -30,19 +30,12 @@ _LEAST_LINK = 1e-6
 
 @dataclass(frozen=True)
 class EditionShown:
-    """Which edition a page of a workspace is of, and which one is published; None where none is.
-
-    Attributes
-    ----------
-    edition : str
-    published : str or None
-    previous : str or None
-        The edition that was published before this one.
-    """
+    """The ids of the edition that a page is of, of the published one, and of the one that was published before it."""
 
     edition: str
     published: str | None
     previous: str | None = None
+    made_at: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,26 +46,18 @@ class Changes:
     ----------
     edition, made_at : str
         Of the fit before.
-    why : sequence of str
-        What went into the fit that was different, in words.
-    judges : sequence of WeightMove
-        Those whose weight moved most come first; empty where the fit before is no longer kept.
-    items : sequence of ItemMove
-        The items that moved most; empty likewise.
-    order : float or None
-        Rank correlation (Spearman) of the two answers; None where it is undefined.
+    why, moves : sequence of str
+        What went into the fit that was different; how far the answer and the order of the systems move.
+    moved : Moved or None
+        None where the fit before is no longer kept.
     gold_before, gold_after : float or None
         Order of each fit against gold: AUC, or Kendall's tau.
-    moves : sequence of str
-        How far the answer and the order of the systems move, in words.
     """
 
     edition: str
     made_at: str
     why: Sequence[str]
-    judges: Sequence[WeightMove] = ()
-    items: Sequence[ItemMove] = ()
-    order: float | None = None
+    moved: Moved | None = None
     gold_before: float | None = None
     gold_after: float | None = None
     moves: Sequence[str] = ()
@@ -249,7 +234,8 @@ class ReportData:
     @cached_property
     def previous_weights(self) -> dict[str, float]:
         """Weight of each judge in the recommended answer of the fit before; empty where there is no such fit."""
-        moves = () if self.changes is None else self.changes.judges
+        moved = None if self.changes is None else self.changes.moved
+        moves = () if moved is None else moved.judges
         return {move.judge: move.before for move in moves if move.before is not None}
 
     @cached_property

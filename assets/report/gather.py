@@ -7,7 +7,7 @@ from assets.code import code_version
 from assets.fit.kept import read_answers, read_fitted, read_moments, read_responses, read_structure
 from assets.fit.stages import fit_code, recommended
 from assets.judging.bill import bills
-from assets.publication.editions import difference, order_of, reasons
+from assets.publication.editions import difference, order_of, published_before, reasons
 from assets.report.assemble import completed
 from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
 from assets.report.verdict_facts import fit_facts
@@ -34,7 +34,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         checks = read_admission(connection, testset)
     aggregates = read_answers(workspace, testset, scores, fit)
     structure, structure_document = read_structure(folder)
-    edition, made_at = _edition(workspace, testset, fit.edition)
+    edition = _edition(workspace, testset, fit.edition)
     left_out, items = DroppingDocument.find(folder), panel_items(scores, columns, anchors)
     data = ReportData(
         title=testset,
@@ -51,7 +51,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         labels_seen=len(anchors),
         intervals=workspace.fits.find_annotations(testset, fit.by_aggregator, Intervals),
         edition=edition,
-        made_at=made_at,
+        made_at=minute_of(edition.made_at),
         changes=_changes(workspace, testset, edition),
         probes=read_responses(folder),
         not_asked=workspace.admission.absent == "not_asked",
@@ -80,33 +80,31 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
 
 def gather_facts(workspace: Workspace, testset: str, data: ReportData) -> FitFacts:
     """What the fit of a page says of itself."""
-    edition = "" if data.edition is None else data.edition.edition
-    made_at = next((kept.made_at for kept in workspace.fits.editions(testset) if kept.edition == edition), "")
+    assert data.edition is not None  # of a page that `gather` made
     return fit_facts(
         data,
         workspace.fit_config(testset),
         workspace.anchors_of(testset),
-        edition=edition,
-        made_at=made_at,
+        edition=data.edition.edition,
+        made_at=data.edition.made_at,
         declared=workspace.review.declared,
     )
 
 
-def _edition(workspace: Workspace, testset: str, edition: str) -> tuple[EditionShown, str]:
-    """The edition that the page is of, what is published, what was published before, and when the edition was made."""
-    log = workspace.fits.publications(testset)
-    places = [place for place, publication in enumerate(log) if publication.edition == edition]
-    earlier = log[: places[-1]] if places else log
-    before = [publication.edition for publication in earlier if publication.edition != edition]
-    made_at = next((kept.made_at for kept in workspace.fits.editions(testset) if kept.edition == edition), "")
-    shown = EditionShown(edition, log[-1].edition if log else None, before[-1] if before else None)
-    return shown, minute_of(made_at)
+def _edition(workspace: Workspace, testset: str, edition: str) -> EditionShown:
+    log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, edition)
+    before = published_before(workspace, testset, edition)
+    return EditionShown(
+        edition,
+        log[-1].edition if log else None,
+        None if before is None else before.edition,
+        "" if kept is None else kept.made_at,
+    )
 
 
 def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes | None:
     """How the edition of a page differs from the one that was published before it; None where that is not kept."""
-    kept = {edition.edition: edition for edition in workspace.fits.editions(testset)}
-    before, after = kept.get(shown.previous or ""), kept.get(shown.edition)
+    before, after = (workspace.fits.edition(testset, edition or "") for edition in (shown.previous, shown.edition))
     if before is None or after is None:
         return None
     changes = Changes(before.edition, minute_of(before.made_at), reasons(before, after))
@@ -121,9 +119,7 @@ def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes
     return replace(
         changes,
         why=moved.why,
-        judges=moved.judges,
-        items=moved.items,
-        order=moved.order,
+        moved=moved,
         moves=[*moved.moves(), *_systems_moved(workspace, testset, before.fits[name])],
         gold_before=order_of(workspace, before, name),
         gold_after=order_of(workspace, after, name),

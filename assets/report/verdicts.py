@@ -62,7 +62,7 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     standing = _standing(workspace, testset, state)
     if held is None:
         return decide(facts, standing, todo)
-    if facts is not None and facts.edition == held.published:
+    if facts is not None and held.published is not None and facts.edition == held.published.edition:
         said = f"The published fit by itself: {decide(facts, Standing(), todo).headline}"
         standing = replace(standing, notes=(Reason("publication", said), *standing.notes))
     waiting = HeldDocument.find(folder)
@@ -79,7 +79,7 @@ def _standing(workspace: Workspace, testset: str, state: State) -> Standing:
     notes = [Reason("owing judge", sentence, (entry.judge,)) for entry in owing for sentence in _partly_scored(entry)]
     return Standing(
         failures=tuple(f"`{asset}` could not be made: {why}" for asset, why in failures.items()),
-        held_back=tuple(held.says) if held else (),
+        held_back=held.says if held else (),
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,
         reading=held.reading() if held else "",
