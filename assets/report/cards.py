@@ -65,19 +65,16 @@ class AgainstLabels:
 
 @dataclass(frozen=True)
 class JudgeCard:
-    """One judge.
+    """One judge; all that follows ``weight`` is of a judge on the panel.
 
     Attributes
     ----------
     number : int or None
         Place on the page, by falling weight; None where the judge is not on the panel.
-    row : JudgeRow
-        What admission found, its family, and its weights by aggregate.
     weight : WeightCell
         In the recommended answer.
     before : float or None
         Its weight in the edition that was published before this one.
-    follows : Followed or None
     without : float or None
         Spearman correlation of the answer's weighted sum with the same sum when the judge's weight is zero.
     parted : sequence of PartedItem
@@ -95,11 +92,11 @@ class JudgeCard:
     number: int | None
     row: JudgeRow
     weight: WeightCell
-    before: float | None
-    follows: Followed | None
-    without: float | None
-    parted: Sequence[PartedItem]
-    labels: AgainstLabels | None
+    before: float | None = None
+    follows: Followed | None = None
+    without: float | None = None
+    parted: Sequence[PartedItem] = ()
+    labels: AgainstLabels | None = None
     evidence: DropEvidence | None = None
     no_evidence: str = ""
     retest: Retest | str = ""
@@ -140,9 +137,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
             )
         )
-    left_out = [row for row in data.judge_rows if not row.check.admitted]
-    empty = data.weight_cell(data.lead, None)
-    return cards + [JudgeCard(None, row, empty, None, None, None, (), None) for row in left_out]
+    return cards + [JudgeCard(None, row, WeightCell()) for row in data.judge_rows if not row.check.admitted]
 
 
 def followed(data: ReportData, j: int) -> Followed | None:
@@ -188,17 +183,10 @@ def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
     if not len(both):
         return []
     own, other = (rankdata(values[both]) / len(both) for values in (scores, answer))
-    furthest = [int(k) for k in np.argsort(-np.abs(own - other), kind="stable")[:_ITEMS_SHOWN]]
-    return [
-        PartedItem(
-            data.scores.item_ids[both[k]],
-            float(scores[both[k]]),
-            float(own[k]),
-            float(other[k]),
-            data.responses[int(both[k])],
-        )
-        for k in furthest
-    ]
+    furthest = np.argsort(-np.abs(own - other), kind="stable")[:_ITEMS_SHOWN]
+    places = zip(both[furthest].tolist(), own[furthest].tolist(), other[furthest].tolist(), strict=True)
+    ids, texts = data.scores.item_ids, data.responses
+    return [PartedItem(ids[k], float(scores[k]), rank, answer_rank, texts[k]) for k, rank, answer_rank in places]
 
 
 def _against_labels(data: ReportData, j: int, sums: _Without) -> AgainstLabels | None:
@@ -220,20 +208,18 @@ def advice(card: JudgeCard) -> str:
     evidence = card.evidence
     if evidence is None:
         return f"None, so keep it for now: {card.no_evidence}."
-    measured = (
+    said = (
         f"by {evidence.labels:,} labels of {evidence.units:,} split units, a fit without it changes the share of pairs "
         f"in the right order by {-evidence.gain:+.1%} ({-evidence.hi:+.1%} … {-evidence.lo:+.1%}, adjusted for the "
         "number of judges)"
     )
     if evidence.units < LABELS_TO_ADVISE:
-        return f"None, so keep it for now: {measured}, and advice takes labels of {LABELS_TO_ADVISE} split units."
-    if evidence.advice == "drop":
-        return f"Drop it: {measured}."
-    if evidence.advice == "keep":
-        return f"Keep it: {measured}."
+        return f"None, so keep it for now: {said}, and advice takes labels of {LABELS_TO_ADVISE} split units."
+    if evidence.advice in ("drop", "keep"):
+        return f"{evidence.advice.capitalize()} it: {said}."
     if evidence.gain < 0 and evidence.needed is not None:
-        return f"Keep it for now: {measured}, which may be chance. About {evidence.needed:,} labels would tell."
-    return f"Keep it: {measured}, which is no reason to drop it."
+        return f"Keep it for now: {said}, which may be chance. About {evidence.needed:,} labels would tell."
+    return f"Keep it: {said}, which is no reason to drop it."
 
 
 def retest(card: JudgeCard) -> str:

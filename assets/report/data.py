@@ -110,19 +110,9 @@ class SystemRow:
 
 @dataclass(frozen=True)
 class FactorRow:
-    """One factor.
+    """One factor, counted from 1: whether care_svd takes it for quality, and which rules would.
 
-    Attributes
-    ----------
-    number : int
-        Counted from 1.
-    strength : FactorRecord
-    taken : bool
-        Whether care_svd takes it for quality.
-    named_by : list of str
-        Rules that would call it quality.
-    feature, correlation : str and float, or None
-        The text feature that its score follows most closely, and how closely (Spearman).
+    ``feature`` is the one of the texts that its score follows most closely, with the correlation (Spearman).
     """
 
     number: int
@@ -148,7 +138,6 @@ class ReportData:
 
     Attributes
     ----------
-    title, description : str
     scores : ScoreMatrix
         The panel.
     correlation : (p, p) array or None
@@ -156,14 +145,10 @@ class ReportData:
     aggregates : dict name -> Aggregate
         In the order of ``scores``.
     failures : dict name -> message
-    checks : list of JudgeCheck
     evaluations : dict name -> Evaluation
         Empty where there is no gold.
     gold : (n,) array
         NaN where unknown or held out.
-    responses : list of str or None
-    factors : FactorsDocument
-    systems : SystemsDocument
     missing_share : float
         Share of the panel's scores that are missing.
     labels_seen : int
@@ -183,7 +168,6 @@ class ReportData:
         Against the edition that was published before this one; None where there is none.
     rivals : dict name -> (n,) array
         Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
-    probes : ProbeResponses
     retests : dict judge -> Retest or str
         How far a judge agrees with itself where it was asked again; otherwise why that is not known, in words.
     not_asked : bool
@@ -215,16 +199,15 @@ class ReportData:
     not_asked: bool = False
     dropping: Dropping = NOT_LEFT_OUT
     bill: Sequence[NightBill] = ()
-
-    def bill_in_words(self) -> str:
-        """The bill of all judges together."""
-        return in_words(self.bill)
-
     correlation: Array | None = None
     missing_share: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
     partial_correlations: Array | None = None
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
+
+    def bill_in_words(self) -> str:
+        """The bill of all judges together."""
+        return in_words(self.bill)
 
     @property
     def lead(self) -> str:

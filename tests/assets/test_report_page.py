@@ -139,9 +139,9 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     cards = [card for card in judge_cards(data) if card.number]
     assert [card.before for card in cards] == pytest.approx([card.weight.weight for card in cards])
     assert data.changes.why == ["made again"]
-    assert data.changes.order == pytest.approx(1.0)
-    assert len(data.changes.items) == 10
-    assert {move.moved for move in data.changes.items} == {0.0}
+    assert data.changes.moved.order == pytest.approx(1.0)
+    assert len(data.changes.moved.items) == 10
+    assert {move.moved for move in data.changes.moved.items} == {0.0}
     assert data.changes.gold_before == data.changes.gold_after, "both editions have the same answer"
     fits.fit_file("one", "older").unlink()
     data = gather(load_workspace(after_a_night), "one")
