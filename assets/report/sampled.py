@@ -47,11 +47,9 @@ def over_sample(data: ReportData, always: Collection[str] = ()) -> ReportData:
         return data
     first = () if data.care is None else data.care.label_first
     rows = rows_shown(data.scores, data.gold, {*first, *always})
-    keep = np.zeros(data.scores.shape[0], dtype=np.bool_)
-    keep[rows] = True
     return replace(
         data,
-        scores=data.scores.select_items(keep),
+        scores=data.scores.select_items(rows),
         aggregates={name: _of_rows(aggregate, rows) for name, aggregate in data.aggregates.items()},
         gold=data.gold[rows],
         responses=[data.responses[int(row)] for row in rows],

@@ -76,7 +76,7 @@ class SystemRecord:
 
 @dataclass(frozen=True)
 class SystemsDocument(FolderDocument):
-    """Systems compared, or why they are not; all of it empty where the test set declares no systems.
+    """Systems compared; all of it empty where there is nothing to compare, or the test set declares no systems.
 
     Attributes
     ----------
@@ -86,10 +86,6 @@ class SystemsDocument(FolderDocument):
         What the values of the systems are.
     systems : tuple of SystemRecord
         Best first.
-    failure : str
-        Why there is nothing to compare.
-    columns : tuple of str
-        Columns that the test set declared to name systems when this was made.
     """
 
     NAME: ClassVar[str] = "systems"
@@ -98,8 +94,6 @@ class SystemsDocument(FolderDocument):
     kind: str = ""
     systems: tuple[SystemRecord, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    failure: str = ""
-    columns: tuple[str, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """Plain values without what is empty, as they are written."""

@@ -54,16 +54,12 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The evaluation of a test set's latest fits.
+    """The evaluations of a test set's latest fits, and how many labels each has seen, by aggregator.
 
     Attributes
     ----------
-    records : dict aggregator -> Evaluation
-    labels : dict aggregator -> labels that its answer has seen
-    items : int
-        Items whose gold counts.
-    left_out : int
-        Items with gold that were left out for anchors.
+    items, left_out : int
+        Items whose gold counts, and those with gold that were left out for anchors.
     before : int or None
         Items whose gold counted for the edition before; None where there is none.
     """
@@ -72,7 +68,7 @@ class Evaluated:
     labels: dict[str, int]
     items: int
     left_out: int
-    before: int | None = None
+    before: int | None
 
     def why(self) -> str:
         """Why so many items count, and what has changed since the edition before."""

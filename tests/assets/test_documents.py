@@ -45,7 +45,6 @@ DOCUMENTS = [
     ),
     DroppingDocument(Dropping({"a": DropEvidence(40, 35, -0.5, -0.75, 0.25, None)}, refits=10, items=20)),
     DroppingDocument(Dropping(refused="there are no labels")),
-    SystemsDocument(failure="one system"),
     SystemsDocument(),
     ReviewDocument("held back", "e", (CheckResult("drift", False, "moved", {"psi": 1.5}, blocks=True),)),
 ]

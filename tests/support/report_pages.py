@@ -129,4 +129,4 @@ def _systems(items: int) -> SystemsDocument:
         for name, value in zip(names[1:], values[1:], strict=True)
     )
     systems = tuple(SystemRecord(name, items // 3, value) for name, value in zip(names, values, strict=True))
-    return SystemsDocument("care", "mean estimate", systems, comparisons, columns=("model",))
+    return SystemsDocument("care", "mean estimate", systems, comparisons)
