@@ -11,7 +11,6 @@ from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_ch
 from assets.report.data import ReportData
 from care_ops.errors import counted
 from care_ops.metrics import is_binary, rank_correlation
-from care_ops.records import Aggregate
 from care_ops.scores import Array
 
 _MOST_POINTS = 200
@@ -100,24 +99,28 @@ def _drawn(*figures: Figure | None) -> list[Figure]:
     return [figure for figure in figures if figure is not None]
 
 
-def _both(data: ReportData, known: NDArray[np.bool_]) -> dict[str, tuple[Aggregate, NDArray[np.bool_]]]:
-    """The aggregates, each with the items that have both an estimate and gold."""
-    return {name: (a, known & ~np.isnan(a.estimate)) for name, a in data.aggregates.items()}
+def _chart(key: str, title: str, caption: str, series: Sequence[Series], axes: Axes) -> Figure | None:
+    """Lines over two axes; None where there are none."""
+    return line_chart(key, title, caption, series, axes) if series else None
+
+
+def _in_groups(values: Array, gold: Array, known: NDArray[np.bool_]) -> list[tuple[float, float]]:
+    """Mean value and mean gold of equal groups of the items by rising value; none where too few items have both."""
+    both = known & ~np.isnan(values)
+    if both.sum() < _FEWEST_IN_BINS:
+        return []
+    order = np.flatnonzero(both)[np.argsort(values[both], kind="stable")]
+    groups = np.array_split(order, min(_BINS, len(order) // _BINS))
+    return [(float(values[group].mean()), float(gold[group].mean())) for group in groups]
 
 
 def _groups(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
     series: list[Series] = []
-    for name, (aggregate, both) in _both(data, known).items():
-        if both.sum() < _FEWEST_IN_BINS:
-            continue
-        order = np.argsort(aggregate.estimate[both], kind="stable")
-        bins = np.array_split(order, min(_BINS, both.sum() // _BINS))
-        gold = data.gold[both]
-        places = [round(100 * (k + 0.5) / len(bins)) for k in range(len(bins))]
-        series.append(Series(name, places, [float(gold[b].mean()) for b in bins]))
-    if not series:
-        return None
-    return line_chart(
+    for name, aggregate in data.aggregates.items():
+        groups = _in_groups(aggregate.estimate, data.gold, known)
+        places = [round(100 * (k + 0.5) / len(groups)) for k in range(len(groups))]
+        series += [Series(name, places, [gold for _, gold in groups])] if groups else []
+    return _chart(
         "gold",
         "Who orders the items as gold does",
         "Items sorted by each aggregate and cut into ten equal groups; the height is the mean gold of a group. "
@@ -129,7 +132,8 @@ def _groups(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
 
 def _roc(data: ReportData, known: NDArray[np.bool_]) -> Figure:
     series: list[Series] = []
-    for name, (aggregate, both) in _both(data, known).items():
+    for name, aggregate in data.aggregates.items():
+        both = known & ~np.isnan(aggregate.estimate)
         positive = data.gold[both] > 0.5
         order = np.argsort(-aggregate.estimate[both], kind="stable")
         last_of_tie = np.append(np.diff(aggregate.estimate[both][order]) != 0, True)
@@ -148,19 +152,10 @@ def _roc(data: ReportData, known: NDArray[np.bool_]) -> Figure:
 
 def _calibration(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
     """Draw calibration curves of the aggregates that give probabilities, which takes labels."""
-    series: list[Series] = []
-    for name, aggregate in data.aggregates.items():
-        if aggregate.p_quality is None:
-            continue
-        both = known & ~np.isnan(aggregate.p_quality)
-        if both.sum() < _FEWEST_IN_BINS:
-            continue
-        probability, gold = aggregate.p_quality[both], data.gold[both]
-        bins = np.array_split(np.argsort(probability, kind="stable"), min(_BINS, both.sum() // _BINS))
-        series.append(Series(name, [float(probability[b].mean()) for b in bins], [float(gold[b].mean()) for b in bins]))
-    if not series:
-        return None
-    return line_chart(
+    given = {name: a.p_quality for name, a in data.aggregates.items() if a.p_quality is not None}
+    groups = {name: _in_groups(probability, data.gold, known) for name, probability in given.items()}
+    series = [Series(name, *zip(*each, strict=True)) for name, each in groups.items() if each]
+    return _chart(
         "calibration",
         "Are the probabilities right",
         "Items in ten equal groups by P(Q = 1): the share of gold 1 in a group against its mean probability. "
@@ -173,7 +168,8 @@ def _calibration(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
 def _risk_coverage(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
     """Errors at each aggregate's threshold; the doubt is the one that ``care_ops.metrics.evaluate`` uses."""
     series: list[Series] = []
-    for name, (aggregate, both) in _both(data, known).items():
+    for name, aggregate in data.aggregates.items():
+        both = known & ~np.isnan(aggregate.estimate)
         if aggregate.threshold is None or both.sum() < _FEWEST_IN_BINS:
             continue
         estimate, positive = aggregate.estimate[both], data.gold[both] > 0.5
@@ -186,9 +182,7 @@ def _risk_coverage(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
         shown = _thinned(len(order))
         shown = shown[shown >= min(_FEWEST_IN_BINS, len(order)) - 1]
         series.append(Series(name, (answered[shown] / len(order)).tolist(), risk[shown].tolist()))
-    if not series:
-        return None
-    return line_chart(
+    return _chart(
         "risk",
         "Does doubt find the errors",
         "Error rate among the items that are answered, the surest first. A line that rises to the right says that "
