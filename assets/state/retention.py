@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -86,7 +87,7 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
     days : float
         Parts are kept for so long after they were written, whatever became of their judge.
     """
-    doomed: list[Removable] = []
+    doomed, before = list[Removable](), time.time() - days * _DAY_S
     for testset in workspace.fits.testsets():
         all_editions = workspace.fits.editions(testset)
         kept = {e.edition for e in all_editions[-editions:]} if editions else set[str]()
@@ -98,10 +99,8 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
             for e in all_editions
             if e.edition not in kept
         ]
-        doomed += _loose(
-            workspace, testset, {f for e in all_editions for f in e.fits.values()}, time.time() - days * _DAY_S
-        )
-    return doomed + list(_old_parts(workspace, time.time() - days * _DAY_S))
+        doomed += _loose(workspace, testset, {f for e in all_editions for f in e.fits.values()}, before)
+    return [*doomed, *_old_parts(workspace, before)]
 
 
 def _loose(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
@@ -183,18 +182,13 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     """
     spec = workspace.testset(testset).name
     under_way = _promised(workspace)
-    known = any(
-        _rows_of(workspace, name, items, remove=False) for name, items in _versions_too(workspace, spec, item_id)
-    )
-    if (
-        not known
-        and under_way != UnderWay(spec, item_id)
-        and forgotten_key(spec, item_id) not in forgotten_items(workspace)
-    ):
+    versions, this = list(_versions_too(workspace, spec, item_id)), UnderWay(spec, item_id)
+    known = any(_rows_of(workspace, name, items, remove=False) for name, items in versions)
+    if not known and under_way != this and forgotten_key(spec, item_id) not in forgotten_items(workspace):
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
-    if under_way is not None and under_way != UnderWay(spec, item_id):
+    if under_way is not None and under_way != this:
         finish_forgetting(workspace)
-    write_document(_promise(workspace), document_of(UnderWay(spec, item_id)))
+    write_document(_promise(workspace), document_of(this))
     return _keep_promise(workspace, spec, item_id)
 
 
@@ -243,10 +237,9 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
     key, forgotten = forgotten_key(testset, item_id), forgotten_items(workspace)
     if key not in forgotten:
         write_lines(workspace.data / FORGOTTEN, [{"item": other} for other in (*sorted(forgotten), key)])
-    removed = {"items": 0, "scores": 0, "fits": 0}
+    removed = Counter(items=0, scores=0, fits=0)
     for name, items in _versions_too(workspace, testset, item_id):
-        for kind, rows in _rows_of(workspace, name, items, remove=True).items():
-            removed[kind] += rows
+        removed.update(_rows_of(workspace, name, items, remove=True))
     for name, items in _versions_too(workspace, testset, item_id):
         workspace.fits.leave_out(name, items)
         _delete_documents_that_name(workspace, name, items)
