@@ -11,7 +11,7 @@ from assets.publication.editions import difference, order_of, published_before, 
 from assets.report.assemble import completed
 from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
 from assets.report.verdict_facts import fit_facts
-from assets.results.comparison import compare
+from assets.results.comparison import compared_in
 from assets.results.documents import DroppingDocument, FactorsDocument, SystemsDocument
 from assets.results.gold import panel_items
 from assets.versions import settings_version, source_version
@@ -20,7 +20,7 @@ from care_ops.errors import FitError, WarehouseError, listed
 from care_ops.records import Evaluation, Intervals
 from care_ops.results.fit_facts import FitFacts
 from care_ops.results.verdict import minute_of
-from warehouse.matrix import read_admission, read_item_columns, read_metadata
+from warehouse.matrix import read_admission, read_item_columns
 
 _log = logging.getLogger(__name__)
 
@@ -128,17 +128,11 @@ def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes
 
 def _systems_moved(workspace: Workspace, testset: str, fit_id: str) -> list[str]:
     """How the order of the systems differs from the one by an earlier fit; nothing where it is the same."""
-    columns, now = workspace.testset(testset).systems, SystemsDocument.find(workspace.fit_folder(testset))
-    if not columns or now is None or not now.systems:
+    now = SystemsDocument.find(workspace.fit_folder(testset))
+    if not workspace.testset(testset).systems or now is None or not now.systems:
         return []
-    anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
-    with workspace.warehouse.reader() as connection:
-        items, named = read_item_columns(connection, testset), read_metadata(connection, testset, columns)
-    estimate = workspace.fits.read_fit(testset, fit_id).in_order(items.item_ids).estimate
     try:
-        then = compare(
-            now.aggregator, estimate, items, named, anchors, workspace.fit_folder(testset).read_panel(), config
-        )
+        then = compared_in(workspace, testset, fit_id=fit_id)
     except FitError:  # the earlier fit has no estimate of these items
         return []
     old, new = ([system.system for system in compared.systems] for compared in (then, now))

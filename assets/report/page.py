@@ -80,10 +80,8 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "scored_count": data.scores.shape[0],
         "item_lists": _item_lists(rows),
     }
-    first = () if data.care is None else data.care.label_first
-    shown = MOST_ITEMS
-    page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
-    while len(page) > _MOST_BYTES and shown > 1:
+    first, shown, page = () if data.care is None else data.care.label_first, 2 * MOST_ITEMS, b""
+    while not page or (len(page) > _MOST_BYTES and shown > 1):
         shown //= 2
         page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
     write_bytes(path, page)

@@ -90,8 +90,15 @@ def compare(
     return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
 
 
-def compared_in(workspace: Workspace, testset: str, columns: tuple[str, ...] = ()) -> SystemsDocument:
+def compared_in(
+    workspace: Workspace, testset: str, columns: tuple[str, ...] = (), *, fit_id: str | None = None
+) -> SystemsDocument:
     """The systems of a test set by its recommended aggregate; by default those that its file declares.
+
+    Parameters
+    ----------
+    fit_id : str, optional
+        Another fit by whose estimates they are compared.
 
     Raises
     ------
@@ -109,7 +116,7 @@ def compared_in(workspace: Workspace, testset: str, columns: tuple[str, ...] = (
     with workspace.warehouse.reader() as connection:
         items = read_item_columns(connection, testset)
         named = read_metadata(connection, testset, workspace.systems_of(testset, columns))
-    answer = workspace.fits.read_fit(testset, fit.by_aggregator[name]).in_order(items.item_ids)
+    answer = workspace.fits.read_fit(testset, fit_id or fit.by_aggregator[name]).in_order(items.item_ids)
     anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
     return compare(name, answer.estimate, items, named, anchors, panel, config)
 
