@@ -61,7 +61,6 @@ class Axes:
     ----------
     x, y : str
         Labels.
-    x_range, y_range : (low, high) or None
     logarithmic : bool
         Both axes; values that are not positive are left out.
     stepped : bool

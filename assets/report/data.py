@@ -134,40 +134,28 @@ class JudgeLink:
 
 @dataclass(frozen=True)
 class ReportData:
-    """One test set's page.
+    """One test set's page; what is by name is by the aggregator's, and arrays are in the order of ``scores``.
 
     Attributes
     ----------
     scores : ScoreMatrix
         The panel.
-    correlation : (p, p) array or None
-        In the order of ``scores.judges``.
-    aggregates : dict name -> Aggregate
-        In the order of ``scores``.
-    failures : dict name -> message
     evaluations : dict name -> Evaluation
         Empty where there is no gold.
     gold : (n,) array
         NaN where unknown or held out.
-    missing_share : float
-        Share of the panel's scores that are missing.
     labels_seen : int
         Labels that the fit was given.
-    provenance : dict
-        Inputs, settings and code, to be printed; nothing is read from it.
-    intervals : dict name -> Intervals
-        Of the weights, in the order of ``scores.judges``.
-    edition : EditionShown or None
-        None where the page is of no workspace.
+    edition, changes : records, or None
+        None where the page is of no workspace, and where nothing was published before this edition.
     made_at : str
         When the fit was made, to the minute; now by default.
-    partial_correlations : (p, p) array or None
-        Of the judges that the structure links directly, in the order of ``scores.judges``; zero for the others, and
-        None where there is no structure.
-    changes : Changes or None
-        Against the edition that was published before this one; None where there is none.
+    correlation, partial_correlations : (p, p) arrays or None
+        The latter of judges that the structure links directly, and zero for the others; None without a structure.
     rivals : dict name -> (n,) array
         Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
+    provenance : dict
+        Inputs, settings and code, to be printed; nothing is read from it.
     retests : dict judge -> Retest or str
         How far a judge agrees with itself where it was asked again; otherwise why that is not known, in words.
     not_asked : bool

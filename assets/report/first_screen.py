@@ -31,8 +31,6 @@ def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems
 
     Parameters
     ----------
-    data : ReportData
-    verdict : Verdict
     rows : sequence of ItemRow
         Best first.
     systems : (heading, drawing) or None

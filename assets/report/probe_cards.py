@@ -101,14 +101,7 @@ class ProbeCards:
 
 
 def probe_cards(probes: ProbeResponses, scores: ScoreMatrix) -> ProbeCards | None:
-    """The cards of a panel's judges; None where there are no responses.
-
-    Parameters
-    ----------
-    probes : ProbeResponses
-    scores : ScoreMatrix
-        The panel.
-    """
+    """The cards of a panel's judges; None where there are no responses."""
     judges = [judge for judge in probes.judges if judge in scores.judges]
     if not len(probes) or not judges:
         return None

@@ -17,10 +17,8 @@ def rows_shown(scores: ScoreMatrix, gold: Array, always: Collection[str]) -> NDA
 
     Parameters
     ----------
-    scores : ScoreMatrix
     gold : (n,) array
         Where labels are known of no more items than the sample has, all of these are in it.
-    always : collection of item ids
     """
     n = len(scores.item_ids)
     if not samples.is_sampled(n):
@@ -39,7 +37,6 @@ def over_sample(data: ReportData, always: Collection[str] = ()) -> ReportData:
 
     Parameters
     ----------
-    data : ReportData
     always : collection of item ids
         Items beside those to label first that are to be in the sample, such as the ones with a label.
     """

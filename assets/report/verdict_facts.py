@@ -44,8 +44,6 @@ def fit_facts(
 
     Parameters
     ----------
-    config, anchors
-        Of the fit.
     edition, made_at : str
         Its id, and when it was made.
     declared : collection of str
