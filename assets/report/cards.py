@@ -102,20 +102,12 @@ class JudgeCard:
     retest: Retest | str = ""
 
 
-@dataclass(frozen=True)
-class _Without:
-    """The answer's weighted sum, the same sums without one judge each, and their correlations with the whole."""
-
-    whole: Array
-    parts: Array
-    correlations: Sequence[float | None]
-
-
 def judge_cards(data: ReportData) -> list[JudgeCard]:
     """A card a judge: the panel by falling weight, then the judges that were not admitted."""
     order = data.judge_order
     rows = {row.check.judge: row for row in data.judge_rows}
     sums = _sums(data)
+    ranks = np.empty(0) if sums is None else rankdata(sums[0])
     answer = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
     cards: list[JudgeCard] = []
     for place, j in enumerate(order):
@@ -129,9 +121,9 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 data.weight_cell(data.lead, j),
                 data.previous_weights.get(judge),
                 followed(data, j),
-                None if sums is None else sums.correlations[j],
+                None if sums is None else _correlation(ranks, rankdata(sums[1][:, j])),
                 _parted(data, j, answer),
-                None if sums is None else _against_labels(data, j, sums),
+                None if sums is None else _against_labels(data, j, *sums),
                 data.dropping.evidence.get(judge),
                 data.dropping.refused or "the labels that can be compared do not differ",
                 data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
@@ -158,8 +150,8 @@ def followed(data: ReportData, j: int) -> Followed | None:
     return Followed(k + 1, share, feature, correlation if loadings[j, k] >= 0 else -correlation)
 
 
-def _sums(data: ReportData) -> _Without | None:
-    """None where the recommended answer has no weights."""
+def _sums(data: ReportData) -> tuple[Array, Array] | None:
+    """The answer's weighted sum, (n,), and (n, p) the same without each judge; None where it has no weights."""
     weights = data.aggregates[data.lead].weights if data.lead else None
     if weights is None:
         return None
@@ -171,9 +163,7 @@ def _sums(data: ReportData) -> _Without | None:
     spread = np.ones(len(mean)) if data.lead in _RAW else np.sqrt((centred**2).sum(axis=0) / counts)
     terms = centred / np.where(spread > 0, spread, 1.0) * weights
     whole = terms.sum(axis=1)
-    parts = whole[:, None] - terms
-    ranks = rankdata(whole)
-    return _Without(whole, parts, [_correlation(ranks, rankdata(part)) for part in parts.T])
+    return whole, whole[:, None] - terms
 
 
 def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
@@ -189,7 +179,7 @@ def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
     return [PartedItem(ids[k], float(scores[k]), rank, answer_rank, texts[k]) for k, rank, answer_rank in places]
 
 
-def _against_labels(data: ReportData, j: int, sums: _Without) -> AgainstLabels | None:
+def _against_labels(data: ReportData, j: int, whole: Array, parts: Array) -> AgainstLabels | None:
     known = ~np.isnan(data.gold)
     if known.sum() < 2:
         return None
@@ -198,8 +188,8 @@ def _against_labels(data: ReportData, j: int, sums: _Without) -> AgainstLabels |
     return AgainstLabels(
         metric,
         order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None,
-        order(sums.whole[known], data.gold[known]),
-        order(sums.parts[known, j], data.gold[known]),
+        order(whole[known], data.gold[known]),
+        order(parts[known, j], data.gold[known]),
     )
 
 

@@ -237,8 +237,7 @@ def _loadings(data: ReportData) -> Figure | None:
 
 def _features(data: ReportData) -> Figure | None:
     rows = data.factors.correlations
-    values = [[None if c is None else float(c) for c in row] for row in rows]
-    if not any(value is not None for row in values for value in row):
+    if not any(value is not None for row in rows for value in row):
         return None
     return heat_map(
         "features",
@@ -247,7 +246,7 @@ def _features(data: ReportData) -> Figure | None:
         "factor; it is no proof of a cause.",
         [f"factor {k + 1}" for k in range(len(rows))],
         [feature.replace("_", " ") for feature in data.factors.features],
-        values,
+        rows,
     )
 
 
@@ -255,8 +254,8 @@ def _agreement(data: ReportData) -> Figure | None:
     names = list(data.aggregates)
     if len(names) < 2:
         return None
-    estimates = [data.aggregates[name].estimate for name in names]
-    values = [[_order(x, y) if k != m else 1.0 for m, y in enumerate(estimates)] for k, x in enumerate(estimates)]
+    ours = [data.aggregates[name].estimate for name in names]
+    values = [[rank_correlation(x, y) if k != m else 1.0 for m, y in enumerate(ours)] for k, x in enumerate(ours)]
     return heat_map(
         "agreement",
         "Do the aggregates agree",
@@ -267,8 +266,3 @@ def _agreement(data: ReportData) -> Figure | None:
         values,
         triangle=True,
     )
-
-
-def _order(first: Array, second: Array) -> float | None:
-    order = rank_correlation(first, second)
-    return None if np.isnan(order) else order

@@ -23,6 +23,7 @@ from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
 from warehouse.fits import Edition
 from warehouse.manifest import Manifest
+from warehouse.parts import PartStore
 from warehouse.probes import KINDS, probe_id
 from warehouse.storage import (
     DAMAGED,
@@ -308,33 +309,31 @@ def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[
 
 def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> dict[str, int]:
     """Rows of items in everything that is kept of a test set, counted, and removed where asked; empty where none."""
-    counts = {"items": _without(workspace.parts.items_file(testset), items, remove=remove), "scores": 0, "fits": 0}
-    for judge in workspace.parts.judges():
-        for path in sorted(workspace.parts.scores_folder(judge, testset).glob("*.parquet")):
-            counts["scores"] += _without(path, items, remove=remove)
-        if remove:
-            workspace.parts.forget_manifest(judge, testset)
-    counts["scores"] += _forget_probes(workspace, testset, items, remove=remove)
-    for path in sorted(workspace.fits.folder(testset).glob("fit=*.parquet")):
-        counts["fits"] += _without(path, items, remove=remove)
+    declared = workspace.testset(testset).probes
+    kinds = (*KINDS, *(declared.own if declared is not None else ()))
+    versions = {probe_id(item, kind) for item in items for kind in kinds}
+    fits = sorted(workspace.fits.folder(testset).glob("fit=*.parquet"))
+    counts = {
+        "items": _without(workspace.parts.items_file(testset), items, remove=remove),
+        "scores": _scores_of(workspace.parts, testset, items, remove=remove)
+        + _scores_of(workspace.probe_parts, testset, versions, remove=remove),
+        "fits": sum(_without(path, items, remove=remove) for path in fits),
+    }
+    if remove:
+        delete(workspace.probe_parts.items_file(testset))  # `items` makes the versions anew
     for panel in workspace.fit_folder(testset).panels():
         _without(panel, items, remove=remove)
     return counts if any(counts.values()) else {}
 
 
-def _forget_probes(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> int:
-    """Scores of versions of these items, counted, and removed where asked; ``items`` makes the versions anew."""
-    declared = workspace.testset(testset).probes
-    kinds = (*KINDS, *(declared.own if declared is not None else ()))
-    versions = {probe_id(item, kind) for item in items for kind in kinds}
+def _scores_of(parts: PartStore, testset: str, items: Collection[str], *, remove: bool) -> int:
+    """Rows of these items in score parts, counted, and removed where asked."""
     count = 0
-    for judge in workspace.probe_parts.judges():
-        for path in sorted(workspace.probe_parts.scores_folder(judge, testset).glob("*.parquet")):
-            count += _without(path, versions, remove=remove)
+    for judge in parts.judges():
+        paths = sorted(parts.scores_folder(judge, testset).glob("*.parquet"))
+        count += sum(_without(path, items, remove=remove) for path in paths)
         if remove:
-            workspace.probe_parts.forget_manifest(judge, testset)
-    if remove:
-        delete(workspace.probe_parts.items_file(testset))
+            parts.forget_manifest(judge, testset)
     return count
 
 
