@@ -23,18 +23,7 @@ def completed(
 ) -> ReportData:
     """The page's record with what follows from the fit: correlations, links, rival answers and provenance.
 
-    Parameters
-    ----------
-    data : ReportData
-        All that is known before.
-    moments : Moments
-        In canonical order of the judges.
-    structure : Structure or None
-        In canonical order of the judges.
-    config : FitConfig
-        The settings of the fit.
-    provenance : mapping
-        What is to be printed beside the numbers that every page has.
+    Moments and structure are in canonical order of the judges; the provenance is printed beside what every page has.
     """
     missing_share = float(np.isnan(data.scores.values).mean())
     everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}

@@ -10,7 +10,6 @@ from assets.judging.bill import bills
 from assets.publication.editions import difference, order_of, published_before, reasons
 from assets.report.assemble import completed
 from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
-from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import compared_in
 from assets.results.documents import DroppingDocument, FactorsDocument, SystemsDocument
 from assets.results.gold import panel_items
@@ -18,7 +17,6 @@ from assets.versions import settings_version, source_version
 from assets.workspace import Workspace
 from care_ops.errors import FitError, WarehouseError, listed
 from care_ops.records import Evaluation, Intervals
-from care_ops.results.fit_facts import FitFacts
 from care_ops.results.verdict import minute_of
 from warehouse.matrix import read_admission, read_item_columns
 
@@ -75,19 +73,6 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             "edition": edition.edition,
             "published": edition.published,
         },
-    )
-
-
-def gather_facts(workspace: Workspace, testset: str, data: ReportData) -> FitFacts:
-    """What the fit of a page says of itself."""
-    assert data.edition is not None  # of a page that `gather` made
-    return fit_facts(
-        data,
-        workspace.fit_config(testset),
-        workspace.anchors_of(testset),
-        edition=data.edition.edition,
-        made_at=data.edition.made_at,
-        declared=workspace.review.declared,
     )
 
 

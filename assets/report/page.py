@@ -80,11 +80,14 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "scored_count": data.scores.shape[0],
         "item_lists": _item_lists(rows),
     }
-    first, shown, page = () if data.care is None else data.care.label_first, 2 * MOST_ITEMS, b""
-    while not page or (len(page) > _MOST_BYTES and shown > 1):
-        shown //= 2
-        page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
-    write_bytes(path, page)
+    first, most = () if data.care is None else data.care.label_first, MOST_ITEMS
+
+    def page() -> bytes:
+        return _rendered("page.html", **values, item_rows=most_informative(rows, first, most))
+
+    while len(content := page()) > _MOST_BYTES and most > 1:
+        most //= 2
+    write_bytes(path, content)
 
 
 def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
