@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from assets.report.data import JudgeRow, ReportData, Retest, WeightCell
-from care_ops.least import FOLLOWS, LABELS_TO_ADVISE
+from care_ops.least import LABELS_TO_ADVISE
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.results.drop_evidence import DropEvidence
 from care_ops.scores import Array
@@ -104,20 +104,21 @@ class JudgeCard:
 
 def judge_cards(data: ReportData) -> list[JudgeCard]:
     """A card a judge: the panel by falling weight, then the judges that were not admitted."""
-    order = data.judge_order
-    rows = {row.check.judge: row for row in data.judge_rows}
+    column = {judge: j for j, judge in enumerate(data.scores.judges)}
+    number = {judge: k + 1 for k, judge in enumerate(data.judges)}
     sums = _sums(data)
     ranks = np.empty(0) if sums is None else rankdata(sums[0])
     answer = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
     cards: list[JudgeCard] = []
-    for place, j in enumerate(order):
-        judge = data.scores.judges[j]
-        if judge not in rows:
+    for row in data.judge_rows:
+        judge, j = row.check.judge, column.get(row.check.judge)
+        if j is None:
+            cards.append(JudgeCard(None, row, WeightCell()))
             continue
         cards.append(
             JudgeCard(
-                place + 1,
-                rows[judge],
+                number[judge],
+                row,
                 data.weight_cell(data.lead, j),
                 data.previous_weights.get(judge),
                 followed(data, j),
@@ -129,7 +130,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
             )
         )
-    return cards + [JudgeCard(None, row, WeightCell()) for row in data.judge_rows if not row.check.admitted]
+    return cards
 
 
 def followed(data: ReportData, j: int) -> Followed | None:
@@ -143,10 +144,10 @@ def followed(data: ReportData, j: int) -> Followed | None:
         return None
     k = int(np.argmax(parts))
     share = float(parts[k] / parts.sum())
-    nearest = data.factors.nearest_feature(k)
-    if nearest is None or abs(nearest[1]) < FOLLOWS:
+    followed = data.factors.followed_feature(k)
+    if followed is None:
         return Followed(k + 1, share, None, None)
-    feature, correlation = nearest
+    feature, correlation = followed
     return Followed(k + 1, share, feature, correlation if loadings[j, k] >= 0 else -correlation)
 
 

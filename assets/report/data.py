@@ -13,7 +13,6 @@ from assets.fit.stages import recommended
 from assets.judging.bill import NightBill, in_words
 from assets.publication.editions import Moved
 from assets.results.documents import FactorRecord, FactorsDocument, SystemsDocument
-from care_ops.least import FOLLOWS
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
@@ -121,15 +120,6 @@ class FactorRow:
     named_by: Sequence[str]
     feature: str | None
     correlation: float | None
-
-
-@dataclass(frozen=True)
-class JudgeLink:
-    """Two judges that the structure links directly, by their places on the page, and their partial correlation."""
-
-    first: int
-    second: int
-    partial: float
 
 
 @dataclass(frozen=True)
@@ -306,22 +296,21 @@ class ReportData:
 
     def factor_name(self, factor: int) -> str:
         """What a factor, counted from 0, follows in the texts, as far as it follows anything there."""
-        nearest = self.factors.nearest_feature(factor)
-        if nearest is None or abs(nearest[1]) < FOLLOWS:
-            return "no text feature"
-        feature, correlation = nearest
-        return f"{feature} {correlation:+.2f}"
+        feature, correlation = self.factors.followed_feature(factor) or ("no text feature", None)
+        return feature if correlation is None else f"{feature} {correlation:+.2f}"
 
     @cached_property
-    def links(self) -> list[JudgeLink] | None:
-        """Judges that the structure links directly, the strongest first; None where there is no structure."""
+    def links(self) -> list[tuple[str, str, float]] | None:
+        """Two judges that the structure links directly, with their partial correlation, the strongest first.
+
+        None where there is no structure.
+        """
         if self.partial_correlations is None:
             return None
-        ordered = self.partial_correlations[np.ix_(self.judge_order, self.judge_order)]
-        first, second = np.nonzero(np.triu(np.abs(ordered) > _LEAST_LINK, 1))
-        pairs = zip(first, second, strict=True)
-        links = [JudgeLink(int(a), int(b), float(ordered[a, b])) for a, b in pairs]
-        return sorted(links, key=lambda link: -abs(link.partial))
+        ordered, judges = self.partial_correlations[np.ix_(self.judge_order, self.judge_order)], self.judges
+        pairs = np.argwhere(np.triu(np.abs(ordered) > _LEAST_LINK, 1)).tolist()
+        links = [(judges[a], judges[b], float(ordered[a, b])) for a, b in pairs]
+        return sorted(links, key=lambda link: -abs(link[2]))
 
     def factor_rows(self) -> list[FactorRow]:
         """A row for each factor: its strength, what it resembles, and which rule would take it for quality."""
@@ -334,10 +323,6 @@ class ReportData:
             feature, correlation = self.factors.nearest_feature(k) or (None, None)
             rows.append(FactorRow(k + 1, strength, k == chosen, named_by, feature, correlation))
         return rows
-
-    def strongest_links(self, most: int = 10) -> list[tuple[str, str, float]]:
-        """The judges of the strongest links, and their partial correlations."""
-        return [(self.judges[a.first], self.judges[a.second], a.partial) for a in (self.links or [])[:most]]
 
     @property
     def effective_judges(self) -> float | None:

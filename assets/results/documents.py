@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from care_ops.least import FOLLOWS
 from care_ops.records import Comparison
 from care_ops.results.drop_evidence import Dropping
 from warehouse.documents import FolderDocument, document_of
@@ -61,6 +62,11 @@ class FactorsDocument(FolderDocument):
             return None
         _, correlation, feature = max(candidates)
         return feature.replace("_", " "), correlation
+
+    def followed_feature(self, factor: int) -> tuple[str, float] | None:
+        """That feature, where the factor's score follows it closely enough to be told of."""
+        nearest = self.nearest_feature(factor)
+        return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS else None
 
 
 @dataclass(frozen=True)
