@@ -7,7 +7,7 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart, sparkline
+from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart, ranked_list, sparkline
 from assets.report.data import ReportData
 from care_ops.errors import counted
 from care_ops.metrics import is_binary, rank_correlation
@@ -43,18 +43,22 @@ def agreement_figures(data: ReportData) -> list[Figure]:
     return _drawn(_agreement(data))
 
 
-def system_ranks(data: ReportData) -> list[Ranked]:
-    """Systems, best first: values with intervals where labels give some, else how far each is ahead of the best."""
-    rows = data.system_rows()
+def system_list(data: ReportData) -> tuple[str, Markup] | None:
+    """A heading and the systems, best first; None where there are none.
+
+    By their values with intervals where labels give some, else by how far each is ahead of the best.
+    """
+    rows, kind = data.system_rows(), data.systems.kind
     if any(row.lo is not None for row in rows):
-        return [Ranked(row.system, row.value, row.lo, row.hi) for row in rows]
+        return f"{kind}, best first", ranked_list([Ranked(row.system, row.value, row.lo, row.hi) for row in rows], kind)
     ranks: list[Ranked] = []
     for row in rows:
         if row.best:
             ranks.append(Ranked(row.system, 0.0, note=f"{row.value:.3f}, the best"))
         elif row.behind is not None:
             ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo, f"{row.value:.3f}"))
-    return ranks
+    heading = "How far each is from the best (which stands at zero)"
+    return (heading, ranked_list(ranks, "difference from the best")) if ranks else None
 
 
 def trend(testset: str, editions: Sequence[Mapping[str, Any]]) -> Figure | None:

@@ -4,10 +4,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from assets.report.charts import Ranked
+from assets.report.charts import Ranked, domain, ranked_list
 from assets.report.data import ReportData
 from care_ops import samples
 from care_ops.blocks import blocks, by_rows
@@ -124,16 +125,14 @@ def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArr
     return np.sort(chosen[np.sort(earliest)[:most]])
 
 
-def ends(rows: Sequence[ItemRow]) -> dict[str, list[Ranked]]:
-    """The best and the worst items under their headings, or all items where they are few."""
-    if len(rows) <= 2 * _ENDS:
-        parts = {"All items": rows} if rows else {}
-    else:
-        parts = {f"The {_ENDS} best": rows[:_ENDS], f"The {_ENDS} worst": rows[-_ENDS:]}
-    return {
-        heading: [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in part]
-        for heading, part in parts.items()
-    }
+def ends(rows: Sequence[ItemRow]) -> dict[str, Markup]:
+    """The best and the worst items under their headings, or all items where they are few, drawn on one scale."""
+    ranks = [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in rows]
+    parts = {f"The {_ENDS} best": ranks[:_ENDS], f"The {_ENDS} worst": ranks[-_ENDS:]}
+    if len(ranks) <= 2 * _ENDS:
+        parts = {"All items": ranks} if ranks else {}
+    scale = domain([rank for part in parts.values() for rank in part])
+    return {heading: ranked_list(part, "estimate", scale) for heading, part in parts.items()}
 
 
 def label_rows(data: ReportData) -> list[LabelRow]:
