@@ -61,8 +61,6 @@ class HeldBack:
 
     Attributes
     ----------
-    edition, made_at : str
-        Of the fit that is held back.
     says : tuple of str
         What the checks that hold it back found.
     published : Edition or None
@@ -163,15 +161,7 @@ def reasons(before: Edition, after: Edition) -> list[str]:
 
 @dataclass(frozen=True)
 class Measure:
-    """How what a test set is measured with differs from what an edition was measured with.
-
-    Attributes
-    ----------
-    labels : list of str
-        Items whose label has been corrected or is gone.
-    judges : list of str
-        Judges that score in another way, or not at all.
-    """
+    """Items whose label has been corrected or is gone since an edition, and judges that score otherwise or no more."""
 
     labels: list[str]
     judges: list[str]

@@ -46,13 +46,7 @@ def shown(workspace: Workspace) -> list[str]:
 
 
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
-    """The verdict on a test set as it stands now.
-
-    Parameters
-    ----------
-    state : State
-        What is outdated of it, and which judges' scores are incomplete.
-    """
+    """The verdict on a test set as it stands now."""
     folder, todo = workspace.fit_folder(testset), remedies(workspace, testset)
     document, held = FactsDocument.find(folder), held_back(workspace, testset)
     facts = None if document is None else document.facts
@@ -184,10 +178,7 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
     """The verdict on each test set of which there is something to say, as it stands now; none without a database.
 
-    Parameters
-    ----------
-    known : dict test set -> State, optional
-        For a caller that has looked; by default it is looked up.
+    ``known`` are their states, for a caller that has looked.
     """
     if not workspace.warehouse.usable():
         return {}

@@ -135,10 +135,6 @@ class TableFit:
         Admission, evaluation, intervals, factors and systems, as the page shows them.
     to_label : mapping item -> {"random", "chosen"}
         The items that are most worth a label, and how each was drawn.
-    items : mapping item -> ItemRecord
-        What is known of the items.
-    anchors : Anchors
-        The labels that the fit has seen.
     """
 
     fit: Fit
