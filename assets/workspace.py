@@ -42,14 +42,7 @@ _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 class Memory:
     """What has been read or hashed since the workspace was loaded, so that it is done once.
 
-    Attributes
-    ----------
-    readings : dict testset -> kind of file -> Reading
-        How each file was read; kept by ``assets.sources``.
-    recorded_scores : dict testset -> RecordedTable
-        Tables of recorded scores; kept by ``assets.sources``.
-    judge_keys : dict (judge, testset) -> key
-        Kept by ``assets.judge_keys``.
+    How each file of a test set was read, by its kind; recorded scores by test set; keys by judge and test set.
     """
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
@@ -141,7 +134,6 @@ class Workspace:
         Address of the store that parts, fits and reports are kept in; ``data`` is then a copy of it.
     testsets, judges : mapping name -> specification
         Judges that come with a recorded score file are among them.
-    admission, fit, pool, review, canary, ray, dask : settings
     experiments : {"small", "full"}
         Size at which the paper's experiments are run.
     experiments_when : {"asked", "changed"}
@@ -150,7 +142,6 @@ class Workspace:
         How long a night may go on starting them: the paper's experiments never hold up a night of work.
     mount : Mount
         Under which names it stands in a Dagster.
-    anchors : mapping testset -> Anchors
     memory : Memory
         Empty in a copy that ``dataclasses.replace`` makes.
     """

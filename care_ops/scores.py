@@ -110,9 +110,9 @@ class ScoreMatrix:
         columns = [index[judge] for judge in judges]
         return replace(self, values=self.values[:, columns], judges=tuple(judges))
 
-    def select_items(self, keep: NDArray[np.bool_]) -> ScoreMatrix:
-        """The rows where ``keep`` (n,) holds."""
-        rows = np.flatnonzero(keep)
+    def select_items(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> ScoreMatrix:
+        """The rows where ``keep`` (n,) holds, or the rows at these places."""
+        rows = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
         return self._taken(self.values[rows], rows.tolist(), range(len(self.judges)))
 
     def fingerprint(self) -> str:

@@ -301,11 +301,13 @@ class FitStore:
 
     def editions(self, testset: str) -> list[Edition]:
         """All kept editions, oldest first; those that were damaged are set aside."""
-        editions = [self._edition(path) for path in self.folder(testset).glob("edition=*.json")]
+        files = self.folder(testset).glob("edition=*.json")
+        editions = [find_sound(path, partial(read_record, kind=Edition)) for path in files]
         return sorted((e for e in editions if e is not None), key=lambda e: (e.made_at, e.edition))
 
-    def _edition(self, path: Path) -> Edition | None:
-        return find_sound(path, partial(read_record, kind=Edition))
+    def edition(self, testset: str, edition: str) -> Edition | None:
+        """A kept edition by its id; None where it is gone, or was damaged and set aside."""
+        return find_sound(self._edition_file(testset, edition), partial(read_record, kind=Edition))
 
     def leave_out(self, testset: str, items: Collection[str]) -> None:
         """Take items out of what the editions of a test set have seen of labels, and of what their fits say in detail.
@@ -356,7 +358,7 @@ class FitStore:
     def published(self, testset: str) -> tuple[Publication, Edition] | None:
         """What is published now, or None."""
         log = self.publications(testset)
-        edition = self._edition(self._edition_file(testset, log[-1].edition)) if log else None
+        edition = self.edition(testset, log[-1].edition) if log else None
         return None if edition is None else (log[-1], edition)
 
     def remove_edition(self, edition: Edition, kept: Sequence[Edition]) -> int:

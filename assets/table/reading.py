@@ -27,7 +27,6 @@ class TableInputs:
 
     Attributes
     ----------
-    scores : path or frame
     items : path or frame, optional
         ``item_id`` and any of the fields of an item; other columns become its metadata.
     judges : path or frame, or mapping judge -> family, optional

@@ -32,9 +32,6 @@ if TYPE_CHECKING:
     from orchestration.launches import Launch
     from orchestration.runner import Outcome
 
-BEST_JUDGE = "best judge"
-"""In the place of an aggregator: the judge that gold says is best."""
-
 _METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")
 
 
@@ -212,6 +209,9 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
 
     What the judge that follows gold best makes of it is a row, too: nobody knows that judge without gold.
     """
+    from assets.results.evaluation import BEST_JUDGE
+    from care_ops.records import Evaluation
+
     with workspace.warehouse.reader() as connection:
         cursor = connection.execute(
             "SELECT f.testset, f.aggregator, f.labels_used AS labels, e.n, e.auc, e.tau, e.accuracy, e.mae, "
@@ -221,34 +221,15 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
         every_row = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     order = {name: position for position, name in enumerate(workspace.fit.aggregators)}
     rows = [row for row in every_row if row["testset"] in workspace.testsets and row["aggregator"] in order]
-    rows += [best for testset in {row["testset"] for row in rows} for best in _best_judge(workspace, testset)]
+    for testset in {row["testset"] for row in rows}:
+        best = workspace.fit_folder(testset).find_record(BEST_JUDGE, Evaluation)
+        if best is not None:
+            rows.append(
+                {"testset": testset, "aggregator": "best judge", "labels": 0, **{m: getattr(best, m) for m in _METRICS}}
+            )
     rows.sort(key=lambda row: (row["testset"], order.get(row["aggregator"], len(order))))
     empty = {metric for metric in _METRICS if all(row[metric] is None for row in rows)}
     return [{name: value for name, value in row.items() if name not in empty} for row in rows]
-
-
-def _best_judge(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
-    """The row of the judge whose scores order the items most as gold does; none where nobody's can be compared."""
-    from assets.results.gold import aligned, held_out_gold
-    from care_ops.metrics import evaluate
-    from warehouse.matrix import read_item_columns, read_scores
-
-    with workspace.warehouse.reader() as connection:
-        panel = "SELECT p.judge FROM panels p JOIN slices USING (testset, judge) WHERE testset = ? AND p.admitted"
-        judges = {judge for (judge,) in connection.execute(panel, [testset]).fetchall()}
-        if not judges:
-            return []
-        items, scores = read_item_columns(connection, testset), read_scores(connection, testset, judges).scores
-    gold = held_out_gold(items.item_ids, items.gold, items.split_units, workspace.anchors_of(testset))
-    columns = [dict(zip(scores.item_ids, column.tolist(), strict=True)) for column in scores.values.T]
-    scale = workspace.testset(testset).scale
-    made = [evaluate(aligned(items.item_ids, column), gold, threshold=None, scale=scale) for column in columns]
-    ordering = [record for record in made if record.order is not None]
-    best = max(ordering, key=lambda record: record.order or 0.0, default=None)
-    if best is None:
-        return []
-    measured = {name: getattr(best, name) for name in _METRICS}
-    return [{"testset": testset, "aggregator": BEST_JUDGE, "labels": 0, **measured}]
 
 
 def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -10,7 +10,6 @@ labels_seen  # templates/page.html
 gold_before  # templates/page.html
 gold_after  # templates/page.html
 kappa  # templates/page.html
-strongest_links  # templates/page.html
 answer_rank  # templates/page.html
 without  # templates/page.html
 parted  # templates/page.html
