@@ -167,7 +167,7 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
             passed.append(k)
         else:
             file.change(k, replace(file.rows[k], label=f"{said:g}", rater=rater, labelled_at=now()))
-    console.print(f"{standing(file)}, in {file.path}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{standing(file)}, in {file.path}")
 
 
 def _moment(file: LabelFile) -> Callable[[int], str]:
@@ -188,9 +188,9 @@ def _show(item: ItemRecord, progress: str, answers: Answers) -> None:
     sides = {"response": "left", "response_2": "right"} if item.response_2 else {}
     for name, text in texts_of(item).items():
         console.print(f"{sides.get(name, name)}:", style="bold")
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-    console.print(answers.question, style="bold", markup=False, highlight=False)
-    console.print(f"[{answers.offered()}]", markup=False, highlight=False, soft_wrap=True)
+        console.print(text)
+    console.print(answers.question, style="bold")
+    console.print(f"[{answers.offered()}]")
 
 
 def _answer(answers: Answers) -> str | float:
@@ -205,7 +205,7 @@ def _answer(answers: Answers) -> str | float:
         label = answers.label_of(typed)
         if label is not None:
             return label
-        console.print(f"{typed!r} is no answer; {answers.offered()}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"{typed!r} is no answer; {answers.offered()}")
 
 
 def standing(file: LabelFile) -> str:

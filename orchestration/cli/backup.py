@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import Root, console, speaking_errors
+from orchestration.cli.output import Root, console
 
 
-@speaking_errors
 def backup(
     file: Annotated[Path, typer.Argument(help="The tar file to write, on another disk; one of that name is replaced.")],
     workspace: Root = Path(),
@@ -21,7 +20,5 @@ def backup(
         written = write_backup(loaded, file)
     console.print(
         f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. To restore it, unpack it into an empty "
-        "folder with `tar -xf` and type `care run` there; no judge is asked again",
-        highlight=False,
-        soft_wrap=True,
+        "folder with `tar -xf` and type `care run` there; no judge is asked again"
     )

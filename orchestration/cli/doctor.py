@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from care_ops.errors import CareError
-from orchestration.cli.output import Json, Root, show, speaking_errors
+from orchestration.cli.output import Json, Root, show
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -22,7 +22,6 @@ _NEEDED = ("dagster", "dask", "ray", "numpy", "scipy", "cvxpy", "tensorly", "duc
 _LOW_DISK_GB = 5.0
 
 
-@speaking_errors
 def doctor(
     workspace: Root = Path(),
     json: Json = False,

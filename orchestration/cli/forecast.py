@@ -47,9 +47,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         f"US $ {sum(row.dollars or 0.0 for row in rows):,.2f}"
         + (f" and what {', '.join(unpriced)} cost (set price_in and price_out in their files)" if unpriced else "")
         + f", {duration(sum(known))} one judge after the other"
-        + ("" if len(known) == len(rows) else ", and those that were never measured here"),
-        markup=False,
-        soft_wrap=True,
+        + ("" if len(known) == len(rows) else ", and those that were never measured here")
     )
 
 

@@ -7,11 +7,10 @@ from typing import Annotated
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.output import Json, console, errors, show, speaking_errors
+from orchestration.cli.output import Json, console, errors, show
 from orchestration.cli.rate import Anchors, Drawn, Labels, Level, read_with_labels
 
 
-@speaking_errors
 @tables.with_form
 def judge_report(
     scores: tables.Scores,
@@ -40,7 +39,7 @@ def judge_report(
     table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, anchors, form)
     found = judge_reports(table, given, with_cut(config, cut), only=of, level=level)
     if found.ties:
-        errors.print(f"{found.ties} ties are left out: a judge is reported on what people decide", highlight=False)
+        errors.print(f"{found.ties} ties are left out: a judge is reported on what people decide")
     if json:
         rows = [
             {**asdict(report), "misses": [found.item_ids[row] for row in report.misses]} for report in found.reports
@@ -49,11 +48,11 @@ def judge_report(
     shown = None if orders is None else read_orders(orders, tell=tables.tell)
     pairs = any(record.response_2 for record in table.items.values())
     for report in () if json else found.reports:
-        console.print(f"{report.judge}:", style="bold", markup=False, highlight=False)
+        console.print(f"{report.judge}:", style="bold")
         for sentence in sentences(report, found.item_ids, pairs=pairs):
-            console.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"  {sentence}")
         position = None if shown is None else position_sentence(shown, report.judge, report.cut)
         if position is not None:
-            console.print(f"  {position}", markup=False, highlight=False, soft_wrap=True)
+            console.print(f"  {position}")
     for name, why in found.left_out.items():
-        errors.print(f"no report of {name}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"no report of {name}: {why}", style="yellow")

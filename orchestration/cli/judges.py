@@ -11,7 +11,7 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli.commands import Commands
-from orchestration.cli.output import Json, Root, console, errors, show, speaking_errors, watching
+from orchestration.cli.output import Json, Root, console, errors, show, watching
 from orchestration.cli.pin import pin
 from orchestration.cli.retest import retest
 
@@ -26,7 +26,6 @@ judges = Commands(help="List, write and try judges.", no_args_is_help=True)
 
 
 @judges.command("list")
-@speaking_errors
 def list_judges(
     workspace: Root = Path(),
     panels: Annotated[bool, typer.Option("--panels", help="List the panels that `new --panel` can write.")] = False,
@@ -72,7 +71,6 @@ def _row(spec: JudgeSpec, testsets: list[str]) -> dict[str, Any]:
 
 
 @judges.command("new")
-@speaking_errors
 def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: Root = Path(),
@@ -147,9 +145,9 @@ def _write_new(folder: Path, files: Mapping[str, str]) -> None:
     for judge, text in files.items():
         if judge not in existing:
             (folder / f"{judge}.yaml").write_text(text, encoding="utf-8")
-    console.print(f"wrote {len(files) - len(existing)} judge file(s) to {folder}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {len(files) - len(existing)} judge file(s) to {folder}")
     if existing:
-        console.print(f"left as they are: {', '.join(existing)}", highlight=False, soft_wrap=True)
+        console.print(f"left as they are: {', '.join(existing)}")
 
 
 judges.command("pin")(pin)
@@ -157,7 +155,6 @@ judges.command("retest")(retest)
 
 
 @judges.command("test")
-@speaking_errors
 def try_judge(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
     workspace: Root = Path(),
@@ -196,7 +193,7 @@ def try_judge(
     else:
         show(rows, f"{name} on probes", as_json=False)
         show([asdict(verdict)], "what they say", as_json=False)
-        console.print(f"answered by {answered_by}", highlight=False, soft_wrap=True)
+        console.print(f"answered by {answered_by}")
     if all(row["score"] is None for row in rows):
         errors.print("fails: no answer got a score, so this judge is of no use as it is", style="red")
         raise typer.Exit(1)

@@ -10,8 +10,7 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli import tables
-from orchestration.cli.inputs import read_table
-from orchestration.cli.output import Json, console, errors, show, speaking_errors, system_table, watching
+from orchestration.cli.output import Json, console, errors, show, system_table, watching
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
@@ -57,7 +56,6 @@ Looks = dict[str, Any]
 """Options of intervals, by the names that ``assets.table.rating`` gives them."""
 
 
-@speaking_errors
 @tables.with_form
 def rate(
     scores: ScoresOrName,
@@ -110,17 +108,16 @@ def rate(
             row[f"labels for +-{width:g}"] = labels_needed(each, width)
     show(rows, title, as_json=json)
     for name, why in rates.left_out.items():
-        errors.print(f"no rate for {name}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"no rate for {name}: {why}", style="yellow")
 
 
 def _tell_sides(table: ScoreTable, config: TableConfig) -> None:
     from assets.table.rating import sides_told
 
     if told := sides_told(table, config):
-        errors.print(told, markup=False, highlight=False, soft_wrap=True)
+        errors.print(told)
 
 
-@speaking_errors
 @tables.with_form
 def gate(
     scores: ScoresOrName,
@@ -174,7 +171,7 @@ def gate(
     else:
         interval = f"{level:.0%} interval at all looks together" if sequential else f"{level:.0%} interval"
         what = "share of wins less that of losses" if len(config.systems) == 2 else "difference"
-        console.print(_sentence(decision, what, interval), markup=False, highlight=False, soft_wrap=True)
+        console.print(_sentence(decision, what, interval))
     if decision.passes is not True:
         raise typer.Exit(REGRESSION if decision.passes is False else NOT_ENOUGH)
 
@@ -239,12 +236,7 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str,
         if names
     ]
     if reasons:
-        console.print(
-            f"not compared with fit {kept.edition}: {' and '.join(reasons)}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        console.print(f"not compared with fit {kept.edition}: {' and '.join(reasons)}")
         raise typer.Exit(JUDGE_CHANGED if changed.judges else LABELS_CHANGED)
 
 
@@ -266,7 +258,7 @@ def read_with_labels(
         raise InputError("this goes by what people say: give --labels, a table of item_id and label")
     if system and items is None:
         raise InputError(f"--system {system[0]}: give --items, the table that has this column")
-    table = read_table(scores, items, judges, anchors, form)
+    table = tables.read_table(scores, items, judges, anchors, form)
     given = read_labels(labels, form.columns.item_id, form.reading, tables.tell, unstated=drawn)
     return table, given, TableConfig(systems=tuple(system or ()))
 

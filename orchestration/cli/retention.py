@@ -5,10 +5,9 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import Root, console, show, speaking_errors
+from orchestration.cli.output import Root, console, show
 
 
-@speaking_errors
 def gc(
     workspace: Root = Path(),
     yes: Annotated[
@@ -38,12 +37,11 @@ def gc(
             show(parts, "merged, without loss" if yes else "would be merged, without loss", as_json=False)
         if yes:
             freed = remove(loaded, to_delete)
-            console.print(f"{freed / 2**20:.1f} MiB freed, {merge(loaded, to_merge)} files merged", highlight=False)
+            console.print(f"{freed / 2**20:.1f} MiB freed, {merge(loaded, to_merge)} files merged")
         else:
             console.print("nothing was deleted; run this again with --yes to delete it")
 
 
-@speaking_errors
 def forget(
     item: Annotated[str, typer.Argument(help="The item_id of the item.")],
     testset: Annotated[str, typer.Option(help="The test set it belongs to.")],
@@ -65,7 +63,5 @@ def forget(
     labels = labels_file(workspace, testset)
     if labels is not None and item in read_labels(labels).values:
         console.print(
-            f"still labels it: {labels}; CARE no longer reads that label, and removing its rows is left to you",
-            markup=False,
-            soft_wrap=True,
+            f"still labels it: {labels}; CARE no longer reads that label, and removing its rows is left to you"
         )

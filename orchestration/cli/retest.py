@@ -8,14 +8,13 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from care_ops.errors import InputError
-from orchestration.cli.output import Root, console, print_failures, speaking_errors
+from orchestration.cli.output import Root, console, print_failures
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from orchestration.launches import Launch
 
 
-@speaking_errors
 def retest(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
     workspace: Root = Path(),
@@ -36,15 +35,13 @@ def retest(
     if outcome.failures:
         raise typer.Exit(1)
     if found is None:
-        console.print(f"{name}: it has scored no item yet; `care run` has it score them", highlight=False)
+        console.print(f"{name}: it has scored no item yet; `care run` has it score them")
     elif found.moved is None:
-        console.print(f"{name}: it answered none of {found.items} items", highlight=False)
+        console.print(f"{name}: it answered none of {found.items} items")
     else:
         console.print(
             f"{name}: asked again about {found.items} items, its scores moved by {found.moved:.1%} of the scale on "
-            f"average{f'; answered by {found.answered_by}' if found.answered_by else ''}",
-            highlight=False,
-            soft_wrap=True,
+            f"average{f'; answered by {found.answered_by}' if found.answered_by else ''}"
         )
 
 

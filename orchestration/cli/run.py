@@ -23,7 +23,6 @@ from orchestration.cli.output import (
     print_verdict,
     progress_bar,
     show,
-    speaking_errors,
 )
 
 if TYPE_CHECKING:
@@ -38,7 +37,6 @@ BEST_JUDGE = "best judge"
 _METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")
 
 
-@speaking_errors
 def run(
     workspace: Root = Path(),
     testset: Annotated[str | None, typer.Option(help="Bring only this test set up to date.")] = None,
@@ -151,7 +149,7 @@ def _print_notes(loaded: Workspace) -> None:
     """Test sets of which there cannot be a verdict."""
     for testset in sorted(loaded.testsets):
         if not loaded.judges_of(testset):
-            errors.print(f"note: {testset}: no judge scores it, so it has no panel", markup=False, soft_wrap=True)
+            errors.print(f"note: {testset}: no judge scores it, so it has no panel")
 
 
 def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: bool) -> None:
@@ -166,15 +164,13 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
         errors.print(
             f"{testset}: its fit is not of the scores and settings that are there now; run `care run` again",
             style="yellow",
-            markup=False,
-            soft_wrap=True,
         )
     count = len(outcome.materialised)
     nothing = "nothing could be made" if outcome.failures else "nothing to do"
     errors.print(f"{f'{count} asset partitions materialised' if count else nothing} in {seconds:.1f} s")
     index = loaded.report_folder / "index.html"
     if index.exists() and not as_json:
-        console.print(f"report: {index}", highlight=False, soft_wrap=True)
+        console.print(f"report: {index}")
 
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
@@ -194,7 +190,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
         def progress(launch: Launch, number: int, total: int) -> None:
             display.update(task, description=launch.label, completed=number, total=total)
             if not display.disable:
-                display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
+                display.console.print(f"  {launch.label}", style="dim")
 
         return run_stale(
             build_defs(loaded.root, loaded),  # the whole night uses the workspace as it was read once
