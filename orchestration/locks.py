@@ -24,13 +24,15 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from assets.workspace import Workspace
 from care_ops.errors import InputError, WarehouseError
 from orchestration.stores import store_held
 from orchestration.workspace import load_workspace
+from warehouse.storage import locks_at_once
 
 PATIENCE = "CARE_LOCK_WAIT"
 """Environment variable: for how many seconds a command waits for others to end their work on the workspace."""
@@ -81,7 +83,8 @@ def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
     WarehouseError
         Others held the lock for an hour, or for as long as ``CARE_LOCK_WAIT`` says; the message names them.
     """
-    claim = _Claim(workspace, fcntl.LOCK_EX, f"`{what}`", _to_stderr, patience=_patience())
+    say = partial(print, file=sys.stderr, flush=True)
+    claim = _Claim(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience())
     with claim.held():
         yield claim.waited
 
@@ -121,13 +124,11 @@ def hold_daemon_lock(workspace: Workspace) -> int:
         There is a daemon already.
     """
     descriptor = os.open(_folder(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    if not locks_at_once(descriptor, fcntl.LOCK_EX):
         os.close(descriptor)
         raise WarehouseError(
             f"{workspace.root} has a daemon already (`care admin daemon` or `care ui`); there may be one only"
-        ) from error
+        )
     os.set_inheritable(descriptor, True)
     return descriptor
 
@@ -176,7 +177,7 @@ class _Claim:
         with (folder / "workspace.lock").open("a+") as lock:
             with (folder / "turnstile.lock").open("a+") as turnstile, ExitStack() as until_taken:
                 for file in (turnstile, lock):
-                    while not self._take(file):
+                    while not locks_at_once(file, self.mode):
                         self._wait(until_taken, time.monotonic() - started)
             for notes in (_WORKING, _WAITING):
                 _living(folder / notes)  # this removes the notes of processes that were killed
@@ -186,13 +187,6 @@ class _Claim:
                 store_held(self.workspace, self.who, self.say, self.patience, alone=self.mode == fcntl.LOCK_EX),
             ):
                 yield
-
-    def _take(self, lock: IO[str]) -> bool:
-        try:
-            fcntl.flock(lock, self.mode | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
 
     def _wait(self, until_taken: ExitStack, seconds: float) -> None:
         """Wait a little; the first time, say for whom. Give up after ``patience`` seconds.
@@ -247,14 +241,10 @@ def _living(folder: Path) -> list[dict[str, Any]]:
     notes: list[dict[str, Any]] = []
     for path in folder.glob("*.json"):
         with suppress(FileNotFoundError), path.open("r+") as file:  # its process may end and remove it just now
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = file.read()
-                if text:  # an empty one is being written
-                    notes.append(json.loads(text))
-            else:
+            if locks_at_once(file, fcntl.LOCK_SH):
                 path.unlink()
+            elif text := file.read():  # an empty one is being written
+                notes.append(json.loads(text))
     return sorted(notes, key=lambda note: note["who"].rpartition("since")[2])
 
 
@@ -272,7 +262,3 @@ def _patience() -> float:
         if float(text) >= 0:
             return float(text)
     raise InputError(f"{PATIENCE}={text}: give the seconds that a command waits for others, 0 for none")
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -22,6 +22,7 @@ from typing import TYPE_CHECKING
 from assets.workspace import Workspace
 from orchestration.workspace import load_workspace
 from warehouse.remote.address import INDEX_FOLDER
+from warehouse.storage import locks_at_once
 
 if TYPE_CHECKING:
     from warehouse.remote.copy import StoreCopy
@@ -152,12 +153,9 @@ def _has_daemon(home: Path) -> bool:
     """Whether a daemon or the UI of this machine has the record of runs open."""
     try:
         with (home / "locks" / "daemon.lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return not locks_at_once(lock, fcntl.LOCK_EX)
     except FileNotFoundError:
         return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def _emptied(folder: Path) -> Path:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import IO, Any, Protocol, TypeVar
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -140,6 +140,23 @@ def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
     files = folder.rglob(pattern) if deep else folder.glob(pattern)
     numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in files]
     return [(path, int(number)) for path, number in numbers if number.isdigit()]
+
+
+def locks_at_once(file: IO[str] | int, mode: int) -> bool:
+    """Whether a lock on an open file could be had without waiting; the system keeps it until the file is closed.
+
+    Parameters
+    ----------
+    mode : int
+        ``fcntl.LOCK_EX`` or ``fcntl.LOCK_SH``.
+    """
+    import fcntl  # which Windows lacks, where tables are fitted all the same
+
+    try:
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
 
 
 def file_state(path: Path) -> list[int] | None:

@@ -20,8 +20,8 @@ from judges.engines.base import Context, StoppedError
 from judges.engines.dialect import LEARNABLE, Knowledge
 from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply, Usage
 from judges.engines.pace import LONGEST_WAIT_S, Pace, backoff, seconds
-from judges.engines.prompted import RAW_LIMIT, PromptAnswer, PromptedJudgeEngine
-from judges.items import Item, Score, Status
+from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
+from judges.items import RAW_LIMIT, Item, Score, Status
 from judges.parsing import parse_answer
 from judges.prices import Price
 from judges.spec import JudgeSpec, OpenAIEngine

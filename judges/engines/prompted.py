@@ -14,8 +14,6 @@ from judges.items import Item, Score, Status
 from judges.prompts import Template
 from judges.spec import JudgeSpec, LanguageModel
 
-RAW_LIMIT = 500
-
 
 @dataclass(frozen=True)
 class PromptAnswer:
@@ -95,7 +93,7 @@ class PromptedJudgeEngine(ABC):
             item.key,
             score,
             status,
-            raw[:RAW_LIMIT] if raw else None,
+            raw,
             latency,
             p_json=_probabilities_as_json(given),
             valid_mass=min(masses) if masses else None,

@@ -183,14 +183,10 @@ def number_of(value: Any) -> float | str | None:
     """A value as a number; None where it is missing, and the value's text where it is no number."""
     if value is None:
         return None
-    if isinstance(value, (bool, int, float)):
-        number = float(value)
-        return number if isfinite(number) else None if isnan(number) else str(value)
     text = str(value).strip()
-    if text in GRADES or text.lower() in GRADES:
-        return GRADES.get(text, GRADES.get(text.lower(), 0.0))
+    grade = GRADES.get(text, GRADES.get(text.lower()))
     try:
-        number = float(text)
+        number = float(text) if grade is None else grade
     except ValueError:
         return text or None
     return number if isfinite(number) else None if isnan(number) else text

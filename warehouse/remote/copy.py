@@ -22,7 +22,7 @@ from warehouse.remote.address import INDEX_FOLDER
 from warehouse.remote.index import UNCERTAIN, Index
 from warehouse.remote.lease import Lease
 from warehouse.remote.objects import Listed, Objects
-from warehouse.storage import keep_record, temporary_of
+from warehouse.storage import keep_record, locks_at_once, temporary_of
 
 RECORD_OF_RUNS = "dagster.tar"
 """Key of a snapshot of Dagster's record of runs, which is no file of the folder."""
@@ -90,7 +90,7 @@ class StoreCopy:
             Called by the process that took the lease, after fetching and before others of this machine go on.
         """
         with self._lock() as lock:
-            while not _locked(lock, fcntl.LOCK_EX):
+            while not locks_at_once(lock, fcntl.LOCK_EX):
                 fcntl.flock(lock, fcntl.LOCK_SH)  # waits for one who takes the lease just now
                 if self.index.fact(_READY) is not None:
                     break
@@ -102,7 +102,7 @@ class StoreCopy:
                 yield
             finally:
                 self.lease.end_renewing()
-                if _locked(lock, fcntl.LOCK_EX):
+                if locks_at_once(lock, fcntl.LOCK_EX):
                     self._end()
 
     @contextmanager
@@ -112,7 +112,7 @@ class StoreCopy:
         Nothing is fetched while a command of this machine writes: the folder is ahead of everybody then.
         """
         with self._lock() as lock:
-            if not _locked(lock, fcntl.LOCK_EX):
+            if not locks_at_once(lock, fcntl.LOCK_EX):
                 yield False
                 return
             for _ in range(_PASSES):  # what names a file is written after it, and may be listed before it
@@ -283,12 +283,3 @@ def _is_an_object(key: str) -> bool:
     if not rest:
         return key in _FILES
     return folder in _FOLDERS and name not in _LOCAL and not name.startswith(".")
-
-
-def _locked(lock: IO[str], mode: int) -> bool:
-    """Whether a lock could be taken at once."""
-    try:
-        fcntl.flock(lock, mode | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

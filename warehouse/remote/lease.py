@@ -125,8 +125,7 @@ class Lease:
     def give_back(self) -> None:
         """Let other machines take the lease; where the store does not answer, it ends by itself."""
         try:
-            current = self._objects.get(KEY)
-            if current is not None and json.loads(current[0])["machine"] == self._machine():
+            if self._own() is not None:
                 self._objects.delete([KEY])
         except WarehouseError as error:
             _log.warning("The lease could not be given back and ends in %.0f s (%s).", VALID_S, error)
@@ -188,10 +187,9 @@ class Lease:
         """Write the lease anew, unless another machine has taken it over."""
         began = time.monotonic()
         if not self._replaced_by_itself():
-            current = self._objects.get(KEY)  # another process of this machine may have renewed it
-            self._lost = current is None or json.loads(current[0])["machine"] != self._machine()
-            if current is not None and not self._lost:
-                self._keep(current[1])
+            version = self._own()  # another process of this machine may have renewed it
+            self._lost = version is None
+            self._keep(version)
         if not self._lost:
             self._renewed = began
 
@@ -201,11 +199,15 @@ class Lease:
         try:
             return kept is not None and self._replace(Version(*json.loads(kept)))
         except NotImplementedError:
-            current = self._objects.get(KEY)
-            is_mine = current is not None and json.loads(current[0])["machine"] == self._machine()
+            is_mine = self._own() is not None
             if is_mine:
                 self._keep(self._objects.put(KEY, self._document()))
             return is_mine
+
+    def _own(self) -> Version | None:
+        """The version of the lease in the store, where that names this machine."""
+        current = self._objects.get(KEY)
+        return current[1] if current is not None and json.loads(current[0])["machine"] == self._machine() else None
 
     def _document(self) -> bytes:
         moment = datetime.now(UTC).isoformat()
