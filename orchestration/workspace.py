@@ -103,9 +103,7 @@ def _on_this_machine(path: str) -> str:
 
 
 def _folder_or_store(path: str) -> str:
-    if not names_an_address(path):
-        return path
-    return usable_address(path)
+    return usable_address(path) if names_an_address(path) else path
 
 
 LocalPath = Annotated[str, AfterValidator(_on_this_machine)]
@@ -115,10 +113,14 @@ COPY = "data"
 """Folder, beside care.yaml, of the copy of a store."""
 
 
-class NightlySettings(BaseModel):
-    """``nightly``: when the nightly schedule runs, and by when the night must have come to an end."""
+class _Declared(BaseModel):
+    """A group of settings in care.yaml, which holds no others."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+class NightlySettings(_Declared):
+    """``nightly``: when the nightly schedule runs, and by when the night must have come to an end."""
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the night")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
@@ -198,10 +200,8 @@ def _weekdays(days: str) -> frozenset[int]:
 _ADDRESS = r"(slack\+)?https?://\S+"
 
 
-class AlertSettings(BaseModel):
+class AlertSettings(_Declared):
     """``alerts``: who is told of what needs a person, and that it is over."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     webhook: str | None = Field(
         default=None,
@@ -244,10 +244,8 @@ class AlertSettings(BaseModel):
         return address
 
 
-class ExperimentSettings(BaseModel):
+class ExperimentSettings(_Declared):
     """``experiments``: at which size the paper's experiments are run, and when."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     size: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
     when: Literal["asked", "changed"] = Field(
@@ -261,10 +259,8 @@ def _sized(experiments: Any) -> Any:
     return {"size": experiments} if isinstance(experiments, str) else experiments
 
 
-class Settings(BaseModel):
+class Settings(_Declared):
     """Everything that care.yaml may hold, with its defaults."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     data: Annotated[str, AfterValidator(_folder_or_store)] = Field(
         default="data",
@@ -476,6 +472,4 @@ def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None
 
 
 def _yaml_files(folder: Path) -> list[Path]:
-    if not folder.exists():
-        return []
-    return sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
+    return sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))

@@ -10,8 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +18,11 @@ from numpy.typing import NDArray
 
 from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
-from warehouse.documents import read_record
+from warehouse.documents import document_of, read_record
 from warehouse.storage import (
     delete,
     find_sound,
+    folder_of,
     read_metadata,
     read_sound,
     read_table,
@@ -76,7 +76,7 @@ class FitFolder:
     """Files of the current fit of one test set."""
 
     def __init__(self, root: Path, testset: str) -> None:
-        self.path = root / f"testset={quote(testset, safe='')}"
+        self.path = folder_of(root, "testset", testset)
 
     @property
     def panel_file(self) -> Path:
@@ -145,6 +145,31 @@ class FitFolder:
             return read_sound(path, read, "; the next `care run` makes it again")
         except FileNotFoundError:
             raise WarehouseError(f"{path}: it is not there; `care run` makes it") from None
+
+
+@dataclass(frozen=True)
+class FolderDocument:
+    """A record that is the document ``NAME.json`` of the folder of a fit. Subclasses are frozen dataclasses."""
+
+    NAME: ClassVar[str]
+
+    def write(self, folder: FitFolder) -> None:
+        """Store the document."""
+        folder.write_json(self.NAME, self.as_document())
+
+    def as_document(self) -> dict[str, Any]:
+        """Plain values, as they are written."""
+        return document_of(self)
+
+    @classmethod
+    def read(cls, folder: FitFolder) -> Self:
+        """The stored document; ``WarehouseError`` if the stage has not run."""
+        return folder.read_record(cls.NAME, cls)
+
+    @classmethod
+    def find(cls, folder: FitFolder) -> Self | None:
+        """The stored document, or None; one that was damaged is set aside and is none."""
+        return folder.find_record(cls.NAME, cls)
 
 
 def panel_of(path: Path) -> ScoreMatrix:

@@ -14,7 +14,6 @@ from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar, overload
-from urllib.parse import quote, unquote
 
 import numpy as np
 import pyarrow as pa
@@ -27,6 +26,8 @@ from warehouse.storage import (
     DamagedError,
     delete,
     find_sound,
+    folder_of,
+    names_in,
     read_lines,
     read_sound,
     read_table,
@@ -214,7 +215,7 @@ class FitStore:
 
     def folder(self, testset: str) -> Path:
         """The folder of a test set's fits."""
-        return self.root / f"testset={quote(testset, safe='')}"
+        return folder_of(self.root, "testset", testset)
 
     def fit_file(self, testset: str, fit_id: str) -> Path:
         """One fit: a row an item, the rest in the file's metadata."""
@@ -222,7 +223,7 @@ class FitStore:
 
     def testsets(self) -> list[str]:
         """Test sets that have fits."""
-        return [unquote(f.name.removeprefix("testset=")) for f in sorted(self.root.glob("testset=*"))]
+        return names_in(self.root, "testset")
 
     def write_fit(self, fit: FitRecord) -> None:
         """Keep a fit; the same fit again replaces itself."""

@@ -12,7 +12,6 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute
@@ -25,7 +24,9 @@ from warehouse.storage import (
     DamagedError,
     delete,
     find_sound,
+    folder_of,
     leftovers,
+    names_in,
     noted,
     notes_in,
     read_sound,
@@ -92,11 +93,11 @@ class PartStore:
 
     def items_file(self, testset: str) -> Path:
         """Path of the part that holds a test set's items."""
-        return self.root / "items" / f"testset={quote(testset, safe='')}" / "items.parquet"
+        return folder_of(self.root / "items", "testset", testset) / "items.parquet"
 
     def scores_folder(self, judge: str, testset: str) -> Path:
         """Folder of the parts of one judge on one test set."""
-        return self.root / "scores" / f"judge={quote(judge, safe='')}" / f"testset={quote(testset, safe='')}"
+        return folder_of(folder_of(self.root / "scores", "judge", judge), "testset", testset)
 
     def write_items(
         self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None, code: str = ""
@@ -329,17 +330,15 @@ class PartStore:
 
     def judges(self) -> list[str]:
         """Names of the judges that have parts, including those that have left the workspace."""
-        folders = sorted((self.root / "scores").glob("judge=*"))
-        return [unquote(folder.name.removeprefix("judge=")) for folder in folders]
+        return names_in(self.root / "scores", "judge")
 
     def testsets(self) -> list[str]:
         """Names of the test sets that have items."""
-        folders = sorted((self.root / "items").glob("testset=*"))
-        return [unquote(folder.name.removeprefix("testset=")) for folder in folders]
+        return names_in(self.root / "items", "testset")
 
     def sweep(self, judge: str) -> int:
         """Remove the temporary files that killed runs of this judge left behind, and return their number."""
-        files = [path for path, _ in leftovers(self.root / "scores" / f"judge={quote(judge, safe='')}")]
+        files = [path for path, _ in leftovers(folder_of(self.root / "scores", "judge", judge))]
         for path in files:
             path.unlink(missing_ok=True)
         return len(files)

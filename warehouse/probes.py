@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from care_ops.errors import InputError
@@ -150,7 +151,8 @@ def make(records: Sequence[ItemRecord], plan: ProbePlan, programs: Mapping[str, 
     """
     if not any(record.response for record in records):
         raise InputError("probes: no item has a response that could be changed; they need a test set with texts")
-    workshop, own = _Workshop(records, plan.seed), {**_by_template(plan.templates), **(programs or {})}
+    by_template: dict[str, Program] = {kind: partial(_filled, text) for kind, text in plan.templates.items()}
+    workshop, own = _Workshop(records, plan.seed), {**by_template, **(programs or {})}
     probes: list[Probe] = []
     for record in sample(records, plan.items, plan.seed):
         for kind in sorted(plan.kinds):
@@ -170,11 +172,8 @@ def probe_id(item_id: str, kind: str) -> str:
     return f"{item_id} probe {kind}"
 
 
-def _by_template(templates: Mapping[str, str]) -> dict[str, Program]:
-    def filled(template: str) -> Program:
-        return lambda prompt, response: template.replace("{prompt}", prompt).replace("{response}", response)
-
-    return {kind: filled(template) for kind, template in templates.items()}
+def _filled(template: str, prompt: str, response: str) -> str:
+    return template.replace("{prompt}", prompt).replace("{response}", response)
 
 
 def _version(workshop: _Workshop, record: ItemRecord, kind: str, own: Mapping[str, Program]) -> ItemRecord | None:

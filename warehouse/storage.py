@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import IO, Any, Protocol, TypeVar
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -127,6 +128,16 @@ def delete_folder(folder: Path) -> None:
     files = [path for path in folder.rglob("*") if path.is_file()]
     with nullcontext() if record is None else record.removing(files):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def folder_of(root: Path, kind: str, name: str) -> Path:
+    """The folder below ``root`` for what is of one judge or test set, such as ``testset=NAME``."""
+    return root / f"{kind}={quote(name, safe='')}"
+
+
+def names_in(root: Path, kind: str) -> list[str]:
+    """Names that have such a folder, in the order of the folders."""
+    return [unquote(folder.name.removeprefix(f"{kind}=")) for folder in sorted(root.glob(f"{kind}=*"))]
 
 
 def temporary_of(path: Path) -> Path:

@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from care_ops.config import Program
 from care_ops.records import Certificate
-from warehouse.documents import FolderDocument
+from warehouse.artifacts import FolderDocument
 
 
 @dataclass(frozen=True)

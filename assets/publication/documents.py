@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from warehouse.documents import FolderDocument
+from warehouse.artifacts import FolderDocument
 
 PublicationState = Literal["published", "held back", "pinned"]
 

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 fits = Commands(help="The fits of a test set that are kept: compare, publish and undo.", no_args_is_help=True)
 
+Fit = Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")]
+WhoseScores = Annotated[str, typer.Option("--aggregator", help="The aggregator whose scores are meant.")]
 Why = Annotated[str, typer.Option(help="Reason for the decision, which is kept with it.")]
 
 _JUDGES_SHOWN = 10
@@ -77,7 +79,7 @@ def list_fits(
 
 @fits.command("show")
 def show_fit(
-    fit: Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")],
+    fit: Fit,
     workspace: Root = Path(),
     aggregator: Annotated[str, typer.Option(help="The aggregator whose weights are meant.")] = "care",
     json: Json = False,
@@ -107,7 +109,7 @@ def diff(
         str | None, typer.Argument(help="A later fit; left out where the first argument is a test set.")
     ] = None,
     workspace: Root = Path(),
-    aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",
+    aggregator: WhoseScores = "care",
     json: Json = False,
 ) -> None:
     """Show which judges' weights and which items' scores moved most between two fits, and why."""
@@ -160,7 +162,7 @@ def accept(
 
 @fits.command()
 def promote(
-    fit: Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")],
+    fit: Fit,
     why: Why = "",
     workspace: Root = Path(),
 ) -> None:
@@ -198,7 +200,7 @@ def score(
     scores: tables.Scores,
     fit: Annotated[str, typer.Option(help="A fit, as `care fits list TESTSET` lists them.")],
     workspace: Root = Path(),
-    aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",
+    aggregator: WhoseScores = "care",
     out: Annotated[
         Path | None, typer.Option(help="CSV file to write; by default the scores are printed as a table.")
     ] = None,

@@ -217,7 +217,8 @@ def judge_columns(input_table: InputTable, item: str, columns: ScoreColumns) -> 
         )
     reasons = {name: why_no_judge(name, input_table.table.column(name), columns.drop) for name in others}
     judges = [name for name, why in reasons.items() if why is None]
-    worded = [name for name in judges if _is_of_words(input_table.table.column(name))]
+    columns_of = {name: input_table.table.column(name) for name in judges}
+    worded = [name for name, column in columns_of.items() if is_text(column.type) and holds_words(column)]
     if len(worded) < len(judges):  # else a column that says of each item yes or no would be taken for a judge
         reasons |= dict.fromkeys(worded, "holds words, where the judges give numbers; if it is one, name every --judge")
         judges = [name for name in judges if name not in worded]
@@ -251,11 +252,6 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
     if not is_text(kind) and _counts_rows(column, least=_COUNTED_ROWS):
         return "counts the rows"
     return None
-
-
-def _is_of_words(column: pa.ChunkedArray) -> bool:
-    """Whether a judge's column holds words for the most part."""
-    return is_text(column.type) and holds_words(column)
 
 
 def _why_by_name(name: str) -> str | None:

@@ -334,11 +334,7 @@ def read_families(
 
     Raises ``InputError`` where a column is missing, or a judge occurs twice.
     """
-
-    def plan(names: Sequence[str]) -> WantedColumns:
-        return WantedColumns(frozenset(names))
-
-    input_table = read_input_table(source, plan, options)
+    input_table = read_input_table(source, lambda names: WantedColumns(frozenset(names)), options)
     shape = "judges are a table of judge, family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)
     judges = identifiers(input_table, judge)

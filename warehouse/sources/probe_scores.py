@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -58,7 +59,8 @@ def read_probe_scores(
         on the panel. The message says where.
     """
     options = options or ReadingOptions()
-    table = read_input_table(source, lambda names: WantedColumns(frozenset(names) - {_score_column(names)}), options)
+    score = partial(find, "probes", synonyms=SCORE, option="its usual name")
+    table = read_input_table(source, lambda names: WantedColumns(frozenset(names) - {score(names=names)}), options)
     columns = {name: needed(table, synonyms, _SHAPE) for name, synonyms in _COLUMNS.items()}
     ids, of, kinds, judges = (as_texts(identifiers(table, columns[n])) for n in ("item_id", "of", "kind", "judge"))
     graded = panel is not None and float(np.nanmax(panel.values)) > 1
@@ -89,10 +91,6 @@ def read_probe_scores(
 
 
 _COLUMNS: dict[str, Sequence[str]] = {"item_id": ITEM, "of": ("of",), "kind": ("kind",), "judge": JUDGE, "score": SCORE}
-
-
-def _score_column(names: Sequence[str]) -> str | None:
-    return find("probes", names, SCORE, "its usual name")
 
 
 def _effects(table: InputTable, kinds: Sequence[str]) -> list[bool]:
