@@ -37,16 +37,19 @@ def fetching_ahead(
     ray : RayConfig, optional
         Nothing is fetched where it names a cluster, whose machines fetch models themselves.
     """
-    waiting = [judge for judge in judges if _is_on_the_hub(judge)]
+    models = [(judge, judge.engine) for judge in judges if isinstance(judge.engine, LocalModel)]
+    waiting = [(judge, e.model, e.revision) for judge, e in models if e.revision and not Path(e.model).is_dir()]
     ended = threading.Event()
 
     def fetch() -> None:
-        for judge in waiting:
+        for judge, model, revision in waiting:
             if ended.is_set():
                 return
             try:
                 if has_work(judge):
-                    _fetch(judge)
+                    _log.info("Judge %r: fetching %s while others score.", judge.name, model)
+                    hub.fetch(model, revision)
+                    _log.info("Judge %r: %s is here.", judge.name, model)
             except CareError as error:
                 _log.info("Judge %r: its model was not fetched ahead (%s).", judge.name, error)
 
@@ -56,17 +59,3 @@ def fetching_ahead(
         yield
     finally:
         ended.set()
-
-
-def _is_on_the_hub(judge: JudgeSpec) -> bool:
-    engine = judge.engine
-    return isinstance(engine, LocalModel) and engine.revision is not None and not Path(engine.model).is_dir()
-
-
-def _fetch(judge: JudgeSpec) -> None:
-    engine = judge.engine
-    assert isinstance(engine, LocalModel)
-    assert engine.revision is not None
-    _log.info("Judge %r: fetching %s while others score.", judge.name, engine.model)
-    hub.fetch(engine.model, engine.revision)
-    _log.info("Judge %r: %s is here.", judge.name, engine.model)

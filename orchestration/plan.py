@@ -150,7 +150,8 @@ def ready(
         of = [testset] if judge is None or one.asset == "scores" else workspace.testsets_of(judge)
         if one.asset not in ("items", "gold") and any(("items", each) in coming for each in of):
             continue
-        if one.asset == "scores" and _owes(stale, coming, judge, testset):
+        asking = ("judge_inference", judge)
+        if one.asset == "scores" and asking in coming and testset in stale[asking].testsets:
             continue
         asked.append(one)
     for testset in sorted({one.partition for one in stale.values() if one.asset in FIT}, key=str):
@@ -159,14 +160,6 @@ def ready(
     if not asked and not busy and INDEX in coming:
         return [stale[INDEX]]
     return asked
-
-
-def _owes(
-    stale: Mapping[Partition, Outdated], coming: Collection[Partition], judge: str | None, testset: str | None
-) -> bool:
-    """Whether a judge is still to be asked about a test set."""
-    key = ("judge_inference", judge)
-    return key in coming and key in stale and testset in stale[key].testsets
 
 
 def _waits(

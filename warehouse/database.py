@@ -241,8 +241,3 @@ def release() -> str:
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(distribution)
     return "of a source folder"
-
-
-def null_if_nan(value: float | None) -> float | None:
-    """The value, or None if it is NaN, which DuckDB would store as a number."""
-    return None if value != value else value

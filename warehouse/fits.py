@@ -7,13 +7,12 @@ made of; one of them is published. A damaged file is set aside (``storage``) and
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
@@ -45,8 +44,6 @@ if TYPE_CHECKING:
 
 ITEMS_NAMED = "label_first"
 """The entry of an aggregate's details that names items; no other does."""
-
-_log = logging.getLogger(__name__)
 
 
 def now() -> str:
@@ -340,15 +337,21 @@ class FitStore:
     def publications(self, testset: str) -> list[Publication]:
         """The log, oldest first; of a damaged one the lines that can be read, which from then on are the log."""
         path = self._log_file(testset)
+        damage = ""
         try:
-            return [record_of(Publication, line) for line in read_lines(path)]
+            lines = read_lines(path)
         except FileNotFoundError:
             return []
         except DamagedError as error:
-            damage = str(error)
-        except ValueError as error:
-            damage = f"{path}: it is damaged ({error})"
-        publications = list(_publications_in(readable_lines(path)))
+            lines, damage = readable_lines(path), str(error)
+        publications: list[Publication] = []
+        for line in lines:
+            try:
+                publications.append(record_of(Publication, line))
+            except ValueError as error:
+                damage = damage or f"{path}: it is damaged ({error})"
+        if not damage:
+            return publications
         set_aside(path, damage)
         if publications:
             write_lines(path, [document_of(publication) for publication in publications])
@@ -371,15 +374,6 @@ class FitStore:
         for path in doomed:
             delete(path)
         return freed
-
-
-def _publications_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[Publication]:
-    """The publications of those lines that hold one."""
-    for line in lines:
-        try:
-            yield record_of(Publication, line)
-        except ValueError as error:
-            _log.warning("a line of a log of publications holds none (%s)", error)
 
 
 def table_of(item_ids: Sequence[str], answer: Aggregate) -> pa.Table:

@@ -13,6 +13,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from care_ops.records import JudgeCheck
+from care_ops.scores import canonical_order
 from warehouse.items import ITEM_TEXTS, ItemRecord
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
@@ -111,7 +112,7 @@ def replace_testset(
     columns = {
         "item_ix": pa.array([ordinals[item_id] for item_id in item_ids], pa.int32()),
         "testset": pa.array([testset] * len(records), pa.string()),
-        "id_rank": pa.array(_ranks(item_ids), pa.int32()),
+        "id_rank": pa.array(np.argsort(canonical_order(item_ids)), pa.int32()),
         "row_ix": pa.array(range(len(records)), pa.int32()),
         "item_key": pa.array(item_keys, pa.string()),
         "gold": pa.array([r.gold for r in records], pa.float64()),
@@ -125,13 +126,6 @@ def replace_testset(
 def _hash_of_texts(texts: Sequence[str]) -> str:
     """Hash of texts, which does not depend on their order."""
     return hashlib.sha256(json.dumps(sorted(texts)).encode()).hexdigest()[:32]
-
-
-def _ranks(item_ids: Sequence[str]) -> NDArray[np.intp]:
-    """Place of each item when they are sorted by their ids."""
-    ranks = np.empty(len(item_ids), dtype=np.intp)
-    ranks[sorted(range(len(item_ids)), key=item_ids.__getitem__)] = np.arange(len(item_ids))
-    return ranks
 
 
 def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:

@@ -109,15 +109,11 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
 
             return OpenAIJudgeEngine(spec, engine, context)
         case LocalModel() as engine:
-            return _loaded(spec, engine, context, models or LoadedModels())
+            template = context.template(spec)
+            _must_be_pinned(spec, engine, context)
+            from judges.engines.model import ModelJudgeEngine
 
-
-def _loaded(spec: JudgeSpec, engine: LocalModel, context: Context, models: LoadedModels) -> Engine:
-    template = context.template(spec)
-    _must_be_pinned(spec, engine, context)
-    from judges.engines.model import ModelJudgeEngine
-
-    return ModelJudgeEngine(spec, engine, template, models.load(engine))
+            return ModelJudgeEngine(spec, engine, template, (models or LoadedModels()).load(engine))
 
 
 def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> None:

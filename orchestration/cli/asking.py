@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -156,7 +156,8 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
         if said == QUIT:
             break
         if said == UNDO:
-            before = max((j for j, r in enumerate(file.rows) if r.labelled_at), key=_moment(file), default=None)
+            done = (j for j, row in enumerate(file.rows) if row.labelled_at)
+            before = max(done, key=lambda j: file.rows[j].labelled_at, default=None)
             if before is None:
                 console.print("there is nothing to undo")
                 continue
@@ -168,10 +169,6 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
         else:
             file.change(k, replace(file.rows[k], label=f"{said:g}", rater=rater, labelled_at=now()))
     console.print(f"{standing(file)}, in {file.path}")
-
-
-def _moment(file: LabelFile) -> Callable[[int], str]:
-    return lambda k: file.rows[k].labelled_at
 
 
 def _next(file: LabelFile, passed: Sequence[int]) -> int | None:

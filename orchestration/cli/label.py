@@ -119,8 +119,8 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     if testset is None and items is not None:
         records = {record.item_id: record for record in read_items(items, tell=tables.tell)}
         panel = None if scores is None else read_scores(scores, tell=tables.tell).scores
-        if panel is not None:
-            _refuse_unscored(records, panel, items)
+        if strange := [item for item in panel.item_ids if item not in records] if panel is not None else []:
+            raise InputError(f"{items}: {len(strange)} scored item(s) are not in it, the first is {strange[0]!r}")
         return _Subject(records, panel, TableConfig().fit, None, output or Path("labels.csv"))
     if scores is not None:
         raise InputError("--scores goes with --items; a workspace has its own scores")
@@ -132,12 +132,6 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     output = output or loaded.root / "labels" / f"{spec.name}.csv"
     turned = loaded.higher_is_right(spec.name)
     return _Subject(records, panel, loaded.fit_config(spec.name), spec.scale, output, turned)
-
-
-def _refuse_unscored(records: Mapping[str, ItemRecord], panel: ScoreMatrix, items: Path) -> None:
-    strange = [item for item in panel.item_ids if item not in records]
-    if strange:
-        raise InputError(f"{items}: {len(strange)} scored item(s) are not in it, the first is {strange[0]!r}")
 
 
 def _draw(subject: _Subject, file: LabelFile, *, count: int | None, chosen: float, repeat: int, seed: int) -> None:

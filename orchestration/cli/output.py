@@ -194,14 +194,12 @@ def typed_again(context: typer.Context, **changed: object) -> str:
         elif getattr(parameter, "is_flag", False):
             words += [parameter.opts[0]] if value else []
         else:
-            words += _option_words(parameter.opts[0], value, repeated=getattr(parameter, "multiple", False))
+            option, values = parameter.opts[0], value if isinstance(value, (list, tuple)) else [value]
+            if getattr(parameter, "multiple", False):
+                words += [word for one in values for word in (option, str(one))]
+            else:
+                words += [option, *map(str, values)]
     return shlex.join(words)
-
-
-def _option_words(option: str, value: object, *, repeated: bool) -> list[str]:
-    """An option as it is typed: once with each of its values, or all of them behind it."""
-    values = [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
-    return [word for one in values for word in (option, one)] if repeated else [option, *values]
 
 
 def print_failures(outcome: Outcome) -> None:

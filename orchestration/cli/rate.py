@@ -1,4 +1,4 @@
-"""``care rate`` and ``care gate``: systems by the standard of people, from a few labels and a file of scores."""
+"""``care rate``, ``gate`` and ``judges report``: systems and judges by a few labels of people and a file of scores."""
 
 from __future__ import annotations
 
@@ -300,3 +300,50 @@ def _sentence(decision: Decision, what: str, interval: str) -> str:
         f"{difference.first} against {difference.second}: {words.get(decision.outcome, decision.outcome)}, "
         f"{what} {difference.value:+.3f} ({interval} {difference.lo:+.3f} to {difference.hi:+.3f})"
     )
+
+
+@tables.with_form
+def judge_report(
+    scores: tables.Scores,
+    labels: Labels,
+    drawn: Drawn = None,
+    of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
+    items: Annotated[Path | None, typer.Option(help="item_id and texts, for the effect of length; split_unit.")] = None,
+    cut: Annotated[
+        float | None, typer.Option(help="A score above it passes; needed unless scores have two values.")
+    ] = None,
+    orders: Annotated[
+        Path | None,
+        typer.Option(help="item_id, judge, order, score of pairs in both orders, for the effect of position."),
+    ] = None,
+    judges: tables.Judges = None,
+    anchors: Anchors = None,
+    level: Level = 0.9,
+    json: Json = False,
+    *,
+    form: tables.Form,
+) -> None:
+    """Say of each judge what it passes of what people pass, how sure that is, and what else it follows."""
+    from assets.table.judge_reports import judge_reports, position_sentence, sentences, with_cut
+    from warehouse.sources.files import read_orders
+
+    table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, anchors, form)
+    found = judge_reports(table, given, with_cut(config, cut), only=of, level=level)
+    if found.ties:
+        errors.print(f"{found.ties} ties are left out: a judge is reported on what people decide")
+    if json:
+        rows = [
+            {**asdict(report), "misses": [found.item_ids[row] for row in report.misses]} for report in found.reports
+        ]
+        show(rows, "", as_json=True)
+    shown = None if orders is None else read_orders(orders, tell=tables.tell)
+    pairs = any(record.response_2 for record in table.items.values())
+    for report in () if json else found.reports:
+        console.print(f"{report.judge}:", style="bold")
+        for sentence in sentences(report, found.item_ids, pairs=pairs):
+            console.print(f"  {sentence}")
+        position = None if shown is None else position_sentence(shown, report.judge, report.cut)
+        if position is not None:
+            console.print(f"  {position}")
+    for name, why in found.left_out.items():
+        errors.print(f"no report of {name}: {why}", style="yellow")

@@ -38,7 +38,7 @@ ONLY_NAMED = {
     },
     "care import": {"care_eval/reducer.py": "an error names the command for finished logs"},
     "care judges report": {"assets/publication/label_agreement.py": "a check, which has no tables"},
-    "care judges retest": {"orchestration/cli/retest.py": "the lock's holder"},
+    "care judges retest": {"orchestration/cli/judges.py": "the lock's holder"},
     "care probes make": {"orchestration/cli/fit.py": "help of an option: who wrote the table"},
     "care fits promote": {
         "assets/judging/canary.py": "a check's advice: pin the fit",

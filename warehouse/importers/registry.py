@@ -6,12 +6,12 @@ from pathlib import Path
 
 from care_ops.errors import InputError, door
 from warehouse.importers import alpaca_eval, deepeval, inspect_ai, langfuse, lm_eval, phoenix, promptfoo, released
-from warehouse.importers.collected import ImportedScores, told_of_files
+from warehouse.importers.collected import Collector, ImportedScores, told_of_files
 
 Watch = Callable[[str, int, int], None]
 """Called as the work goes on: with what is being done, how many parts of it are done, and how many there are."""
 
-IMPORTERS: dict[str, Callable[[Path], ImportedScores]] = {
+IMPORTERS: dict[str, Callable[[Path, Collector], None]] = {
     "inspect_ai": inspect_ai.read,
     "lm_eval": lm_eval.read,
     "alpaca_eval": alpaca_eval.read,
@@ -68,4 +68,6 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
         opened.append(file)
 
     with told_of_files(tell), door(opened, f"give what {kind} wrote, as it wrote it; docs/data.md has the versions"):
-        return importer(path)
+        collector = Collector(str(path))
+        importer(path, collector)
+        return collector.finished()
