@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from care_ops.errors import JudgeError
-from judges.engines.program import Judged, OneByOne, Scale, checked
+from judges.engines.base import Judged, OneByOne, Scale, checked
 from judges.items import Item, Status
 from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
 from judges.spec import ProgramEngine
