@@ -135,7 +135,6 @@ def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[flo
     ----------
     value : object
         What a program returned or a file recorded; None means that the judge abstained.
-    scale : (low, high), optional
 
     Returns
     -------

@@ -103,11 +103,6 @@ class Pool:
 
     Ray is started when the first judge needs it, and serves all judges of the ``with`` block: a cluster, or an embedded
     Ray. A Ray that was running before stays up.
-
-    Parameters
-    ----------
-    config : PoolConfig
-    ray : RayConfig, optional
     """
 
     def __init__(self, config: PoolConfig, ray: RayConfig = FROM_ENVIRONMENT) -> None:
@@ -193,7 +188,6 @@ class Session:
 
         Parameters
         ----------
-        spec : JudgeSpec
         items : Questions or sequence of Item
             The pending items only.
         sink : callable

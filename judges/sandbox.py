@@ -110,7 +110,6 @@ class Sandbox:
         Memory that the process may use, in megabytes.
     kind : {"bwrap", "unshare", "none"}
         ``none`` runs the program with this user's rights; only the limits on memory, time and output apply.
-    function : {"program_judge", "probe"}
 
     Raises
     ------

@@ -404,7 +404,6 @@ class JudgeSpec(BaseModel):
         A score outside the scale is kept as missing, with status ``out_of_range``.
     testsets : list of str, optional
         Names of the test sets that the judge scores; all of them by default.
-    engine : ProgramEngine, RecordedEngine, LocalModel or OpenAIEngine
     batch_size : int
         Number of items in a batch. A killed run loses at most the batches that it had not finished.
     attempts : int
@@ -514,7 +513,6 @@ def load_yaml(
 
     Parameters
     ----------
-    path : Path
     retired : mapping of setting to value
         Former settings, with dots between groups, and the value that everybody has now; with this value they are read
         over, as in a file that a former ``care init`` wrote.

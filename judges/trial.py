@@ -68,7 +68,6 @@ def findings(
 
     Parameters
     ----------
-    first, second : mapping probe name -> Score
     pair_answers : mapping answer -> float, optional
         Legal answers of the judge's template and their scores, if it judges pairs.
     """

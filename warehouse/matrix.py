@@ -113,10 +113,8 @@ class ItemColumnsRead:
 
     Attributes
     ----------
-    responses : list of str or None
     gold : (n,) array
         NaN where there is none.
-    split_units : list of str or None
     """
 
     item_ids: list[str]

@@ -82,37 +82,25 @@ class DamagedError(WarehouseError):
     """A file exists, but its content is not what was written."""
 
 
-class replacing:
-    """A context manager that gives a temporary path, which is renamed to ``path`` when the block ends without error.
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """Give a temporary path, which is renamed to ``path`` when the block ends without error.
 
     A folder at ``path`` is set aside first. Where the record does not take the file, what was there stays.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._temporary = temporary_of(path)
-
-    def __enter__(self) -> Path:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        return self._temporary
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None:
-            self._temporary.unlink(missing_ok=True)
-            return
-        with self._temporary.open("rb") as file:
+    temporary = temporary_of(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        if self._path.is_dir():
-            set_aside(self._path, _IS_A_FOLDER)
-        record = _record_of(self._path)
-        if record is None:
-            self._temporary.replace(self._path)
-            return
-        try:
-            with record.replacing(self._path, self._temporary):
-                self._temporary.replace(self._path)
-        finally:
-            self._temporary.unlink(missing_ok=True)
+        if path.is_dir():
+            set_aside(path, _IS_A_FOLDER)
+        record = _record_of(path)
+        with nullcontext() if record is None else record.replacing(path, temporary):
+            temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
 
 
 def delete(path: Path) -> None:

@@ -32,7 +32,6 @@ class Answers:
 
     Attributes
     ----------
-    question : str
     keys : mapping key -> label
         One key is the whole answer; where there is none, a number is typed.
     words : mapping key -> str

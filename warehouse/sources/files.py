@@ -103,7 +103,6 @@ def read_scores(
 
     Parameters
     ----------
-    source : path or frame
     columns : ScoreColumns, optional
         Names of columns; a column that is not named is looked for.
     tell : callable
@@ -155,7 +154,6 @@ def read_items(
 
     Parameters
     ----------
-    source : path or frame
     columns : ItemColumns, optional
         Columns of an item's fields; a field that is not named is taken from the column of its name, if there is one.
     where : mapping column -> value, optional
@@ -249,7 +247,6 @@ def read_label_cells(
 
     Parameters
     ----------
-    source : path or frame
     item : str, optional
         A further usual name of the item column, such as the one that it has in the table of scores.
 

@@ -46,7 +46,6 @@ def read_probe_scores(
 
     Parameters
     ----------
-    source : path or frame
     tell : callable
         Called with the record of how the table was read.
     panel : ScoreMatrix, optional
