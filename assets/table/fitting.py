@@ -204,7 +204,7 @@ def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, A
         "structure": _structure_told(fit),
         "scale_for_mae_filled": _scale_of(fit, config),
         "code": {"fit": fit_code()},
-        "readings": [reading.as_dict() for reading in table.readings],
+        "readings": [asdict(reading) for reading in table.readings],
     }
 
 

@@ -133,20 +133,17 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> Sco
     item = item_column(where, names, columns.item_id if "item_id" in given else None)
     if columns.judge_columns:
         return ScoreLayout(item)
-    others = [name for name in names if name != item]
-    judge = (
-        named(where, names, columns.judge)
-        if "judge" in given
-        else find(where, others, JUDGE, "--judge (columns.judge in a workspace)")
-    )
+
+    def chosen(role: str, synonyms: Sequence[str], taken: Collection[str | None]) -> str | None:
+        if role in given:
+            return named(where, names, getattr(columns, role))
+        others = [name for name in names if name not in taken]
+        return find(where, others, synonyms, f"--{role} (columns.{role} in a workspace)")
+
+    judge = chosen("judge", JUDGE, {item})
     if judge is None and "score" not in given:
         return ScoreLayout(item)
-    others = [name for name in others if name != judge]
-    score = (
-        named(where, names, columns.score)
-        if "score" in given
-        else find(where, others, SCORE, "--score (columns.score in a workspace)")
-    )
+    score = chosen("score", SCORE, {item, judge})
     if judge is not None and score is not None:
         return ScoreLayout(item, judge, score)
     if not given & {"judge", "score"}:
