@@ -10,13 +10,12 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, Self, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
 from warehouse.documents import document_of, read_record
 from warehouse.storage import (
@@ -29,11 +28,6 @@ from warehouse.storage import (
     write_document,
     write_table,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    R = TypeVar("R", bound=DataclassInstance)
 
 _FEATURE = "\x1f"
 """What the name of a feature's column begins with, and no judge's name can."""
@@ -123,11 +117,11 @@ class FitFolder:
         """Store a JSON document."""
         write_document(self.path / f"{name}.json", value)
 
-    def read_record(self, name: str, kind: type[R]) -> R:
+    def read_record(self, name: str, kind: type[T]) -> T:
         """The record that a JSON document holds; ``WarehouseError`` if the stage has not run."""
         return self._read(self.path / f"{name}.json", partial(read_record, kind=kind))
 
-    def find_record(self, name: str, kind: type[R]) -> R | None:
+    def find_record(self, name: str, kind: type[T]) -> T | None:
         """The record that a JSON document holds, or None; one that was damaged is set aside and is none."""
         return find_sound(self.path / f"{name}.json", partial(read_record, kind=kind))
 
@@ -141,10 +135,7 @@ class FitFolder:
         return all((self.path / name).is_file() for name in names)
 
     def _read(self, path: Path, read: Callable[[Path], T]) -> T:
-        try:
-            return read_sound(path, read, "; the next `care run` makes it again")
-        except FileNotFoundError:
-            raise WarehouseError(f"{path}: it is not there; `care run` makes it") from None
+        return read_sound(path, read, "; the next `care run` makes it again", "it is not there; `care run` makes it")
 
 
 @dataclass(frozen=True)

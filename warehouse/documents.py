@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from pydantic import TypeAdapter
 
-    R = TypeVar("R", bound=DataclassInstance)
+R = TypeVar("R")
 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:

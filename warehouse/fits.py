@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from care_ops.errors import WarehouseError
 from care_ops.records import Aggregate, Array, JudgeCheck
 from warehouse.documents import document_of, read_record, record_of
 from warehouse.storage import (
@@ -40,7 +39,7 @@ from warehouse.storage import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    R = TypeVar("R", bound=DataclassInstance)
+R = TypeVar("R")
 
 ITEMS_NAMED = "label_first"
 """The entry of an aggregate's details that names items; no other does."""
@@ -244,15 +243,12 @@ class FitStore:
 
     def read_fit(self, testset: str, fit_id: str) -> FitRecord:
         """A fit by its id; ``WarehouseError`` if it is gone, or was damaged and set aside."""
-        path = self.fit_file(testset, fit_id)
         then = (
             ". `care run` makes fits of the latest edition again; one of an older edition comes back from a backup "
             f"only, and `care fits list {testset}` lists the others"
         )
-        try:
-            return read_sound(path, fit_of, then)
-        except FileNotFoundError:
-            raise WarehouseError(f"{path}: no such fit; `care fits list {testset}` lists those that are kept") from None
+        missing = f"no such fit; `care fits list {testset}` lists those that are kept"
+        return read_sound(self.fit_file(testset, fit_id), fit_of, then, missing)
 
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
         """Keep what was found out about a fit later, in a file of its own; it replaces what has the same class."""
@@ -274,11 +270,11 @@ class FitStore:
         except FileNotFoundError:
             return None
 
-    def has_annotation(self, testset: str, fit_id: str, kind: type[DataclassInstance]) -> bool:
+    def has_annotation(self, testset: str, fit_id: str, kind: type[object]) -> bool:
         """Whether ``annotate`` kept something that is still there."""
         return self._annotation_file(testset, fit_id, kind).is_file()
 
-    def _annotation_file(self, testset: str, fit_id: str, kind: type[DataclassInstance]) -> Path:
+    def _annotation_file(self, testset: str, fit_id: str, kind: type[object]) -> Path:
         return self.folder(testset) / f"fit={fit_id}.{kind.__name__.lower()}.json"
 
     def has_edition(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:

@@ -51,11 +51,9 @@ class ItemTexts:
         """Tables of successive rows, from the one with row ``since`` on at the latest, each with its first row."""
         tables = scan_table(self._path, _SCHEMA, since)
         then = "; the next `care run` reads the items from their source again"
-        try:
-            while (piece := read_sound(self._path, lambda _: next(tables, None), then)) is not None:
-                yield piece
-        except FileNotFoundError:
-            raise WarehouseError(f"{self._path}: there are no items any more; `care run` reads them again") from None
+        missing = "there are no items any more; `care run` reads them again"
+        while (piece := read_sound(self._path, lambda _: next(tables, None), then, missing)) is not None:
+            yield piece
 
 
 def _records(table: pa.Table) -> list[ItemRecord]:

@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
 from warehouse.manifest import Manifest
 from warehouse.storage import (
@@ -180,12 +179,9 @@ class PartStore:
 
     def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:
         """A test set's items as a table; with the metadata of the file if no ``schema`` is given."""
-        path = self.items_file(testset)
-        read = partial(read_table, schema=schema)
-        try:
-            return read_sound(path, read, "; the next `care run` reads the items from their source again")
-        except FileNotFoundError:
-            raise WarehouseError(f"{path}: test set {testset!r} has no items yet; `care run` reads them") from None
+        read, then = partial(read_table, schema=schema), "; the next `care run` reads the items from their source again"
+        missing = f"test set {testset!r} has no items yet; `care run` reads them"
+        return read_sound(self.items_file(testset), read, then, missing)
 
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]

@@ -400,7 +400,7 @@ def set_aside(path: Path, why: str) -> Path:
     return target
 
 
-def read_sound(path: Path, read: Callable[[Path], T], then: str) -> T:
+def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
     """Read a file, and set it aside if it is damaged.
 
     Parameters
@@ -409,9 +409,15 @@ def read_sound(path: Path, read: Callable[[Path], T], then: str) -> T:
         Reads the file at a path; raises the errors of ``read_table``, and so does this function.
     then : str
         End of the message about a damaged file; it says what happens next.
+    missing : str, optional
+        What is said in a ``WarehouseError`` where there is no such file; else that is a ``FileNotFoundError``.
     """
     try:
         return read(path)
+    except FileNotFoundError:
+        if not missing:
+            raise
+        raise WarehouseError(f"{path}: {missing}") from None
     except DamagedError as error:
         aside = set_aside(path, str(error))
         raise DamagedError(f"{error}. It was set aside as {aside}{then}") from None

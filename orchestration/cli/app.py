@@ -5,7 +5,6 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.backup import backup
 from orchestration.cli.commands import Commands
 from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
@@ -17,7 +16,7 @@ from orchestration.cli.label import label
 from orchestration.cli.output import keep_standard_error, print_logs
 from orchestration.cli.probes import probes
 from orchestration.cli.rate import gate, judge_report, rate
-from orchestration.cli.retention import forget, gc
+from orchestration.cli.retention import backup, forget, gc
 from orchestration.cli.run import run
 from orchestration.cli.select import select
 from orchestration.cli.setup import init, schema

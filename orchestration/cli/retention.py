@@ -1,4 +1,4 @@
-"""``care admin gc`` and ``forget``: the only commands that delete anything. The first also merges score files."""
+"""``care admin backup``, and ``gc`` and ``forget``, the only commands that delete anything."""
 
 from pathlib import Path
 from typing import Annotated
@@ -65,3 +65,19 @@ def forget(
         console.print(
             f"still labels it: {labels}; CARE no longer reads that label, and removing its rows is left to you"
         )
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="The tar file to write, on another disk; one of that name is replaced.")],
+    workspace: Root = Path(),
+) -> None:
+    """Copy the workspace into one file: settings, your files, scores and fits; what CARE makes again is left out."""
+    from assets.state.backup import write_backup
+    from orchestration.locks import workspace_alone
+
+    with workspace_alone(workspace, "care admin backup") as loaded:
+        written = write_backup(loaded, file)
+    console.print(
+        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. To restore it, unpack it into an empty "
+        "folder with `tar -xf` and type `care run` there; no judge is asked again"
+    )
