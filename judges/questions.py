@@ -126,13 +126,7 @@ class Questions:
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """What is wanted, in chunks whose texts are read and held together.
-
-    Parameters
-    ----------
-    length_of : callable
-        Characters of the texts of each.
-    """
+    """What is wanted, in chunks whose texts are read and held together; ``length_of`` gives the characters of each."""
     chunk: list[T] = []
     characters = 0
     for one in wanted:

@@ -64,12 +64,9 @@ class TrialResult:
 def findings(
     first: Mapping[str, Score], second: Mapping[str, Score], pair_answers: Mapping[str, float] | None = None
 ) -> TrialResult:
-    """Compare the scores of two runs over the probes.
+    """Compare the scores of two runs over the probes, by their names.
 
-    Parameters
-    ----------
-    pair_answers : mapping answer -> float, optional
-        Legal answers of the judge's template and their scores, if it judges pairs.
+    Of a judge of pairs ``pair_answers`` are the legal answers of its template, with their scores.
     """
 
     def difference(better: str, worse: str) -> float | None:
@@ -91,19 +88,10 @@ def findings(
 
 
 def position_bias(p_json: str | None, answers: Mapping[str, float]) -> float | None:
-    """Position bias (s_AB + s_BA) / 2 of a pair, where s is the expected score in one order.
+    """Position bias (s_AB + s_BA) / 2 of a pair, where s is the expected score in one order; None without both orders.
 
-    Parameters
-    ----------
-    p_json : str or None
-        Probabilities of the answers in both orders, as in ``judges.items.Score``.
-    answers : mapping answer -> float
-        Legal answers of the judge's template and their scores.
-
-    Returns
-    -------
-    float or None
-        None unless the pair was shown in both orders.
+    ``p_json`` is that of ``judges.items.Score``; ``answers`` are the legal answers of the judge's template, with their
+    scores.
     """
     orders = json.loads(p_json) if p_json else {}
     if set(orders) != {"ab", "ba"}:

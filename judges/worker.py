@@ -73,14 +73,10 @@ def is_out_of_memory(error: BaseException) -> bool:
 
 
 def answer_of(spec: JudgeSpec, reference: Any, timeout: float) -> Any:
-    """What an actor answers; its failure is a ``JudgeError``.
+    """What an actor answers.
 
-    Raises
-    ------
-    EngineMemoryError
-        The engine, or its machine, ran out of memory.
-    JudgeError
-        The actor failed otherwise, or did not answer in time.
+    Raises ``EngineMemoryError`` where the engine or its machine ran out of memory, and ``JudgeError`` where the actor
+    failed otherwise, or did not answer in time.
     """
     import ray
     import ray.exceptions

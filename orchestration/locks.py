@@ -50,15 +50,7 @@ _logger = logging.getLogger(__name__)
 
 @contextmanager
 def workspace_alone(root: Path, what: str) -> Generator[Workspace]:
-    """Hold the workspace in a folder alone, for a command that changes it; read once nobody else is at work on it.
-
-    Parameters
-    ----------
-    root : Path
-        Folder of care.yaml.
-    what : str
-        The command, as ``alone`` takes it.
-    """
+    """Hold the workspace in a folder alone, for a command that changes it; read once nobody else is at work on it."""
     workspace = load_workspace(root)
     with alone(workspace, what) as waited:
         yield load_workspace(root) if waited else workspace
@@ -68,20 +60,9 @@ def workspace_alone(root: Path, what: str) -> Generator[Workspace]:
 def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
     """Hold the workspace's lock; where others hold it, say on standard error who they are and wait for them.
 
-    Parameters
-    ----------
-    what : str
-        The command that holds the lock, as those who wait for it are told.
-
-    Yields
-    ------
-    bool
-        Whether there was a wait: what was read of the workspace before may be outdated.
-
-    Raises
-    ------
-    WarehouseError
-        Others held the lock for an hour, or for as long as ``CARE_LOCK_WAIT`` says; the message names them.
+    Yields whether there was a wait: what was read of the workspace before may be outdated. Those who wait for this
+    command are told ``what`` it is. Raises ``WarehouseError`` where others held the lock for an hour, or for as long as
+    ``CARE_LOCK_WAIT`` says; the message names them.
     """
     say = partial(print, file=sys.stderr, flush=True)
     claim = _Claim(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience())
@@ -93,12 +74,7 @@ def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
 def together(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
     """Share the workspace's lock with other runs of Dagster; where a command holds it, wait until that has ended.
 
-    Parameters
-    ----------
-    run_id : str
-        Id of the run that shares the lock; empty where it has none.
-    say : callable
-        Called once, with a sentence that names whom this run waits for.
+    Whom this run waits for is told once, by ``say``. The id is empty of a run that has none.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
     with _Claim(workspace, fcntl.LOCK_SH, who, say, run_id).held():
@@ -113,15 +89,8 @@ def runs_that_wait(workspace: Workspace) -> set[str]:
 def hold_daemon_lock(workspace: Workspace) -> int:
     """Become the one daemon of a workspace, until this process ends, or the program that it executes in its place.
 
-    Returns
-    -------
-    int
-        Descriptor of the lock, which such a program inherits.
-
-    Raises
-    ------
-    WarehouseError
-        There is a daemon already.
+    Returns the descriptor of the lock, which such a program inherits; raises ``WarehouseError`` where there is a
+    daemon.
     """
     descriptor = os.open(_folder(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
     if not locks_at_once(descriptor, fcntl.LOCK_EX):
@@ -189,14 +158,9 @@ class _Claim:
                 yield
 
     def _wait(self, until_taken: ExitStack, seconds: float) -> None:
-        """Wait a little; the first time, say for whom. Give up after ``patience`` seconds.
+        """Wait a little; the first time, say for whom. Give up where the wait has lasted ``patience`` seconds.
 
-        Parameters
-        ----------
-        until_taken : ExitStack
-            Ends when the lock has been taken, and with it the note of the wait.
-        seconds : float
-            How long the wait has lasted.
+        The note of the wait stays ``until_taken`` ends, as it does when the lock has been taken.
         """
         folder = _folder(self.workspace)
         if self.patience is not None and seconds >= self.patience:

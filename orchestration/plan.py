@@ -100,10 +100,7 @@ def _name(key: Partition) -> str:
 def all_outdated(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[Partition, Outdated]:
     """All that is outdated of the test sets, and the index where it no longer says how things stand.
 
-    Parameters
-    ----------
-    known : dict test set -> State, optional
-        For a caller that has looked at the test sets.
+    A caller that has looked at the test sets hands on what is ``known``.
     """
     known = states(workspace) if known is None else known
     found = outdated(workspace, known)

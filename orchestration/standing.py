@@ -88,10 +88,7 @@ def note_failed_run(
 ) -> None:
     """Remember what failed in a run of the daemon, for the verdict on its test set.
 
-    Parameters
-    ----------
-    failures : sequence of DagsterEvent
-        The steps that failed; none where the process of the run was lost.
+    Where no step is among the ``failures``, the process of the run was lost.
     """
     if not failures:
         _note_unmade(workspace, instance, run, _LOST)
@@ -131,13 +128,7 @@ def _note(workspace: Workspace, asset: str, partition: str, why: str) -> None:
 
 
 def forget_mended_failures(workspace: Workspace, known: Mapping[str, State]) -> None:
-    """Forget the failures of assets that are no longer outdated, where no page has been drawn since.
-
-    Parameters
-    ----------
-    known : dict test set -> State
-        Of ``assets.report.outdated.states``.
-    """
+    """Forget the failures of assets that are no longer outdated, where no page has been drawn since."""
     from assets.report.verdicts import known_failures, note_failures
 
     for testset, state in known.items():
@@ -221,10 +212,7 @@ def changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterat
 def late_night(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
     """That no night has come to an end by its deadline; nothing where there is none, or there has been none yet.
 
-    Parameters
-    ----------
-    last : float or None
-        When the last one came, in seconds since 1970.
+    The ``last`` one came at this time, in seconds since 1970.
     """
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
         yield Alert("night late", f"The last night ended {(time.time() - last) / 3600:.0f} hours ago.")
@@ -240,10 +228,7 @@ def tell_standing(
 ) -> None:
     """Tell of what stands now (a late night, fits that are held back, judges that changed), and of all that is over.
 
-    Parameters
-    ----------
-    stale : callable
-        What is outdated; asked only where an alert of a failure is open.
+    What is ``stale`` is asked only where an alert of a failure is open.
     """
     from orchestration.instance import last_night
 

@@ -39,12 +39,8 @@ _log = logging.getLogger(__name__)
 def workspace_to_look_at(root: Path) -> Workspace:
     """The workspace in a folder, for a command that changes nothing; what its store has been given since is fetched.
 
-    Raises
-    ------
-    InputError
-        care.yaml or what it names is missing or invalid.
-    WarehouseError
-        The store does not answer.
+    Raises ``InputError`` where care.yaml or what it names is missing or invalid, and ``WarehouseError`` where the store
+    does not answer.
     """
     workspace = load_workspace(root)
     if workspace.copy is not None:

@@ -154,18 +154,7 @@ class NightlySettings(_Declared):
         return f"{minutes % 60} {minutes // 60} * * {days}"
 
     def deadline_after(self, last: float) -> float:
-        """By when the night after another one must have come to an end.
-
-        Parameters
-        ----------
-        last : float
-            When the other one came to an end, in seconds since 1970.
-
-        Returns
-        -------
-        float
-            In seconds since 1970.
-        """
+        """By when the night after one that ended at ``last`` must have come to an end; both in seconds since 1970."""
         weekdays, begins = _weekdays(self.days), time(*divmod(self._minutes, 60))
         day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
         while True:

@@ -19,12 +19,7 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
     """Make what the database holds of a test set's fits, editions and publications that of the files.
 
     What was damaged or is gone is left out. The latest edition is left out as a whole where anything of it is lacking:
-    it is then missing, and `care run` makes it again.
-
-    Parameters
-    ----------
-    anew : collection of str
-        Fits that are loaded although the database has them, because something was found out about them since.
+    it is then missing, and `care run` makes it again. Fits of which something was found out since are loaded ``anew``.
     """
     editions = store.editions(testset)
     wanted, known = {fit_id for e in editions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)

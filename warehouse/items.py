@@ -44,17 +44,9 @@ class ItemRecord:
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """The values of the columns ``names`` in each item's metadata, as text.
+    """The values of the columns ``names`` in each item's metadata, as text; None where one is empty or ``names`` is.
 
-    Returns
-    -------
-    list of tuple of str, or None
-        One entry per item; None if one of its values is empty or ``names`` is.
-
-    Raises
-    ------
-    InputError
-        No item has a column of that name; the message begins with ``where``.
+    Raises ``InputError`` where no item has a column of that name; the message begins with ``where``.
     """
     for name in names:
         if not any(item.get(name) is not None for item in metadata):

@@ -208,10 +208,7 @@ class PartStore:
     ) -> Path:
         """Write one batch of scores that is there column by column; see ``write_scores``.
 
-        Parameters
-        ----------
-        columns : mapping
-            Columns of ``SCORE_SCHEMA``, ``item_id`` and ``item_key`` at least; NaN is null.
+        They are columns of ``SCORE_SCHEMA``, ``item_id`` and ``item_key`` at least; NaN is null.
         """
         ids, keys = columns["item_id"], columns["item_key"]
         item_names = sorted(f"{key}\x1f{item_id}" for key, item_id in zip(keys, ids, strict=True))
@@ -288,13 +285,9 @@ class PartStore:
     def compact(self, judge: str, testset: str) -> int:
         """Replace the parts of a judge on a test set by a few large ones with the same rows; the caller is alone.
 
-        The large parts are written first. If the process is killed before the small ones are deleted, their rows are
-        there twice, which readers do not mind, and the next call writes the same large parts again.
-
-        Returns
-        -------
-        int
-            Number of files less.
+        Returns how many files fewer there are. The large parts are written first. If the process is killed before the
+        small ones are deleted, their rows are there twice, which readers do not mind, and the next call writes the same
+        large parts again.
         """
         small = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]

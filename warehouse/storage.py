@@ -142,12 +142,9 @@ def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
 
 
 def locks_at_once(file: IO[str] | int, mode: int) -> bool:
-    """Whether a lock on an open file could be had without waiting; the system keeps it until the file is closed.
+    """Whether a lock (``fcntl.LOCK_EX`` or ``LOCK_SH``) on an open file could be had without waiting.
 
-    Parameters
-    ----------
-    mode : int
-        ``fcntl.LOCK_EX`` or ``fcntl.LOCK_SH``.
+    The system keeps it until the file is closed.
     """
     import fcntl  # which Windows lacks, where tables are fitted all the same
 
@@ -370,15 +367,7 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
 def set_aside(path: Path, why: str) -> Path:
     """Move a file that cannot be read to the folder ``damaged`` beside it; a note and the log say why.
 
-    Returns
-    -------
-    Path
-        Where the file lies now.
-
-    Raises
-    ------
-    WarehouseError
-        The file cannot be moved.
+    Returns where it lies now; raises ``WarehouseError`` where it cannot be moved.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     target = path.parent / DAMAGED / f"{path.name}.{stamp}"

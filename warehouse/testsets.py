@@ -547,19 +547,9 @@ def _without_effect(source: Source) -> dict[str, Any]:
 
 
 def resolve(path: str, base: Path) -> Path:
-    """The absolute path that a test set's file names.
+    """The absolute path that a test set's file names: relative to ``base``, with environment variables for ``${NAME}``.
 
-    Parameters
-    ----------
-    path : str
-        Path in which ``${NAME}`` stands for an environment variable.
-    base : Path
-        Folder to which a relative path belongs.
-
-    Raises
-    ------
-    InputError
-        An environment variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
+    Raises ``InputError`` where such a variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
     """
 
     def value(match: re.Match[str]) -> str:

@@ -112,14 +112,9 @@ class Knowledge:
                 pass
 
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
-        """Learn from a refusal; whether the request is worth sending again.
+        """Learn from a refusal of the request ``body``; whether it is worth sending again.
 
-        Parameters
-        ----------
-        body : dict
-            The request that was refused.
-        parameter : str or None
-            What the endpoint says is wrong; where it does not, its message is searched for a parameter's name.
+        Where the endpoint does not say which ``parameter`` is wrong, its message is searched for the name of one.
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:

@@ -215,14 +215,9 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:
         """What follows from an error: an item's status, or one of the exceptions.
 
-        Raises
-        ------
-        _TemporaryError
-            The endpoint is overloaded or fails.
-        _RefusedError
-            It does not take a parameter that can be left out.
-        _NotAskedError
-            It will refuse whatever is asked, so the judge is stopped.
+        Raises ``_TemporaryError`` where the endpoint is overloaded or fails, ``_RefusedError`` where it does not take a
+        parameter that can be left out, and ``_NotAskedError`` where it will refuse whatever is asked, so that the judge
+        is stopped.
         """
         code, said = reply.status, self._hidden(str(reply.error["message"]))
         kind = f"{reply.error.get('code')} {reply.error.get('type')}"

@@ -79,15 +79,8 @@ class StoreCopy:
     ) -> Generator[None]:
         """Hold the lease; what the store has and the folder lacks is fetched first.
 
-        Other processes of this machine may hold it at the same time: the first takes it and fetches, the last gives
-        it back.
-
-        Parameters
-        ----------
-        who, say, patience
-            As ``Lease.take`` takes them.
-        caught_up : callable
-            Called by the process that took the lease, after fetching and before others of this machine go on.
+        Other processes of this machine may hold it at the same time: the first takes it (``Lease.take``) and fetches,
+        and calls ``caught_up`` before the others go on; the last gives it back.
         """
         with self._lock() as lock:
             while not locks_at_once(lock, fcntl.LOCK_EX):

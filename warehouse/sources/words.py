@@ -33,13 +33,7 @@ _NUMBERS = np.array([*MEANINGS.values(), np.nan])
 
 
 def meanings(text: pa.ChunkedArray) -> NDArray[np.float64]:
-    """The number that each cell's word stands for, NaN where it is none of the words.
-
-    Parameters
-    ----------
-    text : (rows,) chunked array of text
-        Without spaces around the values.
-    """
+    """The number that each cell's word stands for, (rows,), NaN where it is none of the words; ``text`` is trimmed."""
     place = pc.fill_null(pc.index_in(pc.utf8_lower(text), _NAMES), len(MEANINGS))
     return _NUMBERS[place.to_numpy()]
 
