@@ -32,7 +32,7 @@ from assets.workspace import Workspace
 from care_ops.errors import InputError, WarehouseError
 from orchestration.stores import store_held
 from orchestration.workspace import load_workspace
-from warehouse.storage import locks_at_once
+from warehouse.remote.address import locks_at_once
 
 PATIENCE = "CARE_LOCK_WAIT"
 """Environment variable: for how many seconds a command waits for others to end their work on the workspace."""

@@ -21,8 +21,7 @@ from typing import TYPE_CHECKING
 
 from assets.workspace import Workspace
 from orchestration.workspace import load_workspace
-from warehouse.remote.address import INDEX_FOLDER
-from warehouse.storage import locks_at_once
+from warehouse.remote.address import INDEX_FOLDER, locks_at_once
 
 if TYPE_CHECKING:
     from warehouse.remote.copy import StoreCopy

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.scores import ScoreMatrix
-from warehouse.documents import document_of, read_record
+from warehouse.documents import read_record
 from warehouse.storage import (
     delete,
     find_sound,
@@ -136,31 +136,6 @@ class FitFolder:
 
     def _read(self, path: Path, read: Callable[[Path], T]) -> T:
         return read_sound(path, read, "; the next `care run` makes it again", "it is not there; `care run` makes it")
-
-
-@dataclass(frozen=True)
-class FolderDocument:
-    """A record that is the document ``NAME.json`` of the folder of a fit. Subclasses are frozen dataclasses."""
-
-    NAME: ClassVar[str]
-
-    def write(self, folder: FitFolder) -> None:
-        """Store the document."""
-        folder.write_json(self.NAME, self.as_document())
-
-    def as_document(self) -> dict[str, Any]:
-        """Plain values, as they are written."""
-        return document_of(self)
-
-    @classmethod
-    def read(cls, folder: FitFolder) -> Self:
-        """The stored document; ``WarehouseError`` if the stage has not run."""
-        return folder.read_record(cls.NAME, cls)
-
-    @classmethod
-    def find(cls, folder: FitFolder) -> Self | None:
-        """The stored document, or None; one that was damaged is set aside and is none."""
-        return folder.find_record(cls.NAME, cls)
 
 
 def panel_of(path: Path) -> ScoreMatrix:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import IO, Any, Protocol, TypeVar
+from typing import Any, Protocol, TypeVar
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -139,20 +139,6 @@ def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
     files = folder.rglob(pattern) if deep else folder.glob(pattern)
     numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in files]
     return [(path, int(number)) for path, number in numbers if number.isdigit()]
-
-
-def locks_at_once(file: IO[str] | int, mode: int) -> bool:
-    """Whether a lock (``fcntl.LOCK_EX`` or ``LOCK_SH``) on an open file could be had without waiting.
-
-    The system keeps it until the file is closed.
-    """
-    import fcntl  # which Windows lacks, where tables are fitted all the same
-
-    try:
-        fcntl.flock(file, mode | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True
 
 
 def file_state(path: Path) -> list[int] | None:

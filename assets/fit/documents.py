@@ -5,7 +5,7 @@ from typing import ClassVar
 
 from care_ops.config import Program
 from care_ops.records import Certificate
-from warehouse.artifacts import FolderDocument
+from warehouse.documents import FolderDocument
 
 
 @dataclass(frozen=True)

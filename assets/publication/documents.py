@@ -3,7 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar, Literal
 
-from warehouse.artifacts import FolderDocument
+from warehouse.documents import FolderDocument
 
 PublicationState = Literal["published", "held back", "pinned"]
 

@@ -4,7 +4,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from care_ops.results.fit_facts import FitFacts
-from warehouse.artifacts import FolderDocument
+from warehouse.documents import FolderDocument
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,7 @@ from typing import Any, ClassVar
 
 from care_ops.records import Comparison
 from care_ops.results.drop_evidence import Dropping
-from warehouse.artifacts import FolderDocument
-from warehouse.documents import document_of
+from warehouse.documents import FolderDocument, document_of
 
 
 @dataclass(frozen=True)

@@ -18,11 +18,11 @@ from pathlib import Path
 from typing import IO
 
 from care_ops.errors import InputError
-from warehouse.remote.address import INDEX_FOLDER
+from warehouse.remote.address import INDEX_FOLDER, locks_at_once
 from warehouse.remote.index import UNCERTAIN, Index
 from warehouse.remote.lease import Lease
 from warehouse.remote.objects import Listed, Objects
-from warehouse.storage import keep_record, locks_at_once, temporary_of
+from warehouse.storage import keep_record, temporary_of
 
 RECORD_OF_RUNS = "dagster.tar"
 """Key of a snapshot of Dagster's record of runs, which is no file of the folder."""
