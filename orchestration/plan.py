@@ -126,17 +126,11 @@ def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> 
 def ready(
     workspace: Workspace, stale: Mapping[Partition, Outdated], tried: Tried, busy: Collection[Partition] = ()
 ) -> list[Outdated]:
-    """What is to be asked for now, of what is outdated.
+    """What is to be asked for now, of what is outdated (``all_outdated``), or of the part of it that is wanted.
 
     A judge waits for the items of its test sets, so that it is loaded once. A fit waits for items and scores, unless
-    they were tried in vain: then it goes without. What is made of something in the same run is asked for with it.
-
-    Parameters
-    ----------
-    stale : mapping
-        Of ``all_outdated``, or the part of it that is wanted.
-    busy : collection of (asset, partition)
-        What runs that have not ended are to make.
+    they were tried in vain: then it goes without. What is made of something in the same run is asked for with it. What
+    runs that have not ended are to make is ``busy``.
     """
     coming = {key for key, one in stale.items() if key in busy or tried.may_ask(one)}
     asked: list[Outdated] = []

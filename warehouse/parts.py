@@ -133,19 +133,10 @@ class PartStore:
         return _digest(visible), gold
 
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
-        """A test set's items in source order.
+        """A test set's items in source order; with ``only`` those of these ids.
 
-        Parameters
-        ----------
-        only : collection of item ids, optional
-            The items that are wanted; by default all.
-
-        Raises
-        ------
-        WarehouseError
-            The items have not been written yet.
-        DamagedError
-            The part could not be read and has been set aside.
+        Raises ``WarehouseError`` where the items have not been written yet, and ``DamagedError`` where the part could
+        not be read and has been set aside.
         """
         table = self._items_table(testset, ITEM_SCHEMA)
         if only is not None:
@@ -186,18 +177,10 @@ class PartStore:
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
     ) -> Path:
-        """Write one batch of scores; writing the same batch again replaces the file.
+        """Write one batch of scores, and return the part; writing the same batch again replaces the file.
 
-        Parameters
-        ----------
-        rows : sequence of mappings
-            Rows with columns of ``SCORE_SCHEMA``, without judge_key, engine and created_at, which are added here. A
-            column that a row does not give is null.
-
-        Returns
-        -------
-        Path
-            The part that was written.
+        The rows have columns of ``SCORE_SCHEMA``, without judge_key, engine and created_at, which are added here. A
+        column that a row does not give is null.
         """
         names = {name for row in rows for name in row}
         columns = {name: [row.get(name) for row in rows] for name in names | {"item_id", "item_key"}}

@@ -139,15 +139,8 @@ def sample(records: Sequence[ItemRecord], items: int, seed: int) -> list[ItemRec
 def make(records: Sequence[ItemRecord], plan: ProbePlan, programs: Mapping[str, Program] | None = None) -> list[Probe]:
     """The versions of a sample of the items; an item has none of a kind that has nothing to change in it.
 
-    Parameters
-    ----------
-    programs : mapping kind -> Program, optional
-        What makes the versions of own kinds that have no template.
-
-    Raises
-    ------
-    InputError
-        No item has a response, or none can be changed in any of the declared ways.
+    The ``programs``, by kind, make the versions of own kinds that have no template. Raises ``InputError`` where no item
+    has a response, or none can be changed in any of the declared ways.
     """
     if not any(record.response for record in records):
         raise InputError("probes: no item has a response that could be changed; they need a test set with texts")

@@ -495,19 +495,9 @@ class TestsetSpec(_Declared):
         """Hash of everything that determines items and probes: settings, and the bytes of item file and programs.
 
         Recorded scores are not part of it, because they count as judges; neither are scale and cut, which are settings
-        of the fit.
-
-        Parameters
-        ----------
-        base : Path
-            Folder to which paths in the source are relative.
-        hash_file : callable, optional
-            Hashes the bytes of a file as ``hash_of_file`` does, perhaps from memory.
-
-        Raises
-        ------
-        InputError
-            The item file, or the program of a kind of probe, does not exist, or a folder lies in its place.
+        of the fit. Paths in the source are relative to ``base``; ``hash_file`` hashes files as ``hash_of_file`` does,
+        perhaps from memory. Raises ``InputError`` where the item file, or the program of a kind of probe, does not
+        exist, or a folder lies in its place.
         """
         hash_file = hash_file or hash_of_file
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())

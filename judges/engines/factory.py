@@ -76,19 +76,10 @@ class LoadedModels:
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
-    """Build the engine of a judge, ready to score.
+    """Build the engine of a judge, ready to score; a model is looked for among ``models``, and kept there.
 
-    Parameters
-    ----------
-    context : Context, optional
-        Where files and templates are.
-    models : LoadedModels, optional
-        Where a model is looked for before it is loaded, and kept after that.
-
-    Raises
-    ------
-    JudgeError, InputError
-        The program is not registered, the judge is recorded, or a model or template is missing.
+    Raises ``JudgeError`` or ``InputError`` where the program is not registered, the judge is recorded, or a model or
+    template is missing.
     """
     context = context or Context()
     match spec.engine:

@@ -40,21 +40,10 @@ def read_unchanged(kind: str, path: Path) -> ImportedScores:
 
 
 def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedScores:
-    """Read another tool's files.
+    """Read another tool's files: a file, or a folder of files, of a kind that ``IMPORTERS`` names.
 
-    Parameters
-    ----------
-    kind : str
-        A name in ``IMPORTERS``; ``inspect-ai`` is ``inspect_ai``.
-    path : Path
-        A file, or a folder of files.
-    watch : callable, optional
-        Told of each file before it is read, with how many of the files there have been opened.
-
-    Raises
-    ------
-    InputError
-        The kind is not known, or the files are not those of the tool.
+    Before each file ``watch`` is told of it, and how many of the files there have been opened. Raises ``InputError``
+    where the kind is not known, or the files are not those of the tool.
     """
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:

@@ -62,21 +62,10 @@ class Lease:
         return None if current is None else str(json.loads(current[0])["who"])
 
     def take(self, who: str, say: Callable[[str], object], patience: float | None) -> None:
-        """Wait until no other machine holds the lease, and take it.
+        """Wait until no other machine holds the lease, and take it; others are told ``who`` has it.
 
-        Parameters
-        ----------
-        who : str
-            Who takes it, as others are told.
-        say : callable
-            Called once where there is a wait, with a sentence that names whom it is for.
-        patience : float, optional
-            Seconds after which the wait is given up.
-
-        Raises
-        ------
-        WarehouseError
-            Another machine held it for as long.
+        Where there is a wait, ``say`` is called once with a sentence that names whom it is for. Raises
+        ``WarehouseError`` where another machine held it for as long as there is ``patience``, in seconds.
         """
         self._who = who
         started = seen = time.monotonic()

@@ -186,18 +186,10 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
 
 
 def judge_columns(input_table: InputTable, item: str, columns: ScoreColumns) -> tuple[list[str], list[LeftOut]]:
-    """Decide which columns of a wide table are judges.
+    """The columns of a wide table that are judges, and the others, each with the reason why it is not a judge.
 
-    Returns
-    -------
-    judges : list of str
-    left_out : list of LeftOut
-        The other columns, each with the reason why it is not a judge.
-
-    Raises
-    ------
-    InputError
-        The table lacks a column that the user named, it is a long table without a column of scores, or it has no judge.
+    Raises ``InputError`` where the table lacks a column that the user named, is a long table without a column of
+    scores, or has no judge.
     """
     others = [name for name in input_table.names if name != item]
     if columns.judge_columns:

@@ -295,15 +295,8 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
 def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, ScoreMatrix]:
     """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
 
-    Returns
-    -------
-    dict order -> ScoreMatrix
-        A score says the same in either order, such as how much better the first text of the item is.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
+    A score says the same in either order, such as how much better the first text of the item is. Raises ``InputError``
+    where a column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
     """
     columns = ScoreColumns()
     input_table, chosen = _open_scores(source, columns, None)
