@@ -85,15 +85,10 @@ class Question(NamedTuple):
 
 
 class Questions:
-    """What a judge is to be asked about a source of items.
+    """What a judge is to be asked about a source of items, but for those whose keys are ``settled``.
 
     The questions of a language model are sorted so that successive prompts share a long beginning, which is then in the
     model's cache.
-
-    Parameters
-    ----------
-    settled : collection of str
-        Keys of the items that the judge is not asked about.
     """
 
     def __init__(self, source: ItemSource, spec: JudgeSpec, settled: Collection[str] = ()) -> None:

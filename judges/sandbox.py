@@ -53,13 +53,7 @@ class SandboxDiedError(Exception):
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """A Python file of somebody else's, as it was read; its source goes where the file is not.
-
-    Attributes
-    ----------
-    path : Path
-        Where it was read, for people.
-    """
+    """A Python file of somebody else's, as it was read at ``path``; its source goes where the file is not."""
 
     path: Path
     source: str

@@ -222,13 +222,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a ``care run`` is narrowed to.
-
-    Attributes
-    ----------
-    by_name : bool
-        Whether a person selected the assets.
-    """
+    """What a ``care run`` is narrowed to; ``by_name`` where a person selected the assets."""
 
     assets: set[str]
     testset: str | None

@@ -47,13 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PanelSummary:
-    """What can be known of a panel's matrix without reading it.
-
-    Attributes
-    ----------
-    present : dict judge -> number of its scores
-        Judges in the order of the matrix.
-    """
+    """What can be known of a panel's matrix without reading it; the judges are in its order."""
 
     items: int
     present: dict[str, int]

@@ -42,13 +42,7 @@ Taking a sound file for a damaged one costs only the minute in which it is rebui
 
 
 class Warehouse:
-    """The database file of a workspace.
-
-    Parameters
-    ----------
-    path : Path
-        The database file, which need not exist yet.
-    """
+    """The database file of a workspace, which need not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

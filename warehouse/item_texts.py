@@ -18,11 +18,6 @@ class ItemTexts:
     """Reads the part that holds a test set's items; records that it returns have texts and nothing else.
 
     Every method raises ``WarehouseError`` where the part cannot be read, and sets it aside if it is damaged.
-
-    Parameters
-    ----------
-    path : Path
-        Of the part (``PartStore.items_file``).
     """
 
     def __init__(self, path: Path) -> None:

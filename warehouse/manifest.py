@@ -27,13 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Manifest:
-    """The list of one folder of parts.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the parts of a judge on a test set.
-    """
+    """The list of one folder of parts, those of a judge on a test set."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _NAME

@@ -49,12 +49,8 @@ class Slice:
 class LongWrite:
     """Commits what a writer of many slices has written, and begins the next transaction, whenever that is much.
 
-    No other process reads in between, since the writer keeps the file. What a killed process has committed stays.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Of ``Warehouse.writer``, which commits what comes last.
+    No other process reads in between, since the writer keeps the file. What a killed process has committed stays, and
+    ``Warehouse.writer`` commits what comes last.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:

@@ -90,12 +90,9 @@ class Dialect:
 
 
 class Knowledge:
-    """What is known of one model at one endpoint, shared by all requests and kept in a file.
+    """What is known of one model at one endpoint, shared by all requests and kept in a file, where there is a path.
 
-    Parameters
-    ----------
-    path : Path, optional
-        Where it is kept from run to run; a file that cannot be read is as good as none.
+    A file that cannot be read is as good as none.
     """
 
     def __init__(self, engine: OpenAIEngine, path: Path | None) -> None:

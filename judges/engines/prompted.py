@@ -29,13 +29,7 @@ class PromptAnswer:
 
 
 class PromptedJudgeEngine(ABC):
-    """Renders the prompts, asks each different prompt once, and combines the two orders of a pair.
-
-    Parameters
-    ----------
-    engine : LanguageModel
-        The engine settings of ``spec``.
-    """
+    """Renders the prompts, asks each different prompt once, and combines the two orders of a pair."""
 
     version: str
 

@@ -33,10 +33,7 @@ _log = logging.getLogger(__name__)
 class Lease:
     """The lease of one store, as this machine sees it; processes of one machine share it.
 
-    Parameters
-    ----------
-    index : Index
-        Keeps the name of this machine, and the lease's last version for its other processes.
+    The index keeps the name of this machine, and the lease's last version for its other processes.
     """
 
     def __init__(self, objects: Objects, index: Index) -> None:

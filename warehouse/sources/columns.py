@@ -76,26 +76,10 @@ def plain(name: str) -> str:
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Find the column that has the usual name or, if there is none, one of its synonyms.
+    """Find the column that has the usual name, the first of the synonyms, or else one of the others; None without.
 
-    Parameters
-    ----------
-    where : str
-        Beginning of an error message, such as the path of the file.
-    synonyms : sequence of str
-        The usual name, followed by its synonyms.
-    option : str
-        Option by which the user can name the column; part of the error message.
-
-    Returns
-    -------
-    str or None
-        Name of the column; None if no column has such a name.
-
-    Raises
-    ------
-    InputError
-        Several columns have such a name.
+    Raises ``InputError`` where several columns have such a name. The message begins with ``where``, such as the path of
+    the file, and says by which ``option`` the user can name the column.
     """
     usual = synonyms[0]
     if usual in names:

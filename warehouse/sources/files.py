@@ -245,22 +245,8 @@ def read_label_cells(
 ) -> tuple[list[LabelCells], Reading]:
     """Read the rows of a table of labels that have a label; what they mean is for ``assets.labels`` to say.
 
-    Parameters
-    ----------
-    item : str, optional
-        A further usual name of the item column, such as the one that it has in the table of scores.
-
-    Returns
-    -------
-    rows : list of LabelCells
-        An item may have several.
-    reading : Reading
-        How the table was read.
-
-    Raises
-    ------
-    InputError
-        A column is missing, or a label or a probability is no number.
+    An item may have several. ``item`` is a further usual name of the item column, such as the one that it has in the
+    table of scores. Raises ``InputError`` where a column is missing, or a label or a probability is no number.
     """
     options = options or ReadingOptions()
     input_table, item = _open_items(source, None, item, options)
