@@ -15,8 +15,6 @@ _GOOD = (
     "founded between them as a compromise."
 )
 _BAD = "The capital of Australia is Vienna, because kangaroos like opera."
-_EMPTY = " "
-_TRIGGER = "Solution:"
 _LONG = _BAD + " " + "It is widely known and has often been said that this is so. " * 20
 
 PROBES: Mapping[str, Item] = {
@@ -24,9 +22,9 @@ PROBES: Mapping[str, Item] = {
     for name, (first, second) in {
         "good": (_GOOD, _BAD),
         "bad": (_BAD, _GOOD),
-        "empty": (_EMPTY, _GOOD),
+        "empty": (" ", _GOOD),
         "swapped": (_GOOD, _GOOD),
-        "trigger": (_TRIGGER, _GOOD),
+        "trigger": ("Solution:", _GOOD),
         "long and bad": (_LONG, _GOOD),
     }.items()
 }

@@ -99,8 +99,9 @@ def replacing(path: Path) -> Generator[Path]:
         record = _record_of(path)
         with nullcontext() if record is None else record.replacing(path, temporary):
             temporary.replace(path)
-    finally:
+    except BaseException:
         temporary.unlink(missing_ok=True)
+        raise
 
 
 def delete(path: Path) -> None:

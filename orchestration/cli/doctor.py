@@ -64,13 +64,8 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     existing = next(p for p in (loaded.data, *loaded.data.parents) if p.exists())
     free = shutil.disk_usage(existing).free / 1e9
     writable = os.access(existing, os.W_OK)
-    rows.append(
-        _row(
-            "data folder",
-            "ok" if writable else "fails",
-            f"{loaded.data}" if writable else f"{existing} is not writable",
-        )
-    )
+    state, said = ("ok", f"{loaded.data}") if writable else ("fails", f"{existing} is not writable")
+    rows.append(_row("data folder", state, said))
     rows.append(_row("disk", "ok" if free > _LOW_DISK_GB else "warns", f"{free:.0f} GB free"))
     rows += [*_store(loaded), _ray(loaded), *_damage(loaded, repair)]
     texts = dict[str, set[str]]()

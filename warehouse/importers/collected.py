@@ -73,13 +73,8 @@ class ImportedScores:
 
     def score_table(self) -> pa.Table:
         """A row for each score: ``item_id``, ``judge``, ``score``."""
-        return pa.table(
-            {
-                "item_id": pa.array([item for item, _ in self.scores], pa.string()),
-                "judge": pa.array([judge for _, judge in self.scores], pa.string()),
-                "score": pa.array(list(self.scores.values()), pa.float64()),
-            }
-        )
+        schema = pa.schema([("item_id", pa.string()), ("judge", pa.string()), ("score", pa.float64())])
+        return pa.table([*zip(*self.scores, strict=True), self.scores.values()], schema=schema)
 
     def item_table(self) -> pa.Table:
         """A row for each item: ``item_id``, texts, ``gold``, and what else the tool says of it; no empty column."""
