@@ -55,7 +55,8 @@ class Worker:
         except Exception as error:
             if type(error).__name__ == "EngineDeadError":  # vLLM cannot recover in this process; Ray starts another
                 os._exit(13)
-            if is_out_of_memory(error):
+            # of torch, or of what is built on it
+            if any(kind.__name__ in ("OutOfMemoryError", "MemoryError") for kind in type(error).__mro__):
                 raise EngineMemoryError(str(error).strip().partition("\n")[0]) from error
             raise
 
@@ -65,11 +66,6 @@ class Worker:
                 engine.close()
             self._engines = {task.number: build_engine(task.spec, task.context, self._models)}
         return self._engines[task.number]
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch, or of what is built on it, says that there is no memory left."""
-    return any(kind.__name__ in ("OutOfMemoryError", "MemoryError") for kind in type(error).__mro__)
 
 
 def answer_of(spec: JudgeSpec, reference: Any, timeout: float) -> Any:

@@ -16,12 +16,13 @@ from orchestration.alerts import Alert, Desk, opened, send
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, WILL_RETRY_TAG
 from orchestration.launches import TRIED_AGAIN
 from orchestration.standing import (
+    CANCELED,
     desk_of,
     failures_of_run,
     is_ours,
     lost_run,
-    note_canceled_run,
     note_failed_run,
+    note_unmade,
     tell_failures,
     tell_standing,
 )
@@ -168,6 +169,6 @@ def _note_canceled_runs(mount: Mount, load: Callable[[], Workspace]) -> dg.Senso
         from orchestration.instance import CARE_RUN, LAUNCHED_BY
 
         if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes what it did not make itself
-            note_canceled_run(load(), context.instance, context.dagster_run)
+            note_unmade(load(), context.instance, context.dagster_run, CANCELED)
 
     return note_canceled_runs

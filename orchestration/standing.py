@@ -68,7 +68,7 @@ _OURS = (*ORDER, "night", "canary")
 """The assets of a workspace, in the order of the stages."""
 
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
-_CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
+CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
 
 
 def partition_of(run: dg.DagsterRun) -> str:
@@ -91,17 +91,12 @@ def note_failed_run(
     Where no step is among the ``failures``, the process of the run was lost.
     """
     if not failures:
-        _note_unmade(workspace, instance, run, _LOST)
+        note_unmade(workspace, instance, run, _LOST)
     for event in failures:
         _note(workspace, workspace.mount.asset(str(event.step_key)) or "", partition_of(run), failure_message(event))
 
 
-def note_canceled_run(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """Remember what a run was still to make when a person canceled it."""
-    _note_unmade(workspace, instance, run, _CANCELED)
-
-
-def _note_unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
+def note_unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
     """Remember the first stage that a run did not come to the end of; those after it wait for this one."""
     partition = partition_of(run)
     unmade = [asset for asset in _unmade(workspace, instance, run) if told_testset(asset, partition)]

@@ -32,16 +32,16 @@ def pin(
         if not isinstance(engine, LocalModel) or engine.revision is not None or Path(engine.model).is_dir():
             continue
         try:
-            model = look_up(engine.model)
+            revision, gated = look_up(engine.model)
         except CareError as error:
             errors.print(f"{path.stem}: {error}", style="red")
             failed += 1
             continue
-        path.write_text(with_revision(path.read_text(encoding="utf-8"), model.revision), encoding="utf-8")
+        path.write_text(with_revision(path.read_text(encoding="utf-8"), revision), encoding="utf-8")
         load_spec(path)
         pinned += 1
-        console.print(f"{path.stem}: {engine.model} at {model.revision}")
-        if model.gated:
+        console.print(f"{path.stem}: {engine.model} at {revision}")
+        if gated:
             console.print(
                 f"  its terms must be accepted: open the page of {engine.model} on the hub with your account, accept "
                 "them, and give that account's token in HF_TOKEN to whatever runs the judge"
