@@ -57,16 +57,9 @@ def store_held(
 ) -> Generator[None]:
     """Be the one machine that writes to the workspace's store; do nothing where its data lie in a folder alone.
 
-    Parameters
-    ----------
-    who : str
-        Who works here, as other machines are told.
-    say : callable
-        Called once where another machine is waited for, with a sentence that names it.
-    patience : float, optional
-        Seconds after which the wait is given up; by default it has no end.
-    alone : bool
-        Whether nobody else on this machine is at work on the workspace: then the record of runs may be taken over.
+    Other machines are told ``who`` works here. Where another one is waited for, ``say`` is called once with a sentence
+    that names it, and after ``patience`` seconds, if it has an end, the wait is given up. Where nobody else on this
+    machine is at work on the workspace (``alone``), the record of runs may be taken over.
     """
     copy = workspace.copy
     if copy is None:

@@ -73,15 +73,8 @@ def systems_in(
 ) -> list[tuple[str, ...] | None]:
     """Whose each item is, as ``named_in`` reads it: one column names its system, two those of a pair, left and right.
 
-    Parameters
-    ----------
-    answers : sequence of (response, response_2), optional
-        Texts of the items.
-
-    Raises
-    ------
-    InputError
-        As ``named_in``; three columns or one twice; one column of pairs, or two of items with one answer each.
+    The ``answers`` are the items' texts, response and response_2. Raises ``InputError`` as ``named_in`` does, for three
+    columns or one twice, for one column of pairs, and for two of items with one answer each.
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(

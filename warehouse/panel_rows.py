@@ -77,18 +77,11 @@ def replace_testset(
     cut: float | None = None,
     source_version: str | None = None,
 ) -> None:
-    """Replace a test set's items; an item keeps its ordinal for as long as it exists.
+    """Replace a test set's items, in source order; an item keeps its ordinal for as long as it exists.
 
-    Parameters
-    ----------
-    records : sequence of ItemRecord
-        The new items, in source order.
-    item_keys : sequence of str
-        Content key of each record (``judges.items.Item.key``).
-    probe_keys : sequence of str
-        Content keys of the probes that were made of the items, which are part of the hash of the items.
-    source_version : str, optional
-        Version of the source that the records were read from, if it is known.
+    ``item_keys`` are the records' content keys (``judges.items.Item.key``), and ``probe_keys`` those of the probes that
+    were made of them; both are part of the hash of the items. ``source_version`` is that of what the records were read
+    from, if it is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])

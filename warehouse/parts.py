@@ -101,21 +101,10 @@ class PartStore:
     def write_items(
         self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None, code: str = ""
     ) -> tuple[str, str]:
-        """Replace a test set's items.
+        """Replace a test set's items; the versions of their source and of the code that read them are kept with them.
 
-        Parameters
-        ----------
-        source_version : str, optional
-            Version of the source that the records were read from; it is kept with them.
-        code : str
-            Version of the code that read them; it is kept with them.
-
-        Returns
-        -------
-        texts : str
-            Content hash of the columns that judges and fits may see.
-        gold : str
-            Content hash of the columns that only evaluation may see: gold, split unit and metadata.
+        Returns a content hash of the columns that judges and fits may see, and one of those that only evaluation may
+        see: gold, split unit and metadata.
         """
         texts = [name for name in ITEM_SCHEMA.names if name != "metadata"]
         rows = [

@@ -79,21 +79,9 @@ def answers_for(
 ) -> Answers:
     """What ``--answers`` says may be answered, or else what the items are: pairs, good or bad, or on a scale.
 
-    Parameters
-    ----------
-    wanted : str, optional
-        Keys and their labels, as y=1,n=0; or a range, as 1-5.
-    scale : (lo, hi), optional
-        That of the scores.
-    pairs : bool
-        Whether an item is two answers.
-    higher_is_right : bool
-        Whether a higher score of a pair favours the right answer, and not the left one.
-
-    Raises
-    ------
-    InputError
-        ``wanted`` is neither keys nor a range.
+    ``wanted`` has keys and their labels, as y=1,n=0, or a range, as 1-5; ``scale`` is that of the scores. Of ``pairs``,
+    where an item is two answers, a higher score favours the left one, or the right one where ``higher_is_right``.
+    Raises ``InputError`` where ``wanted`` is neither keys nor a range.
     """
     lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)
     if wanted is not None and (found := _RANGE.fullmatch(wanted.strip())) is not None:
