@@ -206,7 +206,7 @@ def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, A
         "structure": {**fit.structure_details, **certificate},
         "scale_for_mae_filled": _scale_of(fit, config),
         "code": {"fit": fit_code()},
-        "readings": [reading.as_dict() for reading in table.readings],
+        "readings": [asdict(reading) for reading in table.readings],
     }
 
 

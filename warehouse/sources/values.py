@@ -25,6 +25,9 @@ _DATE_OR_TIME = r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|^\d{1,2}:\d{2}"
 _THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
 
 
+_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+
+
 class Identifiers(NamedTuple):
     """A column of names, in which every different name is kept once.
 
@@ -148,20 +151,18 @@ class Numbers(NamedTuple):
     ----------
     values : (rows,) array of float64
         The numbers; NaN for cells that are empty or refused.
-    refused : (rows,) array of bool, optional
-        Which cells hold something that is not a finite number; None if there are none.
+    refused, worded : (rows,) array of bool
+        Which cells hold something that is no finite number, and which a word that stands for one.
+    words : dict word -> count
     note : str, optional
         A decision that was made in order to read the column.
-    worded : (rows,) array of bool, optional
-        Which cells hold a word that stands for a number; None if there are none.
-    words : dict word -> count
     """
 
     values: NDArray[np.float64]
-    refused: NDArray[np.bool_] | None = None
-    note: str | None = None
-    worded: NDArray[np.bool_] | None = None
+    refused: NDArray[np.bool_]
+    worded: NDArray[np.bool_]
     words: Mapping[str, int] = {}
+    note: str | None = None
 
 
 def numbers(
@@ -204,11 +205,11 @@ def numbers(
         matrix[:, k] = column.values
         if column.note:
             notes.append(column.note)
-        if column.refused is not None and column.refused.any():
+        if column.refused.any():
             rows = np.flatnonzero(column.refused)
             cells = input_table.table.column(name).take(pa.array(rows)).to_pylist()
             refused.append(f"column {name!r} holds {input_table.cells(rows.tolist(), cells)}")
-        elif column.worded is not None:
+        elif column.words:
             said.update(column.words)
             notes += _mixed(input_table, name, column.values, column.worded, judges)
     if refused:
@@ -249,16 +250,14 @@ def _mixed(
 
 def _numbers(input_table: InputTable, name: str, decimal: Decimal, *, read_words: bool) -> Numbers:
     column = _plain(input_table.table.column(name))
-    kind = column.type
-    if pa.types.is_null(kind):
-        return Numbers(np.full(len(column), np.nan))
+    kind, none = column.type, np.zeros(len(column), dtype=np.bool_)
     if pa.types.is_boolean(kind):
-        said = words.counted(column.cast(pa.large_string()), column.is_valid().to_numpy())
-        return Numbers(_floats(column.cast(pa.int8())), worded=column.is_valid().to_numpy(), words=said)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        worded = column.is_valid().to_numpy()
+        said = words.counted(column.cast(pa.large_string()), worded)
+        return Numbers(_floats(column.cast(pa.int8())), none, worded, said)
+    if pa.types.is_null(kind) or any(is_kind(kind) for is_kind in _NUMERIC):
         values = _floats(column)
-        infinite = np.isinf(values)
-        return Numbers(values, infinite if infinite.any() else None)
+        return Numbers(values, np.isinf(values), none)
     if is_text(kind):
         return _parsed(input_table, name, column, decimal, read_words=read_words)
     raise InputError(f"{input_table.name}: column {name!r} holds {kind}, no numbers; name another, or leave it out")
@@ -292,7 +291,7 @@ def _parsed(
     good = pc.fill_null(good, False)
     values = np.where(worded, meant, _floats(pc.cast(pc.if_else(good, text, None), pa.float64())))
     refused = ~(good.to_numpy() | missing.to_numpy() | worded) | np.isinf(values)
-    return Numbers(values, refused, note, worded if said else None, said)
+    return Numbers(values, refused, worded, said, note)
 
 
 def _is_missing(text: pa.ChunkedArray) -> pa.ChunkedArray:
