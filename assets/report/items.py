@@ -13,7 +13,7 @@ from assets.report.data import ReportData
 from care_ops import samples
 from care_ops.blocks import blocks, by_rows
 from care_ops.scores import Array
-from warehouse.database import null_if_nan
+from warehouse.documents import plain
 
 MOST_ITEMS = 1_000
 """Items that a page itself shows; all of them stand on the page beside it."""
@@ -83,10 +83,10 @@ def item_rows(data: ReportData) -> list[ItemRow]:
             place + 1,
             data.scores.item_ids[i],
             float(estimate[i]),
-            null_if_nan(float(lo[i])),
-            null_if_nan(float(hi[i])),
+            plain(lo[i]),
+            plain(hi[i]),
             float(spread[i]),
-            null_if_nan(float(data.gold[i])),
+            plain(data.gold[i]),
             data.responses[i],
         )
         for place, i in zip(places, order[places].tolist(), strict=True)
@@ -145,8 +145,8 @@ def label_rows(data: ReportData) -> list[LabelRow]:
         LabelRow(
             item,
             [float(rank[k]) for rank in ranks],
-            [null_if_nan(score) for score in data.scores.values[k, data.judge_order].tolist()],
-            null_if_nan(float(data.gold[k])),
+            plain(data.scores.values[k, data.judge_order]),
+            plain(data.gold[k]),
             data.responses[k],
         )
         for item in data.care.label_first
