@@ -248,9 +248,11 @@ def _parted_by(answers: Defensible, candidates: Candidates) -> str | None:
 def rival_answers(answers: Defensible, candidates: Candidates) -> dict[str, Array]:
     """Two defensible answers that labels would decide between, by what they are.
 
-    The mean of the families and the factor; or ``care`` and its rival, or ``care`` and what is left of it without the
-    feature that it follows, where there is one.
+    The mean of the families and the factor; or ``care`` and, where there is one, what judges say that may be better
+    than the others, what is left of it without the feature that it follows, or its rival.
     """
+    if answers.against is not None:
+        return {"care without labels": answers.latent, "judges that say one same thing": answers.against}
     if answers.without is not None and followed_feature(answers) is not None:
         return {"care without labels": answers.latent, f"without {answers.nearest}": answers.without}
     if candidates.rivalled and candidates.rival is not None:

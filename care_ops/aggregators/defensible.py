@@ -39,6 +39,14 @@ _LEANS = 0.05
 _FOLLOWING_LOADING = 0.4
 """A voice follows a factor on which it loads by this much or more."""
 
+_MOST_COPIES, _MOST_AGAINST = 0.5, 2 / 3
+"""Share of the judges from which on copies of one judge decide which side is the majority; and how many of them there
+may be for one voice that follows the common factor."""
+
+_UNHEARD, _BELOW = 0.2, 0.7
+"""Loading up to which a voice has nothing to do with what all share, and the share of the others' median below which
+judges who say the same thing may be better judges than they."""
+
 SPARSE_SHARE = 0.5
 """Share of the factor in the answer on a sparse panel, where nothing weighs it against the mean."""
 
@@ -89,6 +97,8 @@ class Defensible:
         The feature that ``latent`` follows most.
     without : (n,) array or None
         The safe answer if that feature is no part of quality at all.
+    against : (n,) array or None
+        What judges who were taken for copies say, where they may as well be better judges than the others.
     weights : (p,) array, optional
         Weights of the judges on a sparse panel, where the scores of one item follow from few of them.
     """
@@ -112,6 +122,7 @@ class Defensible:
     follows: Mapping[str, float] = field(default_factory=dict[str, float])
     nearest: str | None = None
     without: Array | None = None
+    against: Array | None = None
     weights: Array | None = None
 
 
@@ -147,6 +158,7 @@ def defensible(problem: Problem) -> Defensible:
     if nearest is not None:
         rest = _comparable(problem, controlled(problem.standardised, judged[nearest]))
         without = _unit(_weighted_mean(_joined(rest, voice), heard), scored)
+    stands = _may_be_better(voice, structure.raw_loadings)
     rotated, several = _oblique(normal, correlation, items)
     changed = standardised is not problem.standardised or len(correlation) < len(voice)
     plain = _oblique(*_correlated(problem.standardised))[1] if changed else several[:, :0]
@@ -170,7 +182,27 @@ def defensible(problem: Problem) -> Defensible:
         follows=follows,
         nearest=nearest,
         without=without,
+        against=None if stands is None else _unit(np.where(scored, np.nan_to_num(joined[:, stands]), 0.0), scored),
     )
+
+
+def _may_be_better(voice: NDArray[np.intp], loadings: Array) -> int | None:
+    """The voice of judges that were taken for copies and may be better judges than the others; None without any.
+
+    Good judges that agree correlate as copies do. Copies of a judge of noise have nothing to do with what the others
+    say, and copies of a judge like the others as much as these; good judges among poor ones are between the two, or
+    they are many.
+    """
+    sizes = np.bincount(voice)
+    largest = int(sizes.argmax())
+    if sizes[largest] > 1 and sizes[largest] >= _MOST_COPIES * len(voice):
+        return largest
+    for one in np.flatnonzero(sizes > 1)[np.argsort(-sizes[sizes > 1], kind="stable")].tolist():
+        between = _UNHEARD < loadings[one] < _BELOW * float(np.median(np.delete(loadings, one)))
+        following = float(np.sum(loadings >= _FOLLOWING_LOADING))
+        if between or (loadings[one] < _FOLLOWING_LOADING and sizes[one] >= _MOST_AGAINST * following):
+            return one
+    return None
 
 
 def _adjusted(

@@ -6,7 +6,6 @@ items worse than the plain mean does, by more than .01 in Kendall's tau.
 """
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.aggregators.defensible import Defensible
 from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Doubt
@@ -14,14 +13,6 @@ from care_ops.least import LEAST_VOICES, TELLING_ITEMS
 
 _LEAST_SIGNAL = 0.2
 """Least ``signal`` of a panel."""
-
-_MOST_COPIES, _MOST_AGAINST = 0.5, 2 / 3
-"""Share of the judges from which on copies of one judge decide which side is the majority; and how many of them there
-may be for one voice that is heard in the answer."""
-
-_HEARD, _UNHEARD, _BELOW = 0.4, 0.2, 0.7
-"""Loading from which on a voice is heard in the answer, and up to which it has nothing to do with it; and the share of
-the others' median below which judges who say the same thing may be better judges than they."""
 
 _OPPOSED, _MOST_OPPOSED = -0.1, 0.25
 """Loading below which a voice runs against the others, and the share of such voices from which on no side is sure."""
@@ -59,7 +50,7 @@ def doubts_of(answers: Defensible, rival: float | None = None, families: int = L
     loadings = structure.raw_loadings
     if signal_of(answers) < _LEAST_SIGNAL:
         found.append("no common signal")
-    if share_of_copies(answers) >= _MOST_COPIES or _may_be_better(answers, loadings):
+    if answers.against is not None:
         found.append("copies")
     if float(np.mean(loadings < _OPPOSED)) >= _MOST_OPPOSED:
         found.append("opposed")
@@ -80,28 +71,6 @@ def signal_of(answers: Defensible) -> float:
     """
     loadings = np.ones(1) if answers.structure is None else answers.structure.raw_loadings
     return float(min(np.mean(loadings), np.median(loadings)))
-
-
-def share_of_copies(answers: Defensible) -> float:
-    """Share of the judges that the largest group of copies makes up; 0 where no judge is a copy."""
-    largest = int(np.bincount(answers.voices).max())
-    return largest / len(answers.voices) if largest > 1 else 0.0
-
-
-def _may_be_better(answers: Defensible, loadings: NDArray[np.float64]) -> bool:
-    """Whether judges that were taken for copies may be better judges than the others, who share a mistake.
-
-    Good judges that agree correlate as copies do. Copies of a judge of noise have nothing to do with what the others
-    say, and copies of a judge like the others as much as these; good judges among poor ones are between the two, or
-    they are many.
-    """
-    sizes = np.bincount(answers.voices)
-    for voice in np.flatnonzero(sizes > 1):
-        between = _UNHEARD < loadings[voice] < _BELOW * float(np.median(np.delete(loadings, voice)))
-        many = loadings[voice] < _HEARD and sizes[voice] >= _MOST_AGAINST * float(np.sum(loadings >= _HEARD))
-        if between or many:
-            return True
-    return False
 
 
 def followed_feature(answers: Defensible) -> str | None:
