@@ -8,6 +8,7 @@ from scipy.stats import kendalltau, rankdata
 
 from care_ops.calibration import fill_uniformly
 from care_ops.doubt import Changed
+from care_ops.errors import InputError
 from care_ops.records import Evaluation
 from care_ops.scores import Array, correlation
 
@@ -60,7 +61,14 @@ def evaluate(
         The score scale, for the uniform fill.
     sd, p_quality : (n,) arrays, optional
         Standard deviation and P(Q = 1) of the estimates. Without an sd, doubt is nearness to the threshold alone.
+
+    Raises
+    ------
+    InputError
+        The arrays differ in length.
     """
+    if estimate.shape != gold.shape:
+        raise InputError(f"metrics: estimate has shape {estimate.shape}, gold {gold.shape}")
     measured = ~np.isnan(estimate) & ~np.isnan(gold)
     e, g = estimate[measured], gold[measured]
     n = len(g)

@@ -7,6 +7,7 @@ from typing import Literal
 import numpy as np
 
 from care_ops.blocks import blocks, by_rows
+from care_ops.errors import FitError
 from care_ops.models.answers import softmax
 from care_ops.scores import Array
 
@@ -106,8 +107,16 @@ def expectation_maximisation(
     covariance : (p, p) array, or (p,) for a diagonal one
     shape : {"diagonal", "full"}
         Shape of the within-state covariance; a full one needs rows without missing scores.
+
+    Raises
+    ------
+    FitError
+        A full covariance is asked for and scores are missing.
     """
-    step = _with_holes(values) if np.isnan(values).any() else _complete(values, shape)
+    holes = bool(np.isnan(values).any())
+    if holes and shape == "full":
+        raise FitError("mixture: a full within-state covariance needs rows without missing scores; leave others out")
+    step = _with_holes(values) if holes else _complete(values, shape)
     if covariance.ndim == 1:
         covariance = np.diag(covariance)
     if shape == "diagonal":

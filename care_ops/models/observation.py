@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, gammaln
 
-from care_ops.errors import FitError
+from care_ops.errors import FitError, InputError
 from care_ops.models import mixture
 from care_ops.models.answers import Answers, softmax
 from care_ops.scores import Array
@@ -95,7 +95,10 @@ class Graded:
 
     def answers(self, values: Array) -> Answers:
         """The judges' grades, packed."""
-        return Answers(np.nan_to_num(values, nan=-1.0).astype(np.intp), self.levels)
+        grades = np.where(np.isnan(values), -1, np.nan_to_num(values)).astype(np.intp)
+        if (grades >= np.array(self.levels)).any() or (np.nan_to_num(values) != np.maximum(grades, 0)).any():
+            raise InputError("observation: grades must be whole numbers from 0 to levels - 1; see answers.grades")
+        return Answers(grades, self.levels)
 
 
 @dataclass(frozen=True)
@@ -286,14 +289,26 @@ def fit(
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing; grades as 0, 1, ... Every judge varies, and there are as many different rows as states.
+        NaN is missing; grades as 0, 1, ...
     models : sequence of ObservationModel
         Every column in just one of them.
     starts : int
         Number of k-means starts in a round.
 
+    Raises
+    ------
+    InputError
+        A judge is in no observation model, or in two.
+    FitError
+        Fewer different rows than states, or a judge that does not vary.
     """
-    n = len(values)
+    n, p = values.shape
+    if sorted(c for f in models for c in f.columns) != list(range(p)):
+        raise InputError("observation: every judge must be in just one observation model")
+    if (np.nanmax(values, axis=0) == np.nanmin(values, axis=0)).any():
+        raise FitError("observation: a judge gives every item the same score; leave it out")
+    if mixture.different_rows(values, at_least=states) < states:
+        raise FitError(f"observation: {states} states need as many different rows of scores")
     embedded = _embedded(values, models)
     quick = [Graded(f.columns, f.levels) if isinstance(f, Ordinal) else f for f in models]
     drawn = np.sort(rng.choice(n, _START_ITEMS, replace=False)) if n > _START_ITEMS else np.arange(n)

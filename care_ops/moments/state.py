@@ -178,6 +178,9 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
     -------
     Moments
     """
+    values = np.asarray(values, dtype=np.float64)
+    if values.ndim != 2:
+        raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
     shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
     if not (values.flags.c_contiguous or values.flags.f_contiguous):
         values = np.ascontiguousarray(values)

@@ -54,11 +54,14 @@ def mean_differences(
 
     Raises
     ------
+    InputError
+        Lengths differ.
     FitError
         There are fewer than two systems with items of at least two split units.
     """
     unit, _ = _codes(units)
     scored = ~np.isnan(estimate)
+    _same_length(estimate, systems, units)
     rows = {
         name: np.array([i for i, s in enumerate(systems) if s == name and scored[i]], dtype=np.intp)
         for name in sorted({s for s in systems if s is not None})
@@ -106,7 +109,7 @@ def bradley_terry(
     Raises
     ------
     InputError
-        Estimates or labels lie outside [0, 1].
+        Lengths differ, or estimates or labels lie outside [0, 1].
     FitError
         The comparisons do not link all systems, or there are fewer than two split units.
     """
@@ -164,6 +167,7 @@ def _games(
     estimate: Array, pairs: Sequence[tuple[str, str] | None], units: Sequence[str], labels: Array | None
 ) -> tuple[_Games, list[str]]:
     """The comparisons that have an estimate, checked, and the names of the systems; errors as in ``bradley_terry``."""
+    _same_length(estimate, pairs, units)
     usable = [i for i, pair in enumerate(pairs) if pair is not None and not np.isnan(estimate[i])]
     played = [pair for i in usable if (pair := pairs[i]) is not None]
     shares = estimate[usable]
@@ -298,3 +302,9 @@ def _codes(units: Sequence[str]) -> tuple[NDArray[np.intp], int]:
     """Split units as numbers from 0, shape (n,), and how many there are."""
     distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
     return code.astype(np.intp), len(distinct)
+
+
+def _same_length(estimate: Array, *others: Sequence[object]) -> None:
+    for other in others:
+        if len(other) != len(estimate):
+            raise InputError(f"systems: {len(estimate)} estimates, but {len(other)} entries beside them")

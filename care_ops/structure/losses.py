@@ -3,6 +3,7 @@
 import numpy as np
 
 from care_ops.config import Program
+from care_ops.errors import FitError, InputError
 from care_ops.scores import Array
 
 
@@ -73,3 +74,30 @@ LOSSES: dict[Program, type[Loss]] = {"frobenius": Frobenius, "dtrace": DTrace}
 def symmetric(a: Array) -> Array:
     """The symmetric part of a matrix."""
     return 0.5 * (a + a.T)
+
+
+def checked(sigma: Array) -> Array:
+    """The matrix that a loss can be made of, exactly symmetric.
+
+    Raises
+    ------
+    InputError
+        ``sigma`` is not a finite symmetric matrix.
+    FitError
+        ``sigma`` is singular, so that there is no finite precision to decompose.
+    """
+    sigma = np.asarray(sigma, dtype=np.float64)
+    if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1]:
+        raise InputError(f"structure: sigma must be a square matrix, got shape {sigma.shape}")
+    if not np.isfinite(sigma).all():
+        raise InputError("structure: sigma holds NaN or infinity; drop judges without variance first")
+    if not np.allclose(sigma, sigma.T, rtol=1e-8, atol=1e-10 * float(np.abs(sigma).max())):
+        raise InputError("structure: sigma is not symmetric")
+    values = np.linalg.eigvalsh(sigma)
+    if values[0] <= 1e-12 * max(float(values[-1]), 1.0):
+        raise FitError(
+            f"structure: sigma is singular (smallest eigenvalue {values[0]:.2e}): two judges may be "
+            "copies of each other, or there are fewer items than judges; drop one, or shrink the matrix "
+            "(moments.shrink)"
+        )
+    return symmetric(sigma)

@@ -22,7 +22,7 @@ from care_ops.config import Program
 from care_ops.errors import FitError, InputError
 from care_ops.records import Certificate
 from care_ops.scores import Array
-from care_ops.structure.losses import LOSSES, Loss, symmetric
+from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
 from care_ops.threads import one_blas_thread
 
 _OVER_RELAXATION = 1.7
@@ -95,10 +95,17 @@ def solve(
     Raises
     ------
     InputError
-        A penalty is not positive and finite.
+        ``sigma`` is not a finite symmetric matrix, or a penalty is not positive.
+    FitError
+        ``sigma`` is singular, so that the program has no finite precision to decompose.
     """
-    penalties = [(lambda_s, lambda_l)]
-    return solve_path(sigma, penalties, program=program, tolerance=tolerance, max_iterations=max_iterations)[0]
+    return solve_path(
+        sigma,
+        [(lambda_s, lambda_l)],
+        program=program,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
+    )[0]
 
 
 def solve_path(
@@ -117,9 +124,18 @@ def solve_path(
     Parameters
     ----------
     penalties : sequence of (lambda_s, lambda_l)
-        In the order in which the solutions come.
     sigma, program, tolerance, max_iterations : as in ``solve``
+
+    Returns
+    -------
+    list of Structure, in the order of ``penalties``
+
+    Raises
+    ------
+    InputError, FitError
+        As ``solve``.
     """
+    sigma = checked(sigma)
     for lambda_s, lambda_l in penalties:
         check_penalties(lambda_s, lambda_l)
     with one_blas_thread():
@@ -135,7 +151,7 @@ def solve_path(
 def objective(sigma: Array, structure: Structure) -> float:
     """What the program with a penalised diagonal is to minimise, at a given S and L."""
     penalty = structure.lambda_s * np.abs(structure.sparse).sum() + structure.lambda_l * np.trace(structure.low_rank)
-    return LOSSES[structure.program](sigma).value(structure.precision) + float(penalty)
+    return LOSSES[structure.program](checked(sigma)).value(structure.precision) + float(penalty)
 
 
 def check_penalties(lambda_s: float, lambda_l: float) -> None:
