@@ -56,6 +56,7 @@ class CareDetails:
     follows: dict[str, float] = field(default_factory=dict[str, float])
     parted_by: str | None = None
     taken_off: dict[str, float] = field(default_factory=dict[str, float])
+    kept: Changed | None = None
     without: Changed | None = None
     beside_mean: Changed | None = None
     misfit: float = 0.0

@@ -79,6 +79,7 @@ def fit_facts(
         follows=0.0 if nearest is None else details.follows[nearest],
         taken_off=tuple(details.taken_off),
         blind=details.features == (),
+        kept=details.kept,
         without=details.without,
         beside_mean=details.beside_mean,
         labels=_labels(data, care.labels_used, details, config, anchors),

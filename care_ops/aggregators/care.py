@@ -186,6 +186,8 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
     }
     if answers.structure is not None:
         said |= {"misfit": answers.structure.misfit, "signal": signal_of(answers)}
+    if answers.kept is not None:
+        said["kept"] = asdict(changed(answers.kept[answers.scored], answers.families[answers.scored]))
     if answers.without is not None:
         said["without"] = asdict(changed(answers.without[answers.scored], answers.latent[answers.scored]))
     return said

@@ -97,6 +97,8 @@ class Defensible:
         The feature that ``latent`` follows most.
     without : (n,) array or None
         The safe answer if that feature is no part of quality at all.
+    kept : (n,) array or None
+        The safe answer if what judges like of the features is left in their scores; None where nothing was taken off.
     against : (n,) array or None
         What judges who were taken for copies say, where they may as well be better judges than the others.
     weights : (p,) array, optional
@@ -122,6 +124,7 @@ class Defensible:
     follows: Mapping[str, float] = field(default_factory=dict[str, float])
     nearest: str | None = None
     without: Array | None = None
+    kept: Array | None = None
     against: Array | None = None
     weights: Array | None = None
 
@@ -138,7 +141,8 @@ def defensible(problem: Problem) -> Defensible:
     problem.moments.correlation(problem.scores.judges)  # which refuses a judge that does not vary
     features = {name: w for name, f in problem.scores.features.items() if (w := unit_feature(f)) is not None}
     judged = {name: w for name, w in features.items() if name not in problem.config.not_quality}
-    standardised, likings = _adjusted(problem, features, judged)
+    controlled_for = _without_declared(problem, features)
+    standardised, likings = without_liking(controlled_for, judged, _kin(problem))
     voice, normal, correlation, items = _told_apart(problem, standardised)
     families = _codes(_families_of_voices(problem.scores.judges, problem.scores.families, voice))
     structure = robust_factor.fit(correlation, families, items)
@@ -159,6 +163,9 @@ def defensible(problem: Problem) -> Defensible:
         rest = _comparable(problem, controlled(problem.standardised, judged[nearest]))
         without = _unit(_weighted_mean(_joined(rest, voice), heard), scored)
     stands = _may_be_better(voice, structure.raw_loadings)
+    kept = None
+    if standardised is not controlled_for:
+        kept = _unit(_weighted_mean(_joined(_comparable(problem, controlled_for), voice), heard), scored)
     rotated, several = _oblique(normal, correlation, items)
     changed = standardised is not problem.standardised or len(correlation) < len(voice)
     plain = _oblique(*_correlated(problem.standardised))[1] if changed else several[:, :0]
@@ -182,6 +189,7 @@ def defensible(problem: Problem) -> Defensible:
         follows=follows,
         nearest=nearest,
         without=without,
+        kept=kept,
         against=None if stands is None else _unit(np.where(scored, np.nan_to_num(joined[:, stands]), 0.0), scored),
     )
 
@@ -205,15 +213,13 @@ def _may_be_better(voice: NDArray[np.intp], loadings: Array) -> int | None:
     return None
 
 
-def _adjusted(
-    problem: Problem, features: Mapping[str, Array], judged: Mapping[str, Array]
-) -> tuple[Array, dict[str, Liking]]:
-    """Standardised scores without what declared features explain, and without what judges like of the others."""
+def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
+    """Standardised scores without what features explain that were declared to be no part of quality."""
     standardised = problem.standardised
     for name, w in features.items():
-        if name not in judged:
+        if name in problem.config.not_quality:
             standardised = controlled(standardised, w)
-    return without_liking(standardised, judged, _kin(problem))
+    return standardised
 
 
 def _kin(problem: Problem) -> NDArray[np.intp]:

@@ -10,6 +10,9 @@ from care_ops.results.coverage import Coverage
 _SETTLED_FROM = 0.9
 """Probability from which on labels have settled what quality is."""
 
+MOVED = 0.99
+"""Rank correlation with the answer without what was taken off below which it matters whether that was right."""
+
 _TURNED = 0.5
 """Correlation with the answer without labels below which labels contradict judges who allow one answer. Where judges
 allow several, labels may choose another, but none that is the first turned round."""
@@ -134,6 +137,8 @@ class FitFacts:
         Features of which what single judges like was taken off their scores.
     blind : bool
         Nothing of the items is known that could show what judges follow beside quality, such as their texts.
+    kept : Changed or None
+        The answer if nothing had been taken off.
     without : Changed or None
         The answer if ``feature`` is no part of quality.
     beside_mean : Changed or None
@@ -166,6 +171,7 @@ class FitFacts:
     follows: float = 0.0
     taken_off: tuple[str, ...] = ()
     blind: bool = False
+    kept: Changed | None = None
     without: Changed | None = None
     beside_mean: Changed | None = None
     labels: LabelEvidence | None = None
@@ -174,6 +180,11 @@ class FitFacts:
     cautions: tuple[str, ...] = ()
     publication: str | None = None
     coverage: Coverage | None = None
+
+    @property
+    def rests_on_taste(self) -> bool:
+        """Whether what was taken off moves the answer, which is then right if it is no part of quality."""
+        return self.kept is not None and self.kept.correlation < MOVED
 
     @property
     def labels_contradict(self) -> bool:

@@ -62,7 +62,7 @@ def answer_of(facts: FitFacts) -> tuple[State, Reason]:
         return "ambiguous", Reason("ambiguity", said, detail=detail)
     if not facts.doubts:
         far = "as far as scores can tell without texts."
-        if facts.taken_off:
+        if facts.rests_on_taste:
             far = f"if {_in_words(facts.taken_off)} {'is' if len(facts.taken_off) == 1 else 'are'} no part of quality."
         elif facts.feature is not None:
             far = "and nothing seen in scores or texts would turn it."
@@ -206,7 +206,10 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         said = (
             f"What single judges like about {_in_words(facts.taken_off)} beyond the others is taken off their scores."
         )
-        reasons.append(Reason("taken off", said))
+        detail = ""
+        if facts.kept is not None:
+            detail = f"If it is quality, {facts.kept.halves_changed:,} of {facts.items:,} items change halves."
+        reasons.append(Reason("condition" if facts.rests_on_taste else "taken off", said, detail=detail))
     if facts.beside_mean is not None:
         reasons.append(_beside_the_mean(facts.beside_mean))
     return reasons + _followed(facts)

@@ -195,6 +195,9 @@ def _matched(loadings: Array, reference: Array) -> Array:
 
 
 def _quantiles(draws: list[Array], centre: Array, shrink: float) -> tuple[Array, Array]:
-    """Ends of the interval around ``centre``, with deviations of its quantiles scaled by ``shrink``."""
+    """Ends of the interval, which holds ``centre``, with deviations of its quantiles scaled by ``shrink``.
+
+    Where a few labels count as much as all scores, the fit of all of them may lie beyond most of its resamples.
+    """
     lo, hi = np.nanquantile(np.array(draws), _TAILS, axis=0, method="weibull")
-    return centre + shrink * (lo - centre), centre + shrink * (hi - centre)
+    return centre + shrink * np.minimum(lo - centre, 0.0), centre + shrink * np.maximum(hi - centre, 0.0)

@@ -34,6 +34,7 @@ Topic = Literal[
     "labels",
     "probes",
     "copies",
+    "condition",
     "taken off",
     "beside the mean",
     "followed",
@@ -61,7 +62,7 @@ _PILLS: dict[State, Pill] = {
     "failed": "Failed",
 }
 
-_CAUTIONS: tuple[Topic, ...] = ("few judges", "few scores", "not connected", "taken off")
+_CAUTIONS: tuple[Topic, ...] = ("few judges", "few scores", "not connected", "condition")
 """Reasons for which a clear answer is to be checked all the same."""
 
 MOST_REASONS = 3

@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from care_ops.errors import FitError
 from care_ops.scores import Array
 
 CLEAR_EDGE = 5.0
@@ -33,21 +34,33 @@ class Views:
 
 
 def partition(sparse: Array, tolerance: float | None = None) -> Views:
-    """Pack the connected components of |S| > tolerance into three groups of like size, of three judges or more.
+    """Pack the connected components of |S| > tolerance into three groups of like size.
 
     Parameters
     ----------
     sparse : (p, p) array
         S of a ``Structure``.
     tolerance : float, optional
-        One at which there are three components or more. The default is the smallest at which no component has more
-        than a third of the judges, rounded up, so that the groups are of like size.
+        The default is the smallest tolerance at which no component has more than a third of the judges, rounded up,
+        so that the groups are of like size.
 
+    Raises
+    ------
+    FitError
+        Fewer than three judges, or the given tolerance leaves fewer than three components.
     """
+    p = len(sparse)
+    if p < 3:
+        raise FitError(f"views: three views need at least three judges, there are {p}")
     strength = np.abs(sparse - np.diag(np.diag(sparse)))
     if tolerance is None:
-        tolerance = _smallest_tolerance(strength, largest=-(-len(sparse) // 3))
+        tolerance = _smallest_tolerance(strength, largest=-(-p // 3))
     count, label = _components(strength, tolerance)
+    if count < 3:
+        raise FitError(
+            f"views: at tolerance {tolerance:.3g} the judges form {count} connected group(s), three are "
+            "needed; raise the tolerance"
+        )
     groups: list[list[int]] = [[], [], []]
     members = [np.flatnonzero(label == k) for k in range(count)]
     for component in sorted(members, key=lambda m: (-len(m), int(m[0]))):

@@ -103,6 +103,10 @@ def test_dense_graphs_raise_the_tolerance_just_enough(rng):
     found = partition(sparse)
     assert max(len(g) for g in found.groups) <= 4
     assert found.largest_cross_edge <= found.tolerance
+    with pytest.raises(FitError, match="tolerance"):
+        partition(sparse, tolerance=0.0)
+    with pytest.raises(FitError, match="three judges"):
+        partition(np.eye(2))
 
 
 @pytest.mark.parametrize("method", ["jennrich", "power", "als"])

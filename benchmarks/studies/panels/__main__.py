@@ -33,6 +33,7 @@ from benchmarks.studies.panels.generators import CHOSEN_ON, HELD_OUT, Array, Dra
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
+from care_ops.results.fit_facts import MOVED
 from care_ops.scores import ScoreMatrix
 from tests.support.panels import prepare, views
 
@@ -89,7 +90,8 @@ def measured(drawn: Drawn) -> Row:
         neither, slopes = gain(unseen), gain(scores)
     doubts = tuple(whole.details["doubts"])
     follows = [float(np.corrcoef(drawn.features[name], drawn.truth)[0, 1]) for name in whole.details["taken_off"]]
-    if not doubts and max(map(abs, follows), default=0.0) >= MET:
+    on_condition = whole.details.get("kept", {"correlation": 1.0})["correlation"] < MOVED
+    if not doubts and on_condition and max(map(abs, follows), default=0.0) >= MET:
         doubts = ("condition not met",)
     return Row(order(whole.estimate, drawn.truth) - mean, neither, slopes, gain(unseen), doubts)
 
