@@ -59,6 +59,7 @@ def fit(
     encoding: str | None = None,
     decimal: str | None = None,
     sheet: str | None = None,
+    grades: str | Sequence[str] | None = None,
     **options: Unpack[FitOptions],
 ) -> FitResult:
     """Aggregate the scores of several judges, as ``care fit`` does.
@@ -79,8 +80,8 @@ def fit(
     item, judge, score, drop :
         Columns of the scores, where their names do not say what they hold. Several ``judge`` are the columns of a
         table with a column for each judge.
-    separator, encoding, decimal, sheet :
-        How files are to be read.
+    separator, encoding, decimal, sheet, grades :
+        How files are to be read; ``grades=["poor", "fair", "good"]`` are words that are read as 1, 2, 3.
     **options :
         See ``assets.table.options.FitOptions``; each is also an option of ``care fit``.
 
@@ -95,7 +96,7 @@ def fit(
     tables = as_table(scores, "scores"), optional_table(items, "items")
     inputs = TableInputs(*tables, judges, anchors, config.fit.scale, config.scales)
     columns = score_columns(item, several(judge), score, several(drop))
-    reading = reading_options(separator, encoding, decimal, sheet)
+    reading = reading_options(separator, encoding, decimal, sheet, grades)
     table = read_table(inputs, columns, reading, tell_nobody)
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")

@@ -55,12 +55,15 @@ class ReadingOptions(_Declared):
         Character before the decimals of a number.
     sheet : str, optional
         Name of a workbook's sheet.
+    grades : tuple of str
+        Words that are grades, the lowest first, as poor,fair,good: they are read as 1, 2, 3.
     """
 
     separator: str | None = Field(default=None, min_length=1, max_length=1)
     encoding: str | None = None
     decimal: Literal[".", ","] | None = None
     sheet: str | None = None
+    grades: tuple[str, ...] = ()
 
 
 class ScoreColumns(_Declared):

@@ -138,7 +138,8 @@ def recorded_judges(
     input_table, chosen = _open_scores(source, columns, options)
     if chosen.judge is not None:
         return identifiers(input_table, chosen.judge).names
-    return judge_columns(input_table, item_or_index(input_table, chosen.item), columns)[0]
+    item = item_or_index(input_table, chosen.item)
+    return judge_columns(input_table, item, columns, options.grades if options else ())[0]
 
 
 @meets_anything
@@ -181,7 +182,11 @@ def read_items(
     table = _without(input_table, drop)
     rows = table.to_pylist()
     ids = identifiers(input_table, item)
-    gold, notes = numbers(input_table, [fields["gold"]], options.decimal) if "gold" in fields else (None, [])
+    gold, notes = (
+        numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
+        if "gold" in fields
+        else (None, [])
+    )
     chosen = [k for k, row in enumerate(rows) if all(row.get(c) == value for c, value in (where or {}).items())]
     if not chosen:
         raise InputError(f"{input_table.name}: no row where {dict(where or {})}; correct `where`")
@@ -273,7 +278,7 @@ def read_label_cells(
         if column is not None:
             columns[role] = column
     ids = as_texts(identifiers(input_table, item))
-    values, notes = numbers(input_table, [columns["label"]], options.decimal)
+    values, notes = numbers(input_table, [columns["label"]], options.decimal, order=options.grades)
     chances = np.full(len(ids), np.nan)
     if "probability" in columns:
         chances = numbers(input_table, [columns["probability"]], options.decimal)[0][:, 0]
@@ -419,7 +424,7 @@ def _long(
     input_table: InputTable, item: str, judge: str, score: str, columns: ScoreColumns, options: ReadingOptions
 ) -> tuple[RecordedTable, Reading]:
     items, judges = identifiers(input_table, item), identifiers(input_table, judge)
-    values, notes = numbers(input_table, [score], options.decimal, judges=judges)
+    values, notes = numbers(input_table, [score], options.decimal, judges=judges, order=options.grades)
     cells = items.codes * np.intp(len(judges.names))
     cells += judges.codes
     _refuse_repeated_cells(input_table, items, judges, cells)
@@ -476,11 +481,12 @@ def _refuse_repeated_cells(
 def _wide(
     input_table: InputTable, item: str, columns: ScoreColumns, options: ReadingOptions
 ) -> tuple[RecordedTable, Reading]:
-    judges, left_out = judge_columns(input_table, item, columns)
+    judges, left_out = judge_columns(input_table, item, columns, options.grades)
     items = identifiers(input_table, item)
     refuse_repeated(input_table, item, items, remedy=_remedy_of_repeated(input_table))
     refuse_spaces(input_table, "the name of a judge", judges)
-    values, notes = numbers(input_table, judges, options.decimal, "; leave a column that is no judge out with --drop")
+    no_judge = "; leave a column that is no judge out with --drop"
+    values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
     notes = [*notes, _missing_scores(input_table, values)]
     reading = _reading(input_table, {"item": item}, "wide", tuple(judges), left_out, notes)
     return RecordedTable(ScoreMatrix(values, tuple(items.names), tuple(judges))), reading

@@ -62,7 +62,7 @@ def read_probe_scores(
     columns = {name: needed(table, synonyms, _SHAPE) for name, synonyms in _COLUMNS.items()}
     ids, of, kinds, judges = (as_texts(identifiers(table, columns[n])) for n in ("item_id", "of", "kind", "judge"))
     graded = panel is not None and float(np.nanmax(panel.values)) > 1
-    values, notes = numbers(table, [columns["score"]], options.decimal, read_words=not graded)
+    values, notes = numbers(table, [columns["score"]], options.decimal, read_words=not graded, order=options.grades)
     spoils = _effects(table, kinds)
     if panel is not None:
         _must_be_known(table, of, panel.item_ids, "item")
