@@ -149,6 +149,7 @@ def gate(
 ) -> None:
     """Compare two systems: 0 passes, 3 is worse, 4 not enough evidence, 5 labels changed, 6 a judge changed."""
     from assets.table.rating import gate_table
+    from care_ops.results.gate import TooFewLabelsError
 
     if method not in ("ppi", "rogan-gladen"):
         raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
@@ -167,8 +168,17 @@ def gate(
     chosen = "ppi" if method == "ppi" else "rogan-gladen"
     _tell_sides(table, config)
     looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
-    with watching("fitting the panel") as watch:
-        decision = gate_table(table, given, config, new, against, margin=margin, method=chosen, watch=watch, **looks)
+    try:
+        with watching("fitting the panel") as watch:
+            decision = gate_table(
+                table, given, config, new, against, margin=margin, method=chosen, watch=watch, **looks
+            )
+    except TooFewLabelsError as error:
+        if json:
+            show([{"outcome": "undecided", "new": new, "against": against, "why": str(error)}], "gate", as_json=True)
+        else:
+            console.print(f"not decided: {error}", markup=False, highlight=False, soft_wrap=True)
+        raise typer.Exit(NOT_ENOUGH) from None
     if json:
         show([_decision_row(decision)], "gate", as_json=True)
     else:

@@ -223,6 +223,11 @@ def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
     assert "new against old: better, difference +0." in better[1]
     assert "old against new: worse, difference -0." in worse[1]
     assert "label more items" in undecided[2]
+    write(folder / "three.csv", ("item_id", "label", "drawn"), [(f"new-00{k}", k % 2, "random") for k in range(3)])
+    code, printed, _ = of_systems(folder, "gate", "new", "--against", "old", labels="three.csv")
+    assert (code, "not decided: new has 3 labels" in printed) == (4, True), printed
+    code, printed, _ = of_systems(folder, "gate", "new", "--against", "old", "--json", labels="three.csv")
+    assert (code, json.loads(printed)[0]["outcome"]) == (4, "undecided")
     code, printed, _ = of_systems(folder, "gate", "old", "--against", "new", "--margin", "0.9", "--json")
     assert (code, json.loads(printed)[0]["outcome"]) == (0, "not worse")
 
