@@ -36,7 +36,7 @@ from warehouse.sources.columns import (
 )
 from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.reading import LeftOut, Reading, listed
-from warehouse.sources.tables import TableSource, meets_anything, read_input_table
+from warehouse.sources.tables import TableSource, meets_anything, of_series, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
 
@@ -271,7 +271,7 @@ def read_label_cells(
         A column is missing, or a label or a probability is no number.
     """
     options = options or ReadingOptions()
-    input_table, item = _open_items(source, None, item, options)
+    input_table, item = _open_items(of_series(source, "item_id", "label"), None, item, options)
     columns = {"item": item, "label": needed(input_table, LABEL, "labels are a table of item_id, label")}
     for role, names in _LABEL_COLUMNS.items():
         column = find(input_table.name, input_table.names, names, "its usual name")
@@ -343,7 +343,7 @@ def read_families(
     def plan(names: Sequence[str]) -> WantedColumns:
         return WantedColumns(frozenset(names))
 
-    input_table = read_input_table(source, plan, options)
+    input_table = read_input_table(of_series(source, "judge", "family"), plan, options)
     shape = "judges are a table of judge, family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)
     judges = identifiers(input_table, judge)
