@@ -104,6 +104,7 @@ def rate(
         rates = rate_table(table, given, config, of_these_items=not population, watch=watch, **looks)
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
     title = f"{_KINDS[rates.kind]}, {level:.0%} {intervals}"
+    title += "" if rates.kind == "share of wins" else "; judges alone: mean of their answer, in its own unit"
     rows = [_row(each) for each in rates.rates]
     if width is not None:
         for row, each in zip(rows, rates.rates, strict=True):

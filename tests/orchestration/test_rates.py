@@ -148,6 +148,10 @@ def test_rates_hold_the_truth_and_are_sharper_than_labels_alone(folder):
     assert sum(r["hi"] - r["lo"] for r in rows) < 0.8 * sum(r["its hi"] - r["its lo"] for r in rows)
 
 
+def test_the_heading_says_in_what_unit_the_judges_answer_is(folder):
+    assert "share that people pass, 90% intervals; judges alone: mean of their answer" in of_systems(folder, "rate")[1]
+
+
 def test_without_systems_all_items_are_one(folder):
     code, printed, _ = care("rate", folder / "scores.csv", "--labels", folder / "labels.csv", "--json")
     (row,) = json.loads(printed)
