@@ -463,6 +463,13 @@ class TestsetSpec(_Declared):
         return tuple(name for name in (*self.raters, *self.features, *of_versions) if name is not None)
 
     @property
+    def recorded(self) -> RecordedScores | ImportSource | None:
+        """The file whose scores are read, with what is declared of its judges; None where there is none."""
+        if isinstance(self.source, ImportSource):
+            return self.source
+        return self.source.scores if isinstance(self.source, FilesSource) else None
+
+    @property
     def version_columns(self) -> VersionColumns | None:
         """The columns that say which items are versions of one answer; None if the test set has no versions."""
         return VersionColumns() if isinstance(self.source, VersionsSource) else self.versions

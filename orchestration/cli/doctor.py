@@ -108,6 +108,8 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
         recorded_scores(loaded, name)
     except CareError as error:
         rows.append(_row(f"test set {name}", "fails", str(error)))
+    if wrong := loaded.families_of_nobody(name):
+        rows.append(_row(f"test set {name}", "fails", wrong))
     warning = loaded.testset(name).unverified()
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
 
