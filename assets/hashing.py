@@ -4,6 +4,7 @@ import hashlib
 import json
 import logging
 from collections.abc import Callable
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,6 @@ class FileHashes:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._entries: dict[str, dict[str, Any]] | None = None
         self._changed = False
 
     def of(self, file: Path, about: object, compute: Callable[[], Any]) -> Any:
@@ -46,13 +46,12 @@ class FileHashes:
 
         before = file_state(file)
         key = content_hash([str(file), about])
-        entries = self._remembered()
-        entry = entries.get(key)
+        entry = self._entries.get(key)
         if entry is not None and before is not None and entry["state"] == before:
             return entry["value"]
         value = compute()
         if before is not None and before == file_state(file) and is_settled(before):
-            entries[key] = {"file": str(file), "state": before, "value": value}
+            self._entries[key] = {"file": str(file), "state": before, "value": value}
             self._changed = True
         return value
 
@@ -62,7 +61,7 @@ class FileHashes:
             return
         from warehouse.storage import write_document
 
-        entries = {key: entry for key, entry in self._remembered().items() if Path(entry["file"]).exists()}
+        entries = {key: entry for key, entry in self._entries.items() if Path(entry["file"]).exists()}
         try:
             write_document(self._path, {"files": entries})
         except OSError as error:  # as on a disk that is full or read-only: the next process computes them again
@@ -70,12 +69,9 @@ class FileHashes:
             return
         self._changed = False
 
-    def _remembered(self) -> dict[str, dict[str, Any]]:
+    @cached_property
+    def _entries(self) -> dict[str, dict[str, Any]]:
         """What earlier processes have kept and this one has computed."""
         from warehouse.storage import find_sound, read_document
 
-        entries = self._entries
-        if entries is None:
-            document = find_sound(self._path, read_document)
-            entries = self._entries = {} if document is None else document.get("files", {})
-        return entries
+        return (find_sound(self._path, read_document) or {}).get("files", {})

@@ -15,7 +15,7 @@ from annotated_types import Ge, Interval
 from assets.mount import ALONE, Mount
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
-from care_ops.errors import InputError
+from care_ops.errors import InputError, listed
 from judges.pool import PoolConfig
 from judges.prompts import find
 from judges.ray_cluster import RayConfig
@@ -42,14 +42,7 @@ _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 class Memory:
     """What has been read or hashed since the workspace was loaded, so that it is done once.
 
-    Attributes
-    ----------
-    readings : dict testset -> kind of file -> Reading
-        How each file was read; kept by ``assets.sources``.
-    recorded_scores : dict testset -> RecordedTable
-        Tables of recorded scores; kept by ``assets.sources``.
-    judge_keys : dict (judge, testset) -> key
-        Kept by ``assets.judge_keys``.
+    How each file of a test set was read, by its kind; recorded scores by test set; keys by judge and test set.
     """
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
@@ -141,7 +134,6 @@ class Workspace:
         Address of the store that parts, fits and reports are kept in; ``data`` is then a copy of it.
     testsets, judges : mapping name -> specification
         Judges that come with a recorded score file are among them.
-    admission, fit, pool, review, canary, ray, dask : settings
     experiments : {"small", "full"}
         Size at which the paper's experiments are run.
     experiments_when : {"asked", "changed"}
@@ -150,7 +142,6 @@ class Workspace:
         How long a night may go on starting them: the paper's experiments never hold up a night of work.
     mount : Mount
         Under which names it stands in a Dagster.
-    anchors : mapping testset -> Anchors
     memory : Memory
         Empty in a copy that ``dataclasses.replace`` makes.
     """
@@ -269,6 +260,14 @@ class Workspace:
     def judges_of(self, testset: str) -> list[str]:
         """Judges that score a test set, sorted."""
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
+
+    def families_of_nobody(self, testset: str) -> str | None:
+        """What is wrong with the families that a test set declares of recorded judges; None where nothing is."""
+        declared, known = self.testset(testset).recorded, self.judges_of(testset)
+        unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
+        if not unknown:
+            return None
+        return f"families names {unknown[0]!r}, which is no judge of test set {testset!r}; there are {listed(known)}"
 
     def fit_config(self, testset: str) -> FitConfig:
         """The fit settings with the test set's own cut, scale and calibration."""

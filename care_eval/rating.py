@@ -72,9 +72,8 @@ def rate(
         The panel gives no answer, or no system has enough labels.
     """
     inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
-    table = read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody)
     return rate_table(
-        table,
+        read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody),
         _labels(labels, item, drawn),
         TableConfig(systems=names_of(system)),
         level=level,
@@ -199,9 +198,7 @@ def select(
 
 def _labels(labels: TableSource | Mapping[str, float], item: str | None, drawn: Literal["random"] | None) -> Labels:
     """The labels of a table or of a mapping, and how their items were drawn."""
-    table: TableSource
     if isinstance(labels, Mapping):
-        table = pa.table({item or "item_id": list(labels.keys()), "label": list(labels.values())})
-    else:
-        table = labels
-    return read_labels(table, item, ReadingOptions(), unstated=drawn)
+        named = pa.table({item or "item_id": list(labels.keys()), "label": list(labels.values())})
+        return read_labels(named, item, ReadingOptions(), unstated=drawn)
+    return read_labels(labels, item, ReadingOptions(), unstated=drawn)

@@ -187,9 +187,13 @@ class FitResult:
 
     def summary(self) -> str:
         """All aggregates and judges as text."""
-        tables = [_text_table(title, rows) for title, rows in self._tables()]
+        page, constraints = self.table.page, constraints_sentence(self.table.fit.structure)
+        tables = [
+            _text_table("aggregates", aggregate_rows(page)),
+            _text_table(f"judges, weights in {self.recommended}", judge_rows(page)),
+        ]
         verdict = "\n".join(self.verdict.lines(everything=True))
-        return "\n\n".join([verdict, "\n".join(self._head() + self._constraints()), *tables])
+        return "\n\n".join([verdict, "\n".join([*self._head(), *filter(None, [constraints])]), *tables])
 
     def __repr__(self) -> str:
         """A summary of at most ten lines and a thousand characters."""
@@ -224,11 +228,6 @@ class FitResult:
         ]
         return [line for line in lines if line]
 
-    def _constraints(self) -> list[str]:
-        """A line where the structure has constraints."""
-        sentence = constraints_sentence(self.table.fit.structure)
-        return [sentence] if sentence else []
-
     def _doubts(self) -> list[str]:
         """At most two lines: judges that are not on the panel, and aggregators that could not answer."""
         page = self.table.page
@@ -236,10 +235,6 @@ class FitResult:
         failed = ", ".join(page.failures)
         lines = [f"not admitted: {refused}" if refused else "", f"could not answer: {failed}" if failed else ""]
         return [line for line in lines if line]
-
-    def _tables(self) -> list[tuple[str, list[dict[str, Any]]]]:
-        page = self.table.page
-        return [("aggregates", aggregate_rows(page)), (f"judges, weights in {self.recommended}", judge_rows(page))]
 
 
 @dataclass(frozen=True, repr=False)
@@ -304,20 +299,15 @@ def in_kind(table: pa.Table, kind: FrameKind) -> Any:
     return import_module("polars").from_arrow(table) if kind == "polars" else table
 
 
-def _shown(row: Mapping[str, Any]) -> dict[str, str]:
-    """The cells of a row as text; floats with three decimals, nothing for what is unknown."""
-    return {name: _cell(value) for name, value in row.items()}
-
-
-def _cell(value: Any) -> str:
-    if value is None or value != value:
-        return ""
-    return f"{value:.3f}" if isinstance(value, float) else str(value)
-
-
 def _text_table(title: str, rows: Sequence[Mapping[str, Any]]) -> str:
-    """Rows as text, the columns aligned; columns that are empty in every row are left out."""
-    shown = [_shown(row) for row in rows]
+    """Rows as text, the columns aligned, floats with three decimals; columns that are empty throughout are left out."""
+
+    def cell(value: Any) -> str:
+        if value is None or value != value:
+            return ""
+        return f"{value:.3f}" if isinstance(value, float) else str(value)
+
+    shown = [{name: cell(value) for name, value in row.items()} for row in rows]
     names = [name for name in shown[0] if any(row[name] for row in shown)]
     widths = {name: max(len(name), *(len(row[name]) for row in shown)) for name in names}
     lines = [

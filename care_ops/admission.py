@@ -15,7 +15,7 @@ from care_ops.config import AdmissionRule
 from care_ops.errors import listed
 from care_ops.least import TELLING_SCORES
 from care_ops.records import JudgeCheck
-from care_ops.scores import Array, ScoreMatrix, varies
+from care_ops.scores import Array, ScoreMatrix, correlation, varies
 from care_ops.sparsity import comparable, is_sparse
 
 _STANDARD_ERRORS = 3.0
@@ -93,19 +93,9 @@ def check_panel(
         else:
             mismatches = (text_mismatches or {}).get(judge, 0)
             reason = _reason(rule, missing, mode_share, entropy, mismatches, alignment)
-        checks.append(
-            JudgeCheck(
-                judge,
-                reason is None,
-                reason,
-                _notes(len(scores.item_ids), alignment) if reason is None else None,
-                missing,
-                mode_share,
-                entropy,
-                _if_defined(alignment.agreement),
-                (out_of_range or {}).get(judge, 0),
-            )
-        )
+        notes = _notes(len(scores.item_ids), alignment) if reason is None else None
+        beyond = (out_of_range or {}).get(judge, 0)
+        checks.append(_check(judge, reason, notes, missing, mode_share, entropy, alignment.agreement, beyond))
     return checks
 
 
@@ -152,7 +142,7 @@ def _check_crowd(
         column, given = scores.values[:, j], int((~np.isnan(scores.values[:, j])).sum())
         mode_share, entropy = concentration(column)
         rows = present[:, j] & (count > 1)
-        agreement = _correlation(filled[rows, j], (total[rows] - filled[rows, j]) / (count[rows] - 1))
+        agreement = correlation(filled[rows, j], (total[rows] - filled[rows, j]) / (count[rows] - 1), at_least=3)
         reason = None
         if given == 0:
             reason = outside_scale(given, out_of_range.get(judge, 0)) or "it has no score"
@@ -161,24 +151,23 @@ def _check_crowd(
             unmoved = _Alignment(agreement, -np.inf, certain=False, how="")
             reason = _reason(asked, 0.0, mode_share, entropy, text_mismatches.get(judge, 0), unmoved)
         missing = 1.0 - given / max(len(column), 1)
-        checks.append(
-            JudgeCheck(
-                judge,
-                reason is None,
-                reason,
-                None,
-                missing,
-                mode_share,
-                entropy,
-                _if_defined(agreement),
-                out_of_range.get(judge, 0),
-            )
-        )
+        beyond = out_of_range.get(judge, 0)
+        checks.append(_check(judge, reason, None, missing, mode_share, entropy, agreement, beyond))
     return checks
 
 
-def _if_defined(agreement: float) -> float | None:
-    return None if np.isnan(agreement) else agreement
+def _check(
+    judge: str,
+    reason: str | None,
+    notes: str | None,
+    missing: float,
+    mode_share: float,
+    entropy: float,
+    agreement: float,
+    out_of_range: int,
+) -> JudgeCheck:
+    known = None if np.isnan(agreement) else agreement
+    return JudgeCheck(judge, reason is None, reason, notes, missing, mode_share, entropy, known, out_of_range)
 
 
 def outside_scale(given: int, out_of_range: int) -> str | None:
@@ -186,13 +175,6 @@ def outside_scale(given: int, out_of_range: int) -> str | None:
     if out_of_range <= given:
         return None
     return f"{out_of_range:,} of its {given + out_of_range:,} scores lie outside the scale"
-
-
-def _correlation(a: Array, b: Array) -> float:
-    """Correlation of two columns; NaN below three rows, and where one of them does not vary."""
-    if len(a) < 3 or np.ptp(a) == 0 or np.ptp(b) == 0:
-        return float("nan")
-    return float(np.corrcoef(a, b)[0, 1])
 
 
 def _reason(

@@ -1,14 +1,11 @@
 """Maps from a latent quality, which has no unit, to a score scale, each under a declared assumption."""
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.special import expit
 from scipy.stats import rankdata
 
 from care_ops.least import LABELS_TO_ADVISE, LABELS_TO_CONFIRM
-from care_ops.scores import varies
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array, varies
 
 _LEVEL_SD = 1.5
 _SLOPE, _SLOPE_SD = 1.5, 0.75

@@ -6,11 +6,10 @@ item's scores (``frozen``), so that new items need no new fit. scikit-learn itse
 tags, which only scikit-learn asks for.
 """
 
-from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, fields
 from importlib import import_module
-from typing import Any, Literal, Self
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -47,7 +46,7 @@ class NotFittedError(FitError, ValueError, AttributeError):
 
 
 @dataclass(eq=False, kw_only=True)
-class PanelEstimator(ABC):
+class PanelEstimator:
     """What all estimators share.
 
     Parameters
@@ -84,6 +83,7 @@ class PanelEstimator(ABC):
         Number of judges.
     """
 
+    _of: ClassVar[str] = ""
     families: Sequence[str | None] | None = None
     cut: float | None = FitConfig.cut
     scale: tuple[float, float] | None = FitConfig.scale
@@ -179,13 +179,20 @@ class PanelEstimator(ABC):
             input_tags=sklearn.InputTags(allow_nan=True),
         )
 
-    @abstractmethod
     def _config(self) -> FitConfig:
-        """The configuration of a fit of one aggregator."""
+        """The configuration of a fit of one aggregator, with those of its settings that are parameters here."""
+        own = self.get_params()
 
-    def _common(self, aggregator: str) -> FitConfig:
-        calibration = Calibration(_judge_of_column(self.calibrate), self.prevalence)
-        return FitConfig((aggregator,), self.cut, self.scale, calibration, missing=self.missing, seed=self.seed)
+        def given(kind: type) -> dict[str, Any]:
+            return {entry.name: own[entry.name] for entry in fields(kind) if entry.name in own}
+
+        return FitConfig(
+            (own.get("aggregator", self._of),),
+            calibration=Calibration(_judge_of_column(self.calibrate), self.prevalence),
+            structure=StructureConfig(**given(StructureConfig)),
+            tensor=TensorConfig(**given(TensorConfig)),
+            **given(FitConfig),
+        )
 
     def _matrix(self, X: ArrayLike) -> ScoreMatrix:  # noqa: N803
         """The scores with made-up names that sort in their order."""
@@ -216,8 +223,7 @@ class CareEstimator(PanelEstimator):
     (3,)
     """
 
-    def _config(self) -> FitConfig:
-        return self._common("care")
+    _of = "care"
 
 
 @dataclass(eq=False, kw_only=True)
@@ -232,21 +238,13 @@ class CareSvdEstimator(PanelEstimator):
         Which factor is quality, and on which scale the answer is; see ``care_ops.config.FitConfig``.
     """
 
+    _of = "care_svd"
     program: Program = StructureConfig.program
     gamma: float = StructureConfig.gamma
     tau: float = StructureConfig.tau
     quality: DeclaredRule = FitConfig.quality
     subtract_confounders: bool = FitConfig.subtract_confounders
     placement: Placement = FitConfig.placement
-
-    def _config(self) -> FitConfig:
-        return replace(
-            self._common("care_svd"),
-            structure=StructureConfig(self.program, self.gamma, self.tau),
-            quality=self.quality,
-            subtract_confounders=self.subtract_confounders,
-            placement=self.placement,
-        )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -261,6 +259,7 @@ class CareTensorEstimator(PanelEstimator):
         The mixture; see ``care_ops.config.TensorConfig``.
     """
 
+    _of = "care_tensor"
     program: Program = StructureConfig.program
     gamma: float = StructureConfig.gamma
     tau: float = StructureConfig.tau
@@ -268,13 +267,6 @@ class CareTensorEstimator(PanelEstimator):
     views: Literal["structure", "within"] = TensorConfig.views
     observation_model: ObservationModel = TensorConfig.observation_model
     covariance: Covariance = TensorConfig.covariance
-
-    def _config(self) -> FitConfig:
-        return replace(
-            self._common("care_tensor"),
-            structure=StructureConfig(self.program, self.gamma, self.tau),
-            tensor=TensorConfig(self.states, self.views, self.observation_model, self.covariance),
-        )
 
 
 @dataclass(eq=False, kw_only=True)
@@ -288,9 +280,6 @@ class AggregatorEstimator(PanelEstimator):
     """
 
     aggregator: str = "avg"
-
-    def _config(self) -> FitConfig:
-        return self._common(self.aggregator)
 
 
 def _numbers(X: ArrayLike) -> Array:  # noqa: N803

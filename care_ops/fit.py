@@ -1,7 +1,7 @@
 """The fit of one panel, from scores to aggregates, stage by stage."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -189,15 +189,12 @@ def _in_order(aggregate: Aggregate, items: NDArray[np.intp], judges: NDArray[np.
     def back(values: NDArray[np.float64] | None, order: NDArray[np.intp]) -> NDArray[np.float64] | None:
         return None if values is None else restore(values, order)
 
-    return Aggregate(
-        aggregate.name,
-        restore(aggregate.estimate, items),
-        aggregate.threshold,
-        back(aggregate.sd, items),
-        back(aggregate.p_quality, items),
-        back(aggregate.weights, judges),
-        back(aggregate.loadings, judges),
-        back(aggregate.latent, items),
-        aggregate.labels_used,
-        aggregate.details,
+    return replace(
+        aggregate,
+        estimate=restore(aggregate.estimate, items),
+        sd=back(aggregate.sd, items),
+        p_quality=back(aggregate.p_quality, items),
+        weights=back(aggregate.weights, judges),
+        loadings=back(aggregate.loadings, judges),
+        latent=back(aggregate.latent, items),
     )

@@ -1,6 +1,6 @@
 """A fit frozen to a function of one item's scores, so that new items can be scored without fitting again."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -63,9 +63,14 @@ class Frozen:
         if lost:
             raise FitError(f"the fit needs scores of {listed(lost)}; run those judges, or promote another fit")
         values = scores.select_judges(self.judges).values
-        features = _Curve(self.mean, self.sd, self.knots, self.heights).features
-        estimate = by_rows(lambda some: features(some) @ self.coefficients + self.intercept, values)
+        estimate = by_rows(lambda some: self.features(some) @ self.coefficients + self.intercept, values)
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)
+
+    def features(self, values: Array) -> Array:
+        """Standardised scores beside normal scores, (n, 2 p); 0 for missing."""
+        curves = zip(values.T, self.knots, self.heights, strict=True)
+        normal = [np.interp(column, knots, heights) for column, knots, heights in curves]
+        return np.nan_to_num(np.column_stack([(values - self.mean) / self.sd, *normal]))
 
 
 def with_features(scores: ScoreMatrix) -> ScoreMatrix:
@@ -97,31 +102,17 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
     mean, spread = (_array(np.nan_to_num(f(values, axis=0))) for f in (np.nanmean, np.nanstd))
     curves = [_normal_scores(column) for column in columns(values)]
     spread = np.where(varies(values), spread, 1.0)
-    curve = _Curve(mean, spread, tuple(k for k, _ in curves), tuple(h for _, h in curves))
+    knots, heights = (tuple(each) for each in zip(*curves, strict=True))
+    blank = Frozen(scores.judges, mean, spread, knots, heights, np.zeros(2 * len(curves)), 0.0, 0.0)
     frozen: dict[str, Frozen] = {}
     for scored, names in _by_items(estimates):
         target = np.column_stack([estimates[name][scored] for name in names])
-        solution, fidelity = _least_squares(curve, values, np.flatnonzero(scored), target)
+        solution, fidelity = _least_squares(blank.features, values, np.flatnonzero(scored), target)
         for name, x, explained in zip(names, solution.T, fidelity, strict=True):
-            made = (curve.mean, curve.sd, curve.knots, curve.heights)
-            frozen[name] = Frozen(scores.judges, *made, _array(x[:-1]), float(x[-1]), float(explained))
+            frozen[name] = replace(
+                blank, coefficients=_array(x[:-1]), intercept=float(x[-1]), fidelity=float(explained)
+            )
     return {name: frozen[name] for name in estimates}
-
-
-@dataclass(frozen=True)
-class _Curve:
-    """What turns scores into features: see the attributes of ``Frozen``."""
-
-    mean: Array
-    sd: Array
-    knots: tuple[Array, ...]
-    heights: tuple[Array, ...]
-
-    def features(self, values: Array) -> Array:
-        """Standardised scores beside normal scores, (n, 2 p); 0 for missing."""
-        curves = zip(values.T, self.knots, self.heights, strict=True)
-        normal = [np.interp(column, knots, heights) for column, knots, heights in curves]
-        return np.nan_to_num(np.column_stack([(values - self.mean) / self.sd, *normal]))
 
 
 def _by_items(estimates: Mapping[str, Array]) -> list[tuple[NDArray[np.bool_], list[str]]]:
@@ -137,11 +128,14 @@ def _by_items(estimates: Mapping[str, Array]) -> list[tuple[NDArray[np.bool_], l
     return groups
 
 
-def _least_squares(curve: _Curve, values: Array, scored: NDArray[np.intp], target: Array) -> tuple[Array, Array]:
+def _least_squares(
+    features_of: Callable[[Array], Array], values: Array, scored: NDArray[np.intp], target: Array
+) -> tuple[Array, Array]:
     """Coefficients and intercept (2 p + 1, k), and the share of variance explained on items left out (k,).
 
     Parameters
     ----------
+    features_of : callable (m, p) -> (m, 2 p)
     values : (n, p) array
     scored : (m,) array of int
         The rows of ``values`` that count. Row r of them is of fold r modulo 5.
@@ -150,7 +144,7 @@ def _least_squares(curve: _Curve, values: Array, scored: NDArray[np.intp], targe
     width = 2 * values.shape[1] + 1
     triangles = [np.zeros((0, width + target.shape[1])) for _ in range(_FOLDS)]
     for rows in blocks(len(scored)):
-        features = curve.features(values[scored[rows]])
+        features = features_of(values[scored[rows]])
         both = np.column_stack([features, np.ones(len(features)), target[rows]])
         for fold in range(_FOLDS):
             of_fold = both[(fold - rows.start) % _FOLDS :: _FOLDS]

@@ -19,6 +19,7 @@ from numbers import Real
 from typing import Literal
 
 from care_ops.errors import InputError
+from care_ops.least import LEAST_LABELS
 
 Drawn = Literal["random", "chosen"]
 
@@ -191,7 +192,7 @@ class Labels:
                 "rate and no calibrated probability rests on them"
             )
         unlike = sum(len({x.value for x in labels}) > 1 for labels in items.values())
-        if self.reliability is not None and self.reliability < 0.2 and 2 * unlike > len(self.counts):
+        if unlike >= LEAST_LABELS and 2 * unlike > len(self.counts) and (self.reliability or 0.0) < 0.2:
             lines.append(
                 f"warning: of {len(self.counts)} items with several labels {unlike} have labels that contradict each "
                 "other, so one label says next to nothing of the next; see whether a file was joined to wrong items or "

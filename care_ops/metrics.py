@@ -1,17 +1,18 @@
 """Metrics of an aggregate against gold, with order and scale apart."""
 
+from dataclasses import replace
+
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import kendalltau, rankdata
 
 from care_ops.calibration import fill_uniformly
 from care_ops.doubt import Changed
-from care_ops.errors import InputError
 from care_ops.records import Evaluation
-from care_ops.scores import Array
+from care_ops.scores import Array, correlation
 
 
-def rank_correlation(x: Array, y: Array) -> float:
+def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
     """Spearman's rank correlation over the entries that both have.
 
     Parameters
@@ -22,12 +23,10 @@ def rank_correlation(x: Array, y: Array) -> float:
     Returns
     -------
     float
-        NaN where fewer than two entries are known in both, or those of one are all alike.
+        NaN where fewer than ``at_least`` entries are known in both, or those of one are all alike.
     """
     both = ~np.isnan(x) & ~np.isnan(y)
-    if both.sum() < 2 or np.ptp(x[both]) == 0 or np.ptp(y[both]) == 0:
-        return float("nan")
-    return float(np.corrcoef(rankdata(x[both]), rankdata(y[both]))[0, 1])
+    return correlation(rankdata(x[both]), rankdata(y[both]), at_least=at_least)
 
 
 def changed(one: Array, other: Array) -> Changed:
@@ -61,45 +60,30 @@ def evaluate(
         The score scale, for the uniform fill.
     sd, p_quality : (n,) arrays, optional
         Standard deviation and P(Q = 1) of the estimates. Without an sd, doubt is nearness to the threshold alone.
-
-    Raises
-    ------
-    InputError
-        The arrays differ in length.
     """
-    if estimate.shape != gold.shape:
-        raise InputError(f"metrics: estimate has shape {estimate.shape}, gold {gold.shape}")
     measured = ~np.isnan(estimate) & ~np.isnan(gold)
     e, g = estimate[measured], gold[measured]
     n = len(g)
     if n < 2:
-        return Evaluation(n, None, None, None, None, None, None, None, None)
-    if is_binary(g):
-        error = (
-            None
-            if p_quality is None or np.isnan(p_quality[measured]).any()
-            else calibration_error(p_quality[measured], g)
-        )
-        if threshold is None:
-            return Evaluation(n, tau(e, g), auc(e, g), None, None, None, None, None, error)
-        decided, right = e > threshold, g > 0.5
-        spread = np.ones(n) if sd is None else sd[measured]
-        doubt = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
-        return Evaluation(
-            n,
-            tau(e, g),
-            auc(e, g),
-            None,
-            None,
-            float(np.mean(decided == right)),
-            _balanced(decided, right),
-            risk_coverage_gain(doubt, decided != right),
-            error,
-        )
-    filled = None
-    if scale is not None:
-        filled = float(np.mean(np.abs(fill_uniformly(e, *scale) - g)))
-    return Evaluation(n, tau(e, g), None, float(np.mean(np.abs(e - g))), filled, None, None, None, None)
+        return Evaluation(n)
+    if not is_binary(g):
+        filled = None if scale is None else float(np.mean(np.abs(fill_uniformly(e, *scale) - g)))
+        return Evaluation(n, tau(e, g), mae=float(np.mean(np.abs(e - g))), mae_filled=filled)
+    given = None if p_quality is None or np.isnan(p_quality[measured]).any() else p_quality[measured]
+    found = Evaluation(
+        n, tau(e, g), auc(e, g), calibration_error=None if given is None else calibration_error(given, g)
+    )
+    if threshold is None:
+        return found
+    decided, right = e > threshold, g > 0.5
+    spread = np.ones(n) if sd is None else sd[measured]
+    doubt = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
+    return replace(
+        found,
+        accuracy=float(np.mean(decided == right)),
+        balanced_accuracy=_balanced(decided, right),
+        risk_coverage=risk_coverage_gain(doubt, decided != right),
+    )
 
 
 def is_binary(gold: Array) -> bool:

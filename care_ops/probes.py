@@ -10,7 +10,7 @@ import numpy as np
 
 from care_ops.errors import InputError
 from care_ops.records import Array
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import ScoreMatrix, mean_of_present, rows_of
 
 
 @dataclass(frozen=True)
@@ -81,24 +81,20 @@ class ProbeResponses:
 
     def by_item(self, kind: str) -> tuple[tuple[str, ...], Array]:
         """The items of which there are versions of a kind, sorted, and the mean change of each, shape (items, p)."""
-        rows_of: dict[str, list[int]] = {}
-        for row, (item_id, its_kind) in enumerate(zip(self.item_ids, self.kinds, strict=True)):
-            if its_kind == kind:
-                rows_of.setdefault(item_id, []).append(row)
-        items = tuple(sorted(rows_of))
+        of_kind = np.flatnonzero(np.array(self.kinds) == kind)
+        rows = rows_of(self.item_ids[int(row)] for row in of_kind)
+        items = tuple(sorted(rows))
         if not items:
             return (), np.empty((0, len(self.judges)))
-        return items, np.array([mean_of_present(self.changes[rows_of[item]]) for item in items])
+        return items, np.array([mean_of_present(self.changes[of_kind[rows[item]]]) for item in items])
 
     def resampled(self, rng: np.random.Generator) -> ProbeResponses:
         """As many items drawn with replacement, with all their versions, under ids of their own."""
-        rows_of: dict[str, list[int]] = {}
-        for row, item_id in enumerate(self.item_ids):
-            rows_of.setdefault(item_id, []).append(row)
-        items = sorted(rows_of)
+        by_item = rows_of(self.item_ids)
+        items = sorted(by_item)
         drawn = [items[int(k)] for k in rng.integers(0, len(items), len(items))] if items else []
-        rows = [row for item in drawn for row in rows_of[item]]
-        ids = tuple(f"{n:06d}" for n, item in enumerate(drawn) for _ in rows_of[item])
+        rows = [row for item in drawn for row in by_item[item]]
+        ids = tuple(f"{n:06d}" for n, item in enumerate(drawn) for _ in by_item[item])
         kinds = tuple(self.kinds[row] for row in rows)
         return ProbeResponses(ids, kinds, self.spoils, self.judges, self.changes[rows])
 
@@ -160,10 +156,3 @@ def responses(
         tuple(judges),
         changes.reshape(len(made), len(judges)),
     )
-
-
-def mean_of_present(values: Array) -> Array:
-    """Mean of each column over the rows that are present; NaN where none is."""
-    present = ~np.isnan(values)
-    count = present.sum(axis=0)
-    return np.where(count > 0, np.where(present, values, 0.0).sum(axis=0) / np.maximum(count, 1), np.nan)

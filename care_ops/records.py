@@ -64,13 +64,13 @@ class JudgeCheck:
 
     judge: str
     admitted: bool
-    reason: str | None
-    notes: str | None
-    missing_rate: float
-    mode_share: float
-    entropy: float
-    agreement: float | None
-    out_of_range: int
+    reason: str | None = None
+    notes: str | None = None
+    missing_rate: float = 0.0
+    mode_share: float = 0.0
+    entropy: float = 1.0
+    agreement: float | None = None
+    out_of_range: int = 0
 
 
 @dataclass(frozen=True)

@@ -1,21 +1,20 @@
 """The scale on which each judge of a panel scores, and the one to which all are brought."""
 
+import shlex
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.errors import InputError, listed
 from care_ops.least import LEAST_SCORES, TELLING_SCORES
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import Array, ScoreMatrix
 
-Array = NDArray[np.float64]
 Scale = tuple[float, float]
 """The lowest and the highest score that can be given."""
 
-_SIZES = (1.0, 10.0, 100.0)
+SIZES = (1.0, 10.0, 100.0)
 """Greatest scores of the kinds of scales that a range tells apart: shares, grades and per cent."""
 
 _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
@@ -41,9 +40,10 @@ class Brought:
     def sentence(self) -> str:
         """What was done, for a person to check."""
         how = "as declared" if self.is_declared else "by its range"
+        option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
             f"judge {self.judge!r} scores from {_words(self.own)}, {how}: its scores are brought to the panel's scale, "
-            f"{_words(self.panel)}" + ("" if self.is_declared else f"; --scale {self.judge}=LOW:HIGH declares another")
+            f"{_words(self.panel)}" + ("" if self.is_declared else f"; --scale {option} declares another")
         )
 
 
@@ -129,7 +129,7 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
     """The scale that the ranges of more than half of the judges tell; None where there is none."""
     telling = {judge: column for judge, column in columns.items() if len(column) >= LEAST_SCORES}
     kinds = {judge: _kind(column) for judge, column in telling.items()}
-    for size in _SIZES:
+    for size in SIZES:
         own = [telling[judge] for judge, kind in kinds.items() if kind == size]
         if 2 * len(own) > len(telling):
             return _ends(size, min(float(c.min()) for c in own), max(float(c.max()) for c in own))
@@ -143,7 +143,7 @@ def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Sca
     that is declared, where a severe judge's do too, some that are no whole numbers.
     """
     size = _kind(column)
-    of_panel = next((s for s in _SIZES if panel[0] >= 0 and panel[1] <= s), None)
+    of_panel = next((s for s in SIZES if panel[0] >= 0 and panel[1] <= s), None)
     if size is None or of_panel is None or size == of_panel:
         return None
     if size < of_panel:

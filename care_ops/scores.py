@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 
@@ -53,8 +54,8 @@ class ScoreMatrix:
                 f"and {len(self.judges)} judges"
             )
         for name, ids in (("item_id", self.item_ids), ("judge", self.judges)):
-            repeated = _first_repeated(ids)
-            if repeated is not None:
+            if len(set(ids)) < len(ids):
+                repeated = Counter(ids).most_common(1)[0][0]
                 raise InputError(f"scores: {name} {repeated!r} occurs more than once; keep one")
         highest, lowest = np.nanmax(values, initial=0.0), np.nanmin(values, initial=0.0)
         if max(highest, -lowest) > _LARGEST:
@@ -109,9 +110,9 @@ class ScoreMatrix:
         columns = [index[judge] for judge in judges]
         return replace(self, values=self.values[:, columns], judges=tuple(judges))
 
-    def select_items(self, keep: NDArray[np.bool_]) -> ScoreMatrix:
-        """The rows where ``keep`` (n,) holds."""
-        rows = np.flatnonzero(keep)
+    def select_items(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> ScoreMatrix:
+        """The rows where ``keep`` (n,) holds, or the rows at these places."""
+        rows = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
         return self._taken(self.values[rows], rows.tolist(), range(len(self.judges)))
 
     def fingerprint(self) -> str:
@@ -164,6 +165,30 @@ def varies(values: Array) -> NDArray[np.bool_]:
     return np.fmax.reduce(values, axis=0, initial=-np.inf) > np.fmin.reduce(values, axis=0, initial=np.inf)
 
 
+def correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
+    """Correlation of two columns over the rows that both have; NaN below ``at_least``, or where one is constant."""
+    both = ~np.isnan(x) & ~np.isnan(y)
+    x, y = x[both], y[both]
+    if len(x) < at_least or np.ptp(x) == 0 or np.ptp(y) == 0:
+        return float("nan")
+    return float(np.corrcoef(x, y)[0, 1])
+
+
+def mean_of_present(values: Array, axis: int = 0) -> Array:
+    """Mean along an axis over the entries that are not NaN; NaN where none is."""
+    present = ~np.isnan(values)
+    count = present.sum(axis=axis)
+    return np.where(count > 0, np.where(present, values, 0.0).sum(axis=axis) / np.maximum(count, 1), np.nan)
+
+
+def rows_of(names: Iterable[str]) -> dict[str, list[int]]:
+    """The positions of each name, names in the order in which they first occur."""
+    rows: dict[str, list[int]] = {}
+    for row, name in enumerate(names):
+        rows.setdefault(name, []).append(row)
+    return rows
+
+
 def canonical_order(names: Sequence[str]) -> NDArray[np.intp]:
     """Positions that sort ``names``."""
     return np.array(_order(names), dtype=np.intp)
@@ -175,14 +200,3 @@ def _order(names: Sequence[str]) -> list[int]:
 
 def _is_sorted(order: list[int]) -> bool:
     return order == list(range(len(order)))
-
-
-def _first_repeated(names: Sequence[str]) -> str | None:
-    if len(set(names)) == len(names):
-        return None
-    seen: set[str] = set()
-    for name in names:
-        if name in seen:
-            return name
-        seen.add(name)
-    return None

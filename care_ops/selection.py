@@ -1,6 +1,6 @@
 """Choices of penalties, by a few labels as in the paper or by likelihood, and of judges that join a panel."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -15,7 +15,6 @@ from care_ops.errors import FitError, InputError
 from care_ops.fit import Watch, run_aggregators
 from care_ops.metrics import evaluate
 from care_ops.moments.state import Moments, accumulate, shrink
-from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, content_seed
 
 Criterion = Literal["order", "error"]
@@ -33,6 +32,7 @@ multiplies them by a weight of its own, and are taken as multiples of the theory
 """
 
 _ABSOLUTE = ("care_tensor",)
+_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -148,15 +148,22 @@ def select_with_labels(
     labelled = ~np.isnan(labels)
     if labelled.sum() < 2 or np.ptp(labels[labelled]) == 0:
         raise InputError(f"selection: at least two labels that differ are needed, there are {int(labelled.sum())}")
-    points = GRIDS[aggregator] if grid is None else grid
-    candidates: list[Candidate] = []
-    for gamma, tau, relative, answer in _answers(scores, config, aggregator, points, watch):
-        if isinstance(answer, FitError):
-            candidates.append(Candidate(gamma, tau, relative, None, str(answer)))
-            continue
+    canonical = scores.canonical()
+    moments = accumulate(canonical.values)
+    registry: dict[str, Aggregator] = {"care_svd": CareSVD(), "care_tensor": CareTensor(memo={})}
+
+    def agreement(structure_config: StructureConfig) -> float | None:
+        structure, _ = fit_structure(moments, structure_config, canonical.judges)
+        at = replace(config, structure=structure_config, aggregators=(aggregator,))
+        aggregates, failures = run_aggregators(scores, moments, structure, at, registry=registry)
+        if aggregator in failures:
+            raise FitError(failures[aggregator])
+        answer = aggregates[aggregator]
         measured = evaluate(answer.estimate[labelled], labels[labelled], threshold=answer.threshold, scale=config.scale)
         right = measured.accuracy if measured.mae is None else -measured.mae
-        candidates.append(Candidate(gamma, tau, relative, measured.order if criterion == "order" else right))
+        return measured.order if criterion == "order" else right
+
+    candidates = _tried(grid or GRIDS[aggregator], aggregator, moments, config.structure, agreement, watch)
     return _chosen(aggregator, criterion, candidates, int(labelled.sum()))
 
 
@@ -165,8 +172,6 @@ def select_without_labels(
     config: FitConfig,
     units: Sequence[str],
     *,
-    grid: Sequence[tuple[float, float | None]] | None = None,
-    folds: int = 5,
     watch: Watch | None = None,
 ) -> Selection:
     """The penalties whose structure makes held-out split units likeliest (Gaussian, of the shrunk correlation).
@@ -181,67 +186,45 @@ def select_without_labels(
         No point of the grid has a factor in every fold.
     """
     distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
-    if len(distinct) < folds:
-        raise InputError(f"selection: {folds} folds need as many split units, there are {len(distinct)}")
+    if len(distinct) < _FOLDS:
+        raise InputError(f"selection: {_FOLDS} folds need as many split units, there are {len(distinct)}")
     rng = np.random.default_rng([content_seed(scores), config.seed])
-    fold = (rng.permutation(len(distinct)) % folds)[code]
+    fold = (rng.permutation(len(distinct)) % _FOLDS)[code]
     whole = accumulate(scores.values)
     scale, centre = np.sqrt(np.diag(whole.covariance())), whole.mean()
     z = (scores.values - centre) / scale
-    parts = [(accumulate(z[fold != k]), accumulate(z[fold == k]).covariance()) for k in range(folds)]
-    candidates: list[Candidate] = []
-    for gamma, tau in _watched(GRIDS["care_svd"] if grid is None else grid, watch):
-        relative = _relative(whole, config.structure, gamma, tau, absolute=False)
-        try:
-            value = float(np.mean([_held_out(train, test, relative, scores.judges) for train, test in parts]))
-            candidates.append(Candidate(gamma, tau, relative, value))
-        except FitError as error:
-            candidates.append(Candidate(gamma, tau, relative, None, str(error)))
+    parts = [(accumulate(z[fold != k]), accumulate(z[fold == k]).covariance()) for k in range(_FOLDS)]
+
+    def likelihood(structure_config: StructureConfig) -> float:
+        return float(np.mean([_held_out(train, test, structure_config, scores.judges) for train, test in parts]))
+
+    candidates = _tried(GRIDS["care_svd"], "care_svd", whole, config.structure, likelihood, watch)
     return _chosen("care_svd", "held-out log likelihood", candidates, 0)
 
 
-def _answers(
-    scores: ScoreMatrix,
-    config: FitConfig,
-    name: str,
-    points: Sequence[tuple[float, float | None]],
+def _tried(
+    grid: Sequence[tuple[float, float | None]],
+    aggregator: str,
+    moments: Moments,
+    config: StructureConfig,
+    value_of: Callable[[StructureConfig], float | None],
     watch: Watch | None,
-) -> list[tuple[float, float | None, StructureConfig, Aggregate | FitError]]:
-    """The aggregate at every point, in the order of ``scores``; mixtures are fitted once for each partition."""
-    canonical = scores.canonical()
-    moments = accumulate(canonical.values)
-    aggregator: Aggregator = CareSVD() if name == "care_svd" else CareTensor(memo={})
-    answers: list[tuple[float, float | None, StructureConfig, Aggregate | FitError]] = []
-    for gamma, tau in _watched(points, watch):
-        relative = _relative(moments, config.structure, gamma, tau, absolute=name in _ABSOLUTE)
-        try:
-            structure, _ = fit_structure(moments, relative, canonical.judges)
-        except FitError as error:
-            answers.append((gamma, tau, relative, error))
-            continue
-        at = replace(config, structure=relative, aggregators=(name,))
-        aggregates, failures = run_aggregators(scores, moments, structure, at, registry={name: aggregator})
-        answer = aggregates[name] if name in aggregates else FitError(failures[name])
-        answers.append((gamma, tau, relative, answer))
-    return answers
-
-
-def _watched(points: Sequence[tuple[float, float | None]], watch: Watch | None) -> Iterator[tuple[float, float | None]]:
-    """The points; before each of them ``watch`` is told how many are done."""
-    for done, point in enumerate(points):
+) -> list[Candidate]:
+    """Every point of the grid with its value, or the reason why it has none."""
+    unit = 1.0
+    if aggregator in _ABSOLUTE:
+        unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n, config.program)
+    candidates: list[Candidate] = []
+    for done, (gamma, tau) in enumerate(grid):
         if watch is not None:
-            watch("trying penalties", done, len(points))
-        yield point
-
-
-def _relative(
-    moments: Moments, config: StructureConfig, gamma: float, tau: float | None, *, absolute: bool
-) -> StructureConfig:
-    if absolute:
-        correlation, _ = shrink(moments.correlation(), moments.n)
-        gamma = gamma / penalty_rate(correlation, moments.n, config.program)
-    own = config.tau if tau is None else tau / float(np.sqrt(moments.p))
-    return replace(config, gamma=gamma, tau=own)
+            watch("trying penalties", done, len(grid))
+        relative_tau = config.tau if tau is None else tau / float(np.sqrt(moments.p))
+        relative = replace(config, gamma=gamma / unit, tau=relative_tau)
+        try:
+            candidates.append(Candidate(gamma, tau, relative, value_of(relative)))
+        except FitError as error:
+            candidates.append(Candidate(gamma, tau, relative, None, str(error)))
+    return candidates
 
 
 def _held_out(train: Moments, test: Array, config: StructureConfig, judges: Sequence[str]) -> float:

@@ -6,7 +6,7 @@ from typing import Literal
 import numpy as np
 from numpy.typing import NDArray
 
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 
 @dataclass(frozen=True)

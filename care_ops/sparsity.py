@@ -8,9 +8,7 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from care_ops.least import TELLING_SCORES
-from care_ops.scores import varies
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array, mean_of_present, varies
 
 _NARROW = 0.1
 """Share of the range of all scores below which a judge's own range is narrow."""
@@ -102,10 +100,7 @@ def comparable(values: Array) -> Array:
         present = values[~np.isnan(values)]
         spread = float(present.std()) if varies(present) else 1.0
         return (values - present.mean()) / spread
-    present = ~np.isnan(values)
-    count = present.sum(axis=0)
-    mean = np.where(present, values, 0.0).sum(axis=0) / np.maximum(count, 1)
-    centred = np.where(present, values - mean, np.nan)
-    spread = np.sqrt(np.nan_to_num(centred**2).sum(axis=0) / np.maximum(count, 1))
-    known = (count >= TELLING_SCORES) & (spread > 0) & varies(values)
+    centred = values - mean_of_present(values)
+    spread = np.sqrt(mean_of_present(centred**2))
+    known = ((~np.isnan(values)).sum(axis=0) >= TELLING_SCORES) & (spread > 0) & varies(values)
     return np.where(known, centred / np.where(known, spread, 1.0), np.nan)

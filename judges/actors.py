@@ -60,12 +60,8 @@ class _Queue:
 class Actors:
     """The actors of one judge, started when its first batches come and used for all its test sets.
 
-    Parameters
-    ----------
-    actors : int
-        Largest number of actors. Fewer are started where a test set has fewer batches, or Ray has too few GPUs.
-    in_flight : int
-        Batches that each actor is given before it has answered the first of them.
+    Fewer than ``actors`` are started where a test set has fewer batches, or Ray has too few GPUs. Each is given
+    ``in_flight`` batches before it has answered the first of them.
     """
 
     def __init__(self, actors: int, in_flight: int) -> None:

@@ -104,13 +104,7 @@ class Purse:
 
 
 class Ledger:
-    """What a judge has taken in this run, over all its test sets.
-
-    Parameters
-    ----------
-    purses : sequence of Purse
-        What it may spend together with others, beside its own limit.
-    """
+    """What a judge has taken in this run, over all its test sets; others may spend from its purses too."""
 
     def __init__(self, purses: Sequence[Purse] = ()) -> None:
         self.purses = tuple(purses)

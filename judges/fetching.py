@@ -23,30 +23,26 @@ _log = logging.getLogger(__name__)
 def fetching_ahead(
     judges: Sequence[JudgeSpec], has_work: Callable[[JudgeSpec], bool], ray: RayConfig = FROM_ENVIRONMENT
 ) -> Generator[None]:
-    """Fetch the models of these judges one after another, in the background, until the block ends.
+    """Fetch the models of these judges in their order, in the background, until the block ends.
 
-    A download that is under way at the end of the block goes on; it ends with the process. A model that cannot be
-    fetched is left to its judge, which fails with the reason.
-
-    Parameters
-    ----------
-    judges : sequence of JudgeSpec
-        In the order in which they will score; only those count whose model is a repository of the hub.
-    has_work : callable
-        Whether a judge has anything to score, asked shortly before its model would be fetched.
-    ray : RayConfig, optional
-        Nothing is fetched where it names a cluster, whose machines fetch models themselves.
+    Only those count whose model is a repository of the hub and which ``has_work`` says, shortly before, have anything
+    to score. A download that is under way at the end of the block goes on; it ends with the process. A model that
+    cannot be fetched is left to its judge, which fails with the reason. Nothing is fetched where ``ray`` names a
+    cluster, whose machines fetch models themselves.
     """
-    waiting = [judge for judge in judges if _is_on_the_hub(judge)]
+    models = [(judge, judge.engine) for judge in judges if isinstance(judge.engine, LocalModel)]
+    waiting = [(judge, e.model, e.revision) for judge, e in models if e.revision and not Path(e.model).is_dir()]
     ended = threading.Event()
 
     def fetch() -> None:
-        for judge in waiting:
+        for judge, model, revision in waiting:
             if ended.is_set():
                 return
             try:
                 if has_work(judge):
-                    _fetch(judge)
+                    _log.info("Judge %r: fetching %s while others score.", judge.name, model)
+                    hub.fetch(model, revision)
+                    _log.info("Judge %r: %s is here.", judge.name, model)
             except CareError as error:
                 _log.info("Judge %r: its model was not fetched ahead (%s).", judge.name, error)
 
@@ -56,17 +52,3 @@ def fetching_ahead(
         yield
     finally:
         ended.set()
-
-
-def _is_on_the_hub(judge: JudgeSpec) -> bool:
-    engine = judge.engine
-    return isinstance(engine, LocalModel) and engine.revision is not None and not Path(engine.model).is_dir()
-
-
-def _fetch(judge: JudgeSpec) -> None:
-    engine = judge.engine
-    assert isinstance(engine, LocalModel)
-    assert engine.revision is not None
-    _log.info("Judge %r: fetching %s while others score.", judge.name, engine.model)
-    hub.fetch(engine.model, engine.revision)
-    _log.info("Judge %r: %s is here.", judge.name, engine.model)

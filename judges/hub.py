@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import Any
 
 from care_ops.errors import JudgeError
@@ -15,24 +14,10 @@ _NOT_LOADED = ("original/*", "consolidated*")
 """Copies of the weights in the form of whoever trained the model, beside those that the engines load."""
 
 
-@dataclass(frozen=True)
-class HubModel:
-    """A repository as the hub describes it.
+def look_up(repository: str) -> tuple[str, bool]:
+    """The commit of a repository's main branch, and whether its terms must be accepted to have its files.
 
-    Attributes
-    ----------
-    revision : str
-        Commit of its main branch, 40 hexadecimal digits.
-    gated : bool
-        Whether its files are given only to accounts that have accepted its terms.
-    """
-
-    revision: str
-    gated: bool
-
-
-def look_up(repository: str) -> HubModel:
-    """Ask the hub about a repository; the token is the one in ``HF_TOKEN`` or of ``hf auth login``.
+    The hub is asked with the token in ``HF_TOKEN`` or of ``hf auth login``.
 
     Raises ``JudgeError`` where ``huggingface_hub`` is not installed, there is no such repository, or the hub does not
     answer.
@@ -40,7 +25,7 @@ def look_up(repository: str) -> HubModel:
     hub = _hub()
     with _told(repository):
         model = hub.HfApi().model_info(repository, timeout=20)
-    return HubModel(str(model.sha), bool(model.gated))
+    return str(model.sha), bool(model.gated)
 
 
 def fetch(repository: str, revision: str) -> None:

@@ -12,6 +12,10 @@ FROM_A_FILE = "its scores were read from a file, so that it cannot be asked agai
 """Why a recorded judge is not asked, as a part of a sentence."""
 
 
+RAW_LIMIT = 500
+"""Characters that are kept of an engine's own words."""
+
+
 class Status(StrEnum):
     """The outcome of asking a judge about one item. Any status other than ``ok`` means that the score is missing."""
 
@@ -101,10 +105,9 @@ class Score:
     tokens_out: int | None = None
 
     def __post_init__(self) -> None:
-        """Replace halves of surrogate pairs, which an answer that was cut ends with and which no file can hold."""
-        if self.raw is not None and not self.raw.isascii():
-            words = self.raw.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-            object.__setattr__(self, "raw", words)
+        """Cut long words, and replace halves of surrogate pairs, which no file can hold; no words are None."""
+        words = (self.raw or "")[:RAW_LIMIT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        object.__setattr__(self, "raw", words or None)
 
     def of(self, item_id: str, item_key: str) -> Score:
         """This score, carried over to another item that has the same texts."""
@@ -132,7 +135,6 @@ def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[flo
     ----------
     value : object
         What a program returned or a file recorded; None means that the judge abstained.
-    scale : (low, high), optional
 
     Returns
     -------

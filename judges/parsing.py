@@ -74,17 +74,12 @@ def parse_answer(
         return None, Status.PARSE_ERROR
     if len(text) > 2 * _MOST_CHARACTERS:
         text = f"{text[:_MOST_CHARACTERS]}\n{text[-_MOST_CHARACTERS:]}"
-    after_marker = _after_last(marker, text)
+    start = text.lower().rfind(marker.lower())
+    after_marker = text[start + len(marker) :] if start >= 0 else None
     if all(re.fullmatch(r"-?\d+", answer) for answer in answers):
         shift = next(iter(answers.values())) - float(next(iter(answers)))
         return _number(text, after_marker, [float(a) for a in answers], shift, first)
     return _word(text if after_marker is None else after_marker, answers)
-
-
-def _after_last(marker: str, text: str) -> str | None:
-    """The text after the last occurrence of ``marker``; None if it does not occur."""
-    start = text.lower().rfind(marker.lower())
-    return text[start + len(marker) :] if start >= 0 else None
 
 
 def _number(

@@ -103,11 +103,6 @@ class Pool:
 
     Ray is started when the first judge needs it, and serves all judges of the ``with`` block: a cluster, or an embedded
     Ray. A Ray that was running before stays up.
-
-    Parameters
-    ----------
-    config : PoolConfig
-    ray : RayConfig, optional
     """
 
     def __init__(self, config: PoolConfig, ray: RayConfig = FROM_ENVIRONMENT) -> None:
@@ -193,7 +188,6 @@ class Session:
 
         Parameters
         ----------
-        spec : JudgeSpec
         items : Questions or sequence of Item
             The pending items only.
         sink : callable
@@ -225,7 +219,8 @@ class Session:
         _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
-            _enter(spec, scores, context)
+            if context is not None and context.ledger is not None:  # an endpoint's engine has entered each request
+                context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
             sink(item_scores, version)
             down = down or _why_down(spec, item_scores)
             batches.stopped = bool(down)  # what has been asked is still stored: it is paid for
@@ -309,12 +304,6 @@ class _Batches:
         """The scores of all items, from one score for each question."""
         answered = [(score, self._unanswered.pop(score.item_key)) for score in scores]
         return [score.of(*member) for score, question in answered for member in question.members]
-
-
-def _enter(spec: JudgeSpec, scores: Sequence[Score], context: Context | None) -> None:
-    """Enter a batch in the ledger; the engine of an endpoint has entered each request."""
-    if context is not None and context.ledger is not None:
-        context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
 
 
 def _why_down(spec: JudgeSpec, scores: Sequence[Score]) -> str:

@@ -85,15 +85,10 @@ class Question(NamedTuple):
 
 
 class Questions:
-    """What a judge is to be asked about a source of items.
+    """What a judge is to be asked about a source of items, but for those whose keys are ``settled``.
 
     The questions of a language model are sorted so that successive prompts share a long beginning, which is then in the
     model's cache.
-
-    Parameters
-    ----------
-    settled : collection of str
-        Keys of the items that the judge is not asked about.
     """
 
     def __init__(self, source: ItemSource, spec: JudgeSpec, settled: Collection[str] = ()) -> None:
@@ -126,13 +121,7 @@ class Questions:
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """What is wanted, in chunks whose texts are read and held together.
-
-    Parameters
-    ----------
-    length_of : callable
-        Characters of the texts of each.
-    """
+    """What is wanted, in chunks whose texts are read and held together; ``length_of`` gives the characters of each."""
     chunk: list[T] = []
     characters = 0
     for one in wanted:

@@ -53,13 +53,7 @@ class SandboxDiedError(Exception):
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """A Python file of somebody else's, as it was read; its source goes where the file is not.
-
-    Attributes
-    ----------
-    path : Path
-        Where it was read, for people.
-    """
+    """A Python file of somebody else's, as it was read at ``path``; its source goes where the file is not."""
 
     path: Path
     source: str
@@ -110,7 +104,6 @@ class Sandbox:
         Memory that the process may use, in megabytes.
     kind : {"bwrap", "unshare", "none"}
         ``none`` runs the program with this user's rights; only the limits on memory, time and output apply.
-    function : {"program_judge", "probe"}
 
     Raises
     ------

@@ -95,10 +95,7 @@ class Unfolding:
     def next_nodes(self, negligible: float = 0.0) -> list[Prefix]:
         """The nodes to ask the model about next; none when all that is left out is negligible.
 
-        Parameters
-        ----------
-        negligible : float
-            Share t / w of the notes: the tolerance of the expected score over the width of the scale.
+        ``negligible`` is the share t / w of the notes: the tolerance of the expected score over the width of the scale.
         """
         nodes = sorted(self._waiting, key=self._waiting.__getitem__)
         legal = self._ballot.always_legal

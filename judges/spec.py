@@ -404,7 +404,6 @@ class JudgeSpec(BaseModel):
         A score outside the scale is kept as missing, with status ``out_of_range``.
     testsets : list of str, optional
         Names of the test sets that the judge scores; all of them by default.
-    engine : ProgramEngine, RecordedEngine, LocalModel or OpenAIEngine
     batch_size : int
         Number of items in a batch. A killed run loses at most the batches that it had not finished.
     attempts : int
@@ -449,22 +448,11 @@ class JudgeSpec(BaseModel):
         return self.testsets is None or testset in self.testsets
 
     def key(self, revision: str) -> str:
-        """Content key of every score that this judge makes: equal keys mean equal judges.
+        """Content key of every score that this judge makes, 32 hexadecimal digits: equal keys mean equal judges.
 
-        Parameters
-        ----------
-        revision : str
-            Version of what the engine runs: a program's source, the recorded scores, or the prompt template.
-
-        Returns
-        -------
-        str
-            32 hexadecimal digits.
-
-        Notes
-        -----
-        The key leaves out whatever does not change a score: name, family, licence, description, test sets, batch size,
-        number of attempts, and where and how fast a model runs.
+        ``revision`` is the version of what the engine runs: a program's source, the recorded scores, or the prompt
+        template. The key leaves out whatever does not change a score: name, family, licence, description, test sets,
+        batch size, number of attempts, and where and how fast a model runs.
         """
         content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
@@ -514,7 +502,6 @@ def load_yaml(
 
     Parameters
     ----------
-    path : Path
     retired : mapping of setting to value
         Former settings, with dots between groups, and the value that everybody has now; with this value they are read
         over, as in a file that a former ``care init`` wrote.

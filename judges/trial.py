@@ -15,8 +15,6 @@ _GOOD = (
     "founded between them as a compromise."
 )
 _BAD = "The capital of Australia is Vienna, because kangaroos like opera."
-_EMPTY = " "
-_TRIGGER = "Solution:"
 _LONG = _BAD + " " + "It is widely known and has often been said that this is so. " * 20
 
 PROBES: Mapping[str, Item] = {
@@ -24,9 +22,9 @@ PROBES: Mapping[str, Item] = {
     for name, (first, second) in {
         "good": (_GOOD, _BAD),
         "bad": (_BAD, _GOOD),
-        "empty": (_EMPTY, _GOOD),
+        "empty": (" ", _GOOD),
         "swapped": (_GOOD, _GOOD),
-        "trigger": (_TRIGGER, _GOOD),
+        "trigger": ("Solution:", _GOOD),
         "long and bad": (_LONG, _GOOD),
     }.items()
 }
@@ -64,13 +62,9 @@ class TrialResult:
 def findings(
     first: Mapping[str, Score], second: Mapping[str, Score], pair_answers: Mapping[str, float] | None = None
 ) -> TrialResult:
-    """Compare the scores of two runs over the probes.
+    """Compare the scores of two runs over the probes, by their names.
 
-    Parameters
-    ----------
-    first, second : mapping probe name -> Score
-    pair_answers : mapping answer -> float, optional
-        Legal answers of the judge's template and their scores, if it judges pairs.
+    Of a judge of pairs ``pair_answers`` are the legal answers of its template, with their scores.
     """
 
     def difference(better: str, worse: str) -> float | None:
@@ -92,19 +86,10 @@ def findings(
 
 
 def position_bias(p_json: str | None, answers: Mapping[str, float]) -> float | None:
-    """Position bias (s_AB + s_BA) / 2 of a pair, where s is the expected score in one order.
+    """Position bias (s_AB + s_BA) / 2 of a pair, where s is the expected score in one order; None without both orders.
 
-    Parameters
-    ----------
-    p_json : str or None
-        Probabilities of the answers in both orders, as in ``judges.items.Score``.
-    answers : mapping answer -> float
-        Legal answers of the judge's template and their scores.
-
-    Returns
-    -------
-    float or None
-        None unless the pair was shown in both orders.
+    ``p_json`` is that of ``judges.items.Score``; ``answers`` are the legal answers of the judge's template, with their
+    scores.
     """
     orders = json.loads(p_json) if p_json else {}
     if set(orders) != {"ab", "ba"}:

@@ -55,7 +55,8 @@ class Worker:
         except Exception as error:
             if type(error).__name__ == "EngineDeadError":  # vLLM cannot recover in this process; Ray starts another
                 os._exit(13)
-            if is_out_of_memory(error):
+            # of torch, or of what is built on it
+            if any(kind.__name__ in ("OutOfMemoryError", "MemoryError") for kind in type(error).__mro__):
                 raise EngineMemoryError(str(error).strip().partition("\n")[0]) from error
             raise
 
@@ -67,20 +68,11 @@ class Worker:
         return self._engines[task.number]
 
 
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error of torch, or of what is built on it, says that there is no memory left."""
-    return any(kind.__name__ in ("OutOfMemoryError", "MemoryError") for kind in type(error).__mro__)
-
-
 def answer_of(spec: JudgeSpec, reference: Any, timeout: float) -> Any:
-    """What an actor answers; its failure is a ``JudgeError``.
+    """What an actor answers.
 
-    Raises
-    ------
-    EngineMemoryError
-        The engine, or its machine, ran out of memory.
-    JudgeError
-        The actor failed otherwise, or did not answer in time.
+    Raises ``EngineMemoryError`` where the engine or its machine ran out of memory, and ``JudgeError`` where the actor
+    failed otherwise, or did not answer in time.
     """
     import ray
     import ray.exceptions

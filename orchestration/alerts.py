@@ -67,7 +67,6 @@ class Alert:
         A sentence.
     testset, judge : str or None
         Which one it is about.
-    what_to_do : str
     link : str or None
         Of the page of the test set.
     asset, partition : str or None

@@ -61,12 +61,8 @@ def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
 def places_in_pools(context: dg.AssetExecutionContext, pools: Sequence[str]) -> Generator[None]:
     """Hold a place in each of these pools for a step; waits where one of them is full.
 
-    Why: a step names one pool, whatever partitions it makes. Unnecessary once the pool may follow from a partition.
-
-    Parameters
-    ----------
-    pools : sequence of str
-        In an order that is the same for all steps, so that no two wait for each other.
+    The pools are in an order that is the same for all steps, so that no two wait for each other. Why: a step names one
+    pool, whatever partitions it makes. Unnecessary once the pool may follow from a partition.
     """
     from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 
@@ -131,16 +127,11 @@ def _assets_of(
 
 
 def run_daemon(arguments: Sequence[str], *, reload_s: float) -> None:
-    """Run Dagster's daemon in this process, which starts its code server anew every ``reload_s`` seconds.
+    """Run ``dagster-daemon`` in this process, which starts its code server anew every ``reload_s`` seconds.
 
     Why: where it has started the code server itself it does so every minute, and that takes almost half of the
     processor time of a daemon at rest. Until the next start a code server that has died is missed. Unnecessary once the
     interval is a setting.
-
-    Parameters
-    ----------
-    arguments : sequence of str
-        Of the command ``dagster-daemon``.
     """
     from dagster._daemon import controller
     from dagster._daemon.cli import create_dagster_daemon_cli

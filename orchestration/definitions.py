@@ -105,7 +105,7 @@ def build_defs(
             dg.define_asset_job(mount.name(job), [mount.key(asset) for asset in selected], description=description)
             for job, (selected, description) in JOBS.items()
         ],
-        sensors=build_sensors(folder, mount, load, lambda: (folder, read_settings(folder))),
+        sensors=build_sensors(folder, mount, load),
         schedules=build_schedules(mount, load, settings.nightly),
     )
 

@@ -223,13 +223,7 @@ def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.
 
 
 def unfinished_runs(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> Sequence[dg.RunRecord]:
-    """Runs that have not ended.
-
-    Parameters
-    ----------
-    tags : dict, optional
-        Only those that have these tags.
-    """
+    """Runs that have not ended; with ``tags`` only those that have them."""
     status = dg.DagsterRunStatus
     unfinished = [status.QUEUED, status.NOT_STARTED, status.STARTING, status.STARTED, status.CANCELING]
     return instance.get_run_records(dg.RunsFilter(statuses=unfinished, tags=tags or {}))

@@ -97,13 +97,8 @@ def plan(
     """Turn requested partitions into runs, in the order of the stages.
 
     Neighbouring partitions of judges and of scores share a run, so that a fresh deployment starts tens of runs, not
-    thousands. Other assets that are asked for on the same partition share one. Partitions that have been deleted
-    meanwhile are left out.
-
-    Parameters
-    ----------
-    apart : set of str
-        Judges that share no run with others, since they wait for a GPU and the others do not.
+    thousands; the judges ``apart`` share none with others, since they wait for a GPU. Other assets that are asked for
+    on the same partition share one. Partitions that have been deleted meanwhile are left out.
     """
     judges, testsets = _names(instance, mount)
     asked = requested.get("judge_inference", set())

@@ -24,13 +24,15 @@ from collections.abc import Callable, Generator
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 from datetime import datetime
+from functools import partial
 from pathlib import Path
-from typing import IO, Any
+from typing import Any
 
 from assets.workspace import Workspace
 from care_ops.errors import InputError, WarehouseError
 from orchestration.stores import store_held
 from orchestration.workspace import load_workspace
+from warehouse.remote.address import locks_at_once
 
 PATIENCE = "CARE_LOCK_WAIT"
 """Environment variable: for how many seconds a command waits for others to end their work on the workspace."""
@@ -48,15 +50,7 @@ _logger = logging.getLogger(__name__)
 
 @contextmanager
 def workspace_alone(root: Path, what: str) -> Generator[Workspace]:
-    """Hold the workspace in a folder alone, for a command that changes it; read once nobody else is at work on it.
-
-    Parameters
-    ----------
-    root : Path
-        Folder of care.yaml.
-    what : str
-        The command, as ``alone`` takes it.
-    """
+    """Hold the workspace in a folder alone, for a command that changes it; read once nobody else is at work on it."""
     workspace = load_workspace(root)
     with alone(workspace, what) as waited:
         yield load_workspace(root) if waited else workspace
@@ -66,22 +60,12 @@ def workspace_alone(root: Path, what: str) -> Generator[Workspace]:
 def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
     """Hold the workspace's lock; where others hold it, say on standard error who they are and wait for them.
 
-    Parameters
-    ----------
-    what : str
-        The command that holds the lock, as those who wait for it are told.
-
-    Yields
-    ------
-    bool
-        Whether there was a wait: what was read of the workspace before may be outdated.
-
-    Raises
-    ------
-    WarehouseError
-        Others held the lock for an hour, or for as long as ``CARE_LOCK_WAIT`` says; the message names them.
+    Yields whether there was a wait: what was read of the workspace before may be outdated. Those who wait for this
+    command are told ``what`` it is. Raises ``WarehouseError`` where others held the lock for an hour, or for as long as
+    ``CARE_LOCK_WAIT`` says; the message names them.
     """
-    claim = _Claim(workspace, fcntl.LOCK_EX, f"`{what}`", _to_stderr, patience=_patience())
+    say = partial(print, file=sys.stderr, flush=True)
+    claim = _Claim(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience())
     with claim.held():
         yield claim.waited
 
@@ -90,12 +74,7 @@ def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
 def together(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
     """Share the workspace's lock with other runs of Dagster; where a command holds it, wait until that has ended.
 
-    Parameters
-    ----------
-    run_id : str
-        Id of the run that shares the lock; empty where it has none.
-    say : callable
-        Called once, with a sentence that names whom this run waits for.
+    Whom this run waits for is told once, by ``say``. The id is empty of a run that has none.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
     with _Claim(workspace, fcntl.LOCK_SH, who, say, run_id).held():
@@ -110,24 +89,15 @@ def runs_that_wait(workspace: Workspace) -> set[str]:
 def hold_daemon_lock(workspace: Workspace) -> int:
     """Become the one daemon of a workspace, until this process ends, or the program that it executes in its place.
 
-    Returns
-    -------
-    int
-        Descriptor of the lock, which such a program inherits.
-
-    Raises
-    ------
-    WarehouseError
-        There is a daemon already.
+    Returns the descriptor of the lock, which such a program inherits; raises ``WarehouseError`` where there is a
+    daemon.
     """
     descriptor = os.open(_folder(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
-    try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
+    if not locks_at_once(descriptor, fcntl.LOCK_EX):
         os.close(descriptor)
         raise WarehouseError(
             f"{workspace.root} has a daemon already (`care admin daemon` or `care ui`); there may be one only"
-        ) from error
+        )
     os.set_inheritable(descriptor, True)
     return descriptor
 
@@ -176,7 +146,7 @@ class _Claim:
         with (folder / "workspace.lock").open("a+") as lock:
             with (folder / "turnstile.lock").open("a+") as turnstile, ExitStack() as until_taken:
                 for file in (turnstile, lock):
-                    while not self._take(file):
+                    while not locks_at_once(file, self.mode):
                         self._wait(until_taken, time.monotonic() - started)
             for notes in (_WORKING, _WAITING):
                 _living(folder / notes)  # this removes the notes of processes that were killed
@@ -187,22 +157,10 @@ class _Claim:
             ):
                 yield
 
-    def _take(self, lock: IO[str]) -> bool:
-        try:
-            fcntl.flock(lock, self.mode | fcntl.LOCK_NB)
-        except BlockingIOError:
-            return False
-        return True
-
     def _wait(self, until_taken: ExitStack, seconds: float) -> None:
-        """Wait a little; the first time, say for whom. Give up after ``patience`` seconds.
+        """Wait a little; the first time, say for whom. Give up where the wait has lasted ``patience`` seconds.
 
-        Parameters
-        ----------
-        until_taken : ExitStack
-            Ends when the lock has been taken, and with it the note of the wait.
-        seconds : float
-            How long the wait has lasted.
+        The note of the wait stays ``until_taken`` ends, as it does when the lock has been taken.
         """
         folder = _folder(self.workspace)
         if self.patience is not None and seconds >= self.patience:
@@ -247,14 +205,10 @@ def _living(folder: Path) -> list[dict[str, Any]]:
     notes: list[dict[str, Any]] = []
     for path in folder.glob("*.json"):
         with suppress(FileNotFoundError), path.open("r+") as file:  # its process may end and remove it just now
-            try:
-                fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-            except BlockingIOError:
-                text = file.read()
-                if text:  # an empty one is being written
-                    notes.append(json.loads(text))
-            else:
+            if locks_at_once(file, fcntl.LOCK_SH):
                 path.unlink()
+            elif text := file.read():  # an empty one is being written
+                notes.append(json.loads(text))
     return sorted(notes, key=lambda note: note["who"].rpartition("since")[2])
 
 
@@ -272,7 +226,3 @@ def _patience() -> float:
         if float(text) >= 0:
             return float(text)
     raise InputError(f"{PATIENCE}={text}: give the seconds that a command waits for others, 0 for none")
-
-
-def _to_stderr(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)

@@ -45,15 +45,7 @@ All other assets keep documents, pages or files of other forms. Slices of scores
 
 
 def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = ()) -> dg.AssetsDefinition:
-    """An asset under the names of a mount.
-
-    Parameters
-    ----------
-    root : Path
-        Of the workspace; the last part of it is a tag of every asset.
-    owners : sequence of str
-        Those that care.yaml names.
-    """
+    """An asset of the workspace at ``root`` under the names of a mount; with the owners that care.yaml names."""
     body, resource = body_of(asset), mount.name(RESOURCE)
     takes = inspect.getargs(body.__code__).args
     partitions, made_by = _partitions(asset.partitions_def, mount), _source(body)

@@ -100,10 +100,7 @@ def _name(key: Partition) -> str:
 def all_outdated(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[Partition, Outdated]:
     """All that is outdated of the test sets, and the index where it no longer says how things stand.
 
-    Parameters
-    ----------
-    known : dict test set -> State, optional
-        For a caller that has looked at the test sets.
+    A caller that has looked at the test sets hands on what is ``known``.
     """
     known = states(workspace) if known is None else known
     found = outdated(workspace, known)
@@ -129,17 +126,11 @@ def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> 
 def ready(
     workspace: Workspace, stale: Mapping[Partition, Outdated], tried: Tried, busy: Collection[Partition] = ()
 ) -> list[Outdated]:
-    """What is to be asked for now, of what is outdated.
+    """What is to be asked for now, of what is outdated (``all_outdated``), or of the part of it that is wanted.
 
     A judge waits for the items of its test sets, so that it is loaded once. A fit waits for items and scores, unless
-    they were tried in vain: then it goes without. What is made of something in the same run is asked for with it.
-
-    Parameters
-    ----------
-    stale : mapping
-        Of ``all_outdated``, or the part of it that is wanted.
-    busy : collection of (asset, partition)
-        What runs that have not ended are to make.
+    they were tried in vain: then it goes without. What is made of something in the same run is asked for with it. What
+    runs that have not ended are to make is ``busy``.
     """
     coming = {key for key, one in stale.items() if key in busy or tried.may_ask(one)}
     asked: list[Outdated] = []
@@ -150,7 +141,8 @@ def ready(
         of = [testset] if judge is None or one.asset == "scores" else workspace.testsets_of(judge)
         if one.asset not in ("items", "gold") and any(("items", each) in coming for each in of):
             continue
-        if one.asset == "scores" and _owes(stale, coming, judge, testset):
+        asking = ("judge_inference", judge)
+        if one.asset == "scores" and asking in coming and testset in stale[asking].testsets:
             continue
         asked.append(one)
     for testset in sorted({one.partition for one in stale.values() if one.asset in FIT}, key=str):
@@ -159,14 +151,6 @@ def ready(
     if not asked and not busy and INDEX in coming:
         return [stale[INDEX]]
     return asked
-
-
-def _owes(
-    stale: Mapping[Partition, Outdated], coming: Collection[Partition], judge: str | None, testset: str | None
-) -> bool:
-    """Whether a judge is still to be asked about a test set."""
-    key = ("judge_inference", judge)
-    return key in coming and key in stale and testset in stale[key].testsets
 
 
 def _waits(

@@ -99,7 +99,9 @@ def run_stale(
     """
     scope = Scope(selected_assets(defs, selection), testset, judge, by_name=selection is not None)
     with engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
-        _prepare(workspace, instance)
+        end_abandoned_runs(workspace, instance)  # what killed processes left behind
+        sweep(workspace)
+        finish_forgetting(workspace)
         run = _Run(workspace, instance, scope)
         follow_partitions(workspace, instance)
         outcome = Outcome()
@@ -140,13 +142,6 @@ def run_launches(
             if outcome.failures:
                 break
     return outcome
-
-
-def _prepare(workspace: Workspace, instance: dg.DagsterInstance) -> None:
-    """Finish or clear away what killed processes left behind."""
-    end_abandoned_runs(workspace, instance)
-    sweep(workspace)
-    finish_forgetting(workspace)
 
 
 class _Run:
@@ -227,13 +222,7 @@ class _Run:
 
 @dataclass(frozen=True)
 class Scope:
-    """What a ``care run`` is narrowed to.
-
-    Attributes
-    ----------
-    by_name : bool
-        Whether a person selected the assets.
-    """
+    """What a ``care run`` is narrowed to; ``by_name`` where a person selected the assets."""
 
     assets: set[str]
     testset: str | None

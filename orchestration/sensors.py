@@ -16,16 +16,17 @@ from orchestration.alerts import Alert, Desk, opened, send
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, WILL_RETRY_TAG
 from orchestration.launches import TRIED_AGAIN
 from orchestration.standing import (
+    CANCELED,
     desk_of,
     failures_of_run,
     is_ours,
     lost_run,
-    note_canceled_run,
     note_failed_run,
+    note_unmade,
     tell_failures,
     tell_standing,
 )
-from orchestration.workspace import CARE_YAML, Settings
+from orchestration.workspace import CARE_YAML, Settings, read_settings
 from warehouse.documents import record_of
 
 _WATCHED_EVERY_S = 30
@@ -34,33 +35,18 @@ _WATCHED_EVERY_S = 30
 _RUNS_LOOKED_AT_EVERY_S = 5
 """What follows from a run, or from a new judge, is asked for soon; to see whether there is any costs little."""
 
-ReadSettings = Callable[[], tuple[Path, Settings]]
-"""Reads care.yaml anew; returns the workspace's folder beside it."""
 
-
-def build_sensors(
-    folder: Path, mount: Mount, load: Callable[[], Workspace], read_settings: ReadSettings
-) -> list[dg.SensorDefinition]:
-    """Sensors over one workspace, which is read anew at each tick.
-
-    Parameters
-    ----------
-    folder : Path
-        Of care.yaml.
-    mount : Mount
-    load : callable
-        Reads the workspace.
-    read_settings : callable
-    """
+def build_sensors(folder: Path, mount: Mount, load: Callable[[], Workspace]) -> list[dg.SensorDefinition]:
+    """Sensors over the workspace in a folder; at each tick care.yaml is read anew, and the workspace by ``load``."""
     return [
-        _workspace_sensor(mount, load, read_settings),
+        _workspace_sensor(folder, mount, load),
         _stale_assets_sensor(folder, mount, load),
-        _alert_on_failure(mount, load, read_settings),
+        _alert_on_failure(folder, mount, load),
         _note_canceled_runs(mount, load),
     ]
 
 
-def _workspace_sensor(mount: Mount, load: Callable[[], Workspace], read_settings: ReadSettings) -> dg.SensorDefinition:
+def _workspace_sensor(folder: Path, mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefinition:
     @dg.sensor(
         name=mount.name("workspace_sensor"),
         minimum_interval_seconds=_WATCHED_EVERY_S,
@@ -70,16 +56,16 @@ def _workspace_sensor(mount: Mount, load: Callable[[], Workspace], read_settings
     def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         from orchestration.instance import follow_partitions
 
-        root, settings = read_settings()
+        settings = read_settings(folder)
         try:
             workspace = load()
         except CareError as error:
-            context.update_cursor(_tell_unreadable(context.cursor, settings, root, error))
+            context.update_cursor(_tell_unreadable(context.cursor, settings, folder, error))
             return dg.SkipReason(f"the workspace cannot be read: {error}")
         follow_partitions(workspace, context.instance)  # whether or not anybody can be told
         if context.cursor:
             told = record_of(Alert, json.loads(context.cursor))
-            send(settings.alerts, root, replace(told, state="resolved"))
+            send(settings.alerts, folder, replace(told, state="resolved"))
             context.update_cursor("")
         desk = desk_of(workspace, settings.alerts)
         if desk.reaches_anybody:
@@ -143,7 +129,7 @@ def _stale_assets_sensor(folder: Path, mount: Mount, load: Callable[[], Workspac
     return stale_assets_sensor
 
 
-def _alert_on_failure(mount: Mount, load: Callable[[], Workspace], read_settings: ReadSettings) -> dg.SensorDefinition:
+def _alert_on_failure(folder: Path, mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
         name=mount.name("alert_on_failure"),
         default_status=dg.DefaultSensorStatus.RUNNING,
@@ -166,7 +152,7 @@ def _alert_on_failure(mount: Mount, load: Callable[[], Workspace], read_settings
         note_failed_run(workspace, context.instance, run, failures)
         lost = [] if failures else lost_run(workspace, context.instance, run)
         causes = [*failures_of_run(workspace, run, failures), *lost]
-        tell_failures(desk_of(workspace, read_settings()[1].alerts), causes)
+        tell_failures(desk_of(workspace, read_settings(folder).alerts), causes)
 
     return alert_on_failure
 
@@ -183,6 +169,6 @@ def _note_canceled_runs(mount: Mount, load: Callable[[], Workspace]) -> dg.Senso
         from orchestration.instance import CARE_RUN, LAUNCHED_BY
 
         if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes what it did not make itself
-            note_canceled_run(load(), context.instance, context.dagster_run)
+            note_unmade(load(), context.instance, context.dagster_run, CANCELED)
 
     return note_canceled_runs

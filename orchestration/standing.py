@@ -68,7 +68,7 @@ _OURS = (*ORDER, "night", "canary")
 """The assets of a workspace, in the order of the stages."""
 
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
-_CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
+CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
 
 
 def partition_of(run: dg.DagsterRun) -> str:
@@ -88,23 +88,15 @@ def note_failed_run(
 ) -> None:
     """Remember what failed in a run of the daemon, for the verdict on its test set.
 
-    Parameters
-    ----------
-    failures : sequence of DagsterEvent
-        The steps that failed; none where the process of the run was lost.
+    Where no step is among the ``failures``, the process of the run was lost.
     """
     if not failures:
-        _note_unmade(workspace, instance, run, _LOST)
+        note_unmade(workspace, instance, run, _LOST)
     for event in failures:
         _note(workspace, workspace.mount.asset(str(event.step_key)) or "", partition_of(run), failure_message(event))
 
 
-def note_canceled_run(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> None:
-    """Remember what a run was still to make when a person canceled it."""
-    _note_unmade(workspace, instance, run, _CANCELED)
-
-
-def _note_unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
+def note_unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, why: str) -> None:
     """Remember the first stage that a run did not come to the end of; those after it wait for this one."""
     partition = partition_of(run)
     unmade = [asset for asset in _unmade(workspace, instance, run) if told_testset(asset, partition)]
@@ -131,13 +123,7 @@ def _note(workspace: Workspace, asset: str, partition: str, why: str) -> None:
 
 
 def forget_mended_failures(workspace: Workspace, known: Mapping[str, State]) -> None:
-    """Forget the failures of assets that are no longer outdated, where no page has been drawn since.
-
-    Parameters
-    ----------
-    known : dict test set -> State
-        Of ``assets.report.outdated.states``.
-    """
+    """Forget the failures of assets that are no longer outdated, where no page has been drawn since."""
     from assets.report.verdicts import known_failures, note_failures
 
     for testset, state in known.items():
@@ -221,10 +207,7 @@ def changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterat
 def late_night(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
     """That no night has come to an end by its deadline; nothing where there is none, or there has been none yet.
 
-    Parameters
-    ----------
-    last : float or None
-        When the last one came, in seconds since 1970.
+    The ``last`` one came at this time, in seconds since 1970.
     """
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
         yield Alert("night late", f"The last night ended {(time.time() - last) / 3600:.0f} hours ago.")
@@ -240,10 +223,7 @@ def tell_standing(
 ) -> None:
     """Tell of what stands now (a late night, fits that are held back, judges that changed), and of all that is over.
 
-    Parameters
-    ----------
-    stale : callable
-        What is outdated; asked only where an alert of a failure is open.
+    What is ``stale`` is asked only where an alert of a failure is open.
     """
     from orchestration.instance import last_night
 

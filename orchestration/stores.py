@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING
 
 from assets.workspace import Workspace
 from orchestration.workspace import load_workspace
-from warehouse.remote.address import INDEX_FOLDER
+from warehouse.remote.address import INDEX_FOLDER, locks_at_once
 
 if TYPE_CHECKING:
     from warehouse.remote.copy import StoreCopy
@@ -38,12 +38,8 @@ _log = logging.getLogger(__name__)
 def workspace_to_look_at(root: Path) -> Workspace:
     """The workspace in a folder, for a command that changes nothing; what its store has been given since is fetched.
 
-    Raises
-    ------
-    InputError
-        care.yaml or what it names is missing or invalid.
-    WarehouseError
-        The store does not answer.
+    Raises ``InputError`` where care.yaml or what it names is missing or invalid, and ``WarehouseError`` where the store
+    does not answer.
     """
     workspace = load_workspace(root)
     if workspace.copy is not None:
@@ -61,16 +57,9 @@ def store_held(
 ) -> Generator[None]:
     """Be the one machine that writes to the workspace's store; do nothing where its data lie in a folder alone.
 
-    Parameters
-    ----------
-    who : str
-        Who works here, as other machines are told.
-    say : callable
-        Called once where another machine is waited for, with a sentence that names it.
-    patience : float, optional
-        Seconds after which the wait is given up; by default it has no end.
-    alone : bool
-        Whether nobody else on this machine is at work on the workspace: then the record of runs may be taken over.
+    Other machines are told ``who`` works here. Where another one is waited for, ``say`` is called once with a sentence
+    that names it, and after ``patience`` seconds, if it has an end, the wait is given up. Where nobody else on this
+    machine is at work on the workspace (``alone``), the record of runs may be taken over.
     """
     copy = workspace.copy
     if copy is None:
@@ -152,12 +141,9 @@ def _has_daemon(home: Path) -> bool:
     """Whether a daemon or the UI of this machine has the record of runs open."""
     try:
         with (home / "locks" / "daemon.lock").open("a") as lock:
-            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            return not locks_at_once(lock, fcntl.LOCK_EX)
     except FileNotFoundError:
         return False
-    except BlockingIOError:
-        return True
-    return False
 
 
 def _emptied(folder: Path) -> Path:

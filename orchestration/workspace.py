@@ -30,7 +30,6 @@ from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec, LocalModel, RecordedEngine, explain, load_spec, load_yaml, meets_anything, read_model
 from warehouse.remote.address import usable_address
 from warehouse.testsets import (
-    FilesSource,
     ImportSource,
     RecordedScores,
     TestsetSpec,
@@ -103,9 +102,7 @@ def _on_this_machine(path: str) -> str:
 
 
 def _folder_or_store(path: str) -> str:
-    if not names_an_address(path):
-        return path
-    return usable_address(path)
+    return usable_address(path) if names_an_address(path) else path
 
 
 LocalPath = Annotated[str, AfterValidator(_on_this_machine)]
@@ -115,10 +112,14 @@ COPY = "data"
 """Folder, beside care.yaml, of the copy of a store."""
 
 
-class NightlySettings(BaseModel):
-    """``nightly``: when the nightly schedule runs, and by when the night must have come to an end."""
+class _Declared(BaseModel):
+    """A group of settings in care.yaml, which holds no others."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
+
+
+class NightlySettings(_Declared):
+    """``nightly``: when the nightly schedule runs, and by when the night must have come to an end."""
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the night")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
@@ -152,18 +153,7 @@ class NightlySettings(BaseModel):
         return f"{minutes % 60} {minutes // 60} * * {days}"
 
     def deadline_after(self, last: float) -> float:
-        """By when the night after another one must have come to an end.
-
-        Parameters
-        ----------
-        last : float
-            When the other one came to an end, in seconds since 1970.
-
-        Returns
-        -------
-        float
-            In seconds since 1970.
-        """
+        """By when the night after one that ended at ``last`` must have come to an end; both in seconds since 1970."""
         weekdays, begins = _weekdays(self.days), time(*divmod(self._minutes, 60))
         day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
         while True:
@@ -198,10 +188,8 @@ def _weekdays(days: str) -> frozenset[int]:
 _ADDRESS = r"(slack\+)?https?://\S+"
 
 
-class AlertSettings(BaseModel):
+class AlertSettings(_Declared):
     """``alerts``: who is told of what needs a person, and that it is over."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     webhook: str | None = Field(
         default=None,
@@ -244,10 +232,8 @@ class AlertSettings(BaseModel):
         return address
 
 
-class ExperimentSettings(BaseModel):
+class ExperimentSettings(_Declared):
     """``experiments``: at which size the paper's experiments are run, and when."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     size: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
     when: Literal["asked", "changed"] = Field(
@@ -261,10 +247,8 @@ def _sized(experiments: Any) -> Any:
     return {"size": experiments} if isinstance(experiments, str) else experiments
 
 
-class Settings(BaseModel):
+class Settings(_Declared):
     """Everything that care.yaml may hold, with its defaults."""
-
-    model_config = ConfigDict(extra="forbid", defer_build=True)
 
     data: Annotated[str, AfterValidator(_folder_or_store)] = Field(
         default="data",
@@ -418,9 +402,7 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
 def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
     judges = _read_all(root / settings.judges, "judge", lambda path: _with_its_folder(load_spec(path), root))
     for testset in testsets.values():
-        declared = testset.source if isinstance(testset.source, ImportSource) else None
-        if isinstance(testset.source, FilesSource):
-            declared = testset.source.scores
+        declared = testset.recorded
         if declared is None:
             continue
         path = resolve(declared.path, root)
@@ -476,6 +458,4 @@ def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None
 
 
 def _yaml_files(folder: Path) -> list[Path]:
-    if not folder.exists():
-        return []
-    return sorted(p for p in folder.iterdir() if p.suffix in (".yaml", ".yml"))
+    return sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))

@@ -10,30 +10,24 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
-from urllib.parse import quote
+from typing import Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from care_ops.errors import WarehouseError
 from care_ops.scores import ScoreMatrix
 from warehouse.documents import read_record
 from warehouse.storage import (
     delete,
     find_sound,
+    folder_of,
     read_metadata,
     read_sound,
     read_table,
     write_document,
     write_table,
 )
-
-if TYPE_CHECKING:
-    from _typeshed import DataclassInstance
-
-    R = TypeVar("R", bound=DataclassInstance)
 
 _FEATURE = "\x1f"
 """What the name of a feature's column begins with, and no judge's name can."""
@@ -53,13 +47,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PanelSummary:
-    """What can be known of a panel's matrix without reading it.
-
-    Attributes
-    ----------
-    present : dict judge -> number of its scores
-        Judges in the order of the matrix.
-    """
+    """What can be known of a panel's matrix without reading it; the judges are in its order."""
 
     items: int
     present: dict[str, int]
@@ -76,7 +64,7 @@ class FitFolder:
     """Files of the current fit of one test set."""
 
     def __init__(self, root: Path, testset: str) -> None:
-        self.path = root / f"testset={quote(testset, safe='')}"
+        self.path = folder_of(root, "testset", testset)
 
     @property
     def panel_file(self) -> Path:
@@ -123,11 +111,11 @@ class FitFolder:
         """Store a JSON document."""
         write_document(self.path / f"{name}.json", value)
 
-    def read_record(self, name: str, kind: type[R]) -> R:
+    def read_record(self, name: str, kind: type[T]) -> T:
         """The record that a JSON document holds; ``WarehouseError`` if the stage has not run."""
         return self._read(self.path / f"{name}.json", partial(read_record, kind=kind))
 
-    def find_record(self, name: str, kind: type[R]) -> R | None:
+    def find_record(self, name: str, kind: type[T]) -> T | None:
         """The record that a JSON document holds, or None; one that was damaged is set aside and is none."""
         return find_sound(self.path / f"{name}.json", partial(read_record, kind=kind))
 
@@ -141,10 +129,7 @@ class FitFolder:
         return all((self.path / name).is_file() for name in names)
 
     def _read(self, path: Path, read: Callable[[Path], T]) -> T:
-        try:
-            return read_sound(path, read, "; the next `care run` makes it again")
-        except FileNotFoundError:
-            raise WarehouseError(f"{path}: it is not there; `care run` makes it") from None
+        return read_sound(path, read, "; the next `care run` makes it again", "it is not there; `care run` makes it")
 
 
 def panel_of(path: Path) -> ScoreMatrix:

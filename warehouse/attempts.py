@@ -10,15 +10,7 @@ _NAME = "attempts.json"
 
 
 class Attempts:
-    """Failed attempts of one judge on one test set; only those under the judge's current key are kept.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the judge's parts on the test set (``PartStore.scores_folder``).
-    judge_key : str
-        Current key of the judge; counts under another key are forgotten.
-    """
+    """Failed attempts of a judge on a test set, beside its parts there; only those under its current key are kept."""
 
     def __init__(self, folder: Path, judge_key: str) -> None:
         self._path, self._key = folder / _NAME, judge_key

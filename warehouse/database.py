@@ -42,13 +42,7 @@ Taking a sound file for a damaged one costs only the minute in which it is rebui
 
 
 class Warehouse:
-    """The database file of a workspace.
-
-    Parameters
-    ----------
-    path : Path
-        The database file, which need not exist yet.
-    """
+    """The database file of a workspace, which need not exist yet."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -241,8 +235,3 @@ def release() -> str:
         with suppress(metadata.PackageNotFoundError):
             return metadata.version(distribution)
     return "of a source folder"
-
-
-def null_if_nan(value: float | None) -> float | None:
-    """The value, or None if it is NaN, which DuckDB would store as a number."""
-    return None if value != value else value

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from pydantic import TypeAdapter
 
-    R = TypeVar("R", bound=DataclassInstance)
+R = TypeVar("R")
 
 
 class DocumentFolder(Protocol):
@@ -63,16 +63,17 @@ class FolderDocument:
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:
     """Plain values of a record, as ``record_of`` reads them: arrays as nested lists, with null for NaN."""
-    return {column.name: _plain(getattr(record, column.name)) for column in fields(record)}
+    return {column.name: plain(getattr(record, column.name)) for column in fields(record)}
 
 
-def _plain(value: Any) -> Any:
+def plain(value: Any) -> Any:
+    """What JSON can hold of a value of a record: lists of an array, with null for NaN."""
     if is_dataclass(value) and not isinstance(value, type):
         return document_of(value)
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: plain(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [plain(each) for each in value]
     lists = getattr(value, "tolist", None)  # of an array, whose module need not be imported here
     if lists is not None:
         return _null_for_nan(lists())

@@ -8,9 +8,8 @@ from typing import Any
 import duckdb
 
 from care_ops.errors import WarehouseError
-from care_ops.records import Array, Evaluation, Intervals
-from warehouse.database import null_if_nan
-from warehouse.documents import document_of
+from care_ops.records import Evaluation, Intervals
+from warehouse.documents import document_of, plain
 from warehouse.fits import FitStore, table_of
 
 _log = logging.getLogger(__name__)
@@ -20,12 +19,7 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
     """Make what the database holds of a test set's fits, editions and publications that of the files.
 
     What was damaged or is gone is left out. The latest edition is left out as a whole where anything of it is lacking:
-    it is then missing, and `care run` makes it again.
-
-    Parameters
-    ----------
-    anew : collection of str
-        Fits that are loaded although the database has them, because something was found out about them since.
+    it is then missing, and `care run` makes it again. Fits of which something was found out since are loaded ``anew``.
     """
     editions = store.editions(testset)
     wanted, known = {fit_id for e in editions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
@@ -96,25 +90,13 @@ def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
         )
     finally:
         connection.unregister("incoming")
-    ends = (None,) * 4 if found is None else (found.lo, found.hi, found.loadings_lo, found.loadings_hi)
-    rows: list[list[Any]] = []
-    for j, judge in enumerate(fit.judges):
-        lo, hi, *of_loadings = (_of_judge(values, j) for values in ends)
-        weight, loadings = _of_judge(answer.weights, j), _of_judge(answer.loadings, j)
-        rows.append([fit_id, judge, weight, lo, hi, loadings, *of_loadings])
-    _insert(connection, "weights", rows)
+    lo, hi, *ends = (None,) * 4 if found is None else (found.lo, found.hi, found.loadings_lo, found.loadings_hi)
+    unknown = [None] * len(fit.judges)
+    columns = [plain(values) or unknown for values in (answer.weights, lo, hi, answer.loadings, *ends)]
+    _insert(connection, "weights", [[fit_id, *row] for row in zip(fit.judges, *columns, strict=True)])
     if evaluation is not None:
         row = {"fit_id": fit_id, "labels_used": answer.labels_used, **vars(evaluation)}
         _insert(connection, f"evaluations ({', '.join(row)})", [list(row.values())])
-
-
-def _of_judge(values: Array | None, j: int) -> Any:
-    """What an array says of the judge at place ``j``: a number or a list of some, null where it is not known."""
-    if values is None:
-        return None
-    if values.ndim > 1:
-        return [null_if_nan(number) for number in values[j].tolist()]
-    return null_if_nan(float(values[j]))
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[Any]]) -> None:

@@ -7,26 +7,25 @@ made of; one of them is published. A damaged file is set aside (``storage``) and
 from __future__ import annotations
 
 import json
-import logging
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar, overload
-from urllib.parse import quote, unquote
+from typing import TYPE_CHECKING, TypeVar, overload
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from care_ops.errors import WarehouseError
 from care_ops.records import Aggregate, Array, JudgeCheck
 from warehouse.documents import document_of, read_record, record_of
 from warehouse.storage import (
     DamagedError,
     delete,
     find_sound,
+    folder_of,
+    names_in,
     read_lines,
     read_sound,
     read_table,
@@ -40,12 +39,10 @@ from warehouse.storage import (
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
-    R = TypeVar("R", bound=DataclassInstance)
+R = TypeVar("R")
 
 ITEMS_NAMED = "label_first"
 """The entry of an aggregate's details that names items; no other does."""
-
-_log = logging.getLogger(__name__)
 
 
 def now() -> str:
@@ -214,7 +211,7 @@ class FitStore:
 
     def folder(self, testset: str) -> Path:
         """The folder of a test set's fits."""
-        return self.root / f"testset={quote(testset, safe='')}"
+        return folder_of(self.root, "testset", testset)
 
     def fit_file(self, testset: str, fit_id: str) -> Path:
         """One fit: a row an item, the rest in the file's metadata."""
@@ -222,7 +219,7 @@ class FitStore:
 
     def testsets(self) -> list[str]:
         """Test sets that have fits."""
-        return [unquote(f.name.removeprefix("testset=")) for f in sorted(self.root.glob("testset=*"))]
+        return names_in(self.root, "testset")
 
     def write_fit(self, fit: FitRecord) -> None:
         """Keep a fit; the same fit again replaces itself."""
@@ -246,15 +243,12 @@ class FitStore:
 
     def read_fit(self, testset: str, fit_id: str) -> FitRecord:
         """A fit by its id; ``WarehouseError`` if it is gone, or was damaged and set aside."""
-        path = self.fit_file(testset, fit_id)
         then = (
             ". `care run` makes fits of the latest edition again; one of an older edition comes back from a backup "
             f"only, and `care fits list {testset}` lists the others"
         )
-        try:
-            return read_sound(path, fit_of, then)
-        except FileNotFoundError:
-            raise WarehouseError(f"{path}: no such fit; `care fits list {testset}` lists those that are kept") from None
+        missing = f"no such fit; `care fits list {testset}` lists those that are kept"
+        return read_sound(self.fit_file(testset, fit_id), fit_of, then, missing)
 
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
         """Keep what was found out about a fit later, in a file of its own; it replaces what has the same class."""
@@ -276,11 +270,11 @@ class FitStore:
         except FileNotFoundError:
             return None
 
-    def has_annotation(self, testset: str, fit_id: str, kind: type[DataclassInstance]) -> bool:
+    def has_annotation(self, testset: str, fit_id: str, kind: type[object]) -> bool:
         """Whether ``annotate`` kept something that is still there."""
         return self._annotation_file(testset, fit_id, kind).is_file()
 
-    def _annotation_file(self, testset: str, fit_id: str, kind: type[DataclassInstance]) -> Path:
+    def _annotation_file(self, testset: str, fit_id: str, kind: type[object]) -> Path:
         return self.folder(testset) / f"fit={fit_id}.{kind.__name__.lower()}.json"
 
     def has_edition(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:
@@ -301,11 +295,13 @@ class FitStore:
 
     def editions(self, testset: str) -> list[Edition]:
         """All kept editions, oldest first; those that were damaged are set aside."""
-        editions = [self._edition(path) for path in self.folder(testset).glob("edition=*.json")]
+        files = self.folder(testset).glob("edition=*.json")
+        editions = [find_sound(path, partial(read_record, kind=Edition)) for path in files]
         return sorted((e for e in editions if e is not None), key=lambda e: (e.made_at, e.edition))
 
-    def _edition(self, path: Path) -> Edition | None:
-        return find_sound(path, partial(read_record, kind=Edition))
+    def edition(self, testset: str, edition: str) -> Edition | None:
+        """A kept edition by its id; None where it is gone, or was damaged and set aside."""
+        return find_sound(self._edition_file(testset, edition), partial(read_record, kind=Edition))
 
     def leave_out(self, testset: str, items: Collection[str]) -> None:
         """Take items out of what the editions of a test set have seen of labels, and of what their fits say in detail.
@@ -339,15 +335,21 @@ class FitStore:
     def publications(self, testset: str) -> list[Publication]:
         """The log, oldest first; of a damaged one the lines that can be read, which from then on are the log."""
         path = self._log_file(testset)
+        damage = ""
         try:
-            return [record_of(Publication, line) for line in read_lines(path)]
+            lines = read_lines(path)
         except FileNotFoundError:
             return []
         except DamagedError as error:
-            damage = str(error)
-        except ValueError as error:
-            damage = f"{path}: it is damaged ({error})"
-        publications = list(_publications_in(readable_lines(path)))
+            lines, damage = readable_lines(path), str(error)
+        publications: list[Publication] = []
+        for line in lines:
+            try:
+                publications.append(record_of(Publication, line))
+            except ValueError as error:
+                damage = damage or f"{path}: it is damaged ({error})"
+        if not damage:
+            return publications
         set_aside(path, damage)
         if publications:
             write_lines(path, [document_of(publication) for publication in publications])
@@ -356,7 +358,7 @@ class FitStore:
     def published(self, testset: str) -> tuple[Publication, Edition] | None:
         """What is published now, or None."""
         log = self.publications(testset)
-        edition = self._edition(self._edition_file(testset, log[-1].edition)) if log else None
+        edition = self.edition(testset, log[-1].edition) if log else None
         return None if edition is None else (log[-1], edition)
 
     def remove_edition(self, edition: Edition, kept: Sequence[Edition]) -> int:
@@ -370,15 +372,6 @@ class FitStore:
         for path in doomed:
             delete(path)
         return freed
-
-
-def _publications_in(lines: Iterable[Mapping[str, Any]]) -> Iterator[Publication]:
-    """The publications of those lines that hold one."""
-    for line in lines:
-        try:
-            yield record_of(Publication, line)
-        except ValueError as error:
-            _log.warning("a line of a log of publications holds none (%s)", error)
 
 
 def table_of(item_ids: Sequence[str], answer: Aggregate) -> pa.Table:

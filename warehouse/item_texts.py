@@ -18,11 +18,6 @@ class ItemTexts:
     """Reads the part that holds a test set's items; records that it returns have texts and nothing else.
 
     Every method raises ``WarehouseError`` where the part cannot be read, and sets it aside if it is damaged.
-
-    Parameters
-    ----------
-    path : Path
-        Of the part (``PartStore.items_file``).
     """
 
     def __init__(self, path: Path) -> None:
@@ -51,11 +46,9 @@ class ItemTexts:
         """Tables of successive rows, from the one with row ``since`` on at the latest, each with its first row."""
         tables = scan_table(self._path, _SCHEMA, since)
         then = "; the next `care run` reads the items from their source again"
-        try:
-            while (piece := read_sound(self._path, lambda _: next(tables, None), then)) is not None:
-                yield piece
-        except FileNotFoundError:
-            raise WarehouseError(f"{self._path}: there are no items any more; `care run` reads them again") from None
+        missing = "there are no items any more; `care run` reads them again"
+        while (piece := read_sound(self._path, lambda _: next(tables, None), then, missing)) is not None:
+            yield piece
 
 
 def _records(table: pa.Table) -> list[ItemRecord]:

@@ -44,17 +44,9 @@ class ItemRecord:
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """The values of the columns ``names`` in each item's metadata, as text.
+    """The values of the columns ``names`` in each item's metadata, as text; None where one is empty or ``names`` is.
 
-    Returns
-    -------
-    list of tuple of str, or None
-        One entry per item; None if one of its values is empty or ``names`` is.
-
-    Raises
-    ------
-    InputError
-        No item has a column of that name; the message begins with ``where``.
+    Raises ``InputError`` where no item has a column of that name; the message begins with ``where``.
     """
     for name in names:
         if not any(item.get(name) is not None for item in metadata):
@@ -81,15 +73,8 @@ def systems_in(
 ) -> list[tuple[str, ...] | None]:
     """Whose each item is, as ``named_in`` reads it: one column names its system, two those of a pair, left and right.
 
-    Parameters
-    ----------
-    answers : sequence of (response, response_2), optional
-        Texts of the items.
-
-    Raises
-    ------
-    InputError
-        As ``named_in``; three columns or one twice; one column of pairs, or two of items with one answer each.
+    The ``answers`` are the items' texts, response and response_2. Raises ``InputError`` as ``named_in`` does, for three
+    columns or one twice, for one column of pairs, and for two of items with one answer each.
     """
     if len(columns) > 2 or len(set(columns)) < len(columns):
         raise InputError(

@@ -27,13 +27,7 @@ _log = logging.getLogger(__name__)
 
 
 class Manifest:
-    """The list of one folder of parts.
-
-    Parameters
-    ----------
-    folder : Path
-        Folder of the parts of a judge on a test set.
-    """
+    """The list of one folder of parts, those of a judge on a test set."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / _NAME
@@ -41,10 +35,7 @@ class Manifest:
     def rows(self, parts: Iterable[Path], read: Callable[[Path], pa.Table | None]) -> pa.Table:
         """The listed columns of all rows of the parts; only parts that are new or have changed are read.
 
-        Parameters
-        ----------
-        read : callable
-            Reads a part and checks it; None if the part is damaged or gone.
+        A part that cannot be read because it is damaged or gone, for which ``read`` gives None, is left out.
         """
         states = {part: state for part in parts if (state := file_state(part)) is not None}
         by_entry = {f"{part.name} {state}": part for part, state in states.items()}

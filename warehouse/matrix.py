@@ -41,17 +41,9 @@ class TestsetScores:
 
 
 def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> TestsetScores:
-    """Scores of a test set by every judge that has a slice on it.
+    """Scores of a test set by every judge that has a slice on it, or by those of ``judges`` alone.
 
-    Parameters
-    ----------
-    judges : set of str, optional
-        Only these.
-
-    Raises
-    ------
-    WarehouseError
-        The test set is not in the warehouse, or no judge has scored it.
+    Raises ``WarehouseError`` where the test set is not in the warehouse, or no judge has scored it.
     """
     items = connection.sql(
         "SELECT item_ix, item_id FROM items WHERE testset = $testset ORDER BY row_ix", params={"testset": testset}
@@ -113,10 +105,8 @@ class ItemColumnsRead:
 
     Attributes
     ----------
-    responses : list of str or None
     gold : (n,) array
         NaN where there is none.
-    split_units : list of str or None
     """
 
     item_ids: list[str]
@@ -150,10 +140,7 @@ def read_metadata(
 ) -> list[tuple[str, ...] | None]:
     """What the source says of each item under ``names``, in source order; None where one is empty.
 
-    Raises
-    ------
-    InputError
-        As ``systems_in``.
+    Raises ``InputError`` as ``systems_in`` does.
     """
     rows = connection.execute("SELECT metadata FROM items WHERE testset = ? ORDER BY row_ix", [testset]).fetchall()
     parsed: list[dict[str, Any]] = [json.loads(text) if text else {} for (text,) in rows]

@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -13,6 +13,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from care_ops.records import JudgeCheck
+from care_ops.scores import canonical_order
 from warehouse.items import ITEM_TEXTS, ItemRecord
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
@@ -48,12 +49,8 @@ class Slice:
 class LongWrite:
     """Commits what a writer of many slices has written, and begins the next transaction, whenever that is much.
 
-    No other process reads in between, since the writer keeps the file. What a killed process has committed stays.
-
-    Parameters
-    ----------
-    connection : duckdb.DuckDBPyConnection
-        Of ``Warehouse.writer``, which commits what comes last.
+    No other process reads in between, since the writer keeps the file. What a killed process has committed stays, and
+    ``Warehouse.writer`` commits what comes last.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
@@ -80,18 +77,11 @@ def replace_testset(
     cut: float | None = None,
     source_version: str | None = None,
 ) -> None:
-    """Replace a test set's items; an item keeps its ordinal for as long as it exists.
+    """Replace a test set's items, in source order; an item keeps its ordinal for as long as it exists.
 
-    Parameters
-    ----------
-    records : sequence of ItemRecord
-        The new items, in source order.
-    item_keys : sequence of str
-        Content key of each record (``judges.items.Item.key``).
-    probe_keys : sequence of str
-        Content keys of the probes that were made of the items, which are part of the hash of the items.
-    source_version : str, optional
-        Version of the source that the records were read from, if it is known.
+    ``item_keys`` are the records' content keys (``judges.items.Item.key``), and ``probe_keys`` those of the probes that
+    were made of them; both are part of the hash of the items. ``source_version`` is that of what the records were read
+    from, if it is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
@@ -111,7 +101,7 @@ def replace_testset(
     columns = {
         "item_ix": pa.array([ordinals[item_id] for item_id in item_ids], pa.int32()),
         "testset": pa.array([testset] * len(records), pa.string()),
-        "id_rank": pa.array(_ranks(item_ids), pa.int32()),
+        "id_rank": pa.array(np.argsort(canonical_order(item_ids)), pa.int32()),
         "row_ix": pa.array(range(len(records)), pa.int32()),
         "item_key": pa.array(item_keys, pa.string()),
         "gold": pa.array([r.gold for r in records], pa.float64()),
@@ -125,13 +115,6 @@ def replace_testset(
 def _hash_of_texts(texts: Sequence[str]) -> str:
     """Hash of texts, which does not depend on their order."""
     return hashlib.sha256(json.dumps(sorted(texts)).encode()).hexdigest()[:32]
-
-
-def _ranks(item_ids: Sequence[str]) -> NDArray[np.intp]:
-    """Place of each item when they are sorted by their ids."""
-    ranks = np.empty(len(item_ids), dtype=np.intp)
-    ranks[sorted(range(len(item_ids)), key=item_ids.__getitem__)] = np.arange(len(item_ids))
-    return ranks
 
 
 def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:
@@ -278,6 +261,15 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
         row = {"testset": testset, **vars(check)}
         connection.execute(
             f"INSERT INTO panels ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
+        )
+
+
+def declare_families(connection: duckdb.DuckDBPyConnection, families: Mapping[str, str | None]) -> None:
+    """Note of which family each judge is declared to be now; its scores need not be loaded again for that."""
+    for judge, family in families.items():
+        connection.execute(
+            "UPDATE judges SET family = $family WHERE judge = $judge AND family IS DISTINCT FROM $family",
+            {"family": family, "judge": judge},
         )
 
 

@@ -12,20 +12,20 @@ from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any
-from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.compute
 import pyarrow.parquet as pq
 
-from care_ops.errors import WarehouseError
 from warehouse.items import ItemRecord
 from warehouse.manifest import Manifest
 from warehouse.storage import (
     DamagedError,
     delete,
     find_sound,
+    folder_of,
     leftovers,
+    names_in,
     noted,
     notes_in,
     read_sound,
@@ -92,30 +92,19 @@ class PartStore:
 
     def items_file(self, testset: str) -> Path:
         """Path of the part that holds a test set's items."""
-        return self.root / "items" / f"testset={quote(testset, safe='')}" / "items.parquet"
+        return folder_of(self.root / "items", "testset", testset) / "items.parquet"
 
     def scores_folder(self, judge: str, testset: str) -> Path:
         """Folder of the parts of one judge on one test set."""
-        return self.root / "scores" / f"judge={quote(judge, safe='')}" / f"testset={quote(testset, safe='')}"
+        return folder_of(folder_of(self.root / "scores", "judge", judge), "testset", testset)
 
     def write_items(
         self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None, code: str = ""
     ) -> tuple[str, str]:
-        """Replace a test set's items.
+        """Replace a test set's items; the versions of their source and of the code that read them are kept with them.
 
-        Parameters
-        ----------
-        source_version : str, optional
-            Version of the source that the records were read from; it is kept with them.
-        code : str
-            Version of the code that read them; it is kept with them.
-
-        Returns
-        -------
-        texts : str
-            Content hash of the columns that judges and fits may see.
-        gold : str
-            Content hash of the columns that only evaluation may see: gold, split unit and metadata.
+        Returns a content hash of the columns that judges and fits may see, and one of those that only evaluation may
+        see: gold, split unit and metadata.
         """
         texts = [name for name in ITEM_SCHEMA.names if name != "metadata"]
         rows = [
@@ -133,19 +122,10 @@ class PartStore:
         return _digest(visible), gold
 
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
-        """A test set's items in source order.
+        """A test set's items in source order; with ``only`` those of these ids.
 
-        Parameters
-        ----------
-        only : collection of item ids, optional
-            The items that are wanted; by default all.
-
-        Raises
-        ------
-        WarehouseError
-            The items have not been written yet.
-        DamagedError
-            The part could not be read and has been set aside.
+        Raises ``WarehouseError`` where the items have not been written yet, and ``DamagedError`` where the part could
+        not be read and has been set aside.
         """
         table = self._items_table(testset, ITEM_SCHEMA)
         if only is not None:
@@ -179,28 +159,17 @@ class PartStore:
 
     def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:
         """A test set's items as a table; with the metadata of the file if no ``schema`` is given."""
-        path = self.items_file(testset)
-        read = partial(read_table, schema=schema)
-        try:
-            return read_sound(path, read, "; the next `care run` reads the items from their source again")
-        except FileNotFoundError:
-            raise WarehouseError(f"{path}: test set {testset!r} has no items yet; `care run` reads them") from None
+        read, then = partial(read_table, schema=schema), "; the next `care run` reads the items from their source again"
+        missing = f"test set {testset!r} has no items yet; `care run` reads them"
+        return read_sound(self.items_file(testset), read, then, missing)
 
     def write_scores(
         self, judge: str, testset: str, judge_key: str, engine: str, rows: Sequence[Mapping[str, Any]]
     ) -> Path:
-        """Write one batch of scores; writing the same batch again replaces the file.
+        """Write one batch of scores, and return the part; writing the same batch again replaces the file.
 
-        Parameters
-        ----------
-        rows : sequence of mappings
-            Rows with columns of ``SCORE_SCHEMA``, without judge_key, engine and created_at, which are added here. A
-            column that a row does not give is null.
-
-        Returns
-        -------
-        Path
-            The part that was written.
+        The rows have columns of ``SCORE_SCHEMA``, without judge_key, engine and created_at, which are added here. A
+        column that a row does not give is null.
         """
         names = {name for row in rows for name in row}
         columns = {name: [row.get(name) for row in rows] for name in names | {"item_id", "item_key"}}
@@ -211,10 +180,7 @@ class PartStore:
     ) -> Path:
         """Write one batch of scores that is there column by column; see ``write_scores``.
 
-        Parameters
-        ----------
-        columns : mapping
-            Columns of ``SCORE_SCHEMA``, ``item_id`` and ``item_key`` at least; NaN is null.
+        They are columns of ``SCORE_SCHEMA``, ``item_id`` and ``item_key`` at least; NaN is null.
         """
         ids, keys = columns["item_id"], columns["item_key"]
         item_names = sorted(f"{key}\x1f{item_id}" for key, item_id in zip(keys, ids, strict=True))
@@ -291,13 +257,9 @@ class PartStore:
     def compact(self, judge: str, testset: str) -> int:
         """Replace the parts of a judge on a test set by a few large ones with the same rows; the caller is alone.
 
-        The large parts are written first. If the process is killed before the small ones are deleted, their rows are
-        there twice, which readers do not mind, and the next call writes the same large parts again.
-
-        Returns
-        -------
-        int
-            Number of files less.
+        Returns how many files fewer there are. The large parts are written first. If the process is killed before the
+        small ones are deleted, their rows are there twice, which readers do not mind, and the next call writes the same
+        large parts again.
         """
         small = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]
@@ -329,17 +291,15 @@ class PartStore:
 
     def judges(self) -> list[str]:
         """Names of the judges that have parts, including those that have left the workspace."""
-        folders = sorted((self.root / "scores").glob("judge=*"))
-        return [unquote(folder.name.removeprefix("judge=")) for folder in folders]
+        return names_in(self.root / "scores", "judge")
 
     def testsets(self) -> list[str]:
         """Names of the test sets that have items."""
-        folders = sorted((self.root / "items").glob("testset=*"))
-        return [unquote(folder.name.removeprefix("testset=")) for folder in folders]
+        return names_in(self.root / "items", "testset")
 
     def sweep(self, judge: str) -> int:
         """Remove the temporary files that killed runs of this judge left behind, and return their number."""
-        files = [path for path, _ in leftovers(self.root / "scores" / f"judge={quote(judge, safe='')}")]
+        files = [path for path, _ in leftovers(folder_of(self.root / "scores", "judge", judge))]
         for path in files:
             path.unlink(missing_ok=True)
         return len(files)

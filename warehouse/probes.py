@@ -13,6 +13,7 @@ import random
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Literal
 
 from care_ops.errors import InputError
@@ -138,19 +139,13 @@ def sample(records: Sequence[ItemRecord], items: int, seed: int) -> list[ItemRec
 def make(records: Sequence[ItemRecord], plan: ProbePlan, programs: Mapping[str, Program] | None = None) -> list[Probe]:
     """The versions of a sample of the items; an item has none of a kind that has nothing to change in it.
 
-    Parameters
-    ----------
-    programs : mapping kind -> Program, optional
-        What makes the versions of own kinds that have no template.
-
-    Raises
-    ------
-    InputError
-        No item has a response, or none can be changed in any of the declared ways.
+    The ``programs``, by kind, make the versions of own kinds that have no template. Raises ``InputError`` where no item
+    has a response, or none can be changed in any of the declared ways.
     """
     if not any(record.response for record in records):
         raise InputError("probes: no item has a response that could be changed; they need a test set with texts")
-    workshop, own = _Workshop(records, plan.seed), {**_by_template(plan.templates), **(programs or {})}
+    by_template: dict[str, Program] = {kind: partial(_filled, text) for kind, text in plan.templates.items()}
+    workshop, own = _Workshop(records, plan.seed), {**by_template, **(programs or {})}
     probes: list[Probe] = []
     for record in sample(records, plan.items, plan.seed):
         for kind in sorted(plan.kinds):
@@ -170,11 +165,8 @@ def probe_id(item_id: str, kind: str) -> str:
     return f"{item_id} probe {kind}"
 
 
-def _by_template(templates: Mapping[str, str]) -> dict[str, Program]:
-    def filled(template: str) -> Program:
-        return lambda prompt, response: template.replace("{prompt}", prompt).replace("{response}", response)
-
-    return {kind: filled(template) for kind, template in templates.items()}
+def _filled(template: str, prompt: str, response: str) -> str:
+    return template.replace("{prompt}", prompt).replace("{response}", response)
 
 
 def _version(workshop: _Workshop, record: ItemRecord, kind: str, own: Mapping[str, Program]) -> ItemRecord | None:

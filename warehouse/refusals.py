@@ -54,12 +54,7 @@ _DATABASES = ("sqlite3", "duckdb", "_duckdb")
 def refusal(error: BaseException, path: Path | None = None) -> str | None:
     """A sentence about what was refused and what to do, or None where the error is of another kind.
 
-    Parameters
-    ----------
-    error : BaseException
-        It, or one of the errors that led to it, may be a refusal.
-    path : Path, optional
-        What was read or written, for errors that do not say.
+    The error, or one of those that led to it, may be the refusal; one that does not say of what is about ``path``.
     """
     for cause in _with_causes(error):
         refused = _recognised(cause, path)

@@ -21,6 +21,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Protocol, TypeVar
+from urllib.parse import quote, unquote
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -81,37 +82,26 @@ class DamagedError(WarehouseError):
     """A file exists, but its content is not what was written."""
 
 
-class replacing:
-    """A context manager that gives a temporary path, which is renamed to ``path`` when the block ends without error.
+@contextmanager
+def replacing(path: Path) -> Generator[Path]:
+    """Give a temporary path, which is renamed to ``path`` when the block ends without error.
 
     A folder at ``path`` is set aside first. Where the record does not take the file, what was there stays.
     """
-
-    def __init__(self, path: Path) -> None:
-        self._path = path
-        self._temporary = temporary_of(path)
-
-    def __enter__(self) -> Path:
-        self._path.parent.mkdir(parents=True, exist_ok=True)
-        return self._temporary
-
-    def __exit__(self, kind: type[BaseException] | None, *rest: object) -> None:
-        if kind is not None:
-            self._temporary.unlink(missing_ok=True)
-            return
-        with self._temporary.open("rb") as file:
+    temporary = temporary_of(path)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        yield temporary
+        with temporary.open("rb") as file:
             os.fsync(file.fileno())
-        if self._path.is_dir():
-            set_aside(self._path, _IS_A_FOLDER)
-        record = _record_of(self._path)
-        if record is None:
-            self._temporary.replace(self._path)
-            return
-        try:
-            with record.replacing(self._path, self._temporary):
-                self._temporary.replace(self._path)
-        finally:
-            self._temporary.unlink(missing_ok=True)
+        if path.is_dir():
+            set_aside(path, _IS_A_FOLDER)
+        record = _record_of(path)
+        with nullcontext() if record is None else record.replacing(path, temporary):
+            temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
 
 
 def delete(path: Path) -> None:
@@ -127,6 +117,16 @@ def delete_folder(folder: Path) -> None:
     files = [path for path in folder.rglob("*") if path.is_file()]
     with nullcontext() if record is None else record.removing(files):
         shutil.rmtree(folder, ignore_errors=True)
+
+
+def folder_of(root: Path, kind: str, name: str) -> Path:
+    """The folder below ``root`` for what is of one judge or test set, such as ``testset=NAME``."""
+    return root / f"{kind}={quote(name, safe='')}"
+
+
+def names_in(root: Path, kind: str) -> list[str]:
+    """Names that have such a folder, in the order of the folders."""
+    return [unquote(folder.name.removeprefix(f"{kind}=")) for folder in sorted(root.glob(f"{kind}=*"))]
 
 
 def temporary_of(path: Path) -> Path:
@@ -354,15 +354,7 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
 def set_aside(path: Path, why: str) -> Path:
     """Move a file that cannot be read to the folder ``damaged`` beside it; a note and the log say why.
 
-    Returns
-    -------
-    Path
-        Where the file lies now.
-
-    Raises
-    ------
-    WarehouseError
-        The file cannot be moved.
+    Returns where it lies now; raises ``WarehouseError`` where it cannot be moved.
     """
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     target = path.parent / DAMAGED / f"{path.name}.{stamp}"
@@ -384,7 +376,7 @@ def set_aside(path: Path, why: str) -> Path:
     return target
 
 
-def read_sound(path: Path, read: Callable[[Path], T], then: str) -> T:
+def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
     """Read a file, and set it aside if it is damaged.
 
     Parameters
@@ -393,9 +385,15 @@ def read_sound(path: Path, read: Callable[[Path], T], then: str) -> T:
         Reads the file at a path; raises the errors of ``read_table``, and so does this function.
     then : str
         End of the message about a damaged file; it says what happens next.
+    missing : str, optional
+        What is said in a ``WarehouseError`` where there is no such file; else that is a ``FileNotFoundError``.
     """
     try:
         return read(path)
+    except FileNotFoundError:
+        if not missing:
+            raise
+        raise WarehouseError(f"{path}: {missing}") from None
     except DamagedError as error:
         aside = set_aside(path, str(error))
         raise DamagedError(f"{error}. It was set aside as {aside}{then}") from None

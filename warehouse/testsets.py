@@ -240,14 +240,12 @@ class HuggingFaceSource(_Declared):
         a content a prompt is the whole conversation, and a response its last message.
     where : dict
         Value that each of these columns must have, or a list of values; other rows are left out.
-    gold : GoldRule, optional
     pair : PreferredPair, optional
         Takes the place of gold and the two responses: gold is 1 if the response that is shown second is the better one.
     sample : int, optional
         Number of items that are drawn without replacement, seeded by ``seed``.
     verified : bool
         Somebody has compared the column names with the data at this revision; ``checked`` says where.
-    license : str
     """
 
     kind: Literal["huggingface"] = "huggingface"
@@ -355,7 +353,6 @@ class OwnKind(_Declared):
 
     Attributes
     ----------
-    effect : {"keeps", "spoils"}
     template : str, optional
         Text in which ``{response}`` and ``{prompt}`` stand for those of the item.
     program : str, optional
@@ -382,7 +379,6 @@ class ProbeSettings(_Declared):
     ----------
     kinds : tuple of str
         Built-in kinds (``warehouse.probes``) of which it is true here that they keep, or spoil, quality.
-    own : dict name -> OwnKind
     items : int
         Items of which versions are made; each judge is asked once about each version.
     """
@@ -425,12 +421,10 @@ class TestsetSpec(_Declared):
     ----------
     name : str
         Name of the test set; it is also its Dagster partition key.
-    source : FilesSource, ImportSource, DemoSource, HuggingFaceSource or VersionsSource
     scale : (low, high), optional
         Scale of the scores; a recorded score outside it counts as missing.
     cut : float, optional
         A score above this number is a vote for Q = 1; for binary gold.
-    calibration : CalibrationSettings
     systems : tuple of one or two str
         Column of the item file that names the system (model, version) of an item. For pairs, the columns of the two
         systems that are compared, beginning with the one that wrote ``response``.
@@ -472,6 +466,13 @@ class TestsetSpec(_Declared):
         return tuple(name for name in (*self.raters, *self.features, *of_versions) if name is not None)
 
     @property
+    def recorded(self) -> RecordedScores | ImportSource | None:
+        """The file whose scores are read, with what is declared of its judges; None where there is none."""
+        if isinstance(self.source, ImportSource):
+            return self.source
+        return self.source.scores if isinstance(self.source, FilesSource) else None
+
+    @property
     def version_columns(self) -> VersionColumns | None:
         """The columns that say which items are versions of one answer; None if the test set has no versions."""
         return VersionColumns() if isinstance(self.source, VersionsSource) else self.versions
@@ -504,19 +505,9 @@ class TestsetSpec(_Declared):
         """Hash of everything that determines items and probes: settings, and the bytes of item file and programs.
 
         Recorded scores are not part of it, because they count as judges; neither are scale and cut, which are settings
-        of the fit.
-
-        Parameters
-        ----------
-        base : Path
-            Folder to which paths in the source are relative.
-        hash_file : callable, optional
-            Hashes the bytes of a file as ``hash_of_file`` does, perhaps from memory.
-
-        Raises
-        ------
-        InputError
-            The item file, or the program of a kind of probe, does not exist, or a folder lies in its place.
+        of the fit. Paths in the source are relative to ``base``; ``hash_file`` hashes files as ``hash_of_file`` does,
+        perhaps from memory. Raises ``InputError`` where the item file, or the program of a kind of probe, does not
+        exist, or a folder lies in its place.
         """
         hash_file = hash_file or hash_of_file
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
@@ -556,19 +547,9 @@ def _without_effect(source: Source) -> dict[str, Any]:
 
 
 def resolve(path: str, base: Path) -> Path:
-    """The absolute path that a test set's file names.
+    """The absolute path that a test set's file names: relative to ``base``, with environment variables for ``${NAME}``.
 
-    Parameters
-    ----------
-    path : str
-        Path in which ``${NAME}`` stands for an environment variable.
-    base : Path
-        Folder to which a relative path belongs.
-
-    Raises
-    ------
-    InputError
-        An environment variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
+    Raises ``InputError`` where such a variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
     """
 
     def value(match: re.Match[str]) -> str:

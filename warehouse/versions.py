@@ -62,17 +62,9 @@ al. 2025)."""
 def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: float | None) -> list[ItemRecord]:
     """The items, followed by their versions; a version shares the split unit of the item that it was made from.
 
-    Parameters
-    ----------
-    changes : sequence of str
-        Names in ``TRANSFORMATIONS`` or ``TRIGGERS``. All answers to one prompt have one version with a given trigger.
-    wrong : float, optional
-        Gold of a trigger, which is wrong by construction.
-
-    Raises
-    ------
-    InputError
-        No item has a response that could be changed.
+    The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. All answers to one prompt have one version with a
+    given trigger, whose gold is ``wrong`` by construction. Raises ``InputError`` where no item has a response to be
+    changed.
     """
     answered = [record for record in records if record.response]
     if not answered:

@@ -16,7 +16,7 @@ from care_ops.fit import try_structure
 from care_ops.moments.state import accumulate
 from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
 from care_ops.results.interpret import FEATURES, text_features
-from care_ops.scores import Array, canonical_order, content_seed, restore
+from care_ops.scores import Array, canonical_order, content_seed, mean_of_present, restore
 from judges.trial import position_bias
 
 _FACTORS = 4
@@ -135,8 +135,7 @@ def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Ar
     for name, columns in by_feature.items():
         known = [column for column in columns if not np.isnan(column).all()]
         if known:
-            count = (~np.isnan(known)).sum(axis=0)
-            means[name] = np.where(count > 0, np.nansum(known, axis=0) / np.maximum(count, 1), np.nan)
+            means[name] = mean_of_present(np.array(known))
     return means
 
 

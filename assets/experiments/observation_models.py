@@ -80,7 +80,7 @@ def found_parameters(model: ObservationMixture, draw: ObservedDraw) -> dict[int,
                 out[j] = np.diff(1 / (1 + np.exp(reach)), axis=1, prepend=0.0, append=1.0)
             elif isinstance(part, Gaussian):
                 out[j] = fitted(part.means)[:, [number]]
-            elif isinstance(part, (StudentT, ScaleMixture)):
+            else:
                 out[j] = fitted(part.locations)[:, [number]]
     return out
 

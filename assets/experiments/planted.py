@@ -4,7 +4,7 @@ import itertools
 
 import numpy as np
 
-from care_ops.scores import Array
+from care_ops.scores import Array, ScoreMatrix
 from care_ops.structure.views import Views
 
 
@@ -12,6 +12,12 @@ def thirds(p: int) -> Views:
     """The planted views."""
     first, second, third = np.array_split(np.arange(p), 3)
     return Views((first, second, third), 0.0, 0.0)
+
+
+def named(values: Array) -> ScoreMatrix:
+    """Drawn scores, items and judges named in their order."""
+    n, p = values.shape
+    return ScoreMatrix(values, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
 
 
 def matched(found: Array, wanted: Array) -> float:

@@ -10,6 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Chart, Table
+from assets.experiments.planted import named
 from assets.report.charts import Series
 from care_ops.aggregators.care_tensor import quality_by_anchors
 from care_ops.anchors import Anchors
@@ -19,7 +20,7 @@ from care_ops.fit import fit_panel
 from care_ops.models import cp, mixture
 from care_ops.moments.state import accumulate
 from care_ops.records import Aggregate
-from care_ops.scores import Array, ScoreMatrix
+from care_ops.scores import Array
 from care_ops.structure.views import Views
 
 if TYPE_CHECKING:
@@ -71,8 +72,7 @@ def fitted(
 
     ``placement`` is that of ``care_svd`` among the former.
     """
-    n, p = draw.scores.shape
-    scores = ScoreMatrix(draw.scores, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
+    scores, n = named(draw.scores), len(draw.scores)
     validation = np.zeros(n, dtype=bool)
     validation[np.random.default_rng([seed, 3]).choice(n, LABELS, replace=False)] = True
     cut = float(draw.scores.mean())
@@ -136,26 +136,10 @@ def swept(draws: dict[float, list[dict[str, float]]], axis: str, title: str) -> 
             row[name] = f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "no answer"
         rows.append(row)
     for name in names:
-        answered = [(s, [one[name] for one in found if name in one]) for s, found in draws.items()]
-        answered = [(s, values) for s, values in answered if values]
-        curves.append(
-            Series(
-                name,
-                [s for s, _ in answered],
-                [float(np.mean(v)) for _, v in answered],
-                [float(np.min(v)) for _, v in answered],
-                [float(np.max(v)) for _, v in answered],
-            )
-        )
+        answered = {s: values for s, found in draws.items() if (values := [one[name] for one in found if name in one])}
+        means, least, most = ([float(f(v)) for v in answered.values()] for f in (np.mean, np.min, np.max))
+        curves.append(Series(name, list(answered), means, least, most))
     return Table(title, rows), Chart(title, axis, "accuracy at recovering Q", curves)
-
-
-def worst_of(draws: dict[float, list[dict[str, float]]], name: str) -> tuple[float, float]:
-    """The lowest mean accuracy over the strengths that had an answer, and the strength of it."""
-    answered = {s: [one[name] for one in found if name in one] for s, found in draws.items()}
-    means = {s: float(np.mean(values)) for s, values in answered.items() if values}
-    where = min(means, key=lambda s: means[s], default=float("nan"))
-    return means.get(where, float("nan")), where
 
 
 def worst_or_chance(draws: dict[float, list[dict[str, float]]], name: str) -> float:
@@ -165,7 +149,10 @@ def worst_or_chance(draws: dict[float, list[dict[str, float]]], name: str) -> fl
 
 def said_worst(draws: dict[float, list[dict[str, float]]], name: str) -> str:
     """A sentence: the lowest mean accuracy over the sweep, the strength of it, and how often there was no answer."""
-    worst, where = worst_of(draws, name)
+    answered = {s: [one[name] for one in found if name in one] for s, found in draws.items()}
+    means = {s: float(np.mean(values)) for s, values in answered.items() if values}
+    where = min(means, key=lambda s: means[s], default=float("nan"))
+    worst = means.get(where, float("nan"))
     draws_made = sum(len(accuracies) for accuracies in draws.values())
     silent = sum(name not in one for accuracies in draws.values() for one in accuracies)
     return f"{name} {worst:.3f} at {where:g}" + (f" (no answer on {silent} of {draws_made} draws)" if silent else "")

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
-from assets.experiments.planted import thirds
+from assets.experiments.planted import named, thirds
 from assets.fit.details import CareTensorDetails, read_details
 from assets.report.charts import Series
 from assets.workspace import Workspace
@@ -16,7 +16,7 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.models import cp
 from care_ops.moments.state import accumulate
-from care_ops.scores import Array, ScoreMatrix
+from care_ops.scores import Array
 from care_ops.simulate import four_state_mixture, joint_gaussian
 from care_ops.structure.bounds import misspecification
 
@@ -86,9 +86,7 @@ def mixture_errors(sizes: Sequence[int], seeds: range, p: int, *, bare: bool = F
 
 def _by_care_tensor(values: Array) -> tuple[Array, Array]:
     """Means (4, p) and weights (4,) of ``care_tensor``'s states."""
-    n, p = values.shape
-    scores = ScoreMatrix(values, tuple(f"i{k:06}" for k in range(n)), tuple(f"j{k:02}" for k in range(p)))
-    fitted = fit_panel(scores, FitConfig(aggregators=("care_tensor",)))
+    fitted = fit_panel(named(values), FitConfig(aggregators=("care_tensor",)))
     details = read_details("care_tensor", fitted.aggregates["care_tensor"].details, CareTensorDetails)
     return np.array(details.state_means), np.array(details.state_weights)
 

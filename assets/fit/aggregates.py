@@ -1,7 +1,6 @@
 """``aggregates``: every aggregator on a panel, a row an item."""
 
 import hashlib
-from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -17,10 +16,7 @@ from assets.workspace import Workspace
 from warehouse.items import ITEM_TEXTS
 
 if TYPE_CHECKING:
-    import duckdb
-
     from care_ops.records import Aggregate
-    from warehouse.fits import EditionInputs
 
 
 @dg.asset(
@@ -39,7 +35,9 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     from care_ops.fit import run_aggregators
     from care_ops.frozen import freeze_all
     from warehouse.fit_rows import load_fits
-    from warehouse.fits import Edition, FitRecord
+    from warehouse.fits import Edition, EditionInputs, FitRecord
+    from warehouse.matrix import read_admission
+    from warehouse.panel_rows import slice_versions
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
@@ -57,11 +55,9 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         workspace.fits.annotate(testset, fit_ids[name], frozen)
     duplicates = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
-        made_of = replace(
-            _made_of(connection, testset, duplicates=duplicates, settings=settings, code=code),
-            labels=dict(anchors.labels),
-            judges=keys_of_judges(workspace, testset),
-        )
+        panel, slices = tuple(read_admission(connection, testset)), slice_versions(connection, testset)
+        people, judges = dict(anchors.labels), keys_of_judges(workspace, testset)
+        made_of = EditionInputs(slices, panel, duplicates, settings, code, people, judges)
         for name, aggregate in answers.items():
             record = FitRecord(fit_ids[name], testset, inputs, code, scores.item_ids, scores.judges, aggregate)
             workspace.fits.write_fit(record)
@@ -71,35 +67,18 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     fits = tuple(fit_ids.items())
     heard = made(folder, "probes").content
     FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code, heard).write(folder)
-    weights = {name: a.weights for name, a in answers.items() if a.weights is not None}
-    name, shown = next(iter(weights.items()), ("no aggregator", None))
+    unanswered = [{"aggregator": aggregator, "why": why} for aggregator, why in failures.items()]
+    weights = {name: a.weights.tolist() for name, a in answers.items() if a.weights is not None}
+    name = next(iter(weights), "no aggregator")
+    shown = dict(zip(scores.judges, weights[name], strict=True)) if weights else {}
     return dg.MaterializeResult(
         data_version=dg.DataVersion(version),
         metadata={
             "aggregators": table([_summary(a) for a in answers.values()]),
-            **(
-                {"could_not_answer": table([{"aggregator": n, "why": w} for n, w in failures.items()])}
-                if failures
-                else {}
-            ),
-            "weights": bars(
-                f"weights of {name}",
-                {} if shown is None else dict(zip(scores.judges, map(float, shown), strict=True)),
-            ),
+            **({"could_not_answer": table(unanswered)} if unanswered else {}),
+            "weights": bars(f"weights of {name}", shown),
         },
     )
-
-
-def _made_of(
-    connection: "duckdb.DuckDBPyConnection", testset: str, *, duplicates: float, settings: str, code: str
-) -> "EditionInputs":
-    """The scores that the fit saw, by judge, what admission found, and under which settings and code."""
-    from warehouse.fits import EditionInputs
-    from warehouse.matrix import read_admission
-    from warehouse.panel_rows import slice_versions
-
-    panel = tuple(read_admission(connection, testset))
-    return EditionInputs(slice_versions(connection, testset), panel, duplicates, settings, code)
 
 
 def share_of_duplicates(workspace: Workspace, testset: str) -> float:

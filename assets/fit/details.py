@@ -23,38 +23,34 @@ class StructuredDetails:
 
 @dataclass(frozen=True)
 class CareDetails:
-    """What ``care`` says of how it came to its answer, as far as it is read.
+    """What ``care`` says of how it came to its answer, as far as it is read (``care_ops.aggregators.care.evidence``).
 
     Attributes
     ----------
-    agreement : float
-        Correlation of the two answers that are defensible without labels.
-    factors : int
-        Factors that the judges follow.
-    rival : float or None
-        Correlation with the answer of the factor that is least like it; None where there is only one.
-    doubts : tuple of str
-        Why the answer may be wrong without labels.
-    signal, copies, follows, parted_by, taken_off, without, beside_mean, misfit, features :
-        See ``care_ops.aggregators.care.evidence``.
+    agreement, rival : float
+        Correlation of the two answers that are defensible without labels; and of the answer with that of the factor
+        that is least like it, None where there is only one.
     label_first : tuple of str
         Items where a label tells the most.
-    hypotheses : dict hypothesis -> probability, optional
-        Where labels settled what quality follows.
-    by_probes : dict hypothesis -> probability, optional
-        Where probes say what quality follows.
+    hypotheses, by_probes : dict hypothesis -> probability, optional
+        What quality follows, where labels settled it, and where probes say it.
+    labels_at_random, turned : float
+        Probability that the labels follow nothing that the judges say; and correlation of the answer with what it is
+        without labels.
     declared : dict kind -> effect, optional
         What was declared of the kinds of probes.
     """
 
     agreement: float
-    factors: int
     rival: float | None
     label_first: tuple[str, ...]
     hypotheses: dict[str, float] | None = None
+    labels_at_random: float = 0.0
+    turned: float = 1.0
     by_probes: dict[str, float] | None = None
     declared: dict[str, str] | None = None
     doubts: tuple[Doubt, ...] = ()
+    families: int | None = None
     signal: float = 1.0
     copies: tuple[tuple[str, ...], ...] = ()
     follows: dict[str, float] = field(default_factory=dict[str, float])
@@ -97,6 +93,7 @@ class CareTensorDetails:
     state_means, state_weights : lists
         Mean scores by judge, and shares of the items.
     views : list of three lists of judges
+        Those between which there are no edges.
     starts_agree : bool or None
         Whether two kinds of starts have found the same states, which may still be a local optimum; None in fits of
         releases that did not say it.

@@ -10,15 +10,9 @@ from warehouse.documents import FolderDocument
 
 @dataclass(frozen=True)
 class PanelDocument(FolderDocument):
-    """What the panel was made of.
+    """What the panel was made of: the content of each judge's slice, and versions of settings and code.
 
-    Attributes
-    ----------
-    slices : dict judge -> content hash
-    settings, code : str
-        Versions of the roster with the admission rule, and of the code.
-    panel : str
-        Fingerprint of the admitted matrix.
+    ``panel`` is the fingerprint of the admitted matrix.
     """
 
     NAME: ClassVar[str] = "panel"
@@ -47,7 +41,6 @@ class StructureDocument(FolderDocument):
     ----------
     details : dict
         Penalties and how they were come by.
-    failures : dict stage -> message
     solution : SolutionRecord or None
         None where the panel allows no structure; then ``failures`` says why.
     """
@@ -67,7 +60,6 @@ class FitDocument(FolderDocument):
     ----------
     fit_ids : tuple of (aggregator, fit_id)
         In the configured order of the aggregators.
-    failures : dict aggregator or stage -> message
     panel, settings, code : str
         Fingerprint of the panel; versions of the fit's settings and of the code of all stages.
     probes : str

@@ -102,13 +102,5 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
 
 
 def probes_version(workspace: Workspace, testset: str, panel: str, items_hash: str | None) -> str:
-    """Hash of what the responses to probes would be read from now.
-
-    Parameters
-    ----------
-    panel : str
-        Fingerprint of the panel.
-    items_hash : str or None
-        Of the items and their probes, as the database has it.
-    """
+    """Hash of what the responses to probes would be read from now: code, panel, stored items and keys."""
     return content_hash([stage_code("probes"), panel, items_hash, keys_of_judges(workspace, testset)])

@@ -15,7 +15,7 @@ from assets.fit.made import note, probes_version
 from assets.fit.stages import stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import judge_item, judge_key, scales_of_asked
-from assets.metadata import table
+from assets.metadata import table, warning
 from assets.partitions import TESTSETS
 from assets.probe_items import EFFECT, KIND, OF, probe_items, probe_scores
 from assets.workspace import Workspace
@@ -70,9 +70,10 @@ def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     folder.write_json(PROBES, document)
     note(folder, "probes", version, content_hash(document) if len(responses) else "")
     if not len(responses):
-        nothing = check_result([], "there are no responses")
         return dg.MaterializeResult(
-            data_version=dg.DataVersion("none"), metadata={"probes": "none are declared"}, check_results=[nothing]
+            data_version=dg.DataVersion("none"),
+            metadata={"probes": "none are declared"},
+            check_results=[warning(CHECK, "there are no responses", passed=True)],
         )
     sd = np.nanstd(scores.select_judges(list(responses.judges)).values, axis=0, ddof=1)
     rows = [
@@ -97,10 +98,10 @@ def compared(before: "ProbeResponses", tonight: "ProbeResponses", sd: "NDArray[n
     from care_ops.results.drift import response_drift
 
     if not len(before):
-        return check_result([], "there are no earlier responses to compare with")
+        return warning(CHECK, "there are no earlier responses to compare with", passed=True)
     drifted = response_drift(before, tonight, sd)
     if not drifted:
-        return check_result([], "judges respond as they did")
+        return warning(CHECK, "judges respond as they did", passed=True)
     told = [
         f"{d.judge!r} to {d.kind} by {d.after:+.2f} sd, {d.before:+.2f} before ({d.items} items)"
         for d in drifted[:_MOST_TOLD]
@@ -110,18 +111,7 @@ def compared(before: "ProbeResponses", tonight: "ProbeResponses", sd: "NDArray[n
         f"judges respond otherwise than before: {'; '.join(told)}{more}. Look at what changed in these judges' files; "
         "where it was meant, nothing is to be done"
     )
-    return check_result([vars(d) for d in drifted], says)
-
-
-def check_result(drifted: "list[dict[str, str | float]]", says: str) -> dg.AssetCheckResult:
-    """The check's result: passed unless some response has drifted."""
-    return dg.AssetCheckResult(
-        check_name=CHECK,
-        passed=not drifted,
-        severity=dg.AssetCheckSeverity.WARN,
-        description=says,
-        metadata={"says": says, **({"drifted": table(drifted)} if drifted else {})},
-    )
+    return warning(CHECK, says, passed=False, drifted=table([vars(d) for d in drifted]))
 
 
 def read_responses(workspace: Workspace, testset: str, panel: "ScoreMatrix") -> "ProbeResponses":

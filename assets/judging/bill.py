@@ -13,7 +13,7 @@ from judges.bill import Bill, Ledger, Purse
 from judges.spec import OpenAIEngine
 
 if TYPE_CHECKING:
-    from assets.judging.forecast import Expected, Rate
+    from assets.judging.forecast import Forecast, Rate
     from assets.workspace import Workspace
 
 
@@ -76,7 +76,7 @@ class Account:
         self._bill, self._seen = Bill(), 0.0
         self.ledger = Ledger(purses)
 
-    def begin(self, testset: str, what: str, expected: Expected | None = None) -> None:
+    def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
         """From now on what is asked is entered for this test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
         self._rows.append(

@@ -14,7 +14,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.judging.bill import Account, purses
-from assets.metadata import table
+from assets.metadata import table, warning
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
 from care_ops.errors import JudgeError
@@ -91,15 +91,7 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             **({"answered_by": ", ".join(sorted(now))} if now else {}),
             "answers": table([vars(answer) for answer in answers]),
         },
-        check_results=[
-            dg.AssetCheckResult(
-                check_name=CHECK,
-                passed=passed,
-                severity=dg.AssetCheckSeverity.WARN,
-                description=says,
-                metadata={"says": says},
-            )
-        ],
+        check_results=[warning(CHECK, says, passed=passed)],
     )
 
 

@@ -51,42 +51,35 @@ class Unheard:
 
 def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[Unheard]:
     """The judges of a test set whose scores are incomplete or partly failed, sorted."""
-    known = connection.execute("SELECT items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
-    rows = connection.execute("SELECT count(*) FROM items WHERE testset = ?", [testset]).fetchone()
-    if known is None or rows is None:
+    known = connection.execute(
+        "SELECT items_hash, (SELECT count(*) FROM items WHERE testset = $1) FROM testsets WHERE testset = $1", [testset]
+    ).fetchone()
+    if known is None:
         return []
-    slices = {
-        judge: (key, items, scored)
-        for judge, key, items, scored in connection.execute(
-            "SELECT judge, judge_key, items_hash, n_scored FROM slices WHERE testset = ?", [testset]
-        ).fetchall()
-    }
-    asked_judges = [j for j in workspace.judges_of(testset) if workspace.judge(j).engine.needs.template]
-    failed: dict[str, set[str]] = {judge: set() for judge in asked_judges}
-    for judge, item_key in (
-        connection.execute(
-            "SELECT judge, item_key FROM scores JOIN items USING (item_ix) JOIN judges USING (judge_ix) "
-            "WHERE testset = ? AND list_contains(?, judge) AND list_contains(?, status)",
-            [testset, asked_judges, list(map(str, MAY_PASS))],
-        ).fetchall()
-        if asked_judges
-        else ()
-    ):
-        failed[judge].add(item_key)
+    items_hash, items = known
+    sql = "SELECT judge, judge_key, items_hash, n_scored FROM slices WHERE testset = ?"
+    slices = {judge: of for judge, *of in connection.execute(sql, [testset]).fetchall()}
+    failures = connection.execute(
+        "SELECT judge, list(item_key) FROM scores JOIN items USING (item_ix) JOIN judges USING (judge_ix) "
+        "WHERE testset = ? AND list_contains(?, status) GROUP BY judge",
+        [testset, list(map(str, MAY_PASS))],
+    ).fetchall()
+    failed = {judge: set(keys) for judge, keys in failures if judge in workspace.judges}
     owing: list[Unheard] = []
     for judge in workspace.judges_of(testset):
+        spec = workspace.judge(judge)
         try:
             key = judge_key(workspace, judge, testset)
         except CareError as error:
-            owing.append(Unheard(judge, rows[0], False, rows[0], why=str(error)))
+            owing.append(Unheard(judge, items, False, items, why=str(error)))
             continue
-        slice_ = slices.get(judge)
-        if slice_ is None or slice_[:2] != (key, known[0]):
-            owing.append(Unheard(judge, rows[0], False, rows[0]))
+        *made_of, scored = slices.get(judge, (None, None, 0))
+        if made_of != [key, items_hash]:
+            owing.append(Unheard(judge, items, False, items))
             continue
-        failed_items, unscored = failed.get(judge, set()), rows[0] - slice_[2]
-        if not failed_items and not unscored:
-            continue
-        given_up = failed_items & workspace.attempts(judge, testset, key).spent(workspace.judge(judge).attempts)
-        owing.append(Unheard(judge, rows[0], True, unscored, len(failed_items - given_up), len(given_up)))
+        failed_items = failed.get(judge, set[str]()) if spec.engine.needs.template else set[str]()
+        if failed_items or scored < items:
+            given_up = failed_items & workspace.attempts(judge, testset, key).spent(spec.attempts)
+            left = len(failed_items - given_up)
+            owing.append(Unheard(judge, items, True, items - scored, left, len(given_up)))
     return owing

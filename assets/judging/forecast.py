@@ -7,7 +7,7 @@ guessed from the length of its prompts, and the time is not known.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -70,16 +70,6 @@ class Rate:
     tokens_out: float
 
 
-@dataclass(frozen=True)
-class Expected:
-    """What questions will take; the attributes are those of ``Forecast``."""
-
-    tokens: float
-    dollars: float | None
-    seconds: float | None
-    measured: bool
-
-
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
     """A forecast for each of these judges and test sets that has something to ask; nobody is asked.
 
@@ -118,15 +108,10 @@ def texts_there(items: Iterable[Item | ItemRecord]) -> set[str]:
 def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
     """Refuse a judge whose template needs a text that no item of a test set has: it could be asked about none.
 
-    Parameters
-    ----------
-    there : collection of str
-        Of ``texts_there``.
-
     Raises
     ------
     JudgeError, InputError
-        A text is lacking, or the template.
+        A text is lacking among those that are ``there`` (``texts_there``), or the template.
     """
     spec = effective_spec(workspace, judge, testset)
     if not spec.engine.needs.template:
@@ -150,12 +135,12 @@ def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], r
     to_ask += [probe for probe in probes if probe.key not in settled]
     questions = len({item.text_key for item in to_ask})
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
-    return Forecast(judge, testset, len(to_ask), questions, **vars(found))
+    return replace(found, testset=testset, items=len(to_ask))
 
 
 def expected(
     workspace: Workspace, spec: JudgeSpec, rate: Rate | None, questions: int, sample: Sequence[Item]
-) -> Expected:
+) -> Forecast:
     """What so many questions will take, by what earlier ones took, or else by the length of some prompts."""
     rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
     engine, dollars = spec.engine, 0.0
@@ -164,7 +149,8 @@ def expected(
         each = (rated.tokens_in, rated.tokens_out, rated.tokens_cached)
         dollars = None if price is None else questions * price.of(*each)
     seconds = None if rate is None else questions * rate.seconds
-    return Expected(questions * (rated.tokens_in + rated.tokens_out), dollars, seconds, rate is not None)
+    tokens = questions * (rated.tokens_in + rated.tokens_out)
+    return Forecast(spec.name, "", questions, questions, tokens, dollars, seconds, measured=rate is not None)
 
 
 def rates(workspace: Workspace) -> dict[str, Rate]:

@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import TYPE_CHECKING
 
@@ -48,9 +48,9 @@ class TestsetCount:
     items: int
     scored: int
     item_keys: str
-    probes: int = 0
-    probes_scored: int = 0
-    probe_keys: str = ""
+    probes: int
+    probes_scored: int
+    probe_keys: str
 
 
 @dg.multi_asset(
@@ -164,14 +164,13 @@ def score_pending(
                 continue
             if not recorded:
                 scored = score(workspace.parts, testset, items)
-            count = TestsetCount(testset, key, len(items.keys), scored, _digest(items))
             to_probe = [] if recorded else probe_items(workspace, testset)  # who was recorded cannot be asked
-            probes = ItemsInMemory([judge_item(record) for record in to_probe])
+            probes, asked, count = ItemsInMemory([judge_item(record) for record in to_probe]), 0, len(items.keys)
             if probes.keys:
-                say(f"{judge} on {testset}: {len(probes.keys)} probes beside {count.items} items, each paid for once")
+                say(f"{judge} on {testset}: {len(probes.keys)} probes beside {count} items, each paid for once")
                 asked = score(workspace.probe_parts, testset, probes)
-                count = replace(count, probes=len(probes.keys), probes_scored=asked, probe_keys=_digest(probes))
-            counts.append(count)
+            probed = (len(probes.keys), asked, _digest(probes))
+            counts.append(TestsetCount(testset, key, count, scored, _digest(items), *probed))
     return counts, failed
 
 

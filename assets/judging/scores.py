@@ -6,6 +6,7 @@ that fails where a slice is incomplete, or has no score at all.
 
 from collections import Counter
 from collections.abc import Iterator
+from functools import partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -93,13 +94,10 @@ def _materialisation(
     Raises ``JudgeError`` where an item has not been asked about yet, or not one of the items got a score and no program
     abstained.
     """
+    made = partial(dg.AssetMaterialization, workspace.mount.key("scores"), partition=key)
     if loaded is None:
-        return dg.AssetMaterialization(
-            workspace.mount.key("scores"),
-            partition=key,
-            tags={"dagster/data_version": "not scored by this judge"},
-            metadata={"scored": "the judge's specification leaves this test set out"},
-        )
+        version, why = "not scored by this judge", "the judge's specification leaves this test set out"
+        return made(tags={"dagster/data_version": version}, metadata={"scored": why})
     judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
     if loaded.n_missing:
         raise JudgeError(f"{loaded.n_missing} of {loaded.n_items} items have no score yet; `care run` asks for them")
@@ -108,9 +106,7 @@ def _materialisation(
     if loaded.n_items and not loaded.n_ok and not abstained:  # a program may have nothing to say of such items
         raise JudgeError(_why_no_score(workspace, judge, testset, loaded))
     probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
-    return dg.AssetMaterialization(
-        workspace.mount.key("scores"),
-        partition=key,
+    return made(
         tags={"dagster/data_version": content_hash([loaded.content_hash, probes]) if probes else loaded.content_hash},
         metadata={
             "items": loaded.n_items,

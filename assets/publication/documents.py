@@ -16,7 +16,6 @@ class CheckResult:
     ----------
     says : str
         What is the case and, where the check failed, what to do.
-    numbers : dict
     blocks : bool
         Whether it holds the edition back.
     """

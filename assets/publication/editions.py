@@ -61,25 +61,22 @@ class HeldBack:
 
     Attributes
     ----------
-    edition, made_at : str
-        Of the fit that is held back.
-    says : list of str
+    says : tuple of str
         What the checks that hold it back found.
-    published, published_made_at : str or None
-        Of the fit that is published; None where none has been.
+    published : Edition or None
+        None where none has been.
     """
 
     edition: str
     made_at: str
-    says: list[str]
-    published: str | None
-    published_made_at: str | None
+    says: tuple[str, ...]
+    published: Edition | None
 
     def reading(self) -> str:
         """What people read meanwhile, as a sentence."""
         if self.published is None:
             return "Nothing is published yet."
-        return f"People read fit {self.published}, made {minute_of(self.published_made_at)}."
+        return f"People read fit {self.published.edition}, made {minute_of(self.published.made_at)}."
 
 
 def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
@@ -87,17 +84,22 @@ def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     review = ReviewDocument.find(workspace.fit_folder(testset))
     if review is None or review.state != "held back":
         return None
-    published = workspace.fits.published(testset)
+    published, waiting = workspace.fits.published(testset), workspace.fits.edition(testset, review.edition)
     if published is not None and published[1].edition == review.edition:
         return None
-    made_at = next((e.made_at for e in workspace.fits.editions(testset) if e.edition == review.edition), "")
+    says = tuple(finding.says for finding in review.findings if finding.blocks)
     return HeldBack(
-        review.edition,
-        made_at,
-        [finding.says for finding in review.findings if finding.blocks],
-        published[1].edition if published else None,
-        published[1].made_at if published else None,
+        review.edition, waiting.made_at if waiting else "", says, published[1] if published is not None else None
     )
+
+
+def published_before(workspace: Workspace, testset: str, edition: str) -> Edition | None:
+    """The kept edition that people read before this one, or read now where this one was never published."""
+    log = [publication.edition for publication in workspace.fits.publications(testset)]
+    if edition in log:
+        log = log[: len(log) - 1 - log[::-1].index(edition)]
+    earlier = (workspace.fits.edition(testset, other) for other in reversed(log) if other != edition)
+    return next((kept for kept in earlier if kept is not None), None)
 
 
 def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str, Any]]]:
@@ -159,15 +161,7 @@ def reasons(before: Edition, after: Edition) -> list[str]:
 
 @dataclass(frozen=True)
 class Measure:
-    """How what a test set is measured with differs from what an edition was measured with.
-
-    Attributes
-    ----------
-    labels : list of str
-        Items whose label has been corrected or is gone.
-    judges : list of str
-        Judges that score in another way, or not at all.
-    """
+    """Items whose label has been corrected or is gone since an edition, and judges that score otherwise or no more."""
 
     labels: list[str]
     judges: list[str]
@@ -262,7 +256,8 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     names = sorted(both, key=lambda j: -abs(new.get(j, 0.0) - old.get(j, 0.0)))
     judges = [WeightMove(j, old.get(j), new.get(j)) for j in names]
     then, now = ({i: v for i, v in fit.estimates.items() if v is not None} for fit in fits)
-    spread = _spread(list(then.values()))
+    spread = float(np.std(list(then.values()))) if then else 0.0
+    spread = spread or 1.0
     moved = {i: (now[i] - then[i]) / spread for i in then.keys() & now.keys()}
     furthest = sorted(moved, key=lambda i: (-abs(moved[i]), i))
     items = [ItemMove(i, then[i], now[i], moved[i]) for i in furthest[:_ITEMS_COMPARED]]
@@ -278,12 +273,6 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
         ),
     ]
     return Moved(why, judges, items, order, whole.top, whole.top_changed)
-
-
-def _spread(values: list[float]) -> float:
-    mean = sum(values) / len(values) if values else 0.0
-    variance = sum((v - mean) ** 2 for v in values) / len(values) if values else 0.0
-    return variance**0.5 or 1.0
 
 
 def kept_fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:
@@ -351,14 +340,14 @@ def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
 
     Raises ``InputError`` where there is nothing to go back to.
     """
-    kept = {e.edition: e for e in workspace.fits.editions(testset)}
     log = workspace.fits.publications(testset)
-    for publication in reversed(log[:-1]):
-        if publication.edition != log[-1].edition and publication.edition in kept:
-            edition = kept[publication.edition]
-            promote(workspace, edition, by="rollback", why=why, pinned=True)
-            return edition
-    raise InputError(f"test set {testset!r} has no earlier published fit that is kept; see `care fits list {testset}`")
+    edition = published_before(workspace, testset, log[-1].edition) if log else None
+    if edition is None:
+        raise InputError(
+            f"test set {testset!r} has no earlier published fit that is kept; see `care fits list {testset}`"
+        )
+    promote(workspace, edition, by="rollback", why=why, pinned=True)
+    return edition
 
 
 def score(workspace: Workspace, edition: Edition, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:

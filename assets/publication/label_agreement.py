@@ -23,7 +23,9 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
 
     The earlier fit is the latest since which enough labels came: how many decides, and not what they say.
     """
-    sample = _sample(workspace, testset, scores)
+    anchors, scored = workspace.anchors_of(testset), set(scores.item_ids)
+    chances = {item: anchors.chance_of(item) for item in anchors.labels if item in scored}
+    sample = {item: chance for item, chance in chances.items() if chance is not None}  # an estimate may rest on these
     earlier = [kept for kept in workspace.fits.editions(testset) if kept.made_at < edition.made_at]
     before = next((kept for kept in reversed(earlier) if _splits(kept, sample, LABELS_TO_CONFIRM)), None)
     if before is None:
@@ -33,10 +35,9 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
     row_of = {item: row for row, item in enumerate(scores.item_ids)}
     items = list(sample)
     newer = np.array([item not in seen for item in items])
-    labels = workspace.anchors_of(testset).labels
     drifted = agreement_drift(
         scores.values[[row_of[item] for item in items]],
-        np.array([labels[item] for item in items], dtype=np.float64),
+        np.array([anchors.labels[item] for item in items], dtype=np.float64),
         newer,
         np.array([1.0 / sample[item] for item in items], dtype=np.float64),
         scores.judges,
@@ -57,13 +58,6 @@ def check_label_agreement(workspace: Workspace, testset: str, edition: Edition, 
         "are of another kind, `care judges report` says what the judge makes of them",
         numbers,
     )
-
-
-def _sample(workspace: Workspace, testset: str, scores: ScoreMatrix) -> Mapping[str, float]:
-    """Scored items on whose labels an estimate may rest, with the probability with which each was to be labelled."""
-    anchors, scored = workspace.anchors_of(testset), set(scores.item_ids)
-    chances = {item: anchors.chance_of(item) for item in anchors.labels if item in scored}
-    return {item: chance for item, chance in chances.items() if chance is not None}
 
 
 def _splits(kept: Edition, sample: Mapping[str, float], least: int) -> bool:

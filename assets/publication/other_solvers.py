@@ -51,10 +51,8 @@ def check_other_solvers(workspace: Workspace, testset: str, edition: Edition) ->
         hours = _APART // timedelta(hours=1)
         why = f"not compared: another fit was, less than {hours} hours ago"
         return CheckResult(CHECK, True, why)
-    started = time.process_time()
-    says: list[str] = []
-    numbers: dict[str, float] = {}
-    wrong = False
+    started, wrong = time.process_time(), False
+    says, numbers = list[str](), dict[str, float]()
     comparisons = {
         "cvxpy": lambda: _structure(workspace, testset, structure),
         "tensorly": lambda: _decomposition(workspace, testset, edition),

@@ -22,8 +22,8 @@ from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
 
 if TYPE_CHECKING:
-    from care_ops.results.drift import Drift
-    from warehouse.fits import Edition, FitRecord
+    from care_ops.records import Certificate
+    from warehouse.fits import Edition, EditionInputs, FitRecord
 
 _log = logging.getLogger(__name__)
 
@@ -66,34 +66,42 @@ class ReviewedEdition:
 
     Attributes
     ----------
-    refused : dict judge -> reason
-    missing : float
-        Share of the admitted panel's scores.
-    gap : float or None
-        Of the structure's certificate; None where there is no structure.
-    weights : dict judge -> weight
-        Of the recommended aggregate.
+    best : FitRecord or None
+        That of the recommended aggregator; None where no aggregator could answer.
+    certificate : Certificate or None
+        Of the structure; None where there is none.
     loadings : dict judge -> loading
         Of the factor that care_svd takes for quality; empty where it gave no answer.
-    estimates : dict item_id -> float or None
-        Of the recommended aggregate.
-    aggregator : str
-        The recommended one.
-    duplicates : float
-        Share of items that repeat another's texts without sharing its split unit.
+    ambiguous : bool
+        Whether the answer is in doubt.
     """
 
-    admitted: set[str]
-    refused: dict[str, str]
-    missing: float
-    gap: float | None
-    converged: bool
-    weights: dict[str, float]
+    inputs: "EditionInputs"
+    best: "FitRecord | None"
+    certificate: "Certificate | None"
     loadings: dict[str, float]
-    estimates: dict[str, float | None]
-    aggregator: str
     ambiguous: bool
-    duplicates: float
+
+    @property
+    def aggregator(self) -> str:
+        """The recommended one."""
+        return "" if self.best is None else self.best.answer.name
+
+    @property
+    def weights(self) -> dict[str, float]:
+        """Of the judges in the recommended aggregate."""
+        return {} if self.best is None else self.best.weights
+
+    @property
+    def estimates(self) -> dict[str, float | None]:
+        """Of the items by the recommended aggregate."""
+        return {} if self.best is None else self.best.estimates
+
+    @property
+    def missing(self) -> float:
+        """Share of the admitted panel's scores."""
+        rates = [row.missing_rate for row in self.inputs.panel if row.admitted]
+        return sum(rates) / len(rates) if rates else 0.0
 
 
 @dg.asset(
@@ -163,12 +171,15 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
 
 def look(workspace: Workspace, testset: str) -> ReviewDocument:
     """What the checks say of the latest edition of a test set, and what follows; nothing is published or kept."""
+    from assets.publication.editions import published_before
+
     edition, published = latest_edition(workspace, testset), workspace.fits.published(testset)
     if published is not None and published[1].edition == edition.edition:
         publication = published[0]
         by_hand = publication.published_by != "review"
         reason = f"accepted by hand ({publication.why})" if by_hand else "published before"
-        passed = _let_pass(checks_of(workspace, testset, edition, _before(workspace, edition)), reason)
+        before = published_before(workspace, testset, edition.edition)
+        passed = _let_pass(checks_of(workspace, testset, edition, before), reason)
         return ReviewDocument("published", edition.edition, tuple(passed))
     findings = checks_of(workspace, testset, edition, published[1] if published else None)
     pinned = published is not None and published[0].pinned
@@ -182,17 +193,10 @@ def latest_edition(workspace: Workspace, testset: str) -> "Edition":
     from assets.fit.documents import FitDocument
 
     edition_id = FitDocument.read(workspace.fit_folder(testset)).edition
-    edition = next((kept for kept in workspace.fits.editions(testset) if kept.edition == edition_id), None)
+    edition = workspace.fits.edition(testset, edition_id)
     if edition is None:
         raise WarehouseError(f"edition {edition_id} of {testset!r} is gone, or was damaged; `care run` makes it again")
     return edition
-
-
-def _before(workspace: Workspace, edition: "Edition") -> "Edition | None":
-    """The edition that was published before this published one, also where the review runs a second time."""
-    kept = {e.edition: e for e in workspace.fits.editions(edition.testset)}
-    log = [p.edition for p in workspace.fits.publications(edition.testset)]
-    return next((kept[e] for e in reversed(log) if e != edition.edition and e in kept), None)
 
 
 def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
@@ -210,37 +214,34 @@ def _result(check: str, passed: bool, says: str, numbers: dict[str, Any]) -> Che
 
 def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "Edition | None") -> list[CheckResult]:
     """Every check of an edition against the one published before."""
-    import numpy as np
-
     from assets.fit.kept import read_fitted
     from assets.publication.label_agreement import check_label_agreement
     from assets.publication.other_solvers import check_other_solvers
+    from assets.results.gold import aligned
     from care_ops.results.drift import copies_of_gold
     from warehouse.matrix import read_item_columns
 
-    limits = workspace.review
     tonight = read_reviewed(workspace, testset, edition)
     then = read_reviewed(workspace, testset, before) if before is not None else None
     scores, _ = read_fitted(workspace.fit_folder(testset))
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
-    gold = dict(zip(columns.item_ids, columns.gold, strict=True))
-    labels = np.array([gold.get(i, np.nan) for i in scores.item_ids], dtype=np.float64)
-    leaked = [j for j in copies_of_gold(scores.values, labels, scores.judges) if j not in limits.declared]
+    gold = aligned(scores.item_ids, dict(zip(columns.item_ids, columns.gold.tolist(), strict=True)))
+    leaked = [j for j in copies_of_gold(scores.values, gold, scores.judges) if j not in workspace.review.declared]
     findings = [
         _shrunk(tonight, then, set(workspace.judges_of(testset))),
         _missing(tonight, then),
-        _certificate(tonight),
+        _certificate(tonight.certificate),
         check_other_solvers(workspace, testset, edition),
         *_changed(workspace, edition, before, tonight, then),
         _leakage(leaked),
         _duplicates(tonight, then),
         _turned("quality_factor", then.loadings if then else None, tonight.loadings),
-        _ambiguous(tonight),
+        _ambiguous(is_doubtful=tonight.ambiguous),
         _states(workspace, testset, edition),
         check_label_agreement(workspace, testset, edition, scores),
     ]
-    return findings if limits.hold else _let_pass(findings, "let pass by `review.hold: false`")
+    return findings if workspace.review.hold else _let_pass(findings, "let pass by `review.hold: false`")
 
 
 def _changed(
@@ -266,24 +267,25 @@ def _changed(
     if relabelled is None:
         return findings
     unchanged = _compared(relabelled, then, workspace.review)
-    if all(finding.passed for finding in unchanged):
-        why = f"the labels made the change ({told}): with the labels of the published fit, tonight's scores give"
-        return [
-            finding if finding.passed else _result(finding.check, True, f"{why} {same.says}", finding.numbers)
-            for finding, same in zip(findings, unchanged, strict=True)
-        ]
+    by_labels = all(same.passed for same in unchanged)
+    why = f"the labels made the change ({told}): with the labels of the published fit, tonight's scores give"
     return [
         finding
-        if finding.passed or same.passed
-        else _result(finding.check, False, f"{finding.says}. Not by the labels alone ({told})", finding.numbers)
+        if finding.passed or (same.passed and not by_labels)
+        else _result(
+            finding.check,
+            by_labels,
+            f"{why} {same.says}" if by_labels else f"{finding.says}. Not by the labels alone ({told})",
+            finding.numbers,
+        )
         for finding, same in zip(findings, unchanged, strict=True)
     ]
 
 
 def _compared(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> list[CheckResult]:
-    """The checks that compare the recommended answer with the one before."""
-    weights = then.weights if then is not None and _same_kind(then, tonight) else None
-    return [_turned("quality", weights, tonight.weights), _drift(tonight, then, limits)]
+    """The checks that compare the recommended answer with the one before, if that is of the same aggregator."""
+    then = then if then is not None and then.aggregator == tonight.aggregator else None
+    return [_turned("quality", then.weights if then else None, tonight.weights), _drift(tonight, then, limits)]
 
 
 def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEdition) -> ReviewedEdition | None:
@@ -312,32 +314,23 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
     answer = answers.get(tonight.aggregator)
     if answer is None:
         return None
-    relabelled = FitRecord("", testset, "", "", scores.item_ids, scores.judges, answer)
-    return replace(tonight, weights=relabelled.weights, estimates=relabelled.estimates)
+    return replace(tonight, best=FitRecord("", testset, "", "", scores.item_ids, scores.judges, answer))
 
 
 def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:
     """An edition as the checks see it; what its fits do not have is empty."""
-    panel, name = edition.inputs.panel, recommended(edition.fits)
-    wanted = {aggregator: fit_id for aggregator, fit_id in edition.fits.items() if aggregator in (name, "care_svd")}
-    fits = {aggregator: workspace.fits.read_fit(testset, fit_id) for aggregator, fit_id in wanted.items()}
-    care, best, structured = fits.get("care"), fits.get(name), fits.get("care_svd")
-    certificate = None if structured is None else _details(structured, StructuredDetails).certificate
-    missing = [row.missing_rate for row in panel if row.admitted]
+    name = recommended(edition.fits)
+    fits = {each: workspace.fits.read_fit(testset, edition.fits[each]) for each in {name, "care_svd"} & {*edition.fits}}
+    best, structured = fits.get(name), fits.get("care_svd")
+    loadings = None if structured is None else structured.answer.loadings
     return ReviewedEdition(
-        admitted=edition.inputs.admitted,
-        refused={row.judge: str(row.reason) for row in panel if not row.admitted},
-        missing=sum(missing) / len(missing) if missing else 0.0,
-        gap=None if certificate is None else certificate.gap,
-        converged=certificate is None or certificate.converged,
-        weights={} if best is None else best.weights,
-        loadings={}
-        if structured is None or structured.answer.loadings is None
-        else dict(zip(structured.judges, structured.answer.loadings[:, 0].tolist(), strict=True)),
-        estimates={} if best is None else best.estimates,
-        aggregator=name,
-        ambiguous=care is not None and bool(_details(care, CareDetails).doubts),
-        duplicates=edition.inputs.duplicates,
+        edition.inputs,
+        best,
+        None if structured is None else _details(structured, StructuredDetails).certificate,
+        {}
+        if structured is None or loadings is None
+        else dict(zip(structured.judges, loadings[:, 0].tolist(), strict=True)),
+        ambiguous=best is not None and name == "care" and bool(_details(best, CareDetails).doubts),
     )
 
 
@@ -346,46 +339,42 @@ def _details(fit: "FitRecord", kind: type[D]) -> D:
 
 
 def _shrunk(tonight: ReviewedEdition, then: ReviewedEdition | None, roster: set[str]) -> CheckResult:
-    lost = sorted((then.admitted & roster) - tonight.admitted) if then else []
-    if not lost:
-        return _result("panel_shrunk", True, f"{len(tonight.admitted)} judges", {"lost": 0})
-    why = "; ".join(f"{j}: {tonight.refused.get(j, 'no scores')}" for j in lost)
-    return _result(
-        "panel_shrunk",
-        False,
+    admitted = tonight.inputs.admitted
+    lost = sorted((then.inputs.admitted & roster) - admitted) if then else []
+    refused = {row.judge: row.reason for row in tonight.inputs.panel if not row.admitted}
+    why = "; ".join(f"{judge}: {refused.get(judge, 'no scores')}" for judge in lost)
+    says = (
         f"{len(lost)} judge(s) of the published panel are no longer admitted ({why}). Mend them and run again, delete "
-        "their files, or `care fits accept` the smaller panel",
-        {"lost": len(lost)},
+        "their files, or `care fits accept` the smaller panel"
+        if lost
+        else f"{len(admitted)} judges"
     )
+    return _result("panel_shrunk", not lost, says, {"lost": len(lost)})
 
 
 def _missing(tonight: ReviewedEdition, then: ReviewedEdition | None) -> CheckResult:
     rise = tonight.missing - then.missing if then else 0.0
-    numbers = {"missing": tonight.missing, "rise": rise}
-    if tonight.missing <= _MOST_MISSING and rise <= _MOST_MISSING_RISE:
-        return _result("missing_scores", True, f"{tonight.missing:.1%} of the panel's scores are missing", numbers)
+    passed, says = tonight.missing <= _MOST_MISSING and rise <= _MOST_MISSING_RISE, "of the panel's scores are missing"
+    if not passed:
+        says += (
+            f", {rise:+.1%} against the published fit (limits {_MOST_MISSING:.0%} and {_MOST_MISSING_RISE:+.0%}). See "
+            "`by_status` of the judges' `scores`, or `care fits accept`"
+        )
     return _result(
-        "missing_scores",
-        False,
-        f"{tonight.missing:.1%} of the panel's scores are missing, {rise:+.1%} against the published fit (limits "
-        f"{_MOST_MISSING:.0%} and {_MOST_MISSING_RISE:+.0%}). See `by_status` of the judges' `scores`, or "
-        "`care fits accept`",
-        numbers,
+        "missing_scores", passed, f"{tonight.missing:.1%} {says}", {"missing": tonight.missing, "rise": rise}
     )
 
 
-def _certificate(tonight: ReviewedEdition) -> CheckResult:
-    numbers = {} if tonight.gap is None else {"gap": tonight.gap}
-    if tonight.converged:
-        says = "no structure to certify" if tonight.gap is None else f"relative gap {tonight.gap:.1e}"
-        return _result("certificate", True, says, numbers)
-    return _result(
-        "certificate",
-        False,
-        f"the structure stopped at a relative gap of {tonight.gap:.1e}, short of its certificate. Raise `fit.gamma`, "
-        "drop judges that repeat one another, or `care fits accept`",
-        numbers,
+def _certificate(certificate: "Certificate | None") -> CheckResult:
+    if certificate is None:
+        return _result("certificate", True, "no structure to certify", {})
+    says = (
+        f"relative gap {certificate.gap:.1e}"
+        if certificate.converged
+        else f"the structure stopped at a relative gap of {certificate.gap:.1e}, short of its certificate. Raise "
+        "`fit.gamma`, drop judges that repeat one another, or `care fits accept`"
     )
+    return _result("certificate", certificate.converged, says, {"gap": certificate.gap})
 
 
 def _turned(check: str, before: dict[str, float] | None, after: dict[str, float]) -> CheckResult:
@@ -394,96 +383,69 @@ def _turned(check: str, before: dict[str, float] | None, after: dict[str, float]
     cosine = float("nan") if before is None else same_direction(before, after)
     if cosine != cosine:
         return _result(check, True, "no published fit of the same aggregators to compare with", {})
-    numbers = {"cosine": cosine}
-    if cosine >= _LEAST_COSINE:
-        return _result(check, True, f"cosine {cosine:.2f} with the published one", numbers)
     which = "care_svd's quality factor" if check == "quality_factor" else "what is called quality"
-    return _result(
-        check,
-        False,
-        f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {_LEAST_COSINE:.2f}). Give "
-        "anchors (care.yaml) to say which factor is quality, or `care fits accept`",
-        numbers,
+    says = (
+        f"cosine {cosine:.2f} with the published one"
+        if cosine >= _LEAST_COSINE
+        else f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {_LEAST_COSINE:.2f}). Give "
+        "anchors (care.yaml) to say which factor is quality, or `care fits accept`"
     )
+    return _result(check, cosine >= _LEAST_COSINE, says, {"cosine": cosine})
 
 
 def _drift(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
+    """Whether no number is beyond its limit; one that is not defined never is."""
     from care_ops.results.drift import drift
 
-    if then is None or not _same_kind(then, tonight):
+    if then is None:
         return _result("drift", True, "no published fit of the same aggregator to compare with", {})
     moved = drift(then.estimates, tonight.estimates)
-    numbers = {name: number for name, number in vars(moved).items() if number == number}
-    wrong = _drifted(moved, limits)
+    beyond = {
+        f"PSI above {limits.max_psi:g} beyond chance": moved.psi > limits.max_psi + moved.psi_by_chance,
+        f"mean shift above {_MOST_MEAN_SHIFT:g} sd": abs(moved.mean_shift) > _MOST_MEAN_SHIFT,
+        f"rank correlation below {limits.min_rank_correlation:g}": moved.rank_correlation < limits.min_rank_correlation,
+    }
     says = (
         f"{tonight.aggregator}: PSI {moved.psi:.2f}, mean {moved.mean_shift:+.2f} sd, rank correlation "
         f"{moved.rank_correlation:.3f} over {moved.common} items"
     )
-    if not wrong:
-        return _result("drift", True, says, numbers)
-    return _result(
-        "drift",
-        False,
-        f"{says}: {', '.join(wrong)}. `care fits diff` names the judges and items that moved; accept it if they should",
-        numbers,
-    )
-
-
-def _same_kind(then: ReviewedEdition, tonight: ReviewedEdition) -> bool:
-    return then.aggregator == tonight.aggregator
-
-
-def _drifted(moved: "Drift", limits: ReviewConfig) -> list[str]:
-    """A phrase for each number that is beyond its limit; a number that is not defined is never beyond."""
-    wrong: list[str] = []
-    if moved.psi > limits.max_psi + moved.psi_by_chance:
-        wrong.append(f"PSI above {limits.max_psi:g} beyond chance")
-    if abs(moved.mean_shift) > _MOST_MEAN_SHIFT:
-        wrong.append(f"mean shift above {_MOST_MEAN_SHIFT:g} sd")
-    if moved.rank_correlation < limits.min_rank_correlation:
-        wrong.append(f"rank correlation below {limits.min_rank_correlation:g}")
-    return wrong
+    if any(beyond.values()):
+        says += (
+            f": {', '.join(words for words, is_so in beyond.items() if is_so)}. `care fits diff` names the judges and "
+            "items that moved; accept it if they should"
+        )
+    numbers = {name: number for name, number in vars(moved).items() if number == number}
+    return _result("drift", not any(beyond.values()), says, numbers)
 
 
 def _leakage(leaked: list[str]) -> CheckResult:
-    if not leaked:
-        return _result("gold_leakage", True, "no judge copies gold", {"judges": 0})
-    return _result(
-        "gold_leakage",
-        False,
+    says = (
         f"{', '.join(leaked)}: the scores are the gold label itself. Remove the judge or drop its column; if people "
-        "sit on the panel on purpose, name them under `review.declared` in care.yaml",
-        {"judges": len(leaked)},
+        "sit on the panel on purpose, name them under `review.declared` in care.yaml"
     )
+    return _result("gold_leakage", not leaked, says if leaked else "no judge copies gold", {"judges": len(leaked)})
 
 
 def _duplicates(tonight: ReviewedEdition, then: ReviewedEdition | None) -> CheckResult:
-    rise = tonight.duplicates - then.duplicates if then else 0.0
-    numbers = {"share": tonight.duplicates, "rise": rise}
-    says = f"{tonight.duplicates:.1%} of the items repeat another's texts outside their split unit"
-    if rise <= _MOST_DUPLICATES_RISE:
-        return _result("duplicate_items", True, says, numbers)
-    return _result(
-        "duplicate_items",
-        False,
-        f"{says}, {rise:+.1%} against the published fit. Remove the copies from the source, give them one "
-        "`split_unit`, or `care fits accept`",
-        numbers,
-    )
-
-
-def _ambiguous(tonight: ReviewedEdition) -> CheckResult:
-    if not tonight.ambiguous:
-        return _result(
-            "ambiguous_quality", True, "nothing that can be seen in the scores casts doubt on the answer", {}
+    share = tonight.inputs.duplicates
+    rise = share - then.inputs.duplicates if then else 0.0
+    says = f"{share:.1%} of the items repeat another's texts outside their split unit"
+    if rise > _MOST_DUPLICATES_RISE:
+        says += (
+            f", {rise:+.1%} against the published fit. Remove the copies from the source, give them one `split_unit`, "
+            "or `care fits accept`"
         )
-    return _result(
-        "ambiguous_quality",
-        False,
+    return _result("duplicate_items", rise <= _MOST_DUPLICATES_RISE, says, {"share": share, "rise": rise})
+
+
+def _ambiguous(*, is_doubtful: bool) -> CheckResult:
+    says = (
         "without labels the answer is in doubt; the verdict says why. A dozen anchors settle it (`anchors` in "
-        "care.yaml)",
-        {},
+        "care.yaml)"
+        if is_doubtful
+        else "nothing that can be seen in the scores casts doubt on the answer"
     )
+    return _result("ambiguous_quality", not is_doubtful, says, {})
 
 
 def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResult:

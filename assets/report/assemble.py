@@ -23,18 +23,7 @@ def completed(
 ) -> ReportData:
     """The page's record with what follows from the fit: correlations, links, rival answers and provenance.
 
-    Parameters
-    ----------
-    data : ReportData
-        All that is known before.
-    moments : Moments
-        In canonical order of the judges.
-    structure : Structure or None
-        In canonical order of the judges.
-    config : FitConfig
-        The settings of the fit.
-    provenance : mapping
-        What is to be printed beside the numbers that every page has.
+    Moments and structure are in canonical order of the judges; the provenance is printed beside what every page has.
     """
     missing_share = float(np.isnan(data.scores.values).mean())
     everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}
@@ -56,15 +45,14 @@ def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, 
     if data.care is None:
         return {}
     rows = rows_shown(data.scores, data.gold, set(data.care.label_first))
-    keep = np.zeros(data.scores.shape[0], dtype=np.bool_)
-    keep[rows] = True
-    shown = data.scores if keep.all() else data.scores.select_items(keep)
+    count = data.scores.shape[0]
+    shown = data.scores if len(rows) == count else data.scores.select_items(rows)
     problem = Problem(shown.canonical(), moments, None, np.random.default_rng(0), config)
     with one_blas_thread():
         answers = defensible(problem)
         rivals = rival_answers(answers, candidates_of(answers))
     order = canonical_order(shown.item_ids)
-    out = {name: np.full(len(keep), np.nan) for name in rivals}
+    out = {name: np.full(count, np.nan) for name in rivals}
     for name, answer in rivals.items():
         out[name][rows] = restore(np.where(answers.scored, answer, np.nan), order)
     return out

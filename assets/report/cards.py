@@ -7,7 +7,7 @@ import numpy as np
 from scipy.stats import rankdata
 
 from assets.report.data import JudgeRow, ReportData, Retest, WeightCell
-from care_ops.least import FOLLOWS, LABELS_TO_ADVISE
+from care_ops.least import LABELS_TO_ADVISE
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.results.drop_evidence import DropEvidence
 from care_ops.scores import Array
@@ -65,19 +65,16 @@ class AgainstLabels:
 
 @dataclass(frozen=True)
 class JudgeCard:
-    """One judge.
+    """One judge; all that follows ``weight`` is of a judge on the panel.
 
     Attributes
     ----------
     number : int or None
         Place on the page, by falling weight; None where the judge is not on the panel.
-    row : JudgeRow
-        What admission found, its family, and its weights by aggregate.
     weight : WeightCell
         In the recommended answer.
     before : float or None
         Its weight in the edition that was published before this one.
-    follows : Followed or None
     without : float or None
         Spearman correlation of the answer's weighted sum with the same sum when the judge's weight is zero.
     parted : sequence of PartedItem
@@ -95,54 +92,45 @@ class JudgeCard:
     number: int | None
     row: JudgeRow
     weight: WeightCell
-    before: float | None
-    follows: Followed | None
-    without: float | None
-    parted: Sequence[PartedItem]
-    labels: AgainstLabels | None
+    before: float | None = None
+    follows: Followed | None = None
+    without: float | None = None
+    parted: Sequence[PartedItem] = ()
+    labels: AgainstLabels | None = None
     evidence: DropEvidence | None = None
     no_evidence: str = ""
     retest: Retest | str = ""
 
 
-@dataclass(frozen=True)
-class _Without:
-    """The answer's weighted sum, the same sums without one judge each, and their correlations with the whole."""
-
-    whole: Array
-    parts: Array
-    correlations: Sequence[float | None]
-
-
 def judge_cards(data: ReportData) -> list[JudgeCard]:
     """A card a judge: the panel by falling weight, then the judges that were not admitted."""
-    order = data.judge_order
-    rows = {row.check.judge: row for row in data.judge_rows}
+    column = {judge: j for j, judge in enumerate(data.scores.judges)}
+    number = {judge: k + 1 for k, judge in enumerate(data.judges)}
     sums = _sums(data)
+    ranks = np.empty(0) if sums is None else rankdata(sums[0])
     answer = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
     cards: list[JudgeCard] = []
-    for place, j in enumerate(order):
-        judge = data.scores.judges[j]
-        if judge not in rows:
+    for row in data.judge_rows:
+        judge, j = row.check.judge, column.get(row.check.judge)
+        if j is None:
+            cards.append(JudgeCard(None, row, WeightCell()))
             continue
         cards.append(
             JudgeCard(
-                place + 1,
-                rows[judge],
+                number[judge],
+                row,
                 data.weight_cell(data.lead, j),
                 data.previous_weights.get(judge),
                 followed(data, j),
-                None if sums is None else sums.correlations[j],
+                None if sums is None else _correlation(ranks, rankdata(sums[1][:, j])),
                 _parted(data, j, answer),
-                None if sums is None else _against_labels(data, j, sums),
+                None if sums is None else _against_labels(data, j, *sums),
                 data.dropping.evidence.get(judge),
                 data.dropping.refused or "the labels that can be compared do not differ",
                 data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
             )
         )
-    left_out = [row for row in data.judge_rows if not row.check.admitted]
-    empty = data.weight_cell(data.lead, None)
-    return cards + [JudgeCard(None, row, empty, None, None, None, (), None) for row in left_out]
+    return cards
 
 
 def followed(data: ReportData, j: int) -> Followed | None:
@@ -156,15 +144,15 @@ def followed(data: ReportData, j: int) -> Followed | None:
         return None
     k = int(np.argmax(parts))
     share = float(parts[k] / parts.sum())
-    nearest = data.factors.nearest_feature(k)
-    if nearest is None or abs(nearest[1]) < FOLLOWS:
+    followed = data.factors.followed_feature(k)
+    if followed is None:
         return Followed(k + 1, share, None, None)
-    feature, correlation = nearest
+    feature, correlation = followed
     return Followed(k + 1, share, feature, correlation if loadings[j, k] >= 0 else -correlation)
 
 
-def _sums(data: ReportData) -> _Without | None:
-    """None where the recommended answer has no weights."""
+def _sums(data: ReportData) -> tuple[Array, Array] | None:
+    """The answer's weighted sum, (n,), and (n, p) the same without each judge; None where it has no weights."""
     weights = data.aggregates[data.lead].weights if data.lead else None
     if weights is None:
         return None
@@ -176,9 +164,7 @@ def _sums(data: ReportData) -> _Without | None:
     spread = np.ones(len(mean)) if data.lead in _RAW else np.sqrt((centred**2).sum(axis=0) / counts)
     terms = centred / np.where(spread > 0, spread, 1.0) * weights
     whole = terms.sum(axis=1)
-    parts = whole[:, None] - terms
-    ranks = rankdata(whole)
-    return _Without(whole, parts, [_correlation(ranks, rankdata(part)) for part in parts.T])
+    return whole, whole[:, None] - terms
 
 
 def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
@@ -188,20 +174,13 @@ def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
     if not len(both):
         return []
     own, other = (rankdata(values[both]) / len(both) for values in (scores, answer))
-    furthest = [int(k) for k in np.argsort(-np.abs(own - other), kind="stable")[:_ITEMS_SHOWN]]
-    return [
-        PartedItem(
-            data.scores.item_ids[both[k]],
-            float(scores[both[k]]),
-            float(own[k]),
-            float(other[k]),
-            data.responses[int(both[k])],
-        )
-        for k in furthest
-    ]
+    furthest = np.argsort(-np.abs(own - other), kind="stable")[:_ITEMS_SHOWN]
+    places = zip(both[furthest].tolist(), own[furthest].tolist(), other[furthest].tolist(), strict=True)
+    ids, texts = data.scores.item_ids, data.responses
+    return [PartedItem(ids[k], float(scores[k]), rank, answer_rank, texts[k]) for k, rank, answer_rank in places]
 
 
-def _against_labels(data: ReportData, j: int, sums: _Without) -> AgainstLabels | None:
+def _against_labels(data: ReportData, j: int, whole: Array, parts: Array) -> AgainstLabels | None:
     known = ~np.isnan(data.gold)
     if known.sum() < 2:
         return None
@@ -210,8 +189,8 @@ def _against_labels(data: ReportData, j: int, sums: _Without) -> AgainstLabels |
     return AgainstLabels(
         metric,
         order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None,
-        order(sums.whole[known], data.gold[known]),
-        order(sums.parts[known, j], data.gold[known]),
+        order(whole[known], data.gold[known]),
+        order(parts[known, j], data.gold[known]),
     )
 
 
@@ -220,20 +199,18 @@ def advice(card: JudgeCard) -> str:
     evidence = card.evidence
     if evidence is None:
         return f"None, so keep it for now: {card.no_evidence}."
-    measured = (
+    said = (
         f"by {evidence.labels:,} labels of {evidence.units:,} split units, a fit without it changes the share of pairs "
         f"in the right order by {-evidence.gain:+.1%} ({-evidence.hi:+.1%} … {-evidence.lo:+.1%}, adjusted for the "
         "number of judges)"
     )
     if evidence.units < LABELS_TO_ADVISE:
-        return f"None, so keep it for now: {measured}, and advice takes labels of {LABELS_TO_ADVISE} split units."
-    if evidence.advice == "drop":
-        return f"Drop it: {measured}."
-    if evidence.advice == "keep":
-        return f"Keep it: {measured}."
+        return f"None, so keep it for now: {said}, and advice takes labels of {LABELS_TO_ADVISE} split units."
+    if evidence.advice in ("drop", "keep"):
+        return f"{evidence.advice.capitalize()} it: {said}."
     if evidence.gain < 0 and evidence.needed is not None:
-        return f"Keep it for now: {measured}, which may be chance. About {evidence.needed:,} labels would tell."
-    return f"Keep it: {measured}, which is no reason to drop it."
+        return f"Keep it for now: {said}, which may be chance. About {evidence.needed:,} labels would tell."
+    return f"Keep it: {said}, which is no reason to drop it."
 
 
 def retest(card: JudgeCard) -> str:

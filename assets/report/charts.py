@@ -61,7 +61,6 @@ class Axes:
     ----------
     x, y : str
         Labels.
-    x_range, y_range : (low, high) or None
     logarithmic : bool
         Both axes; values that are not positive are left out.
     stepped : bool
@@ -140,13 +139,9 @@ def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axe
     legend, top = _legend([s.name for s in series], styles, _Frame.width)
     frame = _Frame(series, axes, top)
     shapes = [*legend, *_axes(frame, axes)]
-    if axes.diagonal:
-        low, high = max(frame.x_low, frame.y_low), min(frame.x_high, frame.y_high)
-        shapes.append(element("path", d=path((frame.x(v), frame.y(v)) for v in (low, high)), class_="diagonal"))
     for each, style in zip(series, styles, strict=True):
         shapes += _line(frame, each, style, stepped=axes.stepped)
-    names = ", ".join(s.name for s in series)
-    description = f"{axes.y} against {axes.x} for {names}. {caption}"
+    description = f"{axes.y} against {axes.x} for {', '.join(s.name for s in series)}. {caption}"
     return Figure(key, title, caption, drawing(key, (frame.width, frame.height), title, description, shapes))
 
 
@@ -163,9 +158,6 @@ def scatter(
             shapes += [element("circle", cx=x, cy=12.0, r=4.0, class_=f"shade d{level}"), text(x + 9, 16.0, words)]
             x += 34 + LETTER * len(words)
     shapes += [element("circle", cx=x, cy=12.0, r=6.5, class_="ringed"), text(x + 11, 16.0, ring_says)]
-    if axes.diagonal:
-        ends = [(frame.x(frame.x_low), frame.y(frame.y_low)), (frame.x(frame.x_high), frame.y(frame.y_high))]
-        shapes.append(element("path", d=path(ends), class_="diagonal"))
     for dot in dots:
         x, y = frame.x(dot.x), frame.y(dot.y)
         said = element("title", str(escape(dot.says)))
@@ -179,16 +171,10 @@ def scatter(
 def series_styles(names: Sequence[str]) -> list[str]:
     """A class for each name: a colour, the same in every chart for the usual names, and a dash."""
     free = [k for k in range(_COLOURS) if k >= len(_SLOTS) or _SLOTS[k] not in names]
-    styles: list[str] = []
-    others = 0
-    for name in names:
-        if name in _SLOTS:
-            slot, dash = _SLOTS.index(name), 0
-        else:
-            slot, dash = free[others % len(free)], 1 + others // len(free)
-            others += 1
-        styles.append(f"s{slot + 1} dash{min(dash, 4)}")
-    return styles
+    others = [name for name in names if name not in _SLOTS]
+    slots = {name: (free[k % len(free)], 1 + k // len(free)) for k, name in enumerate(others)}
+    slots |= {name: (k, 0) for k, name in enumerate(_SLOTS)}
+    return [f"s{slot + 1} dash{min(dash, 4)}" for slot, dash in map(slots.__getitem__, names)]
 
 
 def _legend(names: Sequence[str], styles: Sequence[str], width: float) -> tuple[list[str], float]:
@@ -233,6 +219,9 @@ def _axes(frame: _Frame, axes: Axes) -> list[str]:
         text_anchor="middle",
         transform=f"rotate(-90 14 {middle:.1f})",
     )
+    if axes.diagonal:
+        low, high = max(frame.x_low, frame.y_low), min(frame.x_high, frame.y_high)
+        shapes.append(element("path", d=path((frame.x(v), frame.y(v)) for v in (low, high)), class_="diagonal"))
     return [*shapes, turned]
 
 
@@ -382,58 +371,36 @@ def heat_map(
     roomy = labelled and len(rows) <= _MOST_ROOMY_ROWS
     height = 24.0 if roomy else 13.0
     size = "t" if roomy else "t small"
-    shapes = _cells(values, (left, top), (width, height), triangle=triangle)
+    cells = [(i, j, v) for i, row in enumerate(values) for j, v in enumerate(row) if j <= i or not triangle]
+    shapes = _cells(cells, (left, top), (width, height))
     shapes += [text(left - 6, top + (i + 0.72) * height, name, size, "end") for i, name in enumerate(names)]
     for j, column in enumerate(columns):
         if labelled or j % 5 == 0:
             label = shortened(column, max(int(width / LETTER), 4))
             shapes.append(text(left + (j + 0.5) * width, top - 7, label, f"{size} soft", "middle"))
     if labelled:
-        shapes += _marks(values, marks, (left, top), (width, height), size, triangle=triangle)
+        for i, j, value in cells:
+            mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+.2f}"
+            shapes.append(text(left + (j + 0.5) * width, top + (i + 0.7) * height, mark, size, "middle"))
     full = (left + len(columns) * width + 8, top + len(rows) * height + 8)
     description = f"{len(rows)} rows by {len(columns)} columns. {caption}"
     return Figure(key, title, caption, drawing(key, full, title, description, shapes), wide=True)
 
 
 def _cells(
-    values: Sequence[Sequence[float | None]],
-    origin: tuple[float, float],
-    cell: tuple[float, float],
-    *,
-    triangle: bool,
+    cells: Sequence[tuple[int, int, float | None]], origin: tuple[float, float], cell: tuple[float, float]
 ) -> list[str]:
     """One path of thick strokes for each shade: a map of a hundred judges has ten thousand cells."""
     (left, top), (width, height) = origin, cell
     drawn: dict[str, list[str]] = defaultdict(list)
-    for i, row in enumerate(values):
-        for j, value in enumerate(row):
-            if value is None or not isfinite(value) or (triangle and j > i):
-                continue
-            level = round(min(abs(value), 1.0) * _LEVELS)
-            shade = f"{'positive' if value >= 0 else 'negative'} level{level}"
-            x, y = left + j * width, top + i * height
-            drawn[shade].append(f"M{x:.0f} {y + height / 2:.0f}h{width - 1:.0f}")
+    for i, j, value in cells:
+        if value is None or not isfinite(value):
+            continue
+        level = round(min(abs(value), 1.0) * _LEVELS)
+        shade = f"{'positive' if value >= 0 else 'negative'} level{level}"
+        x, y = left + j * width, top + i * height
+        drawn[shade].append(f"M{x:.0f} {y + height / 2:.0f}h{width - 1:.0f}")
     return [
-        element("path", d="".join(cells), class_=f"cell {shade}", stroke_width=height - 1)
-        for shade, cells in sorted(drawn.items())
+        element("path", d="".join(strokes), class_=f"cell {shade}", stroke_width=height - 1)
+        for shade, strokes in sorted(drawn.items())
     ]
-
-
-def _marks(
-    values: Sequence[Sequence[float | None]],
-    marks: Sequence[Sequence[str]],
-    origin: tuple[float, float],
-    cell: tuple[float, float],
-    size: str,
-    *,
-    triangle: bool,
-) -> list[str]:
-    (left, top), (width, height) = origin, cell
-    shapes: list[str] = []
-    for i, row in enumerate(values):
-        for j, value in enumerate(row):
-            if triangle and j > i:
-                continue
-            mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+.2f}"
-            shapes.append(text(left + (j + 0.5) * width, top + (i + 0.7) * height, mark, size, "middle"))
-    return shapes

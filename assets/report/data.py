@@ -11,9 +11,8 @@ import numpy as np
 from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
 from assets.judging.bill import NightBill, in_words
-from assets.publication.editions import ItemMove, WeightMove
+from assets.publication.editions import Moved
 from assets.results.documents import FactorRecord, FactorsDocument, SystemsDocument
-from care_ops.least import FOLLOWS
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
@@ -30,19 +29,12 @@ _LEAST_LINK = 1e-6
 
 @dataclass(frozen=True)
 class EditionShown:
-    """Which edition a page of a workspace is of, and which one is published; None where none is.
-
-    Attributes
-    ----------
-    edition : str
-    published : str or None
-    previous : str or None
-        The edition that was published before this one.
-    """
+    """The ids of the edition that a page is of, of the published one, and of the one that was published before it."""
 
     edition: str
     published: str | None
     previous: str | None = None
+    made_at: str = ""
 
 
 @dataclass(frozen=True)
@@ -53,26 +45,18 @@ class Changes:
     ----------
     edition, made_at : str
         Of the fit before.
-    why : sequence of str
-        What went into the fit that was different, in words.
-    judges : sequence of WeightMove
-        Those whose weight moved most come first; empty where the fit before is no longer kept.
-    items : sequence of ItemMove
-        The items that moved most; empty likewise.
-    order : float or None
-        Rank correlation (Spearman) of the two answers; None where it is undefined.
+    why, moves : sequence of str
+        What went into the fit that was different; how far the answer and the order of the systems move.
+    moved : Moved or None
+        None where the fit before is no longer kept.
     gold_before, gold_after : float or None
         Order of each fit against gold: AUC, or Kendall's tau.
-    moves : sequence of str
-        How far the answer and the order of the systems move, in words.
     """
 
     edition: str
     made_at: str
     why: Sequence[str]
-    judges: Sequence[WeightMove] = ()
-    items: Sequence[ItemMove] = ()
-    order: float | None = None
+    moved: Moved | None = None
     gold_before: float | None = None
     gold_after: float | None = None
     moves: Sequence[str] = ()
@@ -125,19 +109,9 @@ class SystemRow:
 
 @dataclass(frozen=True)
 class FactorRow:
-    """One factor.
+    """One factor, counted from 1: whether care_svd takes it for quality, and which rules would.
 
-    Attributes
-    ----------
-    number : int
-        Counted from 1.
-    strength : FactorRecord
-    taken : bool
-        Whether care_svd takes it for quality.
-    named_by : list of str
-        Rules that would call it quality.
-    feature, correlation : str and float, or None
-        The text feature that its score follows most closely, and how closely (Spearman).
+    ``feature`` is the one of the texts that its score follows most closely, with the correlation (Spearman).
     """
 
     number: int
@@ -149,56 +123,29 @@ class FactorRow:
 
 
 @dataclass(frozen=True)
-class JudgeLink:
-    """Two judges that the structure links directly, by their places on the page, and their partial correlation."""
-
-    first: int
-    second: int
-    partial: float
-
-
-@dataclass(frozen=True)
 class ReportData:
-    """One test set's page.
+    """One test set's page; what is by name is by the aggregator's, and arrays are in the order of ``scores``.
 
     Attributes
     ----------
-    title, description : str
     scores : ScoreMatrix
         The panel.
-    correlation : (p, p) array or None
-        In the order of ``scores.judges``.
-    aggregates : dict name -> Aggregate
-        In the order of ``scores``.
-    failures : dict name -> message
-    checks : list of JudgeCheck
     evaluations : dict name -> Evaluation
         Empty where there is no gold.
     gold : (n,) array
         NaN where unknown or held out.
-    responses : list of str or None
-    factors : FactorsDocument
-    systems : SystemsDocument
-    missing_share : float
-        Share of the panel's scores that are missing.
     labels_seen : int
         Labels that the fit was given.
-    provenance : dict
-        Inputs, settings and code, to be printed; nothing is read from it.
-    intervals : dict name -> Intervals
-        Of the weights, in the order of ``scores.judges``.
-    edition : EditionShown or None
-        None where the page is of no workspace.
+    edition, changes : records, or None
+        None where the page is of no workspace, and where nothing was published before this edition.
     made_at : str
         When the fit was made, to the minute; now by default.
-    partial_correlations : (p, p) array or None
-        Of the judges that the structure links directly, in the order of ``scores.judges``; zero for the others, and
-        None where there is no structure.
-    changes : Changes or None
-        Against the edition that was published before this one; None where there is none.
+    correlation, partial_correlations : (p, p) arrays or None
+        The latter of judges that the structure links directly, and zero for the others; None without a structure.
     rivals : dict name -> (n,) array
         Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
-    probes : ProbeResponses
+    provenance : dict
+        Inputs, settings and code, to be printed; nothing is read from it.
     retests : dict judge -> Retest or str
         How far a judge agrees with itself where it was asked again; otherwise why that is not known, in words.
     not_asked : bool
@@ -230,16 +177,15 @@ class ReportData:
     not_asked: bool = False
     dropping: Dropping = NOT_LEFT_OUT
     bill: Sequence[NightBill] = ()
-
-    def bill_in_words(self) -> str:
-        """The bill of all judges together."""
-        return in_words(self.bill)
-
     correlation: Array | None = None
     missing_share: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
     partial_correlations: Array | None = None
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
+
+    def bill_in_words(self) -> str:
+        """The bill of all judges together."""
+        return in_words(self.bill)
 
     @property
     def lead(self) -> str:
@@ -249,7 +195,8 @@ class ReportData:
     @cached_property
     def previous_weights(self) -> dict[str, float]:
         """Weight of each judge in the recommended answer of the fit before; empty where there is no such fit."""
-        moves = () if self.changes is None else self.changes.judges
+        moved = None if self.changes is None else self.changes.moved
+        moves = () if moved is None else moved.judges
         return {move.judge: move.before for move in moves if move.before is not None}
 
     @cached_property
@@ -349,22 +296,21 @@ class ReportData:
 
     def factor_name(self, factor: int) -> str:
         """What a factor, counted from 0, follows in the texts, as far as it follows anything there."""
-        nearest = self.factors.nearest_feature(factor)
-        if nearest is None or abs(nearest[1]) < FOLLOWS:
-            return "no text feature"
-        feature, correlation = nearest
-        return f"{feature} {correlation:+.2f}"
+        feature, correlation = self.factors.followed_feature(factor) or ("no text feature", None)
+        return feature if correlation is None else f"{feature} {correlation:+.2f}"
 
     @cached_property
-    def links(self) -> list[JudgeLink] | None:
-        """Judges that the structure links directly, the strongest first; None where there is no structure."""
+    def links(self) -> list[tuple[str, str, float]] | None:
+        """Two judges that the structure links directly, with their partial correlation, the strongest first.
+
+        None where there is no structure.
+        """
         if self.partial_correlations is None:
             return None
-        ordered = self.partial_correlations[np.ix_(self.judge_order, self.judge_order)]
-        first, second = np.nonzero(np.triu(np.abs(ordered) > _LEAST_LINK, 1))
-        pairs = zip(first, second, strict=True)
-        links = [JudgeLink(int(a), int(b), float(ordered[a, b])) for a, b in pairs]
-        return sorted(links, key=lambda link: -abs(link.partial))
+        ordered, judges = self.partial_correlations[np.ix_(self.judge_order, self.judge_order)], self.judges
+        pairs = np.argwhere(np.triu(np.abs(ordered) > _LEAST_LINK, 1)).tolist()
+        links = [(judges[a], judges[b], float(ordered[a, b])) for a, b in pairs]
+        return sorted(links, key=lambda link: -abs(link[2]))
 
     def factor_rows(self) -> list[FactorRow]:
         """A row for each factor: its strength, what it resembles, and which rule would take it for quality."""
@@ -377,10 +323,6 @@ class ReportData:
             feature, correlation = self.factors.nearest_feature(k) or (None, None)
             rows.append(FactorRow(k + 1, strength, k == chosen, named_by, feature, correlation))
         return rows
-
-    def strongest_links(self, most: int = 10) -> list[tuple[str, str, float]]:
-        """The judges of the strongest links, and their partial correlations."""
-        return [(self.judges[a.first], self.judges[a.second], a.partial) for a in (self.links or [])[:most]]
 
     @property
     def effective_judges(self) -> float | None:

@@ -17,19 +17,11 @@ class FactsDocument(FolderDocument):
 
 
 @dataclass(frozen=True)
-class HeldDocument(FolderDocument):
-    """What the latest fit says of itself where it is held back, and how it differs from the published one.
-
-    Attributes
-    ----------
-    facts : FitFacts
-    changes, moves : tuple of str
-        What went into it that is new, and how far its answer lies from the published one.
-    """
+class HeldDocument(FactsDocument):
+    """The same of the latest fit where it is held back; what is new in it, and how far it moved from the other."""
 
     NAME: ClassVar[str] = "held"
 
-    facts: FitFacts
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
 

@@ -7,11 +7,10 @@ import numpy as np
 from markupsafe import Markup
 from numpy.typing import NDArray
 
-from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart, sparkline
+from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart, ranked_list, sparkline
 from assets.report.data import ReportData
 from care_ops.errors import counted
 from care_ops.metrics import is_binary, rank_correlation
-from care_ops.records import Aggregate
 from care_ops.scores import Array
 
 _MOST_POINTS = 200
@@ -44,18 +43,22 @@ def agreement_figures(data: ReportData) -> list[Figure]:
     return _drawn(_agreement(data))
 
 
-def system_ranks(data: ReportData) -> list[Ranked]:
-    """Systems, best first: values with intervals where labels give some, else how far each is ahead of the best."""
-    rows = data.system_rows()
+def system_list(data: ReportData) -> tuple[str, Markup] | None:
+    """A heading and the systems, best first; None where there are none.
+
+    By their values with intervals where labels give some, else by how far each is ahead of the best.
+    """
+    rows, kind = data.system_rows(), data.systems.kind
     if any(row.lo is not None for row in rows):
-        return [Ranked(row.system, row.value, row.lo, row.hi) for row in rows]
+        return f"{kind}, best first", ranked_list([Ranked(row.system, row.value, row.lo, row.hi) for row in rows], kind)
     ranks: list[Ranked] = []
     for row in rows:
         if row.best:
             ranks.append(Ranked(row.system, 0.0, note=f"{row.value:.3f}, the best"))
         elif row.behind is not None:
             ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo, f"{row.value:.3f}"))
-    return ranks
+    heading = "How far each is from the best (which stands at zero)"
+    return (heading, ranked_list(ranks, "difference from the best")) if ranks else None
 
 
 def trend(testset: str, editions: Sequence[Mapping[str, Any]]) -> Figure | None:
@@ -100,24 +103,28 @@ def _drawn(*figures: Figure | None) -> list[Figure]:
     return [figure for figure in figures if figure is not None]
 
 
-def _both(data: ReportData, known: NDArray[np.bool_]) -> dict[str, tuple[Aggregate, NDArray[np.bool_]]]:
-    """The aggregates, each with the items that have both an estimate and gold."""
-    return {name: (a, known & ~np.isnan(a.estimate)) for name, a in data.aggregates.items()}
+def _chart(key: str, title: str, caption: str, series: Sequence[Series], axes: Axes) -> Figure | None:
+    """Lines over two axes; None where there are none."""
+    return line_chart(key, title, caption, series, axes) if series else None
+
+
+def _in_groups(values: Array, gold: Array, known: NDArray[np.bool_]) -> list[tuple[float, float]]:
+    """Mean value and mean gold of equal groups of the items by rising value; none where too few items have both."""
+    both = known & ~np.isnan(values)
+    if both.sum() < _FEWEST_IN_BINS:
+        return []
+    order = np.flatnonzero(both)[np.argsort(values[both], kind="stable")]
+    groups = np.array_split(order, min(_BINS, len(order) // _BINS))
+    return [(float(values[group].mean()), float(gold[group].mean())) for group in groups]
 
 
 def _groups(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
     series: list[Series] = []
-    for name, (aggregate, both) in _both(data, known).items():
-        if both.sum() < _FEWEST_IN_BINS:
-            continue
-        order = np.argsort(aggregate.estimate[both], kind="stable")
-        bins = np.array_split(order, min(_BINS, both.sum() // _BINS))
-        gold = data.gold[both]
-        places = [round(100 * (k + 0.5) / len(bins)) for k in range(len(bins))]
-        series.append(Series(name, places, [float(gold[b].mean()) for b in bins]))
-    if not series:
-        return None
-    return line_chart(
+    for name, aggregate in data.aggregates.items():
+        groups = _in_groups(aggregate.estimate, data.gold, known)
+        places = [round(100 * (k + 0.5) / len(groups)) for k in range(len(groups))]
+        series += [Series(name, places, [gold for _, gold in groups])] if groups else []
+    return _chart(
         "gold",
         "Who orders the items as gold does",
         "Items sorted by each aggregate and cut into ten equal groups; the height is the mean gold of a group. "
@@ -129,7 +136,8 @@ def _groups(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
 
 def _roc(data: ReportData, known: NDArray[np.bool_]) -> Figure:
     series: list[Series] = []
-    for name, (aggregate, both) in _both(data, known).items():
+    for name, aggregate in data.aggregates.items():
+        both = known & ~np.isnan(aggregate.estimate)
         positive = data.gold[both] > 0.5
         order = np.argsort(-aggregate.estimate[both], kind="stable")
         last_of_tie = np.append(np.diff(aggregate.estimate[both][order]) != 0, True)
@@ -148,19 +156,10 @@ def _roc(data: ReportData, known: NDArray[np.bool_]) -> Figure:
 
 def _calibration(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
     """Draw calibration curves of the aggregates that give probabilities, which takes labels."""
-    series: list[Series] = []
-    for name, aggregate in data.aggregates.items():
-        if aggregate.p_quality is None:
-            continue
-        both = known & ~np.isnan(aggregate.p_quality)
-        if both.sum() < _FEWEST_IN_BINS:
-            continue
-        probability, gold = aggregate.p_quality[both], data.gold[both]
-        bins = np.array_split(np.argsort(probability, kind="stable"), min(_BINS, both.sum() // _BINS))
-        series.append(Series(name, [float(probability[b].mean()) for b in bins], [float(gold[b].mean()) for b in bins]))
-    if not series:
-        return None
-    return line_chart(
+    given = {name: a.p_quality for name, a in data.aggregates.items() if a.p_quality is not None}
+    groups = {name: _in_groups(probability, data.gold, known) for name, probability in given.items()}
+    series = [Series(name, *zip(*each, strict=True)) for name, each in groups.items() if each]
+    return _chart(
         "calibration",
         "Are the probabilities right",
         "Items in ten equal groups by P(Q = 1): the share of gold 1 in a group against its mean probability. "
@@ -173,7 +172,8 @@ def _calibration(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
 def _risk_coverage(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
     """Errors at each aggregate's threshold; the doubt is the one that ``care_ops.metrics.evaluate`` uses."""
     series: list[Series] = []
-    for name, (aggregate, both) in _both(data, known).items():
+    for name, aggregate in data.aggregates.items():
+        both = known & ~np.isnan(aggregate.estimate)
         if aggregate.threshold is None or both.sum() < _FEWEST_IN_BINS:
             continue
         estimate, positive = aggregate.estimate[both], data.gold[both] > 0.5
@@ -186,9 +186,7 @@ def _risk_coverage(data: ReportData, known: NDArray[np.bool_]) -> Figure | None:
         shown = _thinned(len(order))
         shown = shown[shown >= min(_FEWEST_IN_BINS, len(order)) - 1]
         series.append(Series(name, (answered[shown] / len(order)).tolist(), risk[shown].tolist()))
-    if not series:
-        return None
-    return line_chart(
+    return _chart(
         "risk",
         "Does doubt find the errors",
         "Error rate among the items that are answered, the surest first. A line that rises to the right says that "
@@ -243,8 +241,7 @@ def _loadings(data: ReportData) -> Figure | None:
 
 def _features(data: ReportData) -> Figure | None:
     rows = data.factors.correlations
-    values = [[None if c is None else float(c) for c in row] for row in rows]
-    if not any(value is not None for row in values for value in row):
+    if not any(value is not None for row in rows for value in row):
         return None
     return heat_map(
         "features",
@@ -253,7 +250,7 @@ def _features(data: ReportData) -> Figure | None:
         "factor; it is no proof of a cause.",
         [f"factor {k + 1}" for k in range(len(rows))],
         [feature.replace("_", " ") for feature in data.factors.features],
-        values,
+        rows,
     )
 
 
@@ -261,8 +258,8 @@ def _agreement(data: ReportData) -> Figure | None:
     names = list(data.aggregates)
     if len(names) < 2:
         return None
-    estimates = [data.aggregates[name].estimate for name in names]
-    values = [[_order(x, y) if k != m else 1.0 for m, y in enumerate(estimates)] for k, x in enumerate(estimates)]
+    ours = [data.aggregates[name].estimate for name in names]
+    values = [[rank_correlation(x, y) if k != m else 1.0 for m, y in enumerate(ours)] for k, x in enumerate(ours)]
     return heat_map(
         "agreement",
         "Do the aggregates agree",
@@ -273,8 +270,3 @@ def _agreement(data: ReportData) -> Figure | None:
         values,
         triangle=True,
     )
-
-
-def _order(first: Array, second: Array) -> float | None:
-    order = rank_correlation(first, second)
-    return None if np.isnan(order) else order

@@ -29,14 +29,7 @@ _JUDGES_SHOWN = 12
 def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems: tuple[str, Markup] | None) -> Figure:
     """What there is to see: rival answers where there are any, else systems, else the items by their rank.
 
-    Parameters
-    ----------
-    data : ReportData
-    verdict : Verdict
-    rows : sequence of ItemRow
-        Best first.
-    systems : (heading, drawing) or None
-        The systems as they are ranked, where there are any.
+    Rows stand best first; ``systems`` are their heading and drawing, as they are ranked.
     """
     if verdict.pill != "Use" and len(data.rivals) == 2 and data.care is not None and data.care.doubts:
         return _rivals(data)

@@ -7,20 +7,18 @@ from assets.code import code_version
 from assets.fit.kept import read_answers, read_fitted, read_moments, read_responses, read_structure
 from assets.fit.stages import fit_code, recommended
 from assets.judging.bill import bills
-from assets.publication.editions import difference, order_of, reasons
+from assets.publication.editions import difference, order_of, published_before, reasons
 from assets.report.assemble import completed
 from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
-from assets.report.verdict_facts import fit_facts
-from assets.results.comparison import compare
+from assets.results.comparison import compared_in
 from assets.results.documents import DroppingDocument, FactorsDocument, SystemsDocument
-from assets.results.refits import panel_items
+from assets.results.gold import panel_items
 from assets.versions import settings_version, source_version
 from assets.workspace import Workspace
 from care_ops.errors import FitError, WarehouseError, listed
 from care_ops.records import Evaluation, Intervals
-from care_ops.results.fit_facts import FitFacts
 from care_ops.results.verdict import minute_of
-from warehouse.matrix import read_admission, read_item_columns, read_metadata
+from warehouse.matrix import read_admission, read_item_columns
 
 _log = logging.getLogger(__name__)
 
@@ -34,7 +32,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         checks = read_admission(connection, testset)
     aggregates = read_answers(workspace, testset, scores, fit)
     structure, structure_document = read_structure(folder)
-    edition, made_at = _edition(workspace, testset, fit.edition)
+    edition = _edition(workspace, testset, fit.edition)
     left_out, items = DroppingDocument.find(folder), panel_items(scores, columns, anchors)
     data = ReportData(
         title=testset,
@@ -51,7 +49,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         labels_seen=len(anchors),
         intervals=workspace.fits.find_annotations(testset, fit.by_aggregator, Intervals),
         edition=edition,
-        made_at=made_at,
+        made_at=minute_of(edition.made_at),
         changes=_changes(workspace, testset, edition),
         probes=read_responses(folder),
         not_asked=workspace.admission.absent == "not_asked",
@@ -78,35 +76,20 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     )
 
 
-def gather_facts(workspace: Workspace, testset: str, data: ReportData) -> FitFacts:
-    """What the fit of a page says of itself."""
-    edition = "" if data.edition is None else data.edition.edition
-    made_at = next((kept.made_at for kept in workspace.fits.editions(testset) if kept.edition == edition), "")
-    return fit_facts(
-        data,
-        workspace.fit_config(testset),
-        workspace.anchors_of(testset),
-        edition=edition,
-        made_at=made_at,
-        declared=workspace.review.declared,
+def _edition(workspace: Workspace, testset: str, edition: str) -> EditionShown:
+    log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, edition)
+    before = published_before(workspace, testset, edition)
+    return EditionShown(
+        edition,
+        log[-1].edition if log else None,
+        None if before is None else before.edition,
+        "" if kept is None else kept.made_at,
     )
-
-
-def _edition(workspace: Workspace, testset: str, edition: str) -> tuple[EditionShown, str]:
-    """The edition that the page is of, what is published, what was published before, and when the edition was made."""
-    log = workspace.fits.publications(testset)
-    places = [place for place, publication in enumerate(log) if publication.edition == edition]
-    earlier = log[: places[-1]] if places else log
-    before = [publication.edition for publication in earlier if publication.edition != edition]
-    made_at = next((kept.made_at for kept in workspace.fits.editions(testset) if kept.edition == edition), "")
-    shown = EditionShown(edition, log[-1].edition if log else None, before[-1] if before else None)
-    return shown, minute_of(made_at)
 
 
 def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes | None:
     """How the edition of a page differs from the one that was published before it; None where that is not kept."""
-    kept = {edition.edition: edition for edition in workspace.fits.editions(testset)}
-    before, after = kept.get(shown.previous or ""), kept.get(shown.edition)
+    before, after = (workspace.fits.edition(testset, edition or "") for edition in (shown.previous, shown.edition))
     if before is None or after is None:
         return None
     changes = Changes(before.edition, minute_of(before.made_at), reasons(before, after))
@@ -121,9 +104,7 @@ def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes
     return replace(
         changes,
         why=moved.why,
-        judges=moved.judges,
-        items=moved.items,
-        order=moved.order,
+        moved=moved,
         moves=[*moved.moves(), *_systems_moved(workspace, testset, before.fits[name])],
         gold_before=order_of(workspace, before, name),
         gold_after=order_of(workspace, after, name),
@@ -132,17 +113,11 @@ def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes
 
 def _systems_moved(workspace: Workspace, testset: str, fit_id: str) -> list[str]:
     """How the order of the systems differs from the one by an earlier fit; nothing where it is the same."""
-    columns, now = workspace.testset(testset).systems, SystemsDocument.find(workspace.fit_folder(testset))
-    if not columns or now is None or not now.systems:
+    now = SystemsDocument.find(workspace.fit_folder(testset))
+    if not workspace.testset(testset).systems or now is None or not now.systems:
         return []
-    anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
-    with workspace.warehouse.reader() as connection:
-        items, named = read_item_columns(connection, testset), read_metadata(connection, testset, columns)
-    estimate = workspace.fits.read_fit(testset, fit_id).in_order(items.item_ids).estimate
     try:
-        then = compare(
-            now.aggregator, estimate, items, named, anchors, workspace.fit_folder(testset).read_panel(), config
-        )
+        then = compared_in(workspace, testset, fit_id=fit_id)
     except FitError:  # the earlier fit has no estimate of these items
         return []
     old, new = ([system.system for system in compared.systems] for compared in (then, now))

@@ -4,14 +4,16 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from assets.report.charts import Ranked
+from assets.report.charts import Ranked, domain, ranked_list
 from assets.report.data import ReportData
 from care_ops import samples
 from care_ops.blocks import blocks, by_rows
 from care_ops.scores import Array
+from warehouse.documents import plain
 
 MOST_ITEMS = 1_000
 """Items that a page itself shows; all of them stand on the page beside it."""
@@ -31,15 +33,12 @@ class ItemRow:
     ----------
     rank : int
         By falling estimate, from 1.
-    item_id : str
     estimate : float
         Of the recommended answer.
     lo, hi : float or None
         Of the 90 % interval; None where the answer has none.
     spread : float
         Standard deviation of the judges' standardised scores: how far they part on the item.
-    gold : float or None
-    response : str or None
     """
 
     rank: int
@@ -84,10 +83,10 @@ def item_rows(data: ReportData) -> list[ItemRow]:
             place + 1,
             data.scores.item_ids[i],
             float(estimate[i]),
-            None if np.isnan(sd[i]) else float(lo[i]),
-            None if np.isnan(sd[i]) else float(hi[i]),
+            plain(lo[i]),
+            plain(hi[i]),
             float(spread[i]),
-            None if np.isnan(data.gold[i]) else float(data.gold[i]),
+            plain(data.gold[i]),
             data.responses[i],
         )
         for place, i in zip(places, order[places].tolist(), strict=True)
@@ -126,16 +125,14 @@ def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArr
     return np.sort(chosen[np.sort(earliest)[:most]])
 
 
-def ends(rows: Sequence[ItemRow]) -> dict[str, list[Ranked]]:
-    """The best and the worst items under their headings, or all items where they are few."""
-    if len(rows) <= 2 * _ENDS:
-        parts = {"All items": rows} if rows else {}
-    else:
-        parts = {f"The {_ENDS} best": rows[:_ENDS], f"The {_ENDS} worst": rows[-_ENDS:]}
-    return {
-        heading: [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in part]
-        for heading, part in parts.items()
-    }
+def ends(rows: Sequence[ItemRow]) -> dict[str, Markup]:
+    """The best and the worst items under their headings, or all items where they are few, drawn on one scale."""
+    ranks = [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in rows]
+    parts = {f"The {_ENDS} best": ranks[:_ENDS], f"The {_ENDS} worst": ranks[-_ENDS:]}
+    if len(ranks) <= 2 * _ENDS:
+        parts = {"All items": ranks} if ranks else {}
+    scale = domain([rank for part in parts.values() for rank in part])
+    return {heading: ranked_list(part, "estimate", scale) for heading, part in parts.items()}
 
 
 def label_rows(data: ReportData) -> list[LabelRow]:
@@ -147,13 +144,13 @@ def label_rows(data: ReportData) -> list[LabelRow]:
     return [
         LabelRow(
             item,
-            [float(rank[index[item]]) for rank in ranks],
-            [None if np.isnan(score) else float(score) for score in data.scores.values[index[item], data.judge_order]],
-            None if np.isnan(data.gold[index[item]]) else float(data.gold[index[item]]),
-            data.responses[index[item]],
+            [float(rank[k]) for rank in ranks],
+            plain(data.scores.values[k, data.judge_order]),
+            plain(data.gold[k]),
+            data.responses[k],
         )
         for item in data.care.label_first
-        if item in index
+        if (k := index.get(item)) is not None
     ]
 
 

@@ -30,14 +30,10 @@ def write_label_page(
 
     Parameters
     ----------
-    path : Path
     rows : sequence of (item_id, drawn, probability, texts)
         The texts are by the fields of an item, in the order in which they are shown.
-    columns : sequence of str
-    question : str
     answers : sequence of (key, label, word)
         Where there are none, a number within the scale is typed.
-    scale : (lo, hi), optional
 
     Raises
     ------

@@ -34,20 +34,9 @@ def folder_name(criterion: str) -> str:
 
 
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
-    """Refuse names that some file systems take for one.
+    """Raise ``InputError`` where names differ by capitals, or by the form of an accented letter, alone.
 
-    Parameters
-    ----------
-    kind : str
-        What is named, as ``judge``.
-    names : iterable of str
-    where : optional
-        The file or folder to mend, for the message.
-
-    Raises
-    ------
-    InputError
-        Two names differ by capitals, or by the form of an accented letter, alone.
+    The message says what is named (``kind``, as ``judge``), and in which file or folder (``where``).
     """
     seen: dict[str, str] = {}
     for name in names:

@@ -114,13 +114,7 @@ def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testse
 
 
 def outdated(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, Outdated]:
-    """Everything of all test sets that is missing or outdated; a judge, which is loaded once for them all, once.
-
-    Parameters
-    ----------
-    known : dict test set -> State
-        Of ``states``.
-    """
+    """Everything of ``states`` that is missing or outdated; a judge, which is loaded once for all test sets, once."""
     owing: dict[str, list[str]] = {}
     found: dict[Partition, Outdated] = {}
     for testset, state in known.items():

@@ -13,11 +13,11 @@ from markupsafe import Markup
 
 from assets.report.assumptions import assumptions
 from assets.report.cards import JudgeCard, advice, judge_cards, retest
-from assets.report.charts import Figure, Ranked, domain, interval, ranked_list
+from assets.report.charts import Figure, Ranked, domain, interval
 from assets.report.data import ReportData
-from assets.report.figures import agreement_figures, gold_figures, nights, shared_figures, system_ranks, trend
+from assets.report.figures import agreement_figures, gold_figures, nights, shared_figures, system_list, trend
 from assets.report.first_screen import picture, trusted
-from assets.report.items import MOST_ITEMS, ItemRow, ends, item_count, item_rows, label_rows, most_informative
+from assets.report.items import MOST_ITEMS, ends, item_count, item_rows, label_rows, most_informative
 from assets.report.names import items_name, page_name
 from assets.report.probe_cards import probe_cards
 from assets.report.sampled import over_sample
@@ -49,7 +49,7 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     rows, items_page, count = item_rows(data), items_name(path.name), item_count(data)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
     drawn = over_sample(data)
-    cards, systems = judge_cards(drawn), _system_list(drawn)
+    cards, systems = judge_cards(drawn), system_list(drawn)
     shared, gold = shared_figures(drawn), gold_figures(drawn)
     values = {
         "data": drawn,
@@ -78,15 +78,16 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "items_shown": len(rows),
         "drawn_count": drawn.scores.shape[0],
         "scored_count": data.scores.shape[0],
-        "item_lists": _item_lists(rows),
+        "item_lists": ends(rows),
     }
-    first = () if data.care is None else data.care.label_first
-    shown = MOST_ITEMS
-    page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
-    while len(page) > _MOST_BYTES and shown > 1:
-        shown //= 2
-        page = _rendered("page.html", **values, item_rows=most_informative(rows, first, shown))
-    write_bytes(path, page)
+    first, most = () if data.care is None else data.care.label_first, MOST_ITEMS
+
+    def page() -> bytes:
+        return _rendered("page.html", **values, item_rows=most_informative(rows, first, most))
+
+    while len(content := page()) > _MOST_BYTES and most > 1:
+        most //= 2
+    write_bytes(path, content)
 
 
 def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
@@ -100,25 +101,10 @@ def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
     return {judge: interval(rank, low, high, "weight") for judge, rank in ranks.items()}
 
 
-def _item_lists(rows: Sequence[ItemRow]) -> dict[str, Markup]:
-    """The two ends of the ranking under their headings, drawn on one scale."""
-    parts = ends(rows)
-    scale = domain([rank for ranks in parts.values() for rank in ranks])
-    return {heading: ranked_list(ranks, "estimate", scale) for heading, ranks in parts.items()}
-
-
-def _system_list(data: ReportData) -> tuple[str, Markup] | None:
-    """What the values of the ranked systems are, and the systems as they are drawn; None where there are none."""
-    rows = system_ranks(data)
-    valued = any(row.lo is not None for row in data.system_rows())
-    heading = f"{data.systems.kind}, best first" if valued else "How far each is from the best (which stands at zero)"
-    return (heading, ranked_list(rows, data.systems.kind if valued else "difference from the best")) if rows else None
-
-
 def card(data: ReportData, verdict: Verdict) -> str:
     """A page of the verdict, its reasons, their picture and the weights, as a notebook shows a fit."""
     drawn = over_sample(data)
-    shown = picture(drawn, verdict, item_rows(data), _system_list(drawn))
+    shown = picture(drawn, verdict, item_rows(data), system_list(drawn))
     values = {"data": data, "verdict": verdict, "picture": shown, "trusted": trusted(judge_cards(drawn))}
     return _rendered("card.html", **values, counted=counted).decode()
 

@@ -35,8 +35,6 @@ class ResponseCell:
 
     Attributes
     ----------
-    mean, low, high : float or None
-    items : int
     is_right : bool
         Whether the change speaks for the judge: a fall where quality is spoilt. Any change where it is kept does not.
     shade : float
@@ -63,13 +61,10 @@ class ResponseCell:
 
 @dataclass(frozen=True)
 class ProbeCard:
-    """One judge: what moves it.
+    """One judge: what moves it, also in words.
 
     Attributes
     ----------
-    judge : str
-    says : str
-        The same in words.
     cells : sequence of ResponseCell
         In the order of the kinds.
     a_fact : ResponseCell or None
@@ -93,7 +88,6 @@ class ProbeCards:
     ----------
     kept, spoilt : sequence of str
         The kinds, in the order of the cells: first those that keep quality.
-    cards : sequence of ProbeCard
     """
 
     kept: Sequence[str]
@@ -107,14 +101,7 @@ class ProbeCards:
 
 
 def probe_cards(probes: ProbeResponses, scores: ScoreMatrix) -> ProbeCards | None:
-    """The cards of a panel's judges; None where there are no responses.
-
-    Parameters
-    ----------
-    probes : ProbeResponses
-    scores : ScoreMatrix
-        The panel.
-    """
+    """The cards of a panel's judges; None where there are no responses."""
     judges = [judge for judge in probes.judges if judge in scores.judges]
     if not len(probes) or not judges:
         return None
@@ -124,7 +111,8 @@ def probe_cards(probes: ProbeResponses, scores: ScoreMatrix) -> ProbeCards | Non
     spoilt = [response for response in by_kind if response.spoils]
     kept = [response for response in by_kind if not response.spoils]
     ordered = sorted(range(len(judges)), key=lambda j: -_merit(kept, spoilt, j))
-    by_facts = _by_facts(spoilt)
+    exchanged = {response.kind: response for response in spoilt}
+    by_facts = {words: exchanged[kind] for words, kind in _FACTS.items() if kind in exchanged}
     deepest = min((float(np.nanmin(r.mean, initial=0.0)) for r in by_facts.values()), default=0.0)
     cards = [
         ProbeCard(
@@ -140,9 +128,9 @@ def probe_cards(probes: ProbeResponses, scores: ScoreMatrix) -> ProbeCards | Non
 
 
 def _merit(kept: Sequence[KindResponse], spoilt: Sequence[KindResponse], j: int) -> float:
-    falls = [-float(r.mean[j]) for r in spoilt if not np.isnan(r.mean[j])]
-    moves = [float(r.moved[j]) for r in kept if not np.isnan(r.moved[j])]
-    return (float(np.mean(falls)) if falls else 0.0) / (1.0 + (float(np.mean(moves)) if moves else 0.0))
+    falls, moves = np.array([-r.mean[j] for r in spoilt]), np.array([r.moved[j] for r in kept])
+    fall, move = (np.nanmean(each) if not np.isnan(each).all() else 0.0 for each in (falls, moves))
+    return float(fall / (1.0 + move))
 
 
 def _cell(response: KindResponse, j: int, decimals: int = 1) -> ResponseCell:
@@ -150,12 +138,6 @@ def _cell(response: KindResponse, j: int, decimals: int = 1) -> ResponseCell:
     shade = 0.0 if mean is None else min(abs(mean) / _FULL_SHADE, 1.0)
     is_right = response.spoils and (mean or 0.0) < 0
     return ResponseCell(mean, low, high, int(response.items[j]), is_right, shade, decimals)
-
-
-def _by_facts(spoilt: Sequence[KindResponse]) -> dict[str, KindResponse]:
-    """Responses to exchanged facts by how many, in words; from one to all."""
-    by_kind = {response.kind: response for response in spoilt}
-    return {words: by_kind[kind] for words, kind in _FACTS.items() if kind in by_kind}
 
 
 def _line(number: int, judge: str, by_facts: Mapping[str, KindResponse], j: int, deepest: float) -> Markup:

@@ -30,17 +30,22 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     """Assemble the page from the warehouse and write it, with the verdict and the items that are worth a label."""
     from assets.publication.editions import held_back
     from assets.report.documents import FactsDocument, HeldDocument
-    from assets.report.gather import gather, gather_facts
+    from assets.report.gather import gather
     from assets.report.outdated import state_of
     from assets.report.page import write_page
     from assets.report.to_label import items_to_label, write_items_to_label
+    from assets.report.verdict_facts import fit_facts
     from assets.report.verdicts import keep, note_failures, verdict_on
 
     testset = context.partition_key
     data = replace(gather(workspace, testset), retests=_retests(context.instance, workspace, testset))
     anchors = workspace.anchors_of(testset)
     path, folder = workspace.report_folder / page_name(testset), workspace.fit_folder(testset)
-    facts, is_held = gather_facts(workspace, testset, data), held_back(workspace, testset) is not None
+    assert data.edition is not None  # of a page of a workspace
+    of_fit = (workspace.fit_config(testset), anchors)
+    edition, made_at = data.edition.edition, data.edition.made_at
+    facts = fit_facts(data, *of_fit, edition=edition, made_at=made_at, declared=workspace.review.declared)
+    is_held = held_back(workspace, testset) is not None
     if is_held:
         changed = ((), ()) if data.changes is None else (tuple(data.changes.why), tuple(data.changes.moves))
         HeldDocument(replace(facts, publication=None), *changed).write(folder)

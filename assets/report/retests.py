@@ -23,13 +23,11 @@ def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = ALONE) 
     ).records
     if not records or records[0].asset_materialization is None:
         return None
-    metadata = records[0].asset_materialization.metadata
+    kept = {name: entry.value for name, entry in records[0].asset_materialization.metadata.items()}
+    asked, moved = kept.get("asked"), kept.get("moved")
     asked_at = f"{datetime.fromtimestamp(records[0].timestamp, UTC):%Y-%m-%d %H:%M}"
-    moved = metadata["moved"].value if "moved" in metadata else None
-    asked = metadata["asked"].value if "asked" in metadata else 0
-    answered_by = metadata["answered_by"].value if "answered_by" in metadata else ""
     if isinstance(asked, int) and asked and (moved is None or isinstance(moved, float)):
-        return Retest(asked, moved, asked_at, str(answered_by))
+        return Retest(asked, moved, asked_at, str(kept.get("answered_by", "")))
     return None
 
 

@@ -17,10 +17,8 @@ def rows_shown(scores: ScoreMatrix, gold: Array, always: Collection[str]) -> NDA
 
     Parameters
     ----------
-    scores : ScoreMatrix
     gold : (n,) array
         Where labels are known of no more items than the sample has, all of these are in it.
-    always : collection of item ids
     """
     n = len(scores.item_ids)
     if not samples.is_sampled(n):
@@ -39,7 +37,6 @@ def over_sample(data: ReportData, always: Collection[str] = ()) -> ReportData:
 
     Parameters
     ----------
-    data : ReportData
     always : collection of item ids
         Items beside those to label first that are to be in the sample, such as the ones with a label.
     """
@@ -47,11 +44,9 @@ def over_sample(data: ReportData, always: Collection[str] = ()) -> ReportData:
         return data
     first = () if data.care is None else data.care.label_first
     rows = rows_shown(data.scores, data.gold, {*first, *always})
-    keep = np.zeros(data.scores.shape[0], dtype=np.bool_)
-    keep[rows] = True
     return replace(
         data,
-        scores=data.scores.select_items(keep),
+        scores=data.scores.select_items(rows),
         aggregates={name: _of_rows(aggregate, rows) for name, aggregate in data.aggregates.items()},
         gold=data.gold[rows],
         responses=[data.responses[int(row)] for row in rows],

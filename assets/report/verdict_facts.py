@@ -18,15 +18,8 @@ from care_ops.metrics import rank_correlation
 from care_ops.records import Aggregate
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
-from care_ops.results.fit_facts import (
-    FitFacts,
-    FollowedFeature,
-    JudgeFacts,
-    LabelEvidence,
-    ProbeEvidence,
-)
+from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
 from care_ops.results.settled import probability_by_probes, probability_settled
-from care_ops.scores import Array
 
 _SAME_ORDER = 0.99
 """Rank correlation (Spearman) from which on a column is taken for the feature of the text itself."""
@@ -51,8 +44,6 @@ def fit_facts(
 
     Parameters
     ----------
-    data : ReportData
-    config, anchors : of the fit
     edition, made_at : str
         Its id, and when it was made.
     declared : collection of str
@@ -82,6 +73,7 @@ def fit_facts(
         parted_by=details.parted_by,
         misfit=details.misfit,
         signal=details.signal,
+        families=details.families,
         copies=details.copies,
         feature=nearest,
         follows=0.0 if nearest is None else details.follows[nearest],
@@ -121,7 +113,8 @@ def _labels(
     if probability is None:
         return None
     hypothesis, of_one = max(details.hypotheses.items(), key=lambda pair: pair[1])
-    return LabelEvidence(count, probability, _HYPOTHESES.get(hypothesis, f"the judges' {hypothesis}"), of_one)
+    named = _HYPOTHESES.get(hypothesis, f"the judges' {hypothesis}")
+    return LabelEvidence(count, probability, named, of_one, details.labels_at_random, details.turned)
 
 
 def _probes(data: ReportData, details: CareDetails, config: FitConfig) -> ProbeEvidence | None:
@@ -142,31 +135,20 @@ def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ..
     items, data = data.scores.shape[0], over_sample(data)
     copies = set(copies_of_gold(data.scores.values, data.gold, data.scores.judges)) - set(declared)
     position = {judge: j for j, judge in enumerate(data.scores.judges)}
-    aggregate = data.aggregates.get("care")
-    weights = None if aggregate is None else aggregate.weights
-    upper = data.intervals["care"].hi if "care" in data.intervals else None
     judges: list[JudgeFacts] = []
     for check in data.checks:
         j = position.get(check.judge)
+        cell = data.weight_cell("care", j)
         judges.append(
             JudgeFacts(
-                check.judge,
-                check.admitted,
-                check.reason,
-                check.notes,
-                check.missing_rate,
-                check.entropy,
-                weight=_at(weights, j),
-                weight_hi=_at(upper, j),
+                **vars(check),
+                weight=cell.weight,
+                weight_hi=cell.hi,
                 looks_like=None if j is None else _looks_like(data, j, is_gold=check.judge in copies),
                 outside=outside_scale(round((1.0 - check.missing_rate) * items), check.out_of_range),
             )
         )
     return tuple(judges)
-
-
-def _at(values: Array | None, j: int | None) -> float | None:
-    return None if values is None or j is None or np.isnan(values[j]) else float(values[j])
 
 
 def _looks_like(data: ReportData, j: int, *, is_gold: bool) -> str | None:

@@ -15,7 +15,7 @@ from assets.fit.made import made
 from assets.hashing import content_hash
 from assets.judging.failures import Unheard
 from assets.publication.documents import ReviewDocument
-from assets.publication.editions import held_back
+from assets.publication.editions import HeldBack, held_back
 from assets.report.documents import FactsDocument, FailureDocument, HeldDocument
 from assets.report.names import labels_name, page_name
 from assets.report.outdated import State, states
@@ -36,33 +36,24 @@ MADE = "index.made.json"
 
 def shown(workspace: Workspace) -> list[str]:
     """Test sets of which there is something to say, sorted: those with a page, a review or a failure."""
-    return [name for name in sorted(workspace.testsets) if _has_page(workspace, name) or _is_known(workspace, name)]
-
-
-def _has_page(workspace: Workspace, testset: str) -> bool:
-    return (workspace.report_folder / page_name(testset)).is_file()
-
-
-def _is_known(workspace: Workspace, testset: str) -> bool:
-    folder = workspace.fit_folder(testset)
-    return ReviewDocument.find(folder) is not None or bool(known_failures(workspace, testset))
+    return [
+        name
+        for name in sorted(workspace.testsets)
+        if (workspace.report_folder / page_name(name)).is_file()
+        or ReviewDocument.find(workspace.fit_folder(name)) is not None
+        or known_failures(workspace, name)
+    ]
 
 
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
-    """The verdict on a test set as it stands now.
-
-    Parameters
-    ----------
-    state : State
-        What is outdated of it, and which judges' scores are incomplete.
-    """
+    """The verdict on a test set as it stands now."""
     folder, todo = workspace.fit_folder(testset), remedies(workspace, testset)
     document, held = FactsDocument.find(folder), held_back(workspace, testset)
     facts = None if document is None else document.facts
-    standing = _standing(workspace, testset, state)
+    standing = _standing(workspace, testset, state, held)
     if held is None:
         return decide(facts, standing, todo)
-    if facts is not None and facts.edition == held.published:
+    if facts is not None and held.published is not None and facts.edition == held.published.edition:
         said = f"The published fit by itself: {decide(facts, Standing(), todo).headline}"
         standing = replace(standing, notes=(Reason("publication", said), *standing.notes))
     waiting = HeldDocument.find(folder)
@@ -71,15 +62,14 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     return decide(waiting.facts, replace(standing, changes=waiting.changes, moves=waiting.moves), todo)
 
 
-def _standing(workspace: Workspace, testset: str, state: State) -> Standing:
-    owing, held = state.owing, held_back(workspace, testset)
-    failures = known_failures(workspace, testset)
+def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack | None) -> Standing:
     unverified = workspace.testset(testset).unverified()
-    stale = [reason for entry in owing if not entry.why for reason in _unscored(entry)]
-    notes = [Reason("owing judge", sentence, (entry.judge,)) for entry in owing for sentence in _partly_scored(entry)]
+    stale = [_unscored(entry) for entry in state.owing if entry.unscored and not entry.why]
+    notes = [Reason("owing judge", said, (entry.judge,)) for entry in state.owing for said in _partly_scored(entry)]
+    failures = known_failures(workspace, testset).items()
     return Standing(
-        failures=tuple(f"`{asset}` could not be made: {why}" for asset, why in failures.items()),
-        held_back=tuple(held.says) if held else (),
+        failures=tuple(f"`{asset}` could not be made: {why}" for asset, why in failures),
+        held_back=held.says if held else (),
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,
         reading=held.reading() if held else "",
@@ -97,16 +87,14 @@ def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Rea
     return [Reason("stale", changed, detail="`care run` brings it up to date.")]
 
 
-def _unscored(entry: Unheard) -> list[Reason]:
-    """Reasons about scores that the next night asks for, and that the fit therefore lacks."""
-    if not entry.unscored:
-        return []
+def _unscored(entry: Unheard) -> Reason:
+    """What is said of scores that the next night asks for, and that the fit therefore lacks."""
     why = (
         "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
         "asks for them and says why, should it fail again."
     )
     said = f"Judge {entry.judge} has not scored {entry.unscored:,} of {entry.items:,} items yet."
-    return [Reason("stale", said, (entry.judge,), why)]
+    return Reason("stale", said, (entry.judge,), why)
 
 
 def _partly_scored(entry: Unheard) -> list[str]:
@@ -177,8 +165,9 @@ def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> Non
     from warehouse.storage import write_bytes
 
     for testset, verdict in verdicts.items():
-        if _has_page(workspace, testset):
-            replace_verdict(workspace.report_folder / page_name(testset), verdict)
+        page = workspace.report_folder / page_name(testset)
+        if page.is_file():
+            replace_verdict(page, verdict)
     write_bytes(workspace.report_folder / FILE, _as_json(verdicts).encode())
 
 
@@ -189,10 +178,7 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
     """The verdict on each test set of which there is something to say, as it stands now; none without a database.
 
-    Parameters
-    ----------
-    known : dict test set -> State, optional
-        For a caller that has looked; by default it is looked up.
+    ``known`` are their states, for a caller that has looked.
     """
     if not workspace.warehouse.usable():
         return {}

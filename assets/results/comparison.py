@@ -73,7 +73,8 @@ def compare(
         There is nothing to compare.
     """
     units = items.units()
-    labels, chance = anchors_as_labels(items.item_ids, anchors), _chances(items.item_ids, anchors)
+    labels = anchors_as_labels(items.item_ids, anchors)
+    chance = np.array([anchors.chance_of(item) or 1.0 for item in items.item_ids], dtype=np.float64)
     alike = len(np.unique(chance[~np.isnan(labels)])) <= 1
     unweighted = labels if alike else np.full(len(labels), np.nan)
     if {len(names) for names in named if names is not None} == {2}:
@@ -81,15 +82,23 @@ def compare(
         return _by_judges(aggregator, "log odds of winning", *compared)
     system_of = [None if names is None else names[0] for names in named]
     if _all_labelled(system_of, labels):
-        blind = _without_labels(panel, config, items.item_ids)
+        answer = recommended_answer(panel, replace(config, calibration=Calibration()))  # which has seen no label
+        blind = aligned(items.item_ids, dict(zip(panel.item_ids, answer.tolist(), strict=True)))
         counts = np.array([anchors.counts.get(item, 1.0) for item in items.item_ids], dtype=np.float64)
         repeats = Repeats(counts, anchors.binary)
         return _by_labels(rates_of(blind, labels, system_of, units, chance, repeats, seed=config.seed))
     return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
 
 
-def compared_in(workspace: Workspace, testset: str, columns: tuple[str, ...] = ()) -> SystemsDocument:
+def compared_in(
+    workspace: Workspace, testset: str, columns: tuple[str, ...] = (), *, fit_id: str | None = None
+) -> SystemsDocument:
     """The systems of a test set by its recommended aggregate; by default those that its file declares.
+
+    Parameters
+    ----------
+    fit_id : str, optional
+        Another fit by whose estimates they are compared.
 
     Raises
     ------
@@ -107,14 +116,9 @@ def compared_in(workspace: Workspace, testset: str, columns: tuple[str, ...] = (
     with workspace.warehouse.reader() as connection:
         items = read_item_columns(connection, testset)
         named = read_metadata(connection, testset, workspace.systems_of(testset, columns))
-    answer = workspace.fits.read_fit(testset, fit.by_aggregator[name]).in_order(items.item_ids)
+    answer = workspace.fits.read_fit(testset, fit_id or fit.by_aggregator[name]).in_order(items.item_ids)
     anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
     return compare(name, answer.estimate, items, named, anchors, panel, config)
-
-
-def _chances(item_ids: Sequence[str], anchors: Anchors) -> Array:
-    """Probability with which each item was to be labelled; 1 for those whose probability is not known or equal."""
-    return np.array([anchors.chance_of(item) or 1.0 for item in item_ids], dtype=np.float64)
 
 
 def recommended_answer(panel: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS) -> Array:
@@ -131,12 +135,6 @@ def _all_labelled(system_of: Sequence[str | None], labels: Array) -> bool:
     counts = Counter(name for name, label in zip(system_of, labels, strict=True) if name and not np.isnan(label))
     names = {name for name in system_of if name}
     return len(names) >= 2 and all(counts[name] >= LEAST_LABELS for name in names)
-
-
-def _without_labels(panel: ScoreMatrix, config: FitConfig, item_ids: Sequence[str]) -> Array:
-    """The recommended answer without a label, in the order of the item ids; NaN for items that nobody scored."""
-    answer = recommended_answer(panel, replace(config, calibration=Calibration()))
-    return aligned(item_ids, dict(zip(panel.item_ids, answer.tolist(), strict=True)))
 
 
 def _by_labels(rates: Rates) -> SystemsDocument:
@@ -193,9 +191,6 @@ def _pairwise(
 
 def _by_mean(estimate: Array, system_of: Sequence[str | None], units: Sequence[str], labels: Array) -> Compared:
     comparisons = mean_differences(estimate, system_of, units, labels)
-    members = {
-        system: [row for row, name in enumerate(system_of) if name == system]
-        for system in sorted({name for name in system_of if name})
-    }
-    values = {system: float(np.nanmean(estimate[rows])) for system, rows in members.items()}
-    return values, {system: len(rows) for system, rows in members.items()}, comparisons
+    counts = dict(sorted(Counter(name for name in system_of if name).items()))
+    named = np.array(system_of, dtype=np.object_)
+    return {system: float(np.nanmean(estimate[named == system])) for system in counts}, counts, comparisons

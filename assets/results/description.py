@@ -37,9 +37,7 @@ def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Se
     """
     if samples.is_sampled(len(texts)):
         rows = samples.sampled_rows(len(texts), np.random.default_rng(content_seed(scores)))
-        keep = np.zeros(len(texts), dtype=np.bool_)
-        keep[rows] = True
-        scores, texts = scores.select_items(keep), [texts[int(row)] for row in rows]
+        scores, texts = scores.select_items(rows), [texts[int(row)] for row in rows]
     names = tuple(sorted(scores.judges))
     ordered = scores.select_judges(names)
     correlation, _ = shrink(moments.correlation(), moments.n)

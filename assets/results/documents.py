@@ -3,6 +3,7 @@
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from care_ops.least import FOLLOWS
 from care_ops.records import Comparison
 from care_ops.results.drop_evidence import Dropping
 from warehouse.documents import FolderDocument, document_of
@@ -62,6 +63,11 @@ class FactorsDocument(FolderDocument):
         _, correlation, feature = max(candidates)
         return feature.replace("_", " "), correlation
 
+    def followed_feature(self, factor: int) -> tuple[str, float] | None:
+        """That feature, where the factor's score follows it closely enough to be told of."""
+        nearest = self.nearest_feature(factor)
+        return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS else None
+
 
 @dataclass(frozen=True)
 class SystemRecord:
@@ -76,7 +82,7 @@ class SystemRecord:
 
 @dataclass(frozen=True)
 class SystemsDocument(FolderDocument):
-    """Systems compared, or why they are not; all of it empty where the test set declares no systems.
+    """Systems compared; all of it empty where there is nothing to compare, or the test set declares no systems.
 
     Attributes
     ----------
@@ -86,10 +92,6 @@ class SystemsDocument(FolderDocument):
         What the values of the systems are.
     systems : tuple of SystemRecord
         Best first.
-    failure : str
-        Why there is nothing to compare.
-    columns : tuple of str
-        Columns that the test set declared to name systems when this was made.
     """
 
     NAME: ClassVar[str] = "systems"
@@ -98,8 +100,6 @@ class SystemsDocument(FolderDocument):
     kind: str = ""
     systems: tuple[SystemRecord, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    failure: str = ""
-    columns: tuple[str, ...] = ()
 
     def as_document(self) -> dict[str, Any]:
         """Plain values without what is empty, as they are written."""

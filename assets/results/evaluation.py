@@ -13,16 +13,13 @@ from assets.code import code_version
 from assets.fit.made import noted
 from assets.metadata import table
 from assets.partitions import TESTSETS
-from assets.results.gold import held_out_gold
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
-    import numpy as np
-    from numpy.typing import NDArray
-
     from care_ops.records import Evaluation
 
-    Array = NDArray[np.float64]
+BEST_JUDGE = "best_judge"
+"""The document of how the judge that follows gold best orders the items (an ``Evaluation``); none without gold."""
 
 
 @dg.asset(
@@ -57,16 +54,12 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
 @dataclass(frozen=True)
 class Evaluated:
-    """The evaluation of a test set's latest fits.
+    """The evaluations of a test set's latest fits, and how many labels each has seen, by aggregator.
 
     Attributes
     ----------
-    records : dict aggregator -> Evaluation
-    labels : dict aggregator -> labels that its answer has seen
-    items : int
-        Items whose gold counts.
-    left_out : int
-        Items with gold that were left out for anchors.
+    items, left_out : int
+        Items whose gold counts, and those with gold that were left out for anchors.
     before : int or None
         Items whose gold counted for the edition before; None where there is none.
     """
@@ -75,7 +68,7 @@ class Evaluated:
     labels: dict[str, int]
     items: int
     left_out: int
-    before: int | None = None
+    before: int | None
 
     def why(self) -> str:
         """Why so many items count, and what has changed since the edition before."""
@@ -88,26 +81,33 @@ class Evaluated:
 
 
 def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
-    """Read the latest aggregates and gold, evaluate, store; None where there is no gold."""
+    """Read the latest aggregates and gold, evaluate them and the judges, store; None where there is no gold."""
     import numpy as np
 
     from assets.fit.documents import FitDocument
-    from assets.results.refits import evaluations
+    from assets.results.gold import best_judge, evaluations, held_out_gold, panel_items
+    from warehouse.documents import document_of
     from warehouse.fit_rows import load_fits
     from warehouse.matrix import read_item_columns
 
-    anchors = workspace.anchors_of(testset)
-    fit_ids = FitDocument.read(workspace.fit_folder(testset)).by_aggregator
+    anchors, scale = workspace.anchors_of(testset), workspace.testset(testset).scale
+    folder = workspace.fit_folder(testset)
+    folder.remove_record(BEST_JUDGE)
+    fit_ids = FitDocument.read(folder).by_aggregator
     with workspace.warehouse.writer() as connection:
         columns = read_item_columns(connection, testset)
-        gold = held_out_gold(columns.item_ids, columns.gold, columns.split_units, anchors)
+        gold = held_out_gold(columns, anchors)
         if np.isnan(gold).all():
             return None
         answers = {n: workspace.fits.read_fit(testset, i).in_order(columns.item_ids) for n, i in fit_ids.items()}
-        records = evaluations(answers, gold, workspace.testset(testset).scale)
+        records = evaluations(answers, gold, scale)
         for name, record in records.items():
             workspace.fits.annotate(testset, fit_ids[name], record)
         load_fits(connection, workspace.fits, testset, fit_ids.values())
+    panel = folder.read_panel()
+    best = best_judge(panel, panel_items(panel, columns, anchors).gold, scale)
+    if best is not None:
+        folder.write_json(BEST_JUDGE, document_of(best))
     labels = {name: answer.labels_used for name, answer in answers.items()}
     with_gold = int((~np.isnan(gold)).sum())
     left_out = int((~np.isnan(columns.gold)).sum()) - with_gold

@@ -23,7 +23,8 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     """Fit resampled split units, store the intervals beside the weights; then leave each judge out."""
     from assets.fit.kept import read_answers, read_fitted, read_responses
     from assets.results.documents import DroppingDocument
-    from assets.results.refits import Refits, panel_items
+    from assets.results.gold import panel_items
+    from assets.results.refits import Refits
     from warehouse.fit_rows import load_fits
     from warehouse.matrix import read_item_columns
 
@@ -33,7 +34,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     with workspace.warehouse.reader() as connection:
         items = panel_items(scores, read_item_columns(connection, testset), anchors)
     whole = read_answers(workspace, testset, scores, fit)
-    refits = Refits(scores, config, anchors, items, whole, read_responses(folder), config.resamples)
+    refits = Refits(scores, config, anchors, items, whole, read_responses(folder))
     dropping, fit_ids = refits.dropping(), fit.by_aggregator
     DroppingDocument(dropping).write(folder)
     if config.resamples == 0:

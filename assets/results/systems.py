@@ -1,6 +1,6 @@
 """``systems``: which of two models or versions is better, where items belong to systems."""
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 
 import dagster as dg
 
@@ -31,15 +31,15 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     folder, declared = workspace.fit_folder(testset), workspace.testset(testset).systems
     panel, fit = read_fitted(folder)
     if not declared or not fit.by_aggregator:
-        SystemsDocument(columns=declared).write(folder)
+        SystemsDocument().write(folder)
         why = "no aggregate" if declared else "the test set declares none"
         return dg.MaterializeResult(metadata={"systems": f"none: {why}"})
     try:
         compared = compared_in(workspace, testset)
     except (FitError, InputError) as error:
-        SystemsDocument(failure=str(error), columns=declared).write(folder)
+        SystemsDocument().write(folder)
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})
-    replace(compared, columns=declared).write(folder)
+    compared.write(folder)
     anchors = workspace.anchors_of(testset)
     return dg.MaterializeResult(
         metadata={

@@ -3,6 +3,7 @@
 import logging
 import os
 import time
+from collections import Counter
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -22,6 +23,7 @@ from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
 from warehouse.fits import Edition
 from warehouse.manifest import Manifest
+from warehouse.parts import PartStore
 from warehouse.probes import KINDS, probe_id
 from warehouse.storage import (
     DAMAGED,
@@ -86,7 +88,7 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
     days : float
         Parts are kept for so long after they were written, whatever became of their judge.
     """
-    doomed: list[Removable] = []
+    doomed, before = list[Removable](), time.time() - days * _DAY_S
     for testset in workspace.fits.testsets():
         all_editions = workspace.fits.editions(testset)
         kept = {e.edition for e in all_editions[-editions:]} if editions else set[str]()
@@ -98,10 +100,8 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
             for e in all_editions
             if e.edition not in kept
         ]
-        doomed += _loose(
-            workspace, testset, {f for e in all_editions for f in e.fits.values()}, time.time() - days * _DAY_S
-        )
-    return doomed + list(_old_parts(workspace, time.time() - days * _DAY_S))
+        doomed += _loose(workspace, testset, {f for e in all_editions for f in e.fits.values()}, before)
+    return [*doomed, *_old_parts(workspace, before)]
 
 
 def _loose(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
@@ -183,18 +183,13 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     """
     spec = workspace.testset(testset).name
     under_way = _promised(workspace)
-    known = any(
-        _rows_of(workspace, name, items, remove=False) for name, items in _versions_too(workspace, spec, item_id)
-    )
-    if (
-        not known
-        and under_way != UnderWay(spec, item_id)
-        and forgotten_key(spec, item_id) not in forgotten_items(workspace)
-    ):
+    versions, this = list(_versions_too(workspace, spec, item_id)), UnderWay(spec, item_id)
+    known = any(_rows_of(workspace, name, items, remove=False) for name, items in versions)
+    if not known and under_way != this and forgotten_key(spec, item_id) not in forgotten_items(workspace):
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
-    if under_way is not None and under_way != UnderWay(spec, item_id):
+    if under_way is not None and under_way != this:
         finish_forgetting(workspace)
-    write_document(_promise(workspace), document_of(UnderWay(spec, item_id)))
+    write_document(_promise(workspace), document_of(this))
     return _keep_promise(workspace, spec, item_id)
 
 
@@ -243,10 +238,9 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
     key, forgotten = forgotten_key(testset, item_id), forgotten_items(workspace)
     if key not in forgotten:
         write_lines(workspace.data / FORGOTTEN, [{"item": other} for other in (*sorted(forgotten), key)])
-    removed = {"items": 0, "scores": 0, "fits": 0}
+    removed = Counter(items=0, scores=0, fits=0)
     for name, items in _versions_too(workspace, testset, item_id):
-        for kind, rows in _rows_of(workspace, name, items, remove=True).items():
-            removed[kind] += rows
+        removed.update(_rows_of(workspace, name, items, remove=True))
     for name, items in _versions_too(workspace, testset, item_id):
         workspace.fits.leave_out(name, items)
         _delete_documents_that_name(workspace, name, items)
@@ -315,33 +309,31 @@ def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[
 
 def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> dict[str, int]:
     """Rows of items in everything that is kept of a test set, counted, and removed where asked; empty where none."""
-    counts = {"items": _without(workspace.parts.items_file(testset), items, remove=remove), "scores": 0, "fits": 0}
-    for judge in workspace.parts.judges():
-        for path in sorted(workspace.parts.scores_folder(judge, testset).glob("*.parquet")):
-            counts["scores"] += _without(path, items, remove=remove)
-        if remove:
-            workspace.parts.forget_manifest(judge, testset)
-    counts["scores"] += _forget_probes(workspace, testset, items, remove=remove)
-    for path in sorted(workspace.fits.folder(testset).glob("fit=*.parquet")):
-        counts["fits"] += _without(path, items, remove=remove)
+    declared = workspace.testset(testset).probes
+    kinds = (*KINDS, *(declared.own if declared is not None else ()))
+    versions = {probe_id(item, kind) for item in items for kind in kinds}
+    fits = sorted(workspace.fits.folder(testset).glob("fit=*.parquet"))
+    counts = {
+        "items": _without(workspace.parts.items_file(testset), items, remove=remove),
+        "scores": _scores_of(workspace.parts, testset, items, remove=remove)
+        + _scores_of(workspace.probe_parts, testset, versions, remove=remove),
+        "fits": sum(_without(path, items, remove=remove) for path in fits),
+    }
+    if remove:
+        delete(workspace.probe_parts.items_file(testset))  # `items` makes the versions anew
     for panel in workspace.fit_folder(testset).panels():
         _without(panel, items, remove=remove)
     return counts if any(counts.values()) else {}
 
 
-def _forget_probes(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> int:
-    """Scores of versions of these items, counted, and removed where asked; ``items`` makes the versions anew."""
-    declared = workspace.testset(testset).probes
-    kinds = (*KINDS, *(declared.own if declared is not None else ()))
-    versions = {probe_id(item, kind) for item in items for kind in kinds}
+def _scores_of(parts: PartStore, testset: str, items: Collection[str], *, remove: bool) -> int:
+    """Rows of these items in score parts, counted, and removed where asked."""
     count = 0
-    for judge in workspace.probe_parts.judges():
-        for path in sorted(workspace.probe_parts.scores_folder(judge, testset).glob("*.parquet")):
-            count += _without(path, versions, remove=remove)
+    for judge in parts.judges():
+        paths = sorted(parts.scores_folder(judge, testset).glob("*.parquet"))
+        count += sum(_without(path, items, remove=remove) for path in paths)
         if remove:
-            workspace.probe_parts.forget_manifest(judge, testset)
-    if remove:
-        delete(workspace.probe_parts.items_file(testset))
+            parts.forget_manifest(judge, testset)
     return count
 
 

@@ -18,17 +18,7 @@ from warehouse.testsets import ReadingOptions, ScoreColumns, TestsetSpec
 
 @dataclass(frozen=True)
 class Declared:
-    """What the files of a test set do not say of themselves.
-
-    Attributes
-    ----------
-    scale : (low, high), optional
-        Of the panel.
-    scales : mapping judge -> (low, high)
-        Of judges on another scale.
-    systems : sequence of str
-        Columns of the items that name the systems.
-    """
+    """What the files of a test set do not say of themselves: scales of the panel and of judges, columns of systems."""
 
     scale: Scale | None
     scales: dict[str, Scale]
@@ -73,14 +63,9 @@ def testset_name(scores: Path) -> str:
 
 
 def testset_yaml(folder: Path, table: ScoreTable, scores: Path, items: Path | None, declared: Declared) -> str:
-    """The file of the test set; where there is no table of items, one is written that holds what stands beside scores.
+    """The file of the test set, with paths as they are told from the workspace's folder.
 
-    Parameters
-    ----------
-    folder : Path
-        The workspace's, from which paths are told.
-    table : ScoreTable
-        What was read.
+    Where there is no table of items, one is written that holds what stands beside scores.
     """
     if items is None:
         items = folder / f"items-{testset_name(scores)}.csv"
@@ -102,7 +87,15 @@ def testset_yaml(folder: Path, table: ScoreTable, scores: Path, items: Path | No
             "scores": {name: value for name, value in of_scores.items() if value},
         },
     }
-    return yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
+    written = yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
+    return written if table.scores.families else written + _families_to_declare(table.scores.judges)
+
+
+def _families_to_declare(judges: Sequence[str]) -> str:
+    """The block ``families`` of ``source.scores``, with marks of comments to be taken off."""
+    named = yaml.safe_dump(dict.fromkeys(judges, "its family"), sort_keys=False, allow_unicode=True, width=1000)
+    told = "Which judges share a base model, a vendor or a prompt? Take the marks off, and name the family of each."
+    return "".join(f"    # {line}\n" for line in (told, "families:", *(f"  {line}" for line in named.splitlines())))
 
 
 def _told(path: Path, folder: Path) -> str:

@@ -31,7 +31,6 @@ class CriteriaFit:
 
     Attributes
     ----------
-    fits : mapping criterion -> TableFit
     agreement : (c, c) array
         Correlation of the recommended scores of every two criteria, over the items that they share.
     people : (c, c) array or None

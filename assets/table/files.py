@@ -88,7 +88,8 @@ def judges_table(page: ReportData) -> pa.Table:
         {
             "judge": check.judge,
             "aggregator": name,
-            **_numbers_of(page, aggregate, position.get(check.judge)),
+            **asdict(page.weight_cell(name, position.get(check.judge))),
+            "loadings": _loadings(aggregate, position.get(check.judge)),
             "flags": check.reason or check.notes,
         }
         for name, aggregate in page.aggregates.items()
@@ -97,16 +98,5 @@ def judges_table(page: ReportData) -> pa.Table:
     return pa.Table.from_pylist(rows, _JUDGES)
 
 
-def _numbers_of(page: ReportData, aggregate: Aggregate, j: int | None) -> dict[str, Any]:
-    """A judge's weight with its interval, and its loadings; without those that it has not."""
-    if j is None:
-        return {}
-    numbers: dict[str, Any] = {}
-    if aggregate.weights is not None:
-        numbers["weight"] = float(aggregate.weights[j])
-    if aggregate.name in page.intervals:
-        ends = page.intervals[aggregate.name]
-        numbers |= {"lo": float(ends.lo[j]), "hi": float(ends.hi[j])}
-    if aggregate.loadings is not None:
-        numbers["loadings"] = [float(loading) for loading in aggregate.loadings[j]]
-    return numbers
+def _loadings(aggregate: Aggregate, j: int | None) -> list[float] | None:
+    return None if j is None or aggregate.loadings is None else aggregate.loadings[j].tolist()

@@ -18,7 +18,8 @@ from assets.report.verdict_facts import fit_facts
 from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
-from assets.results.refits import Refits, evaluations, panel_items, unwatched
+from assets.results.gold import evaluations, panel_items
+from assets.results.refits import Refits, unwatched
 from care_ops.admission import check_panel, means_not_asked, why_left_out
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig
@@ -82,6 +83,11 @@ class ScoreTable:
     probes: ProbeResponses = NO_PROBES
     brought: Sequence[Brought] = ()
 
+    @property
+    def records(self) -> list[ItemRecord]:
+        """What is known of the scored items, in the order of the scores."""
+        return [self.items.get(item) or ItemRecord(item) for item in self.scores.item_ids]
+
 
 @dataclass(frozen=True)
 class TableConfig:
@@ -91,8 +97,6 @@ class TableConfig:
     ----------
     fit : FitConfig
         Scores outside its ``scale`` count as missing.
-    resamples : int
-        For the intervals of weights; 0 computes none.
     systems : tuple of str
         Column of the items that names an item's system; two for pairs, left and right; none compares nothing.
     scales : mapping judge -> (low, high)
@@ -108,7 +112,6 @@ class TableConfig:
 
     fit: FitConfig = field(default_factory=FitConfig)
     admission: AdmissionRule = field(default_factory=AdmissionRule)
-    resamples: int = 60
     systems: tuple[str, ...] = ()
     scales: Mapping[str, Scale] = field(default_factory=dict[str, Scale])
     features: tuple[str, ...] = ()
@@ -132,10 +135,6 @@ class TableFit:
         Admission, evaluation, intervals, factors and systems, as the page shows them.
     to_label : mapping item -> {"random", "chosen"}
         The items that are most worth a label, and how each was drawn.
-    items : mapping item -> ItemRecord
-        What is known of the items.
-    anchors : Anchors
-        The labels that the fit has seen.
     """
 
     fit: Fit
@@ -167,10 +166,10 @@ def fit_table(
     fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
-    refits = Refits(
-        *(fit.scores, config.fit, table.anchors, shown_items, fit.aggregates, table.probes, config.resamples, watch)
-    )
+    refits = Refits(fit.scores, config.fit, table.anchors, shown_items, fit.aggregates, table.probes, watch)
     watch("describing the factors", 0, 0)
+    structure, lead = fit.structure, recommended(fit.aggregates)
+    estimate = fit.aggregates[lead].estimate
     data = ReportData(
         title=Path(table.source).name,
         description="Recorded scores, aggregated by care fit.",
@@ -181,8 +180,10 @@ def fit_table(
         evaluations=evaluations(fit.aggregates, shown_items.gold, _scale_of(fit, config)),
         gold=shown_items.gold,
         responses=shown_items.responses,
-        factors=_factors(fit, shown_items.responses),
-        systems=_systems(fit, items, named, table.anchors, config),
+        factors=describe(fit.scores, fit.moments, structure, shown_items.responses) if structure else FactorsDocument(),
+        systems=compare(lead, estimate, items, named, table.anchors, fit.scores, config.fit)
+        if config.systems
+        else SystemsDocument(),
         labels_seen=len(table.anchors),
         intervals=refits.intervals(),
         probes=table.probes,
@@ -197,14 +198,15 @@ def fit_table(
 
 def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, Any]:
     """What is to be printed beside the numbers of a page: inputs, settings and code."""
+    certificate = {} if fit.structure is None else {"certificate": asdict(fit.structure.certificate)}
     return {
         "scores": table.source,
         "fingerprint": fit.scores.fingerprint(),
         "config": asdict(config.fit),
-        "structure": _structure_told(fit),
+        "structure": {**fit.structure_details, **certificate},
         "scale_for_mae_filled": _scale_of(fit, config),
         "code": {"fit": fit_code()},
-        "readings": [reading.as_dict() for reading in table.readings],
+        "readings": [asdict(reading) for reading in table.readings],
     }
 
 
@@ -221,7 +223,11 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
     """
     scores, out_of_range = within_scale(table.scores, config.fit.scale)
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
-    return scores.select_judges(_admitted(table.source, checks)), checks
+    admitted = [check.judge for check in checks if check.admitted]
+    if len(admitted) < LEAST_JUDGES:
+        why = why_left_out(checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
+        raise FitError(f"{table.source}: {refusal(admitted)}. Give scores of more judges. {why}".rstrip())
+    return scores.select_judges(admitted), checks
 
 
 def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:
@@ -234,15 +240,6 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
     return replace(scores, values=values), counts
 
 
-def _admitted(source: str, checks: Sequence[JudgeCheck]) -> list[str]:
-    """Judges that may sit on the panel; ``FitError`` where they make none."""
-    admitted = [check.judge for check in checks if check.admitted]
-    if len(admitted) >= LEAST_JUDGES:
-        return admitted
-    why = why_left_out(checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
-    raise FitError(f"{source}: {refusal(admitted)}. Give scores of more judges. {why}".rstrip())
-
-
 def _check_constraints(table: ScoreTable, structure: StructureConfig) -> None:
     """Raise ``InputError`` where a constraint names a judge that has no scores."""
     unknown = sorted(structure.judges_named() - set(table.scores.judges))
@@ -253,18 +250,12 @@ def _check_constraints(table: ScoreTable, structure: StructureConfig) -> None:
         )
 
 
-def _structure_told(fit: Fit) -> dict[str, Any]:
-    """The penalties of the structure and its certificate."""
-    certificate = {} if fit.structure is None else {"certificate": asdict(fit.structure.certificate)}
-    return {**fit.structure_details, **certificate}
-
-
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
     """What can be seen of the scored items, in their order: counts in their texts, and the columns that a person names.
 
     Raises ``InputError`` where no item has a column of that name, or a value in it is no number.
     """
-    records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
+    records = table.records
     metadata = [record.metadata for record in records]
     columns = {name: numbers_in(metadata, name, f"items of {table.source}, features") for name in config.features}
     known = {**counted([r.response for r in records], [r.response_2 for r in records]), **columns}
@@ -274,16 +265,11 @@ def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
 
 def item_columns(table: ScoreTable) -> ItemColumnsRead:
     """What is known of the scored items, in the order of the scores."""
-    ids = list(table.scores.item_ids)
-    if not table.items:
-        nothing: list[str | None] = [None] * len(ids)
-        return ItemColumnsRead(ids, nothing, np.full(len(ids), np.nan), nothing)
-    records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
-    gold = [np.nan if record.gold is None else record.gold for record in records]
+    records = table.records
     return ItemColumnsRead(
-        item_ids=ids,
+        item_ids=list(table.scores.item_ids),
         responses=[record.response for record in records],
-        gold=np.array(gold, dtype=np.float64),
+        gold=np.array([record.gold for record in records], dtype=np.float64),
         split_units=[record.split_unit for record in records],
     )
 
@@ -298,7 +284,7 @@ def systems_of(table: ScoreTable, config: TableConfig) -> Named:
     """
     if not config.systems:
         return [None] * len(table.scores.item_ids)
-    records = [table.items.get(item) or ItemRecord(item) for item in table.scores.item_ids]
+    records = table.records
     answers = [(record.response, record.response_2) for record in records]
     return systems_in([r.metadata for r in records], config.systems, f"items of {table.source}, systems", answers)
 
@@ -307,16 +293,3 @@ def _scale_of(fit: Fit, config: TableConfig) -> tuple[float, float]:
     """The declared scale, or the range of the panel's scores."""
     values = fit.scores.values
     return config.fit.scale or (float(np.nanmin(values)), float(np.nanmax(values)))
-
-
-def _factors(fit: Fit, responses: Sequence[str | None]) -> FactorsDocument:
-    if fit.structure is None:
-        return FactorsDocument()
-    return describe(fit.scores, fit.moments, fit.structure, responses)
-
-
-def _systems(fit: Fit, items: ItemColumnsRead, named: Named, anchors: Anchors, config: TableConfig) -> SystemsDocument:
-    if not config.systems:
-        return SystemsDocument()
-    name = recommended(fit.aggregates)
-    return compare(name, fit.aggregates[name].estimate, items, named, anchors, fit.scores, config.fit)

@@ -88,19 +88,13 @@ def _cut(judge: str, scores: Array, declared: float | None) -> float:
 
 def _lengths(table: ScoreTable) -> Array | None:
     """Characters of the response; of a pair, by how much the second is longer. None where no item has a text."""
-    texts = [table.items.get(item_id) for item_id in table.scores.item_ids]
-    if not any(item is not None and item.response for item in texts):
+    first, second = ([getattr(item, side) for item in table.records] for side in ("response", "response_2"))
+    if not any(first):
         return None
-    pairs = any(item is not None and item.response_2 for item in texts)
-    lengths = [
-        np.nan
-        if item is None or item.response is None or (pairs and item.response_2 is None)
-        else len(item.response_2 or "") - len(item.response)
-        if pairs
-        else len(item.response)
-        for item in texts
-    ]
-    return np.array(lengths, dtype=np.float64)
+    one, other = (
+        np.array([None if text is None else len(text) for text in side], np.float64) for side in (first, second)
+    )
+    return other - one if any(second) else one
 
 
 def sentences(report: JudgeReport, item_ids: Sequence[str], *, pairs: bool) -> list[str]:

@@ -103,7 +103,6 @@ class LabelFile:
 
         Parameters
         ----------
-        labels : sequence of Label
         rater, moment : str
             Who gave a label that does not say it, and when.
 

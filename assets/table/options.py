@@ -93,7 +93,8 @@ _ALSO = {"systems": "system", "feature": "features", "aggregator": "aggregators"
 
 _GROUPS_OF_JUDGES = ("edges_within", "nonnegative_within")
 
-_SETTINGS_OF_FIT = ("cut", "scale", "quality", "subtract_confounders", "placement", "missing", "seed")
+_NAMES = ("aggregators", "not_quality", "system", "features")
+"""Options that are one name or several."""
 
 
 @guarded("give each option a value of its type", "the options of the fit")
@@ -111,20 +112,19 @@ def table_config(options: FitOptions) -> TableConfig:
         names = ", ".join(sorted(FitOptions.__annotations__))
         raise InputError(f"there is no option {unknown[0]!r} of a fit{near or ';'} there are {names}")
     given |= {name: _groups(name, given[name]) for name in _GROUPS_OF_JUDGES if name in given}
-    settings: dict[str, Any] = {name: given[name] for name in _SETTINGS_OF_FIT if name in given}
-    if "aggregators" in given:
-        settings["aggregators"] = names_of(given["aggregators"])
-    settings["not_quality"] = names_of(given.get("not_quality"))
+    given |= {name: names_of(given[name]) for name in _NAMES if name in given}
+    if "intervals" in given:
+        given["resamples"] = given["intervals"]
     fit = FitConfig(
-        **settings,
+        **_fields_of(FitConfig, given),
         calibration=Calibration(given.get("calibrate", "own"), given.get("prevalence")),
         structure=StructureConfig(**_fields_of(StructureConfig, given)),
         tensor=TensorConfig(**_fields_of(TensorConfig, given)),
     )
     admission = AdmissionRule(**_fields_of(AdmissionRule, given))
-    systems, features = names_of(given.get("system")), names_of(given.get("features"))
-    resamples, scales = given.get("intervals", fit.resamples), dict(given.get("scales", {}))
-    return TableConfig(fit, admission, resamples, systems, scales, features)
+    return TableConfig(
+        fit, admission, given.get("system", ()), dict(given.get("scales", {})), given.get("features", ())
+    )
 
 
 def _fields_of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:

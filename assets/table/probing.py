@@ -54,6 +54,6 @@ def with_probes(table: ScoreTable, path: Path | None, scale: tuple[float, float]
     if path is None:
         return table
     readings: list[Reading] = []
-    read = read_probe_scores(path, tell=readings.append, panel=table.scores)
+    read = read_probe_scores(path, table.scores, readings.append)
     told = responses(read.versions, bring(read.scores, table.brought), table.scores, scale=scale)
     return replace(table, probes=told, readings=(*table.readings, *readings))

@@ -9,6 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from assets.results.comparison import Named, label_scale, recommended_answer
+from assets.results.gold import aligned
 from assets.results.refits import unwatched
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
 from assets.workspace import Workspace
@@ -58,13 +59,13 @@ def rate_table(
     watch("rates", 1, 2)
     common: dict[str, Any] = {"level": level, "of_these_items": of_these_items, "seed": config.fit.seed}
     if sample.pairs is not None:
-        return replace(_duels(sample, sample.pairs, sequential=sequential), **common).rates()
-    labelled, order = _looked_at(sample, sequential=sequential)
-    if order is not None:
-        return sequential_rates(
-            sample.estimate, labelled, order, sample.systems, sample.units, bounds=label_bounds, **common
-        )
-    return rates_of(sample.estimate, labelled, sample.systems, sample.units, sample.chance, sample.repeats, **common)
+        return replace(_duels(sample, sample.pairs), **common).rates()
+    if sample.order is not None:
+        of_whom = (sample.systems, sample.units)
+        return sequential_rates(sample.estimate, sample.labels, sample.order, *of_whom, bounds=label_bounds, **common)
+    return rates_of(
+        sample.estimate, sample.labels, sample.systems, sample.units, sample.chance, sample.repeats, **common
+    )
 
 
 def gate_table(
@@ -95,19 +96,18 @@ def gate_table(
     if method == "rogan-gladen":
         return _by_error_rates(sample, config, new, old, margin=margin, level=level)
     if sample.pairs is not None:
-        duels = _duels(sample, sample.pairs, sequential=sequential)
-        return duel_gate(replace(duels, level=level, seed=config.fit.seed), new, old, margin)
-    labelled, order = _looked_at(sample, sequential=sequential)
+        duels = replace(_duels(sample, sample.pairs), level=level, seed=config.fit.seed)
+        return duel_gate(duels, new, old, margin)
     return gate(
         sample.estimate,
-        labelled,
+        sample.labels,
         sample.systems or [],
         new,
         old,
         sample.units,
         sample.chance,
         sample.repeats,
-        order=order,
+        order=sample.order,
         bounds=label_bounds,
         margin=margin,
         level=level,
@@ -132,8 +132,9 @@ def _by_error_rates(
 class _Sample:
     """The panel's answer and what was labelled, in the order of the scores; each has n entries.
 
-    ``systems`` or ``pairs`` say whose the items are, where anything does; ``first`` holds the first label of each item,
-    ``order`` the labelled rows as these came.
+    ``systems`` or ``pairs`` say whose the items are, where anything does. For a confidence sequence ``labels`` are each
+    item's first, since a later one would change what was known at an earlier look, and ``order`` has the labelled rows
+    as these came; else it is None.
     """
 
     estimate: Array
@@ -143,25 +144,11 @@ class _Sample:
     units: list[str]
     chance: Array
     repeats: Repeats
-    first: Array
-    order: list[int]
+    order: list[int] | None
 
 
-def _looked_at(sample: _Sample, *, sequential: bool) -> tuple[Array, list[int] | None]:
-    """The labels, and for a confidence sequence each item's first label and the order in which these came.
-
-    A later label of the same item is then left out: it would change what was known at an earlier look.
-    """
-    if not sequential:
-        return sample.labels, None
-    if len(set(sample.chance.tolist())) > 1:
-        raise InputError("a confidence sequence needs a simple random sample; these items had different probabilities")
-    return sample.first, sample.order
-
-
-def _duels(sample: _Sample, pairs: Named, *, sequential: bool) -> Duels:
-    labels, order = _looked_at(sample, sequential=sequential)
-    return Duels(pairs, sample.estimate, labels, sample.units, sample.chance, sample.repeats, order)
+def _duels(sample: _Sample, pairs: Named) -> Duels:
+    return Duels(pairs, sample.estimate, sample.labels, sample.units, sample.chance, sample.repeats, sample.order)
 
 
 def _sample(
@@ -181,19 +168,21 @@ def _sample(
     panel, _ = admit(table, config)
     estimate = recommended_answer(panel, config.fit, table.anchors)
     item_ids = panel.item_ids
-    usable = [labels.values[item] if item in labels.sample else np.nan for item in item_ids]
+    chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
+    if sequential and len(set(chance.tolist())) > 1:
+        raise InputError("a confidence sequence needs a simple random sample; these items had different probabilities")
     row_of = {item: row for row, item in enumerate(item_ids)}
-    drawn = {item: value for item, value in labels.first.items() if item in labels.sample and item in row_of}
+    given = labels.first if sequential else labels.values
+    usable = {item: value for item, value in given.items() if item in labels.sample and item in row_of}
     return _Sample(
         estimate,
-        np.array(usable, dtype=np.float64),
+        aligned(item_ids, usable),
         [names[0] if names else None for names in named] if len(config.systems) == 1 else None,
         named if paired else None,
         item_columns(table).units(),
-        np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64),
+        chance,
         Repeats(np.array([labels.counts.get(item, 1.0) for item in item_ids], dtype=np.float64), labels.binary),
-        np.array([drawn.get(item, np.nan) for item in item_ids], dtype=np.float64),
-        [row_of[item] for item in drawn],
+        [row_of[item] for item in usable] if sequential else None,
     )
 
 

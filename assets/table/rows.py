@@ -5,8 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from assets.fit.stages import recommended
-from assets.report.data import ReportData
+from assets.report.data import ReportData, WeightCell
 from care_ops.structure.program import Structure
 
 
@@ -34,14 +33,11 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
 
 def judge_rows(page: ReportData) -> list[dict[str, Any]]:
     """A row for each judge with its weight in the recommended aggregate, heaviest first; then those not admitted."""
-    name = recommended(page.aggregates)
     rows = [
         {
             "judge": row.check.judge,
             "family": row.family,
-            "weight": row.weights[name].weight if name in row.weights else None,
-            "lo": row.weights[name].lo if name in row.weights else None,
-            "hi": row.weights[name].hi if name in row.weights else None,
+            **asdict(row.weights.get(page.lead, WeightCell())),
             "agreement": row.check.agreement,
             "missing": row.check.missing_rate,
             "note": row.check.reason or row.check.notes,

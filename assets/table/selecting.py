@@ -57,7 +57,6 @@ class Search:
 
     Attributes
     ----------
-    aggregator : {"care_svd", "care_tensor"}
     criterion : {"order", "error", "likelihood"}
         The last needs no labels.
     share : float

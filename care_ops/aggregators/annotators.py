@@ -12,8 +12,7 @@ from care_ops.least import LEAST_JUDGES
 from care_ops.models import annotators
 from care_ops.models.answers import MOST_LEVELS, Answers
 from care_ops.records import Aggregate
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 

@@ -6,7 +6,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.blocks import by_rows
@@ -18,11 +17,9 @@ from care_ops.models.sparse_factor import fit as fit_sparse_factor
 from care_ops.moments.state import Moments, shrink
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate
-from care_ops.scores import ScoreMatrix, varies
+from care_ops.scores import Array, ScoreMatrix, mean_of_present, varies
 from care_ops.sparsity import comparable, is_sparse
 from care_ops.structure.program import Structure
-
-Array = NDArray[np.float64]
 
 Pair = tuple[str, str, str]
 
@@ -154,10 +151,4 @@ def unit_weights(weights: Array) -> Array:
 
 def row_mean(values: Array) -> Array:
     """Mean of the scores present in each row, shape (n,); NaN where a row has none."""
-    return by_rows(_row_mean, values)
-
-
-def _row_mean(values: Array) -> Array:
-    present = ~np.isnan(values)
-    count = present.sum(axis=1)
-    return np.where(count > 0, np.where(present, values, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
+    return by_rows(lambda rows: mean_of_present(rows, 1), values)

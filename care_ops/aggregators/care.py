@@ -16,12 +16,11 @@ from care_ops.aggregators.latent import family_of
 from care_ops.calibration import logistic_map, to_panel_scale
 from care_ops.least import FOLLOWS
 from care_ops.metrics import changed
-from care_ops.models.hypotheses import Hypothesis, average_hypotheses
+from care_ops.models.hypotheses import Hypothesis, ModelAverage, average_hypotheses
 from care_ops.models.probes import doubted, evidence_of, weigh
 from care_ops.records import Aggregate
 from care_ops.samples import is_sampled
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array, rows_of
 
 _RIVAL_BELOW = 0.5
 """Correlation with the answer below which a label tells most where the answer and a factor part."""
@@ -70,16 +69,19 @@ class Care:
         if alone:
             latent = np.sum([h.prior * h.score for h in alone], axis=0)
             details["by_probes"] = {h.name: h.prior for h in alone}
-            details["declared"] = {kind: _effect(spoils) for kind, spoils in sorted(problem.probes.spoils.items())}
+            details["declared"] = {
+                kind: "spoils" if spoils else "keeps" for kind, spoils in sorted(problem.probes.spoils.items())
+            }
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
-            counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
-            average = average_hypotheses(
-                hypotheses, factors_of(answers), departures_of(answers, z), rows, labels, counts
-            )
+            average = averaged(problem, answers, hypotheses)
             if average is not None:
                 latent = average.latent
-                details["hypotheses"] = average.weights
+                details |= {"hypotheses": average.weights, "labels_at_random": round(average.nothing, 4)}
+                details["turned"] = round(
+                    float(np.corrcoef(latent[answers.scored], answers.latent[answers.scored])[0, 1]), 4
+                )
+                details["beside_mean"] = asdict(changed(latent[answers.scored], answers.mean[answers.scored]))
         latent = latent - latent[answers.scored].mean()
         latent = np.where(answers.scored, latent, np.nan)
         estimate, offset, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
@@ -161,10 +163,10 @@ def departures_of(answers: Defensible, judges: Array) -> Array:
 
 def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> dict[str, Any]:
     """What is to be known of the answer that no label has touched: doubts, copies, likings, how it differs."""
-    doubts, judges = doubts_of(answers, candidates.rival_correlation), problem.scores.judges
-    voices: dict[int, list[str]] = {}
-    for judge, voice in zip(judges, answers.voices.tolist(), strict=True):
-        voices.setdefault(voice, []).append(judge)
+    judges = problem.scores.judges
+    families = len({family_of(judge, problem.scores.families) for judge in judges})
+    doubts = doubts_of(answers, candidates.rival_correlation, families)
+    voices = rows_of(map(str, answers.voices)).values()
     said: dict[str, Any] = {
         "agreement": answers.agreement,
         "factors": answers.factors.shape[1],
@@ -172,10 +174,10 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
         "ambiguous": bool(doubts),
         "doubts": list(doubts),
         "share_of_factor": answers.share,
-        "families": len({family_of(j, problem.scores.families) for j in judges}),
+        "families": families,
         "label_first": label_first(problem.scores.item_ids, answers, candidates),
         "scale": "location and spread of the panel mean",
-        "copies": [names for names in voices.values() if len(names) > 1],
+        "copies": [[judges[j] for j in voice] for voice in voices if len(voice) > 1],
         "follows": {name: round(value, 4) for name, value in answers.follows.items()},
         "parted_by": _parted_by(answers, candidates),
         "features": sorted(problem.scores.features),
@@ -187,6 +189,14 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
     if answers.without is not None:
         said["without"] = asdict(changed(answers.without[answers.scored], answers.latent[answers.scored]))
     return said
+
+
+def averaged(problem: Problem, answers: Defensible, hypotheses: list[Hypothesis]) -> ModelAverage | None:
+    """The average of the hypotheses by the panel's anchors; None where these do not differ."""
+    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
+    departures = departures_of(answers, np.nan_to_num(problem.standardised))
+    return average_hypotheses(hypotheses, factors_of(answers), departures, rows, labels, counts)
 
 
 def told_by_probes(problem: Problem, hypotheses: list[Hypothesis]) -> tuple[list[Hypothesis], list[Hypothesis]]:
@@ -258,7 +268,3 @@ def _weights(answers: Defensible, z: Array, latent: Array) -> Array:
         normal, said = z.T @ z, z.T @ np.where(answers.scored, latent, 0.0)
         return np.linalg.lstsq(normal, said, rcond=_TOLD_APART**2)[0][:p].astype(np.float64)
     return np.linalg.lstsq(z[answers.scored], latent[answers.scored], rcond=_TOLD_APART)[0][:p].astype(np.float64)
-
-
-def _effect(spoils: bool) -> str:
-    return "spoils" if spoils else "keeps"

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.aggregators.base import TOO_SPARSE, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
@@ -15,6 +14,7 @@ from care_ops.models.probes import evidence_of, nearness
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
 from care_ops.records import Aggregate
+from care_ops.scores import Array
 from care_ops.structure.bounds import directions_error, identifiability, misspecification
 from care_ops.structure.conic import Constraints, solve_conic
 from care_ops.structure.factors import (
@@ -29,8 +29,6 @@ from care_ops.structure.factors import (
 )
 from care_ops.structure.program import Structure, solve
 from care_ops.threads import one_blas_thread
-
-Array = NDArray[np.float64]
 
 _TAU_STEPS = 12
 _TAU_STEP = 1.5

@@ -23,11 +23,10 @@ from care_ops.models.dependence import pseudo_likelihood
 from care_ops.models.mixture import Mixture
 from care_ops.records import Aggregate
 from care_ops.samples import is_sampled, sampled_rows
+from care_ops.scores import Array
 from care_ops.structure.bounds import tensor_rate
 from care_ops.structure.factors import Factors, extract
 from care_ops.structure.views import Views, partition, partition_within
-
-Array = NDArray[np.float64]
 
 MixtureWithDetails = tuple[Mixture, dict[str, Any]]
 
@@ -422,9 +421,7 @@ def _as_observed(problem: Problem) -> tuple[Array, list[observation.ObservationM
     """
     setting = problem.config.tensor.observation_model
     values = problem.standardised.copy()
-    grade = grades(problem.scores.values)
-    levels = grade.max(axis=0) + 1
-    graded = _is_graded(problem.scores.values)
+    grade, levels, graded = _graded(problem.scores.values)
     values[:, graded] = np.where(grade[:, graded] >= 0, grade[:, graded], np.nan)
     free = graded & ((levels == 2) | (setting == "categorical"))
     models: list[observation.ObservationModel] = []
@@ -438,9 +435,11 @@ def _as_observed(problem: Problem) -> tuple[Array, list[observation.ObservationM
     return values, models
 
 
-def _is_graded(values: Array) -> NDArray[np.bool_]:
-    """Whether each judge has at most ten different scores, shape (p,)."""
-    return np.array([few_values(column, MOST_LEVELS) is not None for column in columns(values)])
+def _graded(values: Array) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
+    """Scores as grades, (n, p), how many each judge has, and whether these are its own ten or fewer scores, (p,)."""
+    grade = grades(values)
+    few = [few_values(column, MOST_LEVELS) is not None for column in columns(values)]
+    return grade, grade.max(axis=0) + 1, np.array(few)
 
 
 def edges_within_states(problem: Problem, posterior: Array) -> dict[str, Any]:
@@ -464,20 +463,22 @@ def edges_within_states(problem: Problem, posterior: Array) -> dict[str, Any]:
         statistic and the p-value of each, clearest first, and ``edge_items``, the number of items behind them; or
         ``why_no_edges``.
     """
-    graded = np.flatnonzero(_is_graded(problem.scores.values))
-    if problem.config.tensor.observation_model == "gaussian" or len(graded) < 2:
+    if problem.config.tensor.observation_model == "gaussian":
         return {}
-    grade = grades(problem.scores.values)[:, graded]
+    every_grade, every_level, is_graded = _graded(problem.scores.values)
+    graded = np.flatnonzero(is_graded)
+    if len(graded) < 2:
+        return {}
+    grade, levels = every_grade[:, graded], every_level[graded]
     rows = np.flatnonzero((grade >= 0).all(axis=1))
     rows = np.sort(problem.rng.choice(rows, _EDGE_ITEMS, replace=False)) if len(rows) > _EDGE_ITEMS else rows
-    levels = grade.max(axis=0) + 1
     needed = _EDGE_ITEMS_A_COEFFICIENT * (posterior.shape[1] + int((levels - 1).sum()))
     if len(rows) < needed:
         return {
             "why_no_edges": f"edges between {len(graded)} graded judges need {needed} items that all of them scored, "
             f"there are {len(rows)} (at most {_EDGE_ITEMS} are used)"
         }
-    model = pseudo_likelihood(grade[rows].astype(np.float64), [int(level) for level in levels], posterior[rows])
+    model = pseudo_likelihood(grade[rows], [int(level) for level in levels], posterior[rows])
     first, second = np.nonzero(np.triu(model.edges, 1))
     clearest_first = np.lexsort((-model.statistics[first, second], model.p_values[first, second]))
     names = [problem.scores.judges[j] for j in graded]

@@ -3,7 +3,6 @@
 from dataclasses import asdict
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.optimize import linear_sum_assignment
 
 from care_ops.aggregators.base import Problem
@@ -13,9 +12,8 @@ from care_ops.errors import FitError
 from care_ops.least import JUDGES_OF_FOUR_STATES
 from care_ops.models import cp, mixture
 from care_ops.records import Aggregate
+from care_ops.scores import Array
 from care_ops.structure.views import partition
-
-Array = NDArray[np.float64]
 
 _STATES = 4
 """(Q, C) = 00, 01, 10, 11."""

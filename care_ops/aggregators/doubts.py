@@ -6,6 +6,7 @@ items worse than the plain mean does, by more than .01 in Kendall's tau.
 """
 
 import numpy as np
+from numpy.typing import NDArray
 
 from care_ops.aggregators.defensible import Defensible
 from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Doubt
@@ -14,8 +15,13 @@ from care_ops.least import LEAST_VOICES, TELLING_ITEMS
 _LEAST_SIGNAL = 0.2
 """Least ``signal`` of a panel."""
 
-_MOST_COPIES = 0.5
-"""Share of the judges from which on copies of one judge decide which side is the majority."""
+_MOST_COPIES, _MOST_AGAINST = 0.5, 2 / 3
+"""Share of the judges from which on copies of one judge decide which side is the majority; and how many of them there
+may be for one voice that is heard in the answer."""
+
+_HEARD, _UNHEARD, _BELOW = 0.4, 0.2, 0.7
+"""Loading from which on a voice is heard in the answer, and up to which it has nothing to do with it; and the share of
+the others' median below which judges who say the same thing may be better judges than they."""
 
 _OPPOSED, _MOST_OPPOSED = -0.1, 0.25
 """Loading below which a voice runs against the others, and the share of such voices from which on no side is sure."""
@@ -31,13 +37,15 @@ _LEAST_ALONE, _MOST_KINSHIP = 0.99, 0.05
 no feature of the items is known, what families may share."""
 
 
-def doubts_of(answers: Defensible, rival: float | None = None) -> tuple[Doubt, ...]:
+def doubts_of(answers: Defensible, rival: float | None = None, families: int = LEAST_VOICES) -> tuple[Doubt, ...]:
     """The doubts about the answer of a panel that no label has settled, the gravest first; none where it is clear.
 
     Parameters
     ----------
     rival : float, optional
         Correlation with the answer of the factor that is least like it among those that several voices follow.
+    families : int
+        How many families the judges are of; by default as many as make a panel.
     """
     found: list[Doubt] = []
     voices = int(answers.voices.max()) + 1
@@ -51,14 +59,14 @@ def doubts_of(answers: Defensible, rival: float | None = None) -> tuple[Doubt, .
     loadings = structure.raw_loadings
     if signal_of(answers) < _LEAST_SIGNAL:
         found.append("no common signal")
-    if share_of_copies(answers) >= _MOST_COPIES:
+    if share_of_copies(answers) >= _MOST_COPIES or _may_be_better(answers, loadings):
         found.append("copies")
     if float(np.mean(loadings < _OPPOSED)) >= _MOST_OPPOSED:
         found.append("opposed")
     rivalled = rival is not None and abs(rival) < RIVAL
     if rivalled or answers.agreement < LEAST_AGREEMENT or structure.misfit > _MOST_MISFIT:
         found.append("several answers")
-    if _rests_on_families(answers):
+    if families == 1 or _rests_on_families(answers):
         found.append("families")
     if followed_feature(answers) is not None:
         found.append("feature")
@@ -78,6 +86,22 @@ def share_of_copies(answers: Defensible) -> float:
     """Share of the judges that the largest group of copies makes up; 0 where no judge is a copy."""
     largest = int(np.bincount(answers.voices).max())
     return largest / len(answers.voices) if largest > 1 else 0.0
+
+
+def _may_be_better(answers: Defensible, loadings: NDArray[np.float64]) -> bool:
+    """Whether judges that were taken for copies may be better judges than the others, who share a mistake.
+
+    Good judges that agree correlate as copies do. Copies of a judge of noise have nothing to do with what the others
+    say, and copies of a judge like the others as much as these; good judges among poor ones are between the two, or
+    they are many.
+    """
+    sizes = np.bincount(answers.voices)
+    for voice in np.flatnonzero(sizes > 1):
+        between = _UNHEARD < loadings[voice] < _BELOW * float(np.median(np.delete(loadings, voice)))
+        many = loadings[voice] < _HEARD and sizes[voice] >= _MOST_AGAINST * float(np.sum(loadings >= _HEARD))
+        if between or many:
+            return True
+    return False
 
 
 def followed_feature(answers: Defensible) -> str | None:

@@ -3,7 +3,6 @@
 from collections.abc import Mapping, Sequence
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Problem, check_size, row_mean, unit_weights
 from care_ops.blocks import by_rows
@@ -12,8 +11,7 @@ from care_ops.models import factor_analysis, latent_classes
 from care_ops.models.answers import Answers, grades
 from care_ops.moments.state import for_correlation, shrink
 from care_ops.records import Aggregate
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array, rows_of
 
 _CLASSES = 3
 
@@ -77,33 +75,17 @@ def leading_factor(problem: Problem) -> tuple[Array, Array]:
         model = problem.sparse_factor
         scored = ~np.isnan(problem.standardised).all(axis=1)
         return np.where(scored, model.quality, np.nan), model.loading / model.variance
-    normal, correlation = normal_correlation(problem)
-    return one_factor(problem, normal, factor_analysis.fit(correlation, 1))
-
-
-def one_factor(problem: Problem, normal: Array, model: factor_analysis.FactorModel) -> tuple[Array, Array]:
-    """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,).
-
-    ``normal`` has the normal scores, and ``model`` is the one-factor model of their correlation
-    (``normal_correlation``).
-    """
+    check_size(problem.scores)
+    problem.moments.correlation(problem.scores.judges)
+    normal = factor_analysis.normal_scores(problem.scores.values)
+    correlation = shrink(for_correlation(normal).correlation(problem.scores.judges), len(normal))[0]
+    model = factor_analysis.fit(correlation, 1)
     score = factor_analysis.factor_scores(model, normal)[:, 0]
     weights = model.loadings[:, 0] / model.uniqueness
     mean = row_mean(problem.standardised)
     scored = ~np.isnan(mean)
     sign = 1.0 if float(score[scored] @ mean[scored]) >= 0 else -1.0
     return np.where(scored, sign * score, np.nan), sign * weights
-
-
-def normal_correlation(problem: Problem) -> tuple[Array, Array]:
-    """Normal scores, (n, p), and their shrunk correlation, (p, p).
-
-    Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary.
-    """
-    check_size(problem.scores)
-    problem.moments.correlation(problem.scores.judges)
-    normal = factor_analysis.normal_scores(problem.scores.values)
-    return normal, shrink(for_correlation(normal).correlation(problem.scores.judges), len(normal))[0]
 
 
 def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[str, str]) -> Array:
@@ -117,12 +99,8 @@ def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[st
     families : mapping judge -> family
         A judge without one is a family of its own.
     """
-    members: dict[str, list[int]] = {}
-    for j, judge in enumerate(judges):
-        members.setdefault(family_of(judge, families), []).append(j)
-    return by_rows(
-        lambda rows: row_mean(np.column_stack([row_mean(rows[:, m]) for m in members.values()])), standardised
-    )
+    members = rows_of(family_of(judge, families) for judge in judges).values()
+    return by_rows(lambda rows: row_mean(np.column_stack([row_mean(rows[:, m]) for m in members])), standardised)
 
 
 def family_of(judge: str, families: Mapping[str, str]) -> str:

@@ -3,15 +3,13 @@
 from dataclasses import replace
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Problem
 from care_ops.anchors import Anchors
 from care_ops.calibration import as_distributed, fill_uniformly, prevalence_threshold, to_labels
 from care_ops.errors import FitError, InputError, listed
 from care_ops.records import Aggregate
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 
 def placed(aggregate: Aggregate, problem: Problem, anchors: Anchors) -> Aggregate:

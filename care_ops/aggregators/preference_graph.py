@@ -1,13 +1,11 @@
 """GED: judges' pairwise preferences as one graph, its cycles removed."""
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Problem
 from care_ops.errors import FitError
 from care_ops.records import Aggregate
-
-Array = NDArray[np.float64]
+from care_ops.scores import Array
 
 
 class PreferenceGraph:

@@ -23,18 +23,13 @@ _NEWTON_STEPS = 50
 
 @dataclass(frozen=True)
 class Dependence:
-    """Judges that depend on one another in pairs: log p(x | r) = a_r'x + x'Jx / 2 - log Z_r.
+    """Graded judges that depend on one another in pairs: log p(x | r) = a_r'x + x'Jx / 2 - log Z_r.
 
-    The vector x holds the score of each real judge, and for each graded judge an indicator of every grade but the
-    first. The paper's fully binary setting with direct edges between judges is the case of two grades, in which J is
-    the sparse part.
+    The vector x holds an indicator of every grade of each judge but the first. The paper's fully binary setting with
+    direct edges between judges is the case of two grades, in which J is the sparse part.
 
     Attributes
     ----------
-    fields : (k, c) array
-        The vectors a_r.
-    couplings : (c, c) array
-        J, symmetric. On the diagonal it has minus the precision of each real judge.
     statistics : (p, p) array
         Wald statistic of each pair, the weaker of its two regressions.
     p_values : (p, p) array
@@ -43,60 +38,52 @@ class Dependence:
         Pairs with a p-value below ``EDGE_P_VALUE``.
     """
 
-    fields: Array
-    couplings: Array
     statistics: Array
     p_values: Array
     edges: NDArray[np.bool_]
 
 
-def pseudo_likelihood(values: Array, levels: Sequence[int], posterior: Array) -> Dependence:
-    """Direct dependence between judges within states (Besag, 1975; for mixed panels Lee and Hastie, 2015).
+def pseudo_likelihood(grades: NDArray[np.intp], levels: Sequence[int], posterior: Array) -> Dependence:
+    """Direct dependence between graded judges within states (Besag, 1975).
 
-    Each judge is regressed on a level for each state and on the other judges, by a multinomial logit where it is graded
-    and by least squares where it is real. Each item counts in each state by its posterior. A pair has two statistics,
-    of which the weaker is kept, and two coefficients, of which the mean is kept.
+    Each judge is regressed on a level for each state and on the other judges, by a multinomial logit. Each item counts
+    in each state by its posterior. A pair has two statistics, of which the weaker is kept.
 
     Parameters
     ----------
-    values : (n, p) array
-        Grades as 0, 1, ... and real scores as they are, none missing.
+    grades : (n, p) array of int
+        0, 1, ..., none missing.
     levels : sequence of p int
-        Number of grades of each judge, 0 where its scores are real.
+        Number of grades of each judge.
     posterior : (n, k) array
         P(state | J).
     """
     p, k = len(levels), posterior.shape[1]
-    values, posterior = _counted_patterns(values, levels, posterior)
-    x = _entries(values, levels)
+    grades, posterior = _counted_patterns(grades, levels, posterior)
+    x = np.concatenate([grades[:, [j]] == np.arange(1, most) for j, most in enumerate(levels)], axis=1).astype(float)
     widths = np.array([max(m - 1, 1) for m in levels])
     owner = np.repeat(np.arange(p), widths)
-    fields, couplings = np.zeros((k, len(owner))), np.zeros((len(owner), len(owner)))
     statistics = np.zeros((p, p))
     for j in range(p):
         own, other = np.flatnonzero(owner == j), np.flatnonzero(owner != j)
-        if levels[j] == 0:
-            coefficients, inverse, precision = _least_squares(x[:, own[0]], x[:, other], posterior)
-            couplings[own[0], own[0]] = -precision
-        else:
-            coefficients, inverse = _logit(x[:, own], x[:, other], posterior)
-        fields[:, own] = coefficients[:k]
-        couplings[np.ix_(own, other)] = coefficients[k:].T
+        coefficients, inverse = logit(x[:, own], x[:, other], posterior)
         statistics[j] = _wald(coefficients, inverse, owner[other], k, p)
     weaker = np.minimum(statistics, statistics.T)
     chance = chi2.sf(weaker, np.outer(widths, widths))
     np.fill_diagonal(chance, 1.0)
-    return Dependence(fields, 0.5 * (couplings + couplings.T), weaker, chance, np.asarray(chance < EDGE_P_VALUE))
+    return Dependence(weaker, chance, np.asarray(chance < EDGE_P_VALUE))
 
 
-def _counted_patterns(values: Array, levels: Sequence[int], posterior: Array) -> tuple[Array, Array]:
+def _counted_patterns(
+    grades: NDArray[np.intp], levels: Sequence[int], posterior: Array
+) -> tuple[NDArray[np.intp], Array]:
     """Each pattern of grades once, with the sums of its items' posteriors, where patterns are fewer than items."""
-    if min(levels) == 0 or np.prod([float(m) for m in levels]) >= len(values):
-        return values, posterior
-    code = np.ravel_multi_index(tuple(values.T.astype(np.intp)), tuple(levels))
+    if np.prod([float(m) for m in levels]) >= len(grades):
+        return grades, posterior
+    code = np.ravel_multi_index(tuple(grades.T), tuple(levels))
     _, first, pattern = np.unique(code, return_index=True, return_inverse=True)
     mass = [np.asarray(np.bincount(pattern, w, len(first)), dtype=np.float64) for w in posterior.T]
-    return values[first], np.column_stack(mass)
+    return grades[first], np.column_stack(mass)
 
 
 def _wald(coefficients: Array, inverse: Array, owner: NDArray[np.intp], states: int, judges: int) -> Array:
@@ -120,31 +107,7 @@ def _wald(coefficients: Array, inverse: Array, owner: NDArray[np.intp], states: 
     return statistics
 
 
-def _entries(values: Array, levels: Sequence[int]) -> Array:
-    """The vectors x, shape (n, c): real scores as they are, graded ones as indicators of every grade but the first."""
-    parts = [
-        values[:, [j]] if most == 0 else (values[:, [j]] == np.arange(1, most)).astype(np.float64)
-        for j, most in enumerate(levels)
-    ]
-    return np.concatenate(parts, axis=1) if parts else np.zeros((len(values), 0))
-
-
-def _least_squares(y: Array, x: Array, posterior: Array) -> tuple[Array, Array, float]:
-    """Regression of a real judge: natural parameters (k + c, 1), their covariance, and the residual precision.
-
-    The natural parameters are the levels of the states, then the slopes, each times the residual precision.
-    """
-    k = posterior.shape[1]
-    cross = posterior.T @ x
-    curvature = np.block([[np.diag(posterior.sum(axis=0)), cross], [cross.T, x.T @ x]])
-    inverse: Array = np.asarray(np.linalg.inv(curvature + _RIDGE * np.eye(len(curvature))), dtype=np.float64)
-    coefficient = inverse @ np.concatenate([posterior.T @ y, x.T @ y])
-    residual = y[:, None] - (x @ coefficient[k:])[:, None] - coefficient[:k]
-    precision = 1.0 / max(float(np.sum(posterior * residual**2)) / len(y), 1e-9)
-    return (coefficient * precision)[:, None], inverse * precision, precision
-
-
-def _logit(y: Array, x: Array, posterior: Array) -> tuple[Array, Array]:
+def logit(y: Array, x: Array, posterior: Array) -> tuple[Array, Array]:
     """Multinomial logit of a graded judge by Newton's method: coefficients (k + c, m), and the inverse of the Hessian.
 
     The rows of the coefficients are the levels of the states, then the slopes. The Hessian is of the rows one by one.

@@ -23,6 +23,9 @@ DEPARTURES = (0.0, 0.2, 0.4)
 NOISES = (0.4, 0.6, 0.9)
 """Grid of the standard deviation of the noise, in those of the label."""
 
+NOTHING = 0.05
+"""Prior probability that labels follow nothing that the judges say: those of other items, or given at random."""
+
 _FLAT = 10.0
 """Prior variance of the intercept, so large that the labels alone decide where they lie."""
 
@@ -51,11 +54,14 @@ class ModelAverage:
     latent : (n,) array
         Posterior mean of quality less the mean of the labels, in their standard deviations.
     weights : dict name -> float
-        Posterior probability of each hypothesis; the probabilities add to one.
+        Posterior probability of each hypothesis; the probabilities and ``nothing`` add to one.
+    nothing : float
+        Posterior probability that the labels follow nothing that the judges say.
     """
 
     latent: Array
     weights: dict[str, float]
+    nothing: float
 
 
 def average_hypotheses(
@@ -65,8 +71,11 @@ def average_hypotheses(
     rows: NDArray[np.intp],
     labels: Array,
     counts: Array | None = None,
+    nothing: float = NOTHING,
 ) -> ModelAverage | None:
     """Bayesian model average of quality given some labels; None where the labels do not differ.
+
+    Where the labels follow nothing that the judges say, quality is what it was thought to be before there were any.
 
     Parameters
     ----------
@@ -79,6 +88,8 @@ def average_hypotheses(
     labels : (m,) array
     counts : (m,) array, optional
         How much each label counts: the variance of its noise is that of a single label divided by this.
+    nothing : float
+        Prior probability that the labels follow nothing that the judges say.
     """
     if len(labels) < 2 or np.ptp(labels) == 0:
         return None
@@ -100,13 +111,19 @@ def average_hypotheses(
             slopes.append(SLOPE + SLOPE_SD**2 * float(s @ dual))
             along_factors.append(of_factors**2 * (at_factors.T @ dual))
             along_judges.append(of_judges**2 * (at_judges.T @ dual))
-    weight = np.exp(np.array(logs) - max(logs))
-    weight = weight / weight.sum()
+    of_nothing = _condition(one, 1.0, root * y)[1]
+    highest = max(*logs, of_nothing)
+    weight = (1.0 - nothing) / len(slopes) * len(hypotheses) * np.exp(np.array(logs) - highest)
+    at_random = nothing * float(np.exp(of_nothing - highest))
+    total = float(weight.sum()) + at_random
+    weight, at_random = weight / total, at_random / total
     latent = factors @ (weight @ np.array(along_factors)) + judges @ (weight @ np.array(along_judges))
     weight, by_grid = weight.reshape(-1, len(hypotheses)), np.array(slopes).reshape(-1, len(hypotheses))
     for k, hypothesis in enumerate(hypotheses):
-        latent = latent + float(weight[:, k] @ by_grid[:, k]) * hypothesis.score
-    return ModelAverage(latent, {h.name: float(weight[:, k].sum()) for k, h in enumerate(hypotheses)})
+        latent = (
+            latent + (float(weight[:, k] @ by_grid[:, k]) + at_random * SLOPE * hypothesis.prior) * hypothesis.score
+        )
+    return ModelAverage(latent, {h.name: float(weight[:, k].sum()) for k, h in enumerate(hypotheses)}, at_random)
 
 
 def _condition(features: Array, noise: float, residual: Array) -> tuple[Array, float]:

@@ -7,7 +7,6 @@ from typing import Literal
 import numpy as np
 
 from care_ops.blocks import blocks, by_rows
-from care_ops.errors import FitError
 from care_ops.models.answers import softmax
 from care_ops.scores import Array
 
@@ -79,11 +78,10 @@ class Mixture:
         """P(state | J), shape (n, k)."""
         return softmax(self.log_joint(values))[0]
 
-    def bic(self, n: int, shape: Shape = "diagonal") -> float:
-        """Bayesian information criterion of an item's log likelihood over n items; lower is better."""
+    def bic(self, n: int) -> float:
+        """Bayesian information criterion over n items, with one variance a judge; lower is better."""
         k, p = self.means.shape
-        free = k - 1 + k * p + (p if shape == "diagonal" else p * (p + 1) // 2)
-        return -2 * n * self.log_likelihood + free * float(np.log(n))
+        return -2 * n * self.log_likelihood + (k - 1 + k * p + p) * float(np.log(n))
 
 
 def expectation_maximisation(
@@ -108,16 +106,8 @@ def expectation_maximisation(
     covariance : (p, p) array, or (p,) for a diagonal one
     shape : {"diagonal", "full"}
         Shape of the within-state covariance; a full one needs rows without missing scores.
-
-    Raises
-    ------
-    FitError
-        A full covariance is asked for and scores are missing.
     """
-    holes = bool(np.isnan(values).any())
-    if holes and shape == "full":
-        raise FitError("mixture: a full within-state covariance needs rows without missing scores; leave others out")
-    step = _with_holes(values) if holes else _complete(values, shape)
+    step = _with_holes(values) if np.isnan(values).any() else _complete(values, shape)
     if covariance.ndim == 1:
         covariance = np.diag(covariance)
     if shape == "diagonal":
@@ -296,12 +286,7 @@ def best_of(
         for name, centres in starts
     ]
     leading = sorted(short, key=lambda fit: -fit.log_likelihood)[:finalists]
-    finished = [
-        expectation_maximisation(
-            values, f.weights, f.means, f.covariance, shape=shape, start=f.start, tolerance=tolerance
-        )
-        for f in leading
-    ]
+    finished = [continued(fit, values, shape, tolerance) for fit in leading]
     best = max(finished, key=lambda fit: fit.log_likelihood)
     return best, {fit.start: fit.log_likelihood for fit in short}
 
@@ -324,9 +309,11 @@ def contenders(fits: Sequence[Mixture], sample: Array) -> list[Mixture]:
     return kept
 
 
-def continued(fit: Mixture, values: Array, shape: Shape = "diagonal") -> Mixture:
-    """The fit that EM on these items reaches from where EM on a sample of them ended."""
-    return expectation_maximisation(values, fit.weights, fit.means, fit.covariance, shape=shape, start=fit.start)
+def continued(fit: Mixture, values: Array, shape: Shape = "diagonal", tolerance: float = 1e-7) -> Mixture:
+    """The fit that EM on these items reaches from where another fit ended, as one of a sample of them."""
+    return expectation_maximisation(
+        values, fit.weights, fit.means, fit.covariance, shape=shape, start=fit.start, tolerance=tolerance
+    )
 
 
 def different_rows(values: Array, at_least: int) -> int:
@@ -353,7 +340,5 @@ def number_of_states(values: Array, rng: np.random.Generator) -> tuple[int, dict
 
 
 def log_sum(log_values: Array) -> Array:
-    """log sum exp over the last axis, without overflow."""
-    top = log_values.max(axis=-1, keepdims=True)
-    total: Array = np.sum(np.exp(log_values - top), axis=-1)
-    return top[..., 0] + np.log(total)
+    """log sum exp of each row of an (n, k) array, without overflow."""
+    return softmax(log_values)[1]

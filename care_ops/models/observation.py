@@ -1,20 +1,22 @@
 """Mixtures whose judges are binary, graded, ordinal, heavy-tailed or Gaussian given the state, in any company.
 
-The paper's appendix "General CARE Setup": only the judges' own likelihoods change, states and posterior stay.
+The paper's appendix "General CARE Setup": only the judges' own likelihoods change, states and posterior stay. An
+observation model says how the scores of some judges, its ``columns``, are distributed given the state. ``updated`` has
+parameters that raise the expected log likelihood given P(state | item), for (n, b) scores and (n, k) probabilities;
+``log_density`` is the sum over the judges present of log p(score | state), shape (n, k).
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol, Self
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.optimize import minimize, minimize_scalar
 from scipy.special import expit, gammaln
 
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError
 from care_ops.models import mixture
 from care_ops.models.answers import Answers, softmax
 from care_ops.scores import Array
@@ -34,27 +36,6 @@ _MOST_ROUNDS = 5
 """Most rounds of starts, as for Gaussian judges (``aggregators.care_tensor``)."""
 
 _DEGREES = (1.2, 200.0)
-
-
-class ObservationModel(Protocol):
-    """How the scores of some judges are distributed given the state (an emission model).
-
-    Attributes
-    ----------
-    columns : tuple of int
-        Columns of the judges.
-    """
-
-    @property
-    def columns(self) -> tuple[int, ...]: ...
-
-    def updated(self, values: Array, weights: Array) -> Self:
-        """Parameters that raise the expected log likelihood, given P(state | item); (n, b) and (n, k)."""
-        ...
-
-    def log_density(self, values: Array) -> Array:
-        """Sum over the judges present of log p(score | state), shape (n, k)."""
-        ...
 
 
 @dataclass(frozen=True)
@@ -114,10 +95,7 @@ class Graded:
 
     def answers(self, values: Array) -> Answers:
         """The judges' grades, packed."""
-        grades = np.where(np.isnan(values), -1, np.nan_to_num(values)).astype(np.intp)
-        if (grades >= np.array(self.levels)).any() or (np.nan_to_num(values) != np.maximum(grades, 0)).any():
-            raise InputError("observation: grades must be whole numbers from 0 to levels - 1; see answers.grades")
-        return Answers(grades, self.levels)
+        return Answers(np.nan_to_num(values, nan=-1.0).astype(np.intp), self.levels)
 
 
 @dataclass(frozen=True)
@@ -220,12 +198,6 @@ class ScaleMixture:
     degrees: float = 4.0
 
     def updated(self, values: Array, weights: Array) -> ScaleMixture:
-        return self.updated_within(values, weights)[0]
-
-    def updated_within(
-        self, values: Array, weights: Array, precision: Array | None = None
-    ) -> tuple[ScaleMixture, Array]:
-        """``updated`` for standardised noise of this precision, (b, b), and the weights of the items, (n, k)."""
         present = ~np.isnan(values)
         filled = np.where(present, values, 0.0)
         count = present.sum(axis=1)
@@ -234,32 +206,30 @@ class ScaleMixture:
             locations, scale = _fitted(start.means), np.sqrt(_fitted(start.variance))
         else:
             locations, scale = self.locations, self.scale
-        distance = self._distance(filled, present, locations, scale, precision)
+        distance = self._distance(filled, present, locations, scale)
         u = weights * (self.degrees + count[:, None]) / (self.degrees + distance)
         mass = np.maximum(u.T @ present, 1e-12)
         locations = (u.T @ filled) / mass
         squares = (u.T @ filled**2 - mass * locations**2).sum(axis=0)
         scale = np.sqrt(np.maximum(squares / np.maximum(present.sum(axis=0), 1), _LEAST_VARIANCE))
-        distance = self._distance(filled, present, locations, scale, precision)
+        distance = self._distance(filled, present, locations, scale)
         degrees = _degrees(lambda nu: float(np.sum(weights * _log_t(distance, nu, count[:, None]))))
-        return ScaleMixture(self.columns, locations, scale, degrees), u
+        return ScaleMixture(self.columns, locations, scale, degrees)
 
-    def log_density(self, values: Array, precision: Array | None = None) -> Array:
+    def log_density(self, values: Array) -> Array:
         locations, scale = _fitted(self.locations), _fitted(self.scale)
         present = ~np.isnan(values)
-        distance = self._distance(np.where(present, values, 0.0), present, locations, scale, precision)
+        distance = self._distance(np.where(present, values, 0.0), present, locations, scale)
         return _log_t(distance, self.degrees, present.sum(axis=1)[:, None]) - (present @ np.log(scale))[:, None]
 
     @staticmethod
-    def _distance(
-        filled: Array, present: NDArray[np.bool_], locations: Array, scale: Array, precision: Array | None
-    ) -> Array:
-        if precision is not None:
-            residuals = [present * (filled - location) / scale for location in locations]
-            return np.column_stack([np.einsum("ia,ab,ib->i", z, precision, z) for z in residuals])
+    def _distance(filled: Array, present: NDArray[np.bool_], locations: Array, scale: Array) -> Array:
         scaled = locations / scale**2
         squares = (filled**2 @ (1 / scale**2))[:, None] - 2 * filled @ scaled.T + present @ (locations * scaled).T
         return np.maximum(squares, 0.0)
+
+
+ObservationModel = Gaussian | Graded | Ordinal | StudentT | ScaleMixture
 
 
 @dataclass(frozen=True)
@@ -316,26 +286,14 @@ def fit(
     Parameters
     ----------
     values : (n, p) array
-        NaN is missing; grades as 0, 1, ...
+        NaN is missing; grades as 0, 1, ... Every judge varies, and there are as many different rows as states.
     models : sequence of ObservationModel
         Every column in just one of them.
     starts : int
         Number of k-means starts in a round.
 
-    Raises
-    ------
-    InputError
-        A judge is in no observation model, or in two.
-    FitError
-        Fewer different rows than states, or a judge that does not vary.
     """
-    n, p = values.shape
-    if sorted(c for f in models for c in f.columns) != list(range(p)):
-        raise InputError("observation: every judge must be in just one observation model")
-    if (np.nanmax(values, axis=0) == np.nanmin(values, axis=0)).any():
-        raise FitError("observation: a judge gives every item the same score; leave it out")
-    if mixture.different_rows(values, at_least=states) < states:
-        raise FitError(f"observation: {states} states need as many different rows of scores")
+    n = len(values)
     embedded = _embedded(values, models)
     quick = [Graded(f.columns, f.levels) if isinstance(f, Ordinal) else f for f in models]
     drawn = np.sort(rng.choice(n, _START_ITEMS, replace=False)) if n > _START_ITEMS else np.arange(n)

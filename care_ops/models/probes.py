@@ -22,8 +22,8 @@ from scipy.stats import t
 
 from care_ops.least import LEAST_ITEMS
 from care_ops.models.hypotheses import NOISES, SLOPE, Hypothesis
-from care_ops.probes import ProbeResponses, mean_of_present
-from care_ops.scores import Array
+from care_ops.probes import ProbeResponses
+from care_ops.scores import Array, mean_of_present
 
 WORTH = 10.0
 """Labelled items that all probes together may count as."""
@@ -153,7 +153,7 @@ class FallsAndMoves:
         responds: this keeps what judges share and how heavy their tails are. Falls are in standard deviations and not
         in their errors, so that a judge that falls by next to nothing, but always, tells next to nothing.
         """
-        by_item = _mean_over_kinds(self.falls)
+        by_item = mean_of_present(self.falls, 1)
         count = (~np.isnan(by_item)).sum(axis=0)
         by_item, count = np.nan_to_num(by_item[:, count >= LEAST_ITEMS]), count[count >= LEAST_ITEMS]
         size = float(_size_of_falls(by_item.sum(axis=0) / count))
@@ -176,10 +176,10 @@ class FallsAndMoves:
             Those that count; all by default.
         """
         keep = np.ones(len(self.falls), dtype=bool) if items is None else items
-        fall, error, _ = _mean_and_error(_mean_over_kinds(_on_one_scale(self.falls[keep])))
+        fall, error, _ = _mean_and_error(mean_of_present(_on_one_scale(self.falls[keep]), 1))
         fall, error = np.nan_to_num(fall), np.nan_to_num(error)
         shrunk = np.where(fall > error, fall - error**2 / np.where(fall > 0, fall, 1.0), 0.0)
-        nuisance = np.nan_to_num(mean_of_present(_mean_over_kinds(self.moves[keep] ** 2)))
+        nuisance = np.nan_to_num(mean_of_present(mean_of_present(self.moves[keep] ** 2, 1)))
         return shrunk / (nuisance + ORDINARY_NUISANCE)
 
     def log_evidence(self, weights: Array) -> float:
@@ -213,7 +213,7 @@ class FallsAndMoves:
         move = SLOPE * np.nansum(self.moves * weights, axis=2) / (_NOISE * np.sqrt(2.0))
         orders = np.where(np.isnan(self.falls).all(axis=2), np.nan, log_ndtr(fall))
         ties = np.where(np.isnan(self.moves).all(axis=2), np.nan, -0.5 * move**2)
-        return mean_of_present(orders.T) + np.nan_to_num(mean_of_present(ties.T))
+        return mean_of_present(orders, 1) + np.nan_to_num(mean_of_present(ties, 1))
 
 
 def evidence_of(probes: ProbeResponses, sd: Array) -> FallsAndMoves | None:
@@ -351,13 +351,6 @@ def _on_one_scale(falls: Array) -> Array:
 def _size_of_falls(mean: Array) -> Array:
     """Sum of squares over the judges that fall, along the last axis."""
     return (np.maximum(mean, 0.0) ** 2).sum(axis=-1)
-
-
-def _mean_over_kinds(stacked: Array) -> Array:
-    """Mean over the kinds that an item has, shape (items, judges); NaN where it has none."""
-    present = ~np.isnan(stacked)
-    count = present.sum(axis=1)
-    return np.where(count > 0, np.where(present, stacked, 0.0).sum(axis=1) / np.maximum(count, 1), np.nan)
 
 
 def _mean_and_error(values: Array) -> tuple[Array, Array, NDArray[np.intp]]:

@@ -5,8 +5,9 @@ the end; a tile of four by four sums is then held in registers while the rows of
 the equal entries of the symmetric tensor is summed.
 """
 
+from collections.abc import Iterable
 from functools import lru_cache
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba as nb
 import numpy as np
@@ -214,11 +215,28 @@ def _add_rows(y: Any, rows: int, totals: Any, squares: Any) -> None:
         squares[a] += second
 
 
-class Sums(NamedTuple):
-    """Sums that make a ``moments.Moments``; y is x - shift with missing scores as zero.
+def _aligned(judges: int) -> Array:
+    """A block whose rows begin where cache lines do: a vector load that crosses two lines costs double."""
+    row, line = _ROWS + _PAD, 64 // 8
+    memory = np.zeros(judges * row + line)
+    start = -(memory.ctypes.data // 8) % line
+    return memory[start : start + judges * row].reshape(judges, row)
 
-    Attributes
+
+def summed(batches: Iterable[Array], shift: Array) -> tuple[int, Array, Array, Array, Array, Array]:
+    """Sums over scores that come in batches; y is x - shift, with missing scores as zero.
+
+    Parameters
     ----------
+    batches : iterable of (p, m) arrays
+        NaN is missing; contiguous by judge is read fastest.
+    shift : (p,) array
+        Subtracted from the scores of each judge.
+
+    Returns
+    -------
+    n : int
+        Items.
     second : (p, p) array
         sum_i y_i (x) y_i.
     third : (p, p, p) array
@@ -228,70 +246,23 @@ class Sums(NamedTuple):
     partial, square : (p, p) arrays
         Sum of y_a, and of its square, over the items where a and b are present.
     """
-
-    second: Array
-    third: Array
-    counts: Array
-    partial: Array
-    square: Array
-
-
-def _aligned(judges: int) -> Array:
-    """A block whose rows begin where cache lines do: a vector load that crosses two lines costs double."""
-    row, line = _ROWS + _PAD, 64 // 8
-    memory = np.zeros(judges * row + line)
-    start = -(memory.ctypes.data // 8) % line
-    return memory[start : start + judges * row].reshape(judges, row)
-
-
-class Accumulator:
-    """Sums over scores handed over in pieces.
-
-    Parameters
-    ----------
-    shift : (p,) array
-        Subtracted from the scores of each judge.
-    """
-
-    def __init__(self, shift: Array) -> None:
-        p = len(shift)
-        q = -(-p // 4) * 4
-        self._shift = shift
-        self._block = _aligned(q + 1)
-        self._block[q] = 1.0
-        self._out = np.zeros((q + 1, q, q))
-        self._counts = np.zeros((p, p, p), dtype=np.uint64)
-        self._partial, self._square = np.zeros((p, p)), np.zeros((p, p))
-        self._totals, self._squares = np.zeros(p), np.zeros(p)
-        self._complete = 0
-
-    def add(self, columns: Array) -> None:
-        """One pass over more items: (p, m) array, NaN is missing; contiguous by judge is read fastest."""
-        self._complete += int(
-            _accumulate(
-                columns,
-                self._shift,
-                self._block,
-                self._out,
-                self._counts,
-                self._partial,
-                self._square,
-                self._totals,
-                self._squares,
-            )
-        )
-
-    def sums(self) -> Sums:
-        """The sums over the scores that were handed over until now."""
-        p = len(self._shift)
-        q = len(self._out) - 1
-        return Sums(
-            symmetrised(self._out[q, :p, :p]),
-            symmetrised(self._out[:p, :p, :p]),
-            symmetrised(self._counts.astype(np.float64)) + self._complete,
-            self._partial + self._totals[:, None],
-            self._square + self._squares[:, None],
-        )
+    p, q = len(shift), -(-len(shift) // 4) * 4
+    block, out = _aligned(q + 1), np.zeros((q + 1, q, q))
+    block[q] = 1.0
+    counts, partial, square = np.zeros((p, p, p), dtype=np.uint64), np.zeros((p, p)), np.zeros((p, p))
+    totals, squares = np.zeros(p), np.zeros(p)
+    n = complete = 0
+    for columns in batches:
+        complete += int(_accumulate(columns, shift, block, out, counts, partial, square, totals, squares))
+        n += columns.shape[1]
+    return (
+        n,
+        symmetrised(out[q, :p, :p]),
+        symmetrised(out[:p, :p, :p]),
+        symmetrised(counts.astype(np.float64)) + complete,
+        partial + totals[:, None],
+        square + squares[:, None],
+    )
 
 
 def symmetrised(upper: Array) -> Array:

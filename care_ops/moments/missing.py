@@ -7,7 +7,7 @@ missing depends on the scores that are present (missing at random).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,12 +43,7 @@ class ExpectedSums:
 
     def __add__(self, other: ExpectedSums) -> ExpectedSums:
         """Sums over the union of two disjoint sets of items."""
-        return ExpectedSums(
-            self.n + other.n,
-            self.first + other.first,
-            self.second + other.second,
-            self.log_likelihood + other.log_likelihood,
-        )
+        return ExpectedSums(*(getattr(self, entry.name) + getattr(other, entry.name) for entry in fields(self)))
 
 
 @dataclass(frozen=True)

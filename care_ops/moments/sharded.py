@@ -1,24 +1,23 @@
 """Moments, and EM for missing scores, over row ranges of a Parquet file, in this process or on Dask workers.
 
 A shard is a path and a range of rows, so that workers read for themselves and memory stays bounded
-whatever n. A worker that does not have the file is handed the bytes of these rows. Partial states are added in the
+whatever n. A worker that does not have the file is handed these rows. Partial states are added in the
 order of the shards, so that the answer is to the last digit that of one process, whichever worker was faster, or died.
 """
 
 from __future__ import annotations
 
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from itertools import islice
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from care_ops.errors import InputError
-from care_ops.moments.file_part import FilePart
 from care_ops.moments.missing import ExpectedSums, GaussianFit, em_moments, expected_sums
 from care_ops.moments.state import Moments, accumulate_columns, default_shift
 from care_ops.scores import Array
@@ -26,7 +25,8 @@ from care_ops.threads import one_blas_thread
 
 if TYPE_CHECKING:
     from distributed import Client, Future
-    from pyarrow.parquet import FileMetaData, ParquetFile
+    from pyarrow import Buffer, RecordBatch
+    from pyarrow.parquet import FileMetaData
 
 _BATCH_ROWS = 16_384
 _TASKS_A_THREAD = 2
@@ -47,8 +47,8 @@ class Shard:
     ----------
     rows, metadata : int, tuple of pairs
         What the file says of itself, by which a worker notices that it has another file at that path.
-    part : FilePart, optional
-        The bytes of these rows, for a worker that does not have the file.
+    part : pyarrow.Buffer, optional
+        These rows as an Arrow stream, for a worker that does not have the file.
     """
 
     path: str
@@ -56,18 +56,13 @@ class Shard:
     stop: int
     rows: int
     metadata: tuple[tuple[bytes, bytes], ...]
-    part: FilePart | None = None
+    part: Buffer | None = None
 
 
 def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
-    """Cut a Parquet file into ranges of at most ``rows`` rows.
-
-    Raises ``InputError`` where ``rows`` is not positive.
-    """
+    """Cut a Parquet file into ranges of at most ``rows`` rows."""
     import pyarrow.parquet as pq
 
-    if rows < 1:
-        raise InputError(f"shards: rows must be at least 1, got {rows}")
     file = pq.read_metadata(path)
     total = file.num_rows
     return [Shard(str(path), start, min(start + rows, total), *_said(file)) for start in range(0, total, rows)]
@@ -78,63 +73,46 @@ def _said(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...]]:
     return file.num_rows, tuple(sorted((file.metadata or {}).items()))
 
 
-def read_batches(shard: Shard, judges: tuple[str, ...], rows: int = _BATCH_ROWS) -> Iterator[Array]:
-    """Scores of ``judges`` in a shard, (p, m) arrays of at most ``rows`` items, NaN where null.
+def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
+    """Scores of ``judges`` in a shard, (p, m) arrays of at most ``_BATCH_ROWS`` items, NaN where null.
 
-    Reads the row groups that the range touches, one at a time, which bounds the memory. Each array is
-    overwritten by the next one.
+    Each array is overwritten by the next one.
 
     Raises ``UnreadableError`` where the file cannot be read here.
     """
     import pyarrow as pa
 
-    try:
-        yield from _read_batches(shard, judges, rows)
-    except (pa.ArrowException, OSError, ValueError, KeyError) as error:
-        raise UnreadableError(f"{shard.path}: rows {shard.start} to {shard.stop} cannot be read ({error})") from None
+    buffer = np.empty((len(judges), _BATCH_ROWS))
+    for batch in _record_batches(shard, list(judges)) if shard.part is None else pa.ipc.open_stream(shard.part):
+        for k, judge in enumerate(judges):
+            buffer[k, : batch.num_rows] = batch.column(judge).cast(pa.float64()).to_numpy(zero_copy_only=False)
+        yield buffer[:, : batch.num_rows]
 
 
-def _read_batches(shard: Shard, judges: tuple[str, ...], rows: int) -> Iterator[Array]:
+def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[RecordBatch]:
+    """The rows of a shard from its file, whose pages are checked as they are read.
+
+    Reads the row groups that the range touches, one at a time, which bounds the memory.
+
+    Raises ``UnreadableError`` where the file cannot be read here.
+    """
     import pyarrow as pa
-
-    buffer = np.empty((len(judges), rows))
-    with _opened(shard) as file:
-        groups, position = _groups_of(file.metadata, shard)
-        for group in groups:
-            table = file.read_row_group(group, columns=list(judges), use_threads=False)
-            start, stop = max(shard.start - position, 0), min(shard.stop - position, table.num_rows)
-            position += table.num_rows
-            for batch in table.slice(start, stop - start).to_batches(max_chunksize=rows):
-                for k, judge in enumerate(judges):
-                    column = batch.column(judge).cast(pa.float64())
-                    buffer[k, : batch.num_rows] = column.to_numpy(zero_copy_only=False)
-                yield buffer[:, : batch.num_rows]
-
-
-def _opened(shard: Shard) -> ParquetFile:
-    """The file of a shard, which checks its pages as they are read."""
     import pyarrow.parquet as pq
 
-    if shard.part is not None:
-        return shard.part.opened()
-    file = pq.ParquetFile(shard.path, page_checksum_verification=True)
-    if _said(file.metadata) != (shard.rows, shard.metadata):
-        file.close()
-        raise ValueError("another file lies there")
-    return file
-
-
-def _groups_of(file: FileMetaData, shard: Shard) -> tuple[list[int], int]:
-    """The row groups that a shard touches, and the row at which the first of them starts."""
-    groups, first, position = [], 0, 0
-    for group in range(file.num_row_groups):
-        size = file.row_group(group).num_rows
-        if position < shard.stop and position + size > shard.start:
-            if not groups:
-                first = position
-            groups.append(group)
-        position += size
-    return groups, first
+    try:
+        with pq.ParquetFile(shard.path, page_checksum_verification=True) as file:
+            if _said(file.metadata) != (shard.rows, shard.metadata):
+                raise ValueError("another file lies there")
+            position = 0
+            for group in range(file.num_row_groups):
+                size = file.metadata.row_group(group).num_rows
+                start, stop = max(shard.start - position, 0), min(shard.stop - position, size)
+                position += size
+                if start < stop:
+                    table = file.read_row_group(group, columns=columns, use_threads=False)
+                    yield from table.slice(start, stop - start).to_batches(max_chunksize=_BATCH_ROWS)
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise UnreadableError(f"{shard.path}: rows {shard.start} to {shard.stop} cannot be read ({error})") from None
 
 
 def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Client | None = None) -> Moments:
@@ -156,18 +134,10 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Clie
     InputError
         There are no shards.
     """
-    shift = shift_of_shards(shards, judges)
-    return _sum_over(shards, partial(shard_moments, judges=judges, shift=shift), client)
-
-
-def shift_of_shards(shards: list[Shard], judges: tuple[str, ...]) -> Array:
-    """The shift that ``moments_of_shards`` subtracts from each judge's scores, by the first rows; shape (p,).
-
-    Raises ``InputError`` where there are no shards.
-    """
     if not shards:
         raise InputError("moments: the score table has no rows")
-    return default_shift(next(read_batches(shards[0], judges)).T)
+    shift = default_shift(next(read_batches(shards[0], judges)).T)
+    return _sum_over(shards, partial(shard_moments, judges=judges, shift=shift), client)
 
 
 def em_of_shards(
@@ -196,18 +166,22 @@ def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moment
 
 def _shard_expectation(shard: Shard, judges: tuple[str, ...], mean: Array, covariance: Array) -> ExpectedSums:
     with one_blas_thread():
-        return _added([expected_sums(batch.T, mean, covariance) for batch in read_batches(shard, judges)])
+        return reduce(_plus, [expected_sums(batch.T, mean, covariance) for batch in read_batches(shard, judges)])
 
 
 def _sum_over(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client | None) -> _Sum:
     """The sum of ``task`` over the shards, in their order."""
-    return _added(map(task, shards) if client is None else _answers(shards, task, client))
+    return reduce(_plus, map(task, shards) if client is None else _answers(shards, task, client))
+
+
+def _plus(one: _Sum, other: _Sum) -> _Sum:
+    return one + other
 
 
 def _answers(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client) -> Iterator[_Sum]:
     """What workers answer, in the order of the shards, a few of which are under way at a time.
 
-    Each worker reads the file by its path. As soon as one cannot, it and all that follow are handed the bytes.
+    Each worker reads the file by its path. As soon as one cannot, it and all that follow are handed the rows.
     """
     from dask.config import set as configured
 
@@ -240,19 +214,15 @@ def _answers(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client)
 
 
 def with_part(shard: Shard) -> Shard:
-    """The shard with the bytes of its rows.
+    """The shard with its rows.
 
     Raises ``UnreadableError`` where the file cannot be read.
     """
     import pyarrow as pa
-    import pyarrow.parquet as pq
 
-    try:
-        file = pq.read_metadata(shard.path)
-        return replace(shard, part=FilePart.of(Path(shard.path), file, _groups_of(file, shard)[0]))
-    except (pa.ArrowException, OSError) as error:
-        raise UnreadableError(f"{shard.path}: it cannot be read ({error})") from None
-
-
-def _added(states: Iterable[_Sum]) -> _Sum:
-    return reduce(lambda a, b: a + b, states)
+    batches, sink = _record_batches(shard), pa.BufferOutputStream()
+    first = next(batches)
+    with pa.ipc.new_stream(sink, first.schema, options=pa.ipc.IpcWriteOptions(compression="lz4")) as stream:
+        for batch in chain([first], batches):
+            stream.write_batch(batch)
+    return replace(shard, part=sink.getvalue())

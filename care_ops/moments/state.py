@@ -1,15 +1,14 @@
 """Moments of a score matrix up to order three, as one state that adds.
 
 The state is the symmetric third-order moment tensor of ``[1, x - shift]``, kept as counts and sums over
-the items where every score involved is present, so that states of disjoint items add and any judges or
-views can be sliced out later. A common shift (the mean of the first rows) keeps float64 exact at any
-location of the scores.
+the items where every score involved is present, so that states of disjoint items add. A common shift (the mean
+of the first rows) keeps float64 exact at any location of the scores.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -70,35 +69,8 @@ class Moments:
         """Moments of the union of two disjoint sets of items."""
         if not np.array_equal(self.shift, other.shift):
             raise InputError("moments: states with different shifts cannot be added; pass one shift to both")
-        return Moments(
-            self.shift,
-            self.n + other.n,
-            self.count1 + other.count1,
-            self.sum1 + other.sum1,
-            self.count2 + other.count2,
-            self.sum2 + other.sum2,
-            self.partial2 + other.partial2,
-            self.square2 + other.square2,
-            self.count3 + other.count3,
-            self.sum3 + other.sum3,
-        )
-
-    def select(self, judges: Index) -> Moments:
-        """The moments of these judges (positions), in this order."""
-        thirds = judges if self.count3.size else judges[:0]
-        pair, triple = np.ix_(judges, judges), np.ix_(thirds, thirds, thirds)
-        return Moments(
-            self.shift[judges],
-            self.n,
-            self.count1[judges],
-            self.sum1[judges],
-            self.count2[pair],
-            self.sum2[pair],
-            self.partial2[pair],
-            self.square2[pair],
-            self.count3[triple],
-            self.sum3[triple],
-        )
+        sums = (getattr(self, entry.name) + getattr(other, entry.name) for entry in fields(self)[1:])
+        return Moments(self.shift, *sums)
 
     def mean(self) -> Array:
         """Mean of each judge over the items it scored, shape (p,); meaningless for a judge without a score."""
@@ -206,21 +178,13 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
     -------
     Moments
     """
-    values = np.asarray(values, dtype=np.float64)
-    if values.ndim != 2:
-        raise InputError(f"moments: scores must be an (items, judges) array, got shape {values.shape}")
     shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
-    if not third:
-        state = empty(shift, third=False)
-        for start in range(0, len(values), _BLOCK_ROWS):
-            state = state + _block(values[start : start + _BLOCK_ROWS], shift, third=False)
-        return state
     if not (values.flags.c_contiguous or values.flags.f_contiguous):
         values = np.ascontiguousarray(values)
-    return accumulate_columns([values.T], shift, expected=len(values))
+    return accumulate_columns([values.T], shift, expected=len(values), third=third)
 
 
-def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int) -> Moments:
+def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int, third: bool = True) -> Moments:
     """Moments of scores that come in batches, judge by judge as columns do.
 
     Parameters
@@ -231,37 +195,23 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int)
     expected : int
         About how many items will come: from enough of them on, the compiled kernel does it.
     """
-    if expected * len(shift) ** 3 >= _COMPILED_FROM:
+    if third and expected * len(shift) ** 3 >= _COMPILED_FROM:
         return _compiled(batches, shift)
-    state = empty(shift)
+    state = empty(shift, third=third)
     for columns in batches:
         for start in range(0, columns.shape[1], _BLOCK_ROWS):
-            state = state + _block(columns[:, start : start + _BLOCK_ROWS].T, shift)
+            state = state + _block(columns[:, start : start + _BLOCK_ROWS].T, shift, third=third)
     return state
 
 
 def _compiled(batches: Iterable[Array], shift: Array) -> Moments:
     """``accumulate_columns`` by the compiled kernel; importing numba pays only where there is enough to sum."""
-    from care_ops.moments.kernels import Accumulator
+    from care_ops.moments.kernels import summed
 
-    accumulator, n = Accumulator(shift), 0
-    for columns in batches:
-        accumulator.add(columns)
-        n += columns.shape[1]
-    sums = accumulator.sums()
-    index = np.arange(len(shift))
-    return Moments(
-        shift,
-        n,
-        sums.counts[index, index, index],
-        np.diag(sums.partial).copy(),
-        sums.counts[index, index],
-        sums.second,
-        sums.partial,
-        sums.square,
-        sums.counts,
-        sums.third,
-    )
+    n, second, third, counts, partial, square = summed(batches, shift)
+    one = np.arange(len(shift))
+    count1, total = counts[one, one, one], np.diag(partial).copy()
+    return Moments(shift, n, count1, total, counts[one, one], second, partial, square, counts, third)
 
 
 def default_shift(values: Array, rows: int = 1_024) -> Array:

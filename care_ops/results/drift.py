@@ -58,8 +58,7 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
     psi, chance = (float("nan"), float("nan")) if few else population_stability(a, b)
     spread = float(a.std()) if varies(a) else 0.0
     shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
-    order = rank_correlation(x, y) if len(common) >= LEAST_ITEMS else float("nan")
-    return Drift(len(common), psi, chance, shift, order)
+    return Drift(len(common), psi, chance, shift, rank_correlation(x, y, at_least=LEAST_ITEMS))
 
 
 @dataclass(frozen=True)

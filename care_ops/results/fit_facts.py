@@ -4,22 +4,23 @@ from dataclasses import dataclass
 
 from care_ops.doubt import Changed, Doubt
 from care_ops.least import LABELS_TO_SETTLE
+from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage
 
 _SETTLED_FROM = 0.9
 """Probability from which on labels have settled what quality is."""
 
+_TURNED = 0.5
+"""Correlation with the answer without labels below which labels contradict judges who allow one answer. Where judges
+allow several, labels may choose another, but none that is the first turned round."""
+
 
 @dataclass(frozen=True)
-class JudgeFacts:
-    """What is known of one judge.
+class JudgeFacts(JudgeCheck):
+    """What admission found about a judge, and what is known of it since.
 
     Attributes
     ----------
-    reason, notes : str or None
-        Why it is not on the panel; what admission noticed without consequence.
-    missing_rate, entropy : float
-        Share of its scores that are missing; bits that its scores carry.
     weight, weight_hi : float or None
         In the recommended answer, and the upper end of its interval.
     looks_like : str or None
@@ -28,12 +29,6 @@ class JudgeFacts:
         That most of its scores lie outside the scale, where they do.
     """
 
-    judge: str
-    admitted: bool
-    reason: str | None = None
-    notes: str | None = None
-    missing_rate: float = 0.0
-    entropy: float = 1.0
     weight: float | None = None
     weight_hi: float | None = None
     looks_like: str | None = None
@@ -75,12 +70,18 @@ class LabelEvidence:
         Of the answers that agree with the one that is given (``settled.probability_settled``).
     hypothesis : str
         The most probable single thing that quality may follow, in words.
+    at_random : float
+        Probability that the labels follow nothing that the judges say.
+    turned : float
+        Correlation of the answer with what it is without these labels.
     """
 
     labels: int
     probability: float
     hypothesis: str
     hypothesis_probability: float
+    at_random: float = 0.0
+    turned: float = 1.0
 
     @property
     def settles(self) -> bool:
@@ -123,6 +124,8 @@ class FitFacts:
         Root mean square of the correlations of judges that one common factor leaves unexplained.
     signal : float
         How closely judges follow what all share (``care_ops.aggregators.doubts.signal_of``).
+    families : int or None
+        How many families the judges are of; None where the fit does not say.
     copies : tuple of tuples of judges
         Judges that say the same thing, a tuple for each voice.
     feature, follows : str and float, optional
@@ -157,6 +160,7 @@ class FitFacts:
     parted_by: str | None = None
     misfit: float = 0.0
     signal: float = 1.0
+    families: int | None = None
     copies: tuple[tuple[str, ...], ...] = ()
     feature: str | None = None
     follows: float = 0.0
@@ -170,6 +174,12 @@ class FitFacts:
     cautions: tuple[str, ...] = ()
     publication: str | None = None
     coverage: Coverage | None = None
+
+    @property
+    def labels_contradict(self) -> bool:
+        """Whether the labels say what no answer of the judges says."""
+        least = 0.0 if self.doubts else _TURNED
+        return self.labels is not None and self.labels.turned < least and "opposed" not in self.doubts
 
     @property
     def admitted(self) -> list[str]:

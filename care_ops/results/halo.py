@@ -9,7 +9,7 @@ from itertools import combinations
 import numpy as np
 
 from care_ops.least import LEAST_ITEMS
-from care_ops.scores import Array
+from care_ops.scores import Array, correlation
 
 
 def correlations(columns: Array) -> Array:
@@ -29,7 +29,7 @@ def correlations(columns: Array) -> Array:
     matrix = np.full((count, count), np.nan)
     np.fill_diagonal(matrix, 1.0)
     for a, b in combinations(range(count), 2):
-        matrix[a, b] = matrix[b, a] = _correlation(columns[:, a], columns[:, b])
+        matrix[a, b] = matrix[b, a] = correlation(columns[:, a], columns[:, b], at_least=LEAST_ITEMS)
     return matrix
 
 
@@ -78,10 +78,3 @@ def halo(left: Array) -> Array:
         if (~np.isnan(pairs)).any():
             means[j] = float(np.nanmean(pairs))
     return means
-
-
-def _correlation(a: Array, b: Array) -> float:
-    present = ~np.isnan(a) & ~np.isnan(b)
-    if present.sum() < LEAST_ITEMS or np.ptp(a[present]) == 0 or np.ptp(b[present]) == 0:
-        return float("nan")
-    return float(np.corrcoef(a[present], b[present])[0, 1])

@@ -90,9 +90,7 @@ def feature_correlations(scores: Array, features: Array) -> Array:
     out = np.full((scores.shape[1], features.shape[1]), np.nan)
     for r in range(scores.shape[1]):
         for c in range(features.shape[1]):
-            both_known = ~np.isnan(scores[:, r]) & ~np.isnan(features[:, c])
-            if both_known.sum() >= LEAST_ITEMS:
-                out[r, c] = rank_correlation(scores[:, r], features[:, c])
+            out[r, c] = rank_correlation(scores[:, r], features[:, c], at_least=LEAST_ITEMS)
     return out
 
 

@@ -236,14 +236,12 @@ def _sent(doubt: Array, rows: NDArray[np.intp], right: Array, weights: Array) ->
 def _length(lengths: Array, scores: Array, labels: Array, level: float) -> LengthEffect | None:
     """None where fewer than ten items have both a length and a score, or one of the two does not vary."""
     known = ~np.isnan(lengths) & ~np.isnan(scores)
-    if known.sum() < LEAST_ITEMS or np.ptp(lengths[known]) == 0 or np.ptp(scores[known]) == 0:
+    by_judge = rank_correlation(lengths, scores, at_least=LEAST_ITEMS)
+    if np.isnan(by_judge):
         return None
-    by_judge = rank_correlation(lengths[known], scores[known])
     half = float(norm.ppf((1 + level) / 2)) / np.sqrt(max(int(known.sum()) - 3, 1))
     lo, hi = np.tanh(np.arctanh(np.clip(by_judge, -0.999, 0.999)) + np.array([-half, half]))
-    labelled = known & ~np.isnan(labels)
-    varies = labelled.any() and np.ptp(labels[labelled]) > 0 and np.ptp(lengths[labelled]) > 0
-    by_people = rank_correlation(lengths[labelled], labels[labelled]) if varies else float("nan")
+    by_people = rank_correlation(np.where(known, lengths, np.nan), labels)
     return LengthEffect(by_judge, float(lo), float(hi), by_people, int(known.sum()))
 
 

@@ -17,7 +17,7 @@ from care_ops.least import LEAST_LABELS, LEAST_SYSTEMS
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.label_means import draw_means
 from care_ops.models.passing import System, draw_shares
-from care_ops.scores import Array, varies
+from care_ops.scores import Array, rows_of, varies
 
 DRAWS = 4_000
 
@@ -186,29 +186,26 @@ def rates_of(
     Raises
     ------
     InputError
-        Lengths differ, a level or a chance outside (0, 1].
+        A level or a chance outside (0, 1].
     FitError
         No system has ``LEAST_LABELS`` labels.
     """
-    names, of_units, chance = _completed(len(estimate), systems, units, chance)
-    _check(len(estimate), labels, names, of_units, chance, level)
-    repeats = repeats or _without_repeats(labels)
-    binary, rows_of = repeats.shares, rows_by_system(names)
+    by_name = rows_by_system([ALL] * len(estimate) if systems is None else systems)
+    chance = _checked(labels, chance, level)
+    if repeats is None:
+        repeats = Repeats(np.ones(len(labels)), bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all()))
+    binary = repeats.shares
     score = item_scores(estimate, shares=binary)
-    given, left_out = _with_labels(rows_of, score, labels, chance, repeats.counts)
-    given = _discounted(given, rows_of, of_units)
+    given, left_out = _with_labels(by_name, score, labels, chance, repeats.counts)
+    given = given if units is None else _discounted(given, by_name, units)
     rng = np.random.default_rng(seed)
     borrow = len(given) >= LEAST_SYSTEMS if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=borrow, binary=binary, of_these_items=of_these_items)
     alone = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
     columns = zip(given.items(), draws.T, alone.T, strict=True)
-    rates = [_rate(n, s, drawn, estimate[rows_of[n]], level, flat) for (n, s), drawn, flat in columns]
+    rates = [_rate(n, s, drawn, estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
     return Rates(kind, level, best_first, left_out, tuple(given), draws)
-
-
-def _without_repeats(labels: Array) -> Repeats:
-    return Repeats(np.ones(len(labels)), bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all()))
 
 
 def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, alone: Array) -> Rate:
@@ -219,33 +216,20 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
     return Rate(name, *_summary(draws, level), *sizes, _summary(alone, level), by_judges)
 
 
-def _completed(
-    n: int, systems: Sequence[str | None] | None, units: Sequence[str] | None, chance: Array | None
-) -> tuple[Sequence[str | None], Sequence[str], Array]:
-    """Systems, units and chances; where none are given, one system, units of one item each, and equal chances."""
-    return (
-        [ALL] * n if systems is None else systems,
-        [str(i) for i in range(n)] if units is None else units,
-        np.ones(n) if chance is None else chance,
-    )
-
-
 def rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
     """Rows of each system, sorted by its name."""
-    rows: dict[str, list[int]] = {}
-    for row, name in enumerate(names):
-        if name is not None:
-            rows.setdefault(name, []).append(row)
-    return {name: np.array(rows[name], dtype=np.intp) for name in sorted(rows)}
+    named = np.flatnonzero([name is not None for name in names])
+    rows = rows_of(str(names[int(row)]) for row in named)
+    return {name: named[rows[name]] for name in sorted(rows)}
 
 
 def _with_labels(
-    rows_of: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
+    by_name: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
     """The systems that have enough labels, and why the others have no rate; ``FitError`` where none has enough."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
-    for name, rows in rows_of.items():
+    for name, rows in by_name.items():
         labelled = np.flatnonzero(~np.isnan(labels[rows]))
         if len(labelled) < LEAST_LABELS:
             left_out[name] = f"{len(labelled)} labels; {LEAST_LABELS} are needed"
@@ -254,26 +238,20 @@ def _with_labels(
         weights = _weights(chance[seen]) * counts[seen]
         systems[name] = System(score[rows], labelled, labels[seen], weights, chosen=bool(np.ptp(chance[seen]) > 0))
     if not systems:
-        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({_listed(left_out)})")
+        said = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({said})")
     return systems, left_out
 
 
-def _check(
-    n: int, labels: Array, systems: Sequence[object], units: Sequence[object], chance: Array, level: float
-) -> None:
-    for what, length in (
-        ("labels", len(labels)),
-        ("systems", len(systems)),
-        ("units", len(units)),
-        ("chances", len(chance)),
-    ):
-        if length != n:
-            raise InputError(f"rates: {n} estimates, but {length} {what}")
+def _checked(labels: Array, chance: Array | None, level: float) -> Array:
+    """The chances with which items were chosen for their labels, equal by default; ``InputError`` as ``rates_of``."""
     if not 0 < level < 1:
         raise InputError(f"rates: the level of intervals lies between 0 and 1, got {level:g}")
+    chance = np.ones(len(labels)) if chance is None else chance
     drawn = chance[~np.isnan(labels)]
     if np.isnan(drawn).any() or (drawn <= 0).any() or (drawn > 1).any():
         raise InputError("rates: the chance with which an item was chosen for its label lies above 0 and at most at 1")
+    return chance
 
 
 def _weights(chance: Array) -> Array:
@@ -295,7 +273,7 @@ def item_scores(estimate: Array, *, shares: bool) -> Array:
 
 
 def _discounted(
-    systems: dict[str, System], rows_of: dict[str, NDArray[np.intp]], units: Sequence[str]
+    systems: dict[str, System], rows_by_name: dict[str, NDArray[np.intp]], units: Sequence[str]
 ) -> dict[str, System]:
     """Labels count for less where those of one split unit go together beyond what the score says (design effect).
 
@@ -307,12 +285,10 @@ def _discounted(
         x, y = system.scores[system.labelled], system.labels
         slope = float(np.cov(x, y)[0, 1] / np.var(x, ddof=1)) if np.ptp(x) > 0 else 0.0
         residual = y - y.mean() - slope * (x - x.mean())
-        groups: dict[str, list[int]] = {}
-        for k, row in enumerate(rows_of[name][system.labelled]):
-            groups.setdefault(units[int(row)], []).append(k)
-        sizes[name] = sum(len(group) ** 2 for group in groups.values()) / len(y)
+        groups = rows_of(units[int(row)] for row in rows_by_name[name][system.labelled]).values()
+        sizes[name] = sum(len(group) ** 2 for group in groups) / len(y)
         squares, members = squares + float(residual @ residual), members + len(y)
-        for group in groups.values():
+        for group in groups:
             total, own = float(residual[group].sum()), float(residual[group] @ residual[group])
             products, pairs = products + total**2 - own, pairs + len(group) * (len(group) - 1)
     alike = max(0.0, (products / pairs) / (squares / members)) if pairs and squares > 0 else 0.0
@@ -365,7 +341,3 @@ def _summary(draws: Array, level: float) -> tuple[float, float, float]:
     """Mean and equal-tailed interval; a mean, so that differences of values are the values of differences."""
     lo, hi = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(draws.mean()), float(lo), float(hi)
-
-
-def _listed(reasons: dict[str, str]) -> str:
-    return "; ".join(f"{name}: {why}" for name, why in reasons.items())

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Doubt
 from care_ops.errors import counted, listed
-from care_ops.least import FOLLOWS, LEAST_JUDGES, TELLING_ITEMS
+from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, TELLING_ITEMS
 from care_ops.results.coverage import Coverage
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
 from care_ops.results.verdict import Reason, State, Topic
@@ -31,6 +31,10 @@ def feature_in_words(feature: str) -> str:
     return _FEATURES_IN_WORDS.get(feature.replace(" ", "_"), f"the {feature.replace('_', ' ')}")
 
 
+def _in_words(features: Sequence[str]) -> str:
+    return " and ".join(feature_in_words(name) for name in features)
+
+
 def refused(facts: FitFacts) -> str | None:
     """Why the fit gives no answer that could be trusted; None where it gives one."""
     if len(facts.admitted) < LEAST_JUDGES:
@@ -48,12 +52,20 @@ def refusal(judges: Sequence[str]) -> str:
 def answer_of(facts: FitFacts) -> tuple[State, Reason]:
     """The state of a fit that gives an answer and is up to date, and what to say of it first."""
     judges, items = len(facts.admitted), counted(facts.items, "item")
-    if not facts.doubts:
-        far = (
-            "as far as scores can tell without texts."
-            if facts.feature is None
-            else "and nothing seen in scores or texts would turn it."
+    if facts.labels is not None and facts.labels_contradict:
+        said = (
+            "Your labels contradict your judges. Is a higher label the better one, and is each label at its own item?"
         )
+        detail = (
+            f"The answer by these labels correlates with the one by the judges alone at {facts.labels.turned:+.2f}."
+        )
+        return "ambiguous", Reason("ambiguity", said, detail=detail)
+    if not facts.doubts:
+        far = "as far as scores can tell without texts."
+        if facts.taken_off:
+            far = f"if {_in_words(facts.taken_off)} {'is' if len(facts.taken_off) == 1 else 'are'} no part of quality."
+        elif facts.feature is not None:
+            far = "and nothing seen in scores or texts would turn it."
         return "clear", Reason("ambiguity", f"{judges} judges allow one answer for {items}, {far}")
     doubted = _doubted(facts, facts.doubts[0])
     alone = f"By scores alone it is not clear. {doubted.sentence}"
@@ -90,14 +102,18 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
         return Reason("ambiguity", said)
     if doubt == "feature":
         return _feature(facts)
+    if doubt == "families" and facts.families == 1:
+        said = "All your judges were declared one family, and what one family agrees on may be its mistake."
+        return Reason("ambiguity", said)
+    if doubt == "copies":
+        largest = max(facts.copies, key=len, default=())
+        named = listed(largest, _NAMED) or "Several judges"
+        said = f"{named} say one same thing: copies of one judge, or better judges than the others?"
+        return Reason("ambiguity", said, largest)
     sentence, detail = {
         "no common signal": (
             "Your judges hardly agree with one another, so there is nothing to combine.",
             f"Each correlates with what all share by {facts.signal:+.2f} on average.",
-        ),
-        "copies": (
-            "Copies of one judge make up half of your panel, and nothing says whether they are right.",
-            "",
         ),
         "opposed": (
             "A quarter of your judges or more rank the answers the other way round, and nothing says who is right.",
@@ -146,8 +162,11 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
     """Every reason that the fit itself gives, what nobody may overlook first."""
     why = refused(facts)
     reasons = [] if why is None else [Reason("failure", why)]
+    absent: list[Reason] = []
     if facts.coverage is not None:
-        reasons += _on_coverage(facts.coverage)
+        coverage = _on_coverage(facts.coverage)
+        absent = [] if facts.coverage.sparse else [reason for reason in coverage if reason.topic == "missing scores"]
+        reasons += [reason for reason in coverage if reason not in absent]
     reasons += _no_judges(facts.judges) + _dead(facts.judges)
     if len(facts.admitted) == LEAST_JUDGES and answer_of(facts)[0] != "too little data":
         said = "Caution: there are only three judges, and where two of them share a mistake nothing shows it."
@@ -155,6 +174,7 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
     if why is None:
         reasons += _about_the_answer(facts)
     reasons += _suspects(facts.judges)
+    reasons += absent
     reasons += [Reason("certificate", caution) for caution in facts.cautions]
     return reasons if facts.publication is None else [*reasons, Reason("publication", facts.publication)]
 
@@ -183,8 +203,9 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
             )
         )
     if facts.taken_off:
-        features = " and ".join(feature_in_words(name) for name in facts.taken_off)
-        said = f"What single judges like about {features} beyond the others is taken off their scores."
+        said = (
+            f"What single judges like about {_in_words(facts.taken_off)} beyond the others is taken off their scores."
+        )
         reasons.append(Reason("taken off", said))
     if facts.beside_mean is not None:
         reasons.append(_beside_the_mean(facts.beside_mean))
@@ -194,10 +215,14 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
 def _evidence(facts: FitFacts) -> list[Reason]:
     """What labels and probes say of the answer."""
     reasons: list[Reason] = []
-    if facts.labels is not None:
+    if facts.labels is not None and not facts.labels_contradict:
         number, found = counted(facts.labels.labels, "label"), facts.labels
         said = f"{number} agree with the answer: {_probability(found.probability)} that it is the right one."
-        if not found.settles:
+        if found.at_random > 0.5:
+            said = f"{number} have little to do with what your judges say: look whether each is at its own item."
+        elif not found.settles and found.labels < LABELS_TO_SETTLE:
+            said = f"{number} have not settled it: give {LABELS_TO_SETTLE} or more."
+        elif not found.settles:
             said = f"{number} have not settled it: {_probability(found.probability)} that this is the right answer."
         most = _probability(found.hypothesis_probability)
         detail = f"The single thing that quality follows most probably is {found.hypothesis}: {most}."

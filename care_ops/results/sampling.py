@@ -9,11 +9,10 @@ Hesterberg, Technometrics 1995).
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import candidates_of, defensible, disagreement
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
-from care_ops.moments.state import of_panel
+from care_ops.results.settled import problem_of
 from care_ops.scores import Array, ScoreMatrix, canonical_order, restore
 
 
@@ -22,9 +21,7 @@ def expected_gain(scores: ScoreMatrix, config: FitConfig) -> Array:
 
     Raises ``FitError`` where the panel has fewer than three judges or ten items, or a judge that does not vary.
     """
-    canonical = scores.canonical()
-    problem = Problem(canonical, of_panel(canonical.values), None, np.random.default_rng(config.seed), config)
-    answers = defensible(problem)
+    answers = defensible(problem_of(scores, config))
     return restore(disagreement(answers, candidates_of(answers)), canonical_order(scores.item_ids))
 
 

@@ -245,13 +245,12 @@ def sequential_rates(
     Raises
     ------
     InputError, FitError
-        Bounds are missing or exceeded, ``order`` does not hold the labelled rows, or as in ``rates_of``.
+        Bounds are missing or exceeded, or as in ``rates_of``.
     """
     fixed = rates_of(
         estimate, labels, systems, units, level=level, of_these_items=of_these_items, borrow=False, seed=seed
     )
     lo, hi = _bounds(labels, bounds)
-    _check_order(order, labels)
     score = item_scores(estimate, shares=fixed.kind == "share")
     rows_of = rows_by_system([ALL] * len(labels) if systems is None else systems)
     assisted: dict[str, Evidence] = {}
@@ -309,9 +308,3 @@ def _bounds(labels: Array, bounds: tuple[float, float] | None) -> tuple[float, f
     if len(outside):
         raise InputError(f"a label is {outside[0]:g}, outside the bounds {lo:g} and {hi:g}; widen them")
     return lo, hi
-
-
-def _check_order(order: Sequence[int], labels: Array) -> None:
-    labelled = set(np.flatnonzero(~np.isnan(labels)).tolist())
-    if len(order) != len(labelled) or set(order) != labelled:
-        raise InputError("the order of labels holds every labelled row once")

@@ -4,13 +4,14 @@ Several hypotheses may come to the same answer, so that the probability of the s
 What counts is the probability of all whose answer is like the one that is given.
 """
 
+from dataclasses import replace
+
 import numpy as np
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care import candidates_of, defensible, departures_of, factors_of, told_by_probes
+from care_ops.aggregators.care import averaged, candidates_of, defensible, told_by_probes
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
-from care_ops.models.hypotheses import average_hypotheses
 from care_ops.moments.state import of_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import Array, ScoreMatrix, content_seed
@@ -34,20 +35,17 @@ def probability_settled(
     FitError
         ``care`` gives no answer on this panel.
     """
-    problem = _problem(scores, config, anchors, probes)
-    rows, labels = anchors.rows(problem.scores.item_ids)
-    if not len(rows):
+    problem = problem_of(scores, config, anchors, probes)
+    if not anchors.labels:
         return None
     answers = defensible(problem)
     hypotheses, _ = told_by_probes(problem, candidates_of(answers).hypotheses)
-    judges = departures_of(answers, np.nan_to_num(problem.standardised))
-    counts = anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
-    whole = average_hypotheses(hypotheses, factors_of(answers), judges, rows, labels, counts)
+    whole = averaged(problem, answers, hypotheses)
     if whole is None:
         return None
     probability = 0.0
     for hypothesis in hypotheses:
-        alone = average_hypotheses([hypothesis], factors_of(answers), judges, rows, labels, counts)
+        alone = averaged(problem, answers, [replace(hypothesis, prior=1.0)])
         if alone is not None and _agree(alone.latent, whole.latent):
             probability += whole.weights[hypothesis.name]
     return min(probability, 1.0)
@@ -66,7 +64,7 @@ def probability_by_probes(scores: ScoreMatrix, config: FitConfig, probes: ProbeR
     FitError
         ``care`` gives no answer on this panel.
     """
-    problem = _problem(scores, config, NO_ANCHORS, probes)
+    problem = problem_of(scores, config, NO_ANCHORS, probes)
     _, alone = told_by_probes(problem, candidates_of(defensible(problem)).hypotheses)
     if not alone:
         return None
@@ -74,7 +72,10 @@ def probability_by_probes(scores: ScoreMatrix, config: FitConfig, probes: ProbeR
     return min(1.0, sum(h.prior for h in alone if _agree(h.score, answer)))
 
 
-def _problem(scores: ScoreMatrix, config: FitConfig, anchors: Anchors, probes: ProbeResponses) -> Problem:
+def problem_of(
+    scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS, probes: ProbeResponses = NO_PROBES
+) -> Problem:
+    """What ``care`` is asked about a panel; no structure is solved."""
     panel = scores.canonical()
     rng = np.random.default_rng([content_seed(panel), config.seed])
     return Problem(panel, of_panel(panel.values), None, rng, config, anchors, probes=probes)

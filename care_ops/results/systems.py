@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 from scipy.stats import t as student
 
@@ -53,14 +54,11 @@ def mean_differences(
 
     Raises
     ------
-    InputError
-        Lengths differ.
     FitError
         There are fewer than two systems with items of at least two split units.
     """
     unit, _ = _codes(units)
     scored = ~np.isnan(estimate)
-    _same_length(estimate, systems, units)
     rows = {
         name: np.array([i for i, s in enumerate(systems) if s == name and scored[i]], dtype=np.intp)
         for name in sorted({s for s in systems if s is not None})
@@ -108,7 +106,7 @@ def bradley_terry(
     Raises
     ------
     InputError
-        Lengths differ, or estimates or labels lie outside [0, 1].
+        Estimates or labels lie outside [0, 1].
     FitError
         The comparisons do not link all systems, or there are fewer than two split units.
     """
@@ -166,7 +164,6 @@ def _games(
     estimate: Array, pairs: Sequence[tuple[str, str] | None], units: Sequence[str], labels: Array | None
 ) -> tuple[_Games, list[str]]:
     """The comparisons that have an estimate, checked, and the names of the systems; errors as in ``bradley_terry``."""
-    _same_length(estimate, pairs, units)
     usable = [i for i, pair in enumerate(pairs) if pair is not None and not np.isnan(estimate[i])]
     played = [pair for i in usable if (pair := pairs[i]) is not None]
     shares = estimate[usable]
@@ -179,13 +176,13 @@ def _games(
             )
     names = sorted({name for pair in played for name in pair})
     unit, count = _codes([units[i] for i in usable])
-    if count < 2 or not _linked(played, names):
-        raise FitError("systems: the comparisons must link all systems, over at least two split units")
     column = {name: k for k, name in enumerate(names)}
     design = np.zeros((len(played), len(names)))
     for row, (left, right) in enumerate(played):
         design[row, column[left]] += 1.0
         design[row, column[right]] -= 1.0
+    if min(count, len(names)) < 2 or connected_components(design.T @ design, directed=False)[0] > 1:
+        raise FitError("systems: the comparisons must link all systems, over at least two split units")
     return _Games(design, shares, label, ~np.isnan(label), unit, count), names
 
 
@@ -301,19 +298,3 @@ def _codes(units: Sequence[str]) -> tuple[NDArray[np.intp], int]:
     """Split units as numbers from 0, shape (n,), and how many there are."""
     distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
     return code.astype(np.intp), len(distinct)
-
-
-def _linked(games: Sequence[tuple[str, str]], names: Sequence[str]) -> bool:
-    """Whether at least two systems are there and a chain of comparisons leads from each to every other one."""
-    reached, grown = {names[0]} if names else set[str](), True
-    while grown:
-        more = {b for a, b in games if a in reached} | {a for a, b in games if b in reached}
-        grown = not more <= reached
-        reached |= more
-    return len(names) >= 2 and reached == set(names)
-
-
-def _same_length(estimate: Array, *others: Sequence[object]) -> None:
-    for other in others:
-        if len(other) != len(estimate):
-            raise InputError(f"systems: {len(estimate)} estimates, but {len(other)} entries beside them")

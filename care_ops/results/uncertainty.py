@@ -128,7 +128,7 @@ def _refitted(
     None where a judge is constant, unless the panel is sparse: judges of few scores are there drawn towards the others.
     """
     resample, labels = _resampled(scores, anchors, rows)
-    if not is_sparse(resample.values) and _constant(resample.values):
+    if not is_sparse(resample.values) and not varies(resample.values).all():
         return {}
     try:
         solve = "roughly" if "care_svd" in config.aggregators else "not"
@@ -136,11 +136,6 @@ def _refitted(
     except FitError:  # no aggregator can answer on this resample; ``Intervals.resamples`` counts those that did
         return {}
     return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}
-
-
-def _constant(values: Array) -> bool:
-    """Whether a judge gives every item the same score, or none any."""
-    return not varies(values).all()
 
 
 def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refit], shrink: float) -> Intervals:

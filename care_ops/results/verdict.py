@@ -61,7 +61,7 @@ _PILLS: dict[State, Pill] = {
     "failed": "Failed",
 }
 
-_CAUTIONS: tuple[Topic, ...] = ("few judges", "few scores", "not connected")
+_CAUTIONS: tuple[Topic, ...] = ("few judges", "few scores", "not connected", "taken off")
 """Reasons for which a clear answer is to be checked all the same."""
 
 MOST_REASONS = 3

@@ -23,10 +23,10 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from care_ops.config import Program, StructureConfig
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError
 from care_ops.records import Certificate
 from care_ops.scores import Array
-from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
+from care_ops.structure.losses import LOSSES, Loss, symmetric
 from care_ops.structure.program import Structure, check_penalties, relative_gap
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ class Constraints:
     Attributes
     ----------
     support : (p, p) array of bool, optional
-        Entries of S that may differ from zero; all of them by default.
+        Symmetric: entries of S that may differ from zero, the diagonal among them; all of them by default.
     nonnegative : (p, p) array of bool, optional
         Entries of L that may not be negative; none by default.
     """
@@ -94,14 +94,13 @@ def solve_conic(
     Raises
     ------
     InputError
-        ``sigma`` or a penalty cannot be used, a mask is not a symmetric (p, p) array, or the support leaves out the
-        diagonal.
+        A penalty is not positive and finite.
     FitError
-        ``sigma`` is singular, or the solver did not reach an optimum.
+        The solver did not reach an optimum.
     """
-    sigma = checked(sigma)
     check_penalties(lambda_s, lambda_l)
-    support, nonnegative = _masks(constraints, len(sigma))
+    support = np.ones(sigma.shape, dtype=bool) if constraints.support is None else constraints.support
+    nonnegative = np.zeros(sigma.shape, dtype=bool) if constraints.nonnegative is None else constraints.nonnegative
     with threadpool_limits(limits=1, user_api="blas"):
         loss = LOSSES[program](sigma)
         solution = _solved(sigma, program, (lambda_s, lambda_l), (support, nonnegative), tolerance * _SHARPER)
@@ -212,16 +211,3 @@ def _dual_value(loss: Loss, solution: _Solution, penalties: tuple[float, float],
     if top > lambda_l:
         multiplier = multiplier * (lambda_l / top)
     return -loss.conjugate(multiplier + of_precision)
-
-
-def _masks(constraints: Constraints, p: int) -> tuple[Mask, Mask]:
-    support = np.ones((p, p), dtype=bool) if constraints.support is None else constraints.support
-    nonnegative = np.zeros((p, p), dtype=bool) if constraints.nonnegative is None else constraints.nonnegative
-    for name, mask in (("support", support), ("nonnegative", nonnegative)):
-        if mask.shape != (p, p) or mask.dtype != np.bool_ or not (mask == mask.T).all():
-            raise InputError(
-                f"structure: {name} must be a symmetric ({p}, {p}) array of bool, got {mask.dtype} of {mask.shape}"
-            )
-    if not support.diagonal().all():
-        raise InputError("structure: the support must hold the diagonal, without which S - L cannot be positive")
-    return support, nonnegative

@@ -16,16 +16,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.linalg.lapack import dsyevd  # type: ignore[attr-defined]  # compiled
 
 from care_ops.config import Program
 from care_ops.errors import FitError, InputError
 from care_ops.records import Certificate
-from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
+from care_ops.scores import Array
+from care_ops.structure.losses import LOSSES, Loss, symmetric
 from care_ops.threads import one_blas_thread
-
-Matrix = NDArray[np.float64]
 
 _OVER_RELAXATION = 1.7
 _START_RHO = 0.01
@@ -53,21 +51,21 @@ class Structure:
     program, lambda_s, lambda_l : the program solved.
     """
 
-    sparse: Matrix
-    low_rank: Matrix
+    sparse: Array
+    low_rank: Array
     program: Program
     lambda_s: float
     lambda_l: float
     certificate: Certificate
 
     @property
-    def precision(self) -> Matrix:
+    def precision(self) -> Array:
         """R = S - L, shape (p, p)."""
         return self.sparse - self.low_rank
 
 
 def solve(
-    sigma: Matrix,
+    sigma: Array,
     *,
     lambda_s: float,
     lambda_l: float,
@@ -97,21 +95,14 @@ def solve(
     Raises
     ------
     InputError
-        ``sigma`` is not a finite symmetric matrix, or a penalty is not positive.
-    FitError
-        ``sigma`` is singular, so that the program has no finite precision to decompose.
+        A penalty is not positive and finite.
     """
-    return solve_path(
-        sigma,
-        [(lambda_s, lambda_l)],
-        program=program,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
-    )[0]
+    penalties = [(lambda_s, lambda_l)]
+    return solve_path(sigma, penalties, program=program, tolerance=tolerance, max_iterations=max_iterations)[0]
 
 
 def solve_path(
-    sigma: Matrix,
+    sigma: Array,
     penalties: Sequence[tuple[float, float]],
     *,
     program: Program = "frobenius",
@@ -126,18 +117,9 @@ def solve_path(
     Parameters
     ----------
     penalties : sequence of (lambda_s, lambda_l)
+        In the order in which the solutions come.
     sigma, program, tolerance, max_iterations : as in ``solve``
-
-    Returns
-    -------
-    list of Structure, in the order of ``penalties``
-
-    Raises
-    ------
-    InputError, FitError
-        As ``solve``.
     """
-    sigma = checked(sigma)
     for lambda_s, lambda_l in penalties:
         check_penalties(lambda_s, lambda_l)
     with one_blas_thread():
@@ -150,10 +132,10 @@ def solve_path(
     return solutions
 
 
-def objective(sigma: Matrix, structure: Structure) -> float:
+def objective(sigma: Array, structure: Structure) -> float:
     """What the program with a penalised diagonal is to minimise, at a given S and L."""
     penalty = structure.lambda_s * np.abs(structure.sparse).sum() + structure.lambda_l * np.trace(structure.low_rank)
-    return LOSSES[structure.program](checked(sigma)).value(structure.precision) + float(penalty)
+    return LOSSES[structure.program](sigma).value(structure.precision) + float(penalty)
 
 
 def check_penalties(lambda_s: float, lambda_l: float) -> None:
@@ -175,11 +157,11 @@ class _Consensus:
         self.z, self.u = self.x.copy(), np.zeros_like(self.x)
         self.rho, self.outside = _START_RHO, 0
 
-    def aim(self, penalty: Matrix, lambda_l: float) -> None:
+    def aim(self, penalty: Array, lambda_l: float) -> None:
         """Set the penalties; the copies and multipliers stay where they are."""
         self.penalty, self.lambda_l = penalty, lambda_l
 
-    def run(self, tolerance: float, limit: int) -> tuple[Matrix, Matrix, Certificate]:
+    def run(self, tolerance: float, limit: int) -> tuple[Array, Array, Certificate]:
         iteration, best, last = 0, None, np.inf
         pause, next_balance = float(_CHECK_EVERY), float(_CHECK_EVERY)
         while iteration < limit:
@@ -223,7 +205,7 @@ class _Consensus:
         self.u = moved - self.z
         self.x = x
 
-    def _project(self, v: Matrix) -> Matrix:
+    def _project(self, v: Array) -> Array:
         """The nearest copies that satisfy R = S - L [and P = R]."""
         if not self.with_cone:
             return v - _TIE * ((v[0] - v[1] + v[2]) / 3)
@@ -232,7 +214,7 @@ class _Consensus:
         r = centre - excess / 5
         return np.stack([r, v[1] + 0.4 * excess, v[2] - 0.4 * excess, r])
 
-    def _balance(self, before: Matrix) -> bool:
+    def _balance(self, before: Array) -> bool:
         """Scale rho so that primal and dual residual, each relative, are alike; whether it was needed.
 
         Wohlberg, "ADMM penalty parameter selection by residual balancing", 2017: absolute residuals would
@@ -247,7 +229,7 @@ class _Consensus:
         self.u = self.u / factor
         return True
 
-    def _certify(self) -> tuple[float, float, Matrix, Matrix]:
+    def _certify(self) -> tuple[float, float, Array, Array]:
         """(primal, dual, S, L): a feasible primal point and a feasible dual value."""
         sparse, low_rank = symmetric(self.x[1]), symmetric(self.x[2])
         lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
@@ -279,11 +261,11 @@ def relative_gap(primal: float, dual: float) -> float:
     return max(primal - dual, 0.0) / max(1.0, abs(primal))
 
 
-def _soft_threshold(a: Matrix, threshold: Matrix) -> Matrix:
+def _soft_threshold(a: Array, threshold: Array) -> Array:
     return a - np.minimum(np.maximum(a, -threshold), threshold)  # np.clip takes three times as long at this size
 
 
-def _shrink_psd(a: Matrix, threshold: float) -> Matrix:
+def _shrink_psd(a: Array, threshold: float) -> Array:
     """Prox of ``threshold * tr`` on the positive semi-definite cone; reads the lower triangle."""
     values, vectors, failed = dsyevd(a)
     if failed:

@@ -7,11 +7,10 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
-from care_ops.errors import FitError
 from care_ops.scores import Array
 
 CLEAR_EDGE = 5.0
-"""A partial correlation of more standard errors than this is an edge."""
+"""A partial correlation of more standard errors than this is an edge: |Fisher's z| times sqrt(n - p - 1)."""
 
 
 @dataclass(frozen=True)
@@ -34,37 +33,21 @@ class Views:
 
 
 def partition(sparse: Array, tolerance: float | None = None) -> Views:
-    """Pack the connected components of |S| > tolerance into three groups of like size.
+    """Pack the connected components of |S| > tolerance into three groups of like size, of three judges or more.
 
     Parameters
     ----------
     sparse : (p, p) array
         S of a ``Structure``.
     tolerance : float, optional
-        The default is the smallest tolerance at which no component has more than a third of the judges, rounded up,
-        so that the groups are of like size.
+        One at which there are three components or more. The default is the smallest at which no component has more
+        than a third of the judges, rounded up, so that the groups are of like size.
 
-    Returns
-    -------
-    Views
-
-    Raises
-    ------
-    FitError
-        Fewer than three judges, or the given tolerance leaves fewer than three components.
     """
-    p = len(sparse)
-    if p < 3:
-        raise FitError(f"views: three views need at least three judges, there are {p}")
     strength = np.abs(sparse - np.diag(np.diag(sparse)))
     if tolerance is None:
-        tolerance = _smallest_tolerance(strength, largest=-(-p // 3))
+        tolerance = _smallest_tolerance(strength, largest=-(-len(sparse) // 3))
     count, label = _components(strength, tolerance)
-    if count < 3:
-        raise FitError(
-            f"views: at tolerance {tolerance:.3g} the judges form {count} connected group(s), three are "
-            "needed; raise the tolerance"
-        )
     groups: list[list[int]] = [[], [], []]
     members = [np.flatnonzero(label == k) for k in range(count)]
     for component in sorted(members, key=lambda m: (-len(m), int(m[0]))):
@@ -73,7 +56,7 @@ def partition(sparse: Array, tolerance: float | None = None) -> Views:
     return Views((first, second, third), float(tolerance), largest_cross_edge(sparse, (first, second, third)))
 
 
-def partition_within(covariance: Array, items: int, limit: float = CLEAR_EDGE) -> Views:
+def partition_within(covariance: Array, items: int) -> Views:
     """``partition`` by the precision of the within-state covariance, in which an edge is a clear partial correlation.
 
     In a mixture the covariance of the states' means is in S as well. The covariance within states does not contain it,
@@ -86,17 +69,10 @@ def partition_within(covariance: Array, items: int, limit: float = CLEAR_EDGE) -
         Covariance of a ``mixture.Mixture`` with a full shape.
     items : int
         Number of items behind the covariance.
-    limit : float
-        |Fisher's z| times sqrt(n - p - 1) above which there is an edge.
-
-    Raises
-    ------
-    FitError
-        Fewer than three judges.
     """
     strength = fisher_z(covariance, items)
-    count, _ = _components(np.abs(strength), limit)
-    return partition(strength, tolerance=limit if count >= 3 else None)
+    count, _ = _components(np.abs(strength), CLEAR_EDGE)
+    return partition(strength, tolerance=CLEAR_EDGE if count >= 3 else None)
 
 
 def fisher_z(covariance: Array, items: int) -> Array:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -9,10 +11,14 @@ from typing import Protocol
 
 from care_ops.errors import InputError, JudgeError
 from judges.bill import Ledger
-from judges.items import Item, Score
+from judges.items import Item, Score, Status, checked_score
 from judges.prompts import Template, find
 from judges.sandbox import ProgramFile
 from judges.spec import JudgeSpec, LanguageModel, ProgramEngine
+
+Scale = tuple[float, float]
+Judged = tuple[float | None, Status, str | None]
+"""A score, its status, and what was said instead of one."""
 
 
 class StoppedError(JudgeError):
@@ -106,3 +112,27 @@ class Engine(Protocol):
     def close(self) -> None:
         """End the processes and connections of the engine, which cannot score afterwards."""
         ...
+
+
+class OneByOne(ABC):
+    """An engine that is asked about one item at a time."""
+
+    version: str
+
+    def score(self, items: Sequence[Item]) -> list[Score]:
+        """Score each item; one on which the program fails gets a status, and ``raw`` says why."""
+        return [self._one(item) for item in items]
+
+    def _one(self, item: Item) -> Score:
+        started = time.perf_counter()
+        score, status, raw = self._judged(item)
+        return Score(item.item_id, item.key, score, status, raw, 1e3 * (time.perf_counter() - started))
+
+    @abstractmethod
+    def _judged(self, item: Item) -> Judged: ...
+
+
+def checked(value: object, scale: Scale) -> Judged:
+    """The score and status of what a program returned, and the value itself where there is no score."""
+    score, status = checked_score(value, scale)
+    return score, status, None if status is Status.OK else repr(value)

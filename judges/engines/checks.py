@@ -21,12 +21,9 @@ _MEMORY_PER_WEIGHTS = 1.25
 
 
 def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT) -> list[tuple[str, str]]:
-    """Check one judge.
+    """Check one judge, and say each finding after its state: ``ok``, ``warns`` or ``fails``.
 
-    Returns
-    -------
-    list of (state, message)
-        The state is ``ok``, ``warns`` or ``fails``. Built-in programs and recorded scores have nothing to check.
+    Built-in programs and recorded scores have nothing to check.
     """
     rows = list[tuple[str, str]]()
     if spec.engine.needs.template and spec.license is None:

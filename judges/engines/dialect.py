@@ -90,12 +90,9 @@ class Dialect:
 
 
 class Knowledge:
-    """What is known of one model at one endpoint, shared by all requests and kept in a file.
+    """What is known of one model at one endpoint, shared by all requests and kept in a file, where there is a path.
 
-    Parameters
-    ----------
-    path : Path, optional
-        Where it is kept from run to run; a file that cannot be read is as good as none.
+    A file that cannot be read is as good as none.
     """
 
     def __init__(self, engine: OpenAIEngine, path: Path | None) -> None:
@@ -112,14 +109,9 @@ class Knowledge:
                 pass
 
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
-        """Learn from a refusal; whether the request is worth sending again.
+        """Learn from a refusal of the request ``body``; whether it is worth sending again.
 
-        Parameters
-        ----------
-        body : dict
-            The request that was refused.
-        parameter : str or None
-            What the endpoint says is wrong; where it does not, its message is searched for a parameter's name.
+        Where the endpoint does not say which ``parameter`` is wrong, its message is searched for the name of one.
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:

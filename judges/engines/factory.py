@@ -76,19 +76,10 @@ class LoadedModels:
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
-    """Build the engine of a judge, ready to score.
+    """Build the engine of a judge, ready to score; a model is looked for among ``models``, and kept there.
 
-    Parameters
-    ----------
-    context : Context, optional
-        Where files and templates are.
-    models : LoadedModels, optional
-        Where a model is looked for before it is loaded, and kept after that.
-
-    Raises
-    ------
-    JudgeError, InputError
-        The program is not registered, the judge is recorded, or a model or template is missing.
+    Raises ``JudgeError`` or ``InputError`` where the program is not registered, the judge is recorded, or a model or
+    template is missing.
     """
     context = context or Context()
     match spec.engine:
@@ -109,15 +100,11 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
 
             return OpenAIJudgeEngine(spec, engine, context)
         case LocalModel() as engine:
-            return _loaded(spec, engine, context, models or LoadedModels())
+            template = context.template(spec)
+            _must_be_pinned(spec, engine, context)
+            from judges.engines.model import ModelJudgeEngine
 
-
-def _loaded(spec: JudgeSpec, engine: LocalModel, context: Context, models: LoadedModels) -> Engine:
-    template = context.template(spec)
-    _must_be_pinned(spec, engine, context)
-    from judges.engines.model import ModelJudgeEngine
-
-    return ModelJudgeEngine(spec, engine, template, models.load(engine))
+            return ModelJudgeEngine(spec, engine, template, (models or LoadedModels()).load(engine))
 
 
 def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> None:

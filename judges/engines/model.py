@@ -56,13 +56,7 @@ class Backend(Protocol):
 
 
 class ModelJudgeEngine(PromptedJudgeEngine):
-    """Asks a loaded model about batches of items.
-
-    Parameters
-    ----------
-    engine : LocalModel
-        The engine settings of ``spec``.
-    """
+    """Asks a loaded model about batches of items."""
 
     def __init__(self, spec: JudgeSpec, engine: LocalModel, template: Template, backend: Backend) -> None:
         super().__init__(spec, engine, template)

@@ -18,10 +18,10 @@ from care_ops.errors import JudgeError, sentence
 from judges.bill import Bill, Ledger, Purse
 from judges.engines.base import Context, StoppedError
 from judges.engines.dialect import LEARNABLE, Knowledge
-from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply, Usage
+from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply
 from judges.engines.pace import LONGEST_WAIT_S, Pace, backoff, seconds
-from judges.engines.prompted import RAW_LIMIT, PromptAnswer, PromptedJudgeEngine
-from judges.items import Item, Score, Status
+from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
+from judges.items import RAW_LIMIT, Item, Score, Status
 from judges.parsing import parse_answer
 from judges.prices import Price
 from judges.spec import JudgeSpec, OpenAIEngine
@@ -96,7 +96,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._empty: Purse | None = None
         self._stopped = ""
         self._answered_by = set[str]()
-        self._told = set[str]()
+        self._told = False
         self.version = f"openai {engine.model}"
 
     def close(self) -> None:
@@ -205,26 +205,19 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 usage = completion.usage
                 bill.answered(1e3 * (time.perf_counter() - sent))
                 if usage is not None:
-                    self._enter(bill, usage)
+                    bill.tokens_in, bill.tokens_cached = usage.prompt_tokens, usage.cached
+                    bill.tokens_out, bill.tokens_reasoning = usage.written, usage.reasoning
+                    bill.dollars = self._price.of(usage.prompt_tokens, usage.written, usage.cached)
+                    bill.unknown = 0.0
                 self._pace.answered(usage.prompt_tokens + usage.written if usage else 0, reply.headers)
                 return self._answer(completion, body)
-
-    def _enter(self, bill: Bill, usage: Usage) -> None:
-        bill.tokens_in, bill.tokens_cached = usage.prompt_tokens, usage.cached
-        bill.tokens_out, bill.tokens_reasoning = usage.written, usage.reasoning
-        bill.dollars, bill.unknown = self._price.of(usage.prompt_tokens, usage.written, usage.cached), 0.0
 
     def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:
         """What follows from an error: an item's status, or one of the exceptions.
 
-        Raises
-        ------
-        _TemporaryError
-            The endpoint is overloaded or fails.
-        _RefusedError
-            It does not take a parameter that can be left out.
-        _NotAskedError
-            It will refuse whatever is asked, so the judge is stopped.
+        Raises ``_TemporaryError`` where the endpoint is overloaded or fails, ``_RefusedError`` where it does not take a
+        parameter that can be left out, and ``_NotAskedError`` where it will refuse whatever is asked, so that the judge
+        is stopped.
         """
         code, said = reply.status, self._hidden(str(reply.error["message"]))
         kind = f"{reply.error.get('code')} {reply.error.get('type')}"
@@ -279,16 +272,14 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             probabilities = self._probabilities(choice, content)
             if probabilities is not None:
                 return self.answer_from(probabilities, *counts)
-            if choice.logprobs is None:
-                self._tell_once("gives no log probabilities, so its answers are read as text")
+            if choice.logprobs is None and not self._told:
+                self._told = True
+                _log.warning(
+                    "Judge %r: the endpoint gives no log probabilities, so its answers are read as text.", self._name
+                )
         score, status = parse_answer(text, self._answers, self._template.marker)
         raw = None if text is None else self._hidden(text, RAW_LIMIT)
         return PromptAnswer(score, status, raw, None, None, *counts)
-
-    def _tell_once(self, what: str) -> None:
-        if what not in self._told:
-            self._told.add(what)
-            _log.warning("Judge %r: the endpoint %s.", self._name, what)
 
     def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
         """Probability of each answer by its first token; None if the endpoint's log probabilities cannot be used."""

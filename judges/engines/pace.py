@@ -59,10 +59,7 @@ class Pace:
     def turn(self, tokens: float) -> Generator[float]:
         """A place among the open requests, with the time at which it was had.
 
-        Parameters
-        ----------
-        tokens : float
-            About how many the request will take, for as long as no answer has told.
+        As long as no answer has told, the request counts as one of about so many ``tokens``.
         """
         with self._changed:
             while (pause := self._pause(tokens)) > 0:

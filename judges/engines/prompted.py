@@ -14,8 +14,6 @@ from judges.items import Item, Score, Status
 from judges.prompts import Template
 from judges.spec import JudgeSpec, LanguageModel
 
-RAW_LIMIT = 500
-
 
 @dataclass(frozen=True)
 class PromptAnswer:
@@ -31,13 +29,7 @@ class PromptAnswer:
 
 
 class PromptedJudgeEngine(ABC):
-    """Renders the prompts, asks each different prompt once, and combines the two orders of a pair.
-
-    Parameters
-    ----------
-    engine : LanguageModel
-        The engine settings of ``spec``.
-    """
+    """Renders the prompts, asks each different prompt once, and combines the two orders of a pair."""
 
     version: str
 
@@ -95,7 +87,7 @@ class PromptedJudgeEngine(ABC):
             item.key,
             score,
             status,
-            raw[:RAW_LIMIT] if raw else None,
+            raw,
             latency,
             p_json=_probabilities_as_json(given),
             valid_mass=min(masses) if masses else None,

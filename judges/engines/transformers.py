@@ -22,7 +22,28 @@ Rounding in bfloat16 makes .05. A model that does not heed its mask reads other 
 """
 
 
-class TransformersBackend:
+class Tokenized:
+    """What any model does with its tokenizer."""
+
+    _tokenizer: Any
+
+    def encode(self, text: str, *, special: bool) -> list[int]:
+        return list(self._tokenizer.encode(text, add_special_tokens=special))
+
+    def chat(self, text: str) -> str | None:
+        """Thinking is turned off if the model's chat template has a switch for it."""
+        if not getattr(self._tokenizer, "chat_template", None):
+            return None
+        messages, settings = [{"role": "user", "content": text}], {"tokenize": False, "add_generation_prompt": True}
+        return str(self._tokenizer.apply_chat_template(messages, **settings, enable_thinking=False))
+
+    def written(self, tokens: Sequence[int]) -> tuple[str, int]:
+        """The text of a model's tokens, without special ones and a last character that is incomplete; their number."""
+        text = str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+        return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
+
+
+class TransformersBackend(Tokenized):
     """A causal language model, on the GPU if there is one and on the CPU otherwise."""
 
     def __init__(self, engine: LocalModel) -> None:
@@ -48,12 +69,6 @@ class TransformersBackend:
         self._at_once, self._name = _PROMPTS_AT_ONCE, engine.model
         self._reads_tries: bool | None = None if attends_to_everything(self._model.config) else False
         self.version = f"transformers {transformers.__version__} {dtype} {device}"
-
-    def encode(self, text: str, *, special: bool) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=special))
-
-    def chat(self, text: str) -> str | None:
-        return chat_form(self._tokenizer, text)
 
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
         log_probabilities: list[dict[int, float]] = [{} for _ in requests]
@@ -165,8 +180,7 @@ class TransformersBackend:
                     do_sample=False,
                     pad_token_id=self._tokenizer.eos_token_id or 0,
                 )
-            fresh = full[0, len(prompt) :]
-            answers.append((text_of(self._tokenizer, fresh.tolist()), len(fresh)))
+            answers.append(self.written(full[0, len(prompt) :].tolist()))
         return answers
 
     def _read(self, prompts: Sequence[list[int]], *, use_cache: bool = False) -> tuple[Any, Any]:
@@ -201,22 +215,3 @@ def attends_to_everything(config: Any) -> bool:
 
 def _picked(row: Any, tokens: tuple[int, ...]) -> dict[int, float]:
     return dict(zip(tokens, row[list(tokens)].tolist(), strict=True))
-
-
-def text_of(tokenizer: Any, tokens: Sequence[int]) -> str:
-    """The text of a model's tokens, without special tokens and without a last character that is incomplete."""
-    return str(tokenizer.decode(list(tokens), skip_special_tokens=True)).rstrip("\N{REPLACEMENT CHARACTER}")
-
-
-def chat_form(tokenizer: Any, text: str) -> str | None:
-    """The text in the model's chat format, up to where the answer begins; None if the tokenizer has no such format.
-
-    Thinking is turned off if the model's chat template has a switch for it.
-    """
-    if not getattr(tokenizer, "chat_template", None):
-        return None
-    return str(
-        tokenizer.apply_chat_template(
-            [{"role": "user", "content": text}], tokenize=False, add_generation_prompt=True, enable_thinking=False
-        )
-    )

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from care_ops.errors import JudgeError
-from judges.engines.transformers import chat_form, text_of
+from judges.engines.transformers import Tokenized
 from judges.scoring import Prefix
 from judges.spec import LocalModel
 
@@ -19,7 +19,7 @@ More tokens take further requests, for which the prompt is in vLLM's cache.
 """
 
 
-class VllmBackend:
+class VllmBackend(Tokenized):
     """One model, which is loaded once."""
 
     def __init__(self, engine: LocalModel) -> None:
@@ -57,12 +57,6 @@ class VllmBackend:
         self.max_length = int(config.max_model_len)
         self.version = f"vllm {vllm.__version__} {str(config.dtype).removeprefix('torch.')}"
 
-    def encode(self, text: str, *, special: bool) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=special))
-
-    def chat(self, text: str) -> str | None:
-        return chat_form(self._tokenizer, text)
-
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
         chunks = [
             (k, tokens, wanted[first : first + _TOKENS_AT_ONCE])
@@ -94,5 +88,4 @@ class VllmBackend:
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
         parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)
         outputs = self._model.generate([{"prompt_token_ids": p} for p in prompts], parameters, use_tqdm=False)
-        written = [output.outputs[0].token_ids for output in outputs]
-        return [(text_of(self._tokenizer, tokens), len(tokens)) for tokens in written]
+        return [self.written(output.outputs[0].token_ids) for output in outputs]

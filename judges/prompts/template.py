@@ -117,16 +117,8 @@ class Template(BaseModel):
 def find(name: str, folder: Path | None = None, variant: str | None = None) -> Template:
     """The template of this name in ``folder`` (a workspace's ``prompts``), or else the built-in one.
 
-    Parameters
-    ----------
-    variant : str, optional
-        Folder of built-in templates that stand in for those of the same names; a template without a variant is used as
-        it is.
-
-    Raises
-    ------
-    InputError
-        There is no template of this name, or its file is not valid.
+    A ``variant`` is a folder of built-in templates that stand in for those of the same names; a template without one is
+    used as it is. Raises ``InputError`` where there is no template of this name, or its file is not valid.
     """
     for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
         path = candidate / f"{name}.yaml" if candidate else None

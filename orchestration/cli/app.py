@@ -5,20 +5,18 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.backup import backup
 from orchestration.cli.commands import Commands
 from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import fits
 from orchestration.cli.fit import fit
 from orchestration.cli.imports import import_
-from orchestration.cli.judge_report import judge_report
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
 from orchestration.cli.output import keep_standard_error, print_logs
 from orchestration.cli.probes import probes
-from orchestration.cli.rate import gate, rate
-from orchestration.cli.retention import forget, gc
+from orchestration.cli.rate import gate, judge_report, rate
+from orchestration.cli.retention import backup, forget, gc
 from orchestration.cli.run import run
 from orchestration.cli.select import select
 from orchestration.cli.setup import init, schema

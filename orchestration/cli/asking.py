@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING
@@ -32,7 +32,6 @@ class Answers:
 
     Attributes
     ----------
-    question : str
     keys : mapping key -> label
         One key is the whole answer; where there is none, a number is typed.
     words : mapping key -> str
@@ -80,21 +79,9 @@ def answers_for(
 ) -> Answers:
     """What ``--answers`` says may be answered, or else what the items are: pairs, good or bad, or on a scale.
 
-    Parameters
-    ----------
-    wanted : str, optional
-        Keys and their labels, as y=1,n=0; or a range, as 1-5.
-    scale : (lo, hi), optional
-        That of the scores.
-    pairs : bool
-        Whether an item is two answers.
-    higher_is_right : bool
-        Whether a higher score of a pair favours the right answer, and not the left one.
-
-    Raises
-    ------
-    InputError
-        ``wanted`` is neither keys nor a range.
+    ``wanted`` has keys and their labels, as y=1,n=0, or a range, as 1-5; ``scale`` is that of the scores. Of ``pairs``,
+    where an item is two answers, a higher score favours the left one, or the right one where ``higher_is_right``.
+    Raises ``InputError`` where ``wanted`` is neither keys nor a range.
     """
     lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)
     if wanted is not None and (found := _RANGE.fullmatch(wanted.strip())) is not None:
@@ -156,7 +143,8 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
         if said == QUIT:
             break
         if said == UNDO:
-            before = max((j for j, r in enumerate(file.rows) if r.labelled_at), key=_moment(file), default=None)
+            done = (j for j, row in enumerate(file.rows) if row.labelled_at)
+            before = max(done, key=lambda j: file.rows[j].labelled_at, default=None)
             if before is None:
                 console.print("there is nothing to undo")
                 continue
@@ -167,11 +155,7 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
             passed.append(k)
         else:
             file.change(k, replace(file.rows[k], label=f"{said:g}", rater=rater, labelled_at=now()))
-    console.print(f"{standing(file)}, in {file.path}", markup=False, highlight=False, soft_wrap=True)
-
-
-def _moment(file: LabelFile) -> Callable[[int], str]:
-    return lambda k: file.rows[k].labelled_at
+    console.print(f"{standing(file)}, in {file.path}")
 
 
 def _next(file: LabelFile, passed: Sequence[int]) -> int | None:
@@ -188,9 +172,9 @@ def _show(item: ItemRecord, progress: str, answers: Answers) -> None:
     sides = {"response": "left", "response_2": "right"} if item.response_2 else {}
     for name, text in texts_of(item).items():
         console.print(f"{sides.get(name, name)}:", style="bold")
-        console.print(text, markup=False, highlight=False, soft_wrap=True)
-    console.print(answers.question, style="bold", markup=False, highlight=False)
-    console.print(f"[{answers.offered()}]", markup=False, highlight=False, soft_wrap=True)
+        console.print(text)
+    console.print(answers.question, style="bold")
+    console.print(f"[{answers.offered()}]")
 
 
 def _answer(answers: Answers) -> str | float:
@@ -205,7 +189,7 @@ def _answer(answers: Answers) -> str | float:
         label = answers.label_of(typed)
         if label is not None:
             return label
-        console.print(f"{typed!r} is no answer; {answers.offered()}", markup=False, highlight=False, soft_wrap=True)
+        console.print(f"{typed!r} is no answer; {answers.offered()}")
 
 
 def standing(file: LabelFile) -> str:

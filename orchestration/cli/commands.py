@@ -1,4 +1,4 @@
-"""What every command of the command line keeps to: an option that takes one value is given once."""
+"""What every command of the command line keeps to: an option that takes one value is given once; errors speak."""
 
 import re
 from collections import Counter
@@ -17,7 +17,7 @@ _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 class _Command(TyperCommand):
     """A command that refuses what would otherwise be left out in silence: all but the last value of an option."""
 
-    @speaking_errors
+    @speaking_errors()
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
         """Parse the words of a command; ``InputError`` where an option that takes one value is there twice."""
         args = _one_word_a_scale(args)
@@ -28,6 +28,11 @@ class _Command(TyperCommand):
                 if count > 1 and not flag and not many:
                     raise InputError(f"{option.opts[0]} takes one value and was given {count} times; give it once")
         return super().parse_args(ctx, args)
+
+    @speaking_errors()
+    def invoke(self, ctx: Any) -> Any:
+        """Run the command."""
+        return super().invoke(ctx)
 
 
 def _one_word_a_scale(words: list[str]) -> list[str]:

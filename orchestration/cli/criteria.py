@@ -7,10 +7,9 @@ import typer
 
 from assets.table.reading import TableInputs, read_criteria
 from orchestration.cli import tables
-from orchestration.cli.output import Json, console, errors, show, speaking_errors
+from orchestration.cli.output import Json, console, errors, show
 
 
-@speaking_errors
 @tables.with_settings
 @tables.with_form
 def criteria(
@@ -49,6 +48,6 @@ def criteria(
     write_criteria(result, folder)
     show(result.rows(), f"{len(result.criteria)} criteria", as_json=json)
     for sentence in result.sentences():
-        errors.print(sentence, style="yellow", markup=False, highlight=False, soft_wrap=True)
+        errors.print(sentence, style="yellow")
     if not json:
-        console.print(f"written to {folder}; see {folder / 'criteria.html'}", highlight=False, soft_wrap=True)
+        console.print(f"written to {folder}; see {folder / 'criteria.html'}")

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from care_ops.errors import CareError
-from orchestration.cli.output import Json, Root, show, speaking_errors
+from orchestration.cli.output import Json, Root, show
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -22,7 +22,6 @@ _NEEDED = ("dagster", "dask", "ray", "numpy", "scipy", "cvxpy", "tensorly", "duc
 _LOW_DISK_GB = 5.0
 
 
-@speaking_errors
 def doctor(
     workspace: Root = Path(),
     json: Json = False,
@@ -65,13 +64,8 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     existing = next(p for p in (loaded.data, *loaded.data.parents) if p.exists())
     free = shutil.disk_usage(existing).free / 1e9
     writable = os.access(existing, os.W_OK)
-    rows.append(
-        _row(
-            "data folder",
-            "ok" if writable else "fails",
-            f"{loaded.data}" if writable else f"{existing} is not writable",
-        )
-    )
+    state, said = ("ok", f"{loaded.data}") if writable else ("fails", f"{existing} is not writable")
+    rows.append(_row("data folder", state, said))
     rows.append(_row("disk", "ok" if free > _LOW_DISK_GB else "warns", f"{free:.0f} GB free"))
     rows += [*_store(loaded), _ray(loaded), *_damage(loaded, repair)]
     texts = dict[str, set[str]]()
@@ -114,6 +108,8 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
         recorded_scores(loaded, name)
     except CareError as error:
         rows.append(_row(f"test set {name}", "fails", str(error)))
+    if wrong := loaded.families_of_nobody(name):
+        rows.append(_row(f"test set {name}", "fails", wrong))
     warning = loaded.testset(name).unverified()
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
 

@@ -11,7 +11,7 @@ import typer
 from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.commands import Commands
-from orchestration.cli.output import Json, Root, console, errors, print_failures, print_verdict, show, speaking_errors
+from orchestration.cli.output import Json, Root, console, errors, print_failures, print_verdict, show
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
 fits = Commands(help="The fits of a test set that are kept: compare, publish and undo.", no_args_is_help=True)
 
+Fit = Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")]
+WhoseScores = Annotated[str, typer.Option("--aggregator", help="The aggregator whose scores are meant.")]
 Why = Annotated[str, typer.Option(help="Reason for the decision, which is kept with it.")]
 
 _JUDGES_SHOWN = 10
@@ -46,7 +48,7 @@ def _end(outcome: Outcome, published: str) -> None:
     """Print what is published; where the pages could not be made anew, say so and end with 1."""
     from assets.report.outdated import FIT
 
-    console.print(published, highlight=False)
+    console.print(published)
     pages = any(asset in (*FIT, "report_index") for asset, _ in outcome.failures)
     print_failures(outcome)
     if pages and outcome.left_to_daemon:
@@ -56,13 +58,11 @@ def _end(outcome: Outcome, published: str) -> None:
             "fails: the fit is published, but its pages were not made anew and show what was published before; mend "
             "what failed, and `care run` makes them",
             style="red",
-            soft_wrap=True,
         )
         raise typer.Exit(1)
 
 
 @fits.command("list")
-@speaking_errors
 def list_fits(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
@@ -78,9 +78,8 @@ def list_fits(
 
 
 @fits.command("show")
-@speaking_errors
 def show_fit(
-    fit: Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")],
+    fit: Fit,
     workspace: Root = Path(),
     aggregator: Annotated[str, typer.Option(help="The aggregator whose weights are meant.")] = "care",
     json: Json = False,
@@ -102,7 +101,6 @@ def show_fit(
 
 
 @fits.command()
-@speaking_errors
 def diff(
     before: Annotated[
         str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them; or a test set, for its last two.")
@@ -111,7 +109,7 @@ def diff(
         str | None, typer.Argument(help="A later fit; left out where the first argument is a test set.")
     ] = None,
     workspace: Root = Path(),
-    aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",
+    aggregator: WhoseScores = "care",
     json: Json = False,
 ) -> None:
     """Show which judges' weights and which items' scores moved most between two fits, and why."""
@@ -125,7 +123,7 @@ def diff(
         return
     title = f"{pair[0].testset}: {pair[0].edition} -> {pair[1].edition}, {aggregator}"
     said = f"{title}\nwhy: {'; '.join(changes.why)}\nwhat moves: {'; '.join(changes.moves())}"
-    console.print(said, markup=False, highlight=False)
+    console.print(said)
     show([asdict(move) for move in changes.judges[:_JUDGES_SHOWN]], "weights that moved most", as_json=False)
     show([asdict(move) for move in changes.items], "items that moved most, in standard deviations", as_json=False)
 
@@ -144,7 +142,6 @@ def _last_two(loaded: Workspace, testset: str) -> tuple[Edition, Edition]:
 
 
 @fits.command()
-@speaking_errors
 def accept(
     testset: Annotated[
         str,
@@ -164,9 +161,8 @@ def accept(
 
 
 @fits.command()
-@speaking_errors
 def promote(
-    fit: Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")],
+    fit: Fit,
     why: Why = "",
     workspace: Root = Path(),
 ) -> None:
@@ -185,7 +181,6 @@ def promote(
 
 
 @fits.command()
-@speaking_errors
 def rollback(
     testset: Annotated[str, typer.Argument(help="A test set.")], why: Why = "", workspace: Root = Path()
 ) -> None:
@@ -200,13 +195,12 @@ def rollback(
 
 
 @fits.command()
-@speaking_errors
 @tables.with_form
 def score(
     scores: tables.Scores,
     fit: Annotated[str, typer.Option(help="A fit, as `care fits list TESTSET` lists them.")],
     workspace: Root = Path(),
-    aggregator: Annotated[str, typer.Option(help="The aggregator whose scores are meant.")] = "care",
+    aggregator: WhoseScores = "care",
     out: Annotated[
         Path | None, typer.Option(help="CSV file to write; by default the scores are printed as a table.")
     ] = None,
@@ -228,4 +222,4 @@ def score(
         show(rows, f"{len(rows)} items by {aggregator} of {fit}", as_json=json)
         return
     write_bytes(out, csv_of(list(rows[0]), [list(row.values()) for row in rows]))
-    console.print(f"{len(rows)} items: {out}", highlight=False)
+    console.print(f"{len(rows)} items: {out}")

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.inputs import read_table
 from orchestration.cli.output import (
     Json,
     Why,
@@ -16,7 +15,6 @@ from orchestration.cli.output import (
     errors,
     print_verdict,
     show,
-    speaking_errors,
     system_table,
     typed_again,
     watching,
@@ -52,7 +50,6 @@ Probes = Annotated[
 _WEIGHTS_SHOWN = 12
 
 
-@speaking_errors
 @tables.with_settings
 @tables.with_form
 def fit(
@@ -91,7 +88,7 @@ def fit(
     }
     several: dict[str, Any] = {"aggregators": aggregator, "system": system, "features": features}
     config = table_config(FitOptions(**given, **several, **settings))
-    table = read_table(scores, items, judges, anchors, form, (of_panel, of_judges))
+    table = tables.read_table(scores, items, judges, anchors, form, (of_panel, of_judges))
     table = with_probes(table, probes, of_panel)
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
@@ -131,14 +128,14 @@ def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> N
     if page.systems.systems and not as_json:
         show(system_table(page.system_rows()), f"systems, by {page.systems.aggregator}", as_json=False)
     for name, why in page.failures.items():
-        errors.print(f"could not answer: {name}: {why}", style="yellow", markup=False, highlight=False)
+        errors.print(f"could not answer: {name}: {why}", style="yellow")
     kept = constraints_sentence(result.fit.structure)
     if kept and not as_json:
-        console.print(kept, highlight=False, soft_wrap=True)
+        console.print(kept)
     print_verdict(result.verdict, errors if as_json else console, everything=everything)
     if not as_json:
         _print_weights(page)
-        console.print(f"report: {out / PAGE}", highlight=False, soft_wrap=True)
+        console.print(f"report: {out / PAGE}")
 
 
 def _print_weights(page: ReportData) -> None:

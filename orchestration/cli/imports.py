@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import console, errors, speaking_errors, watching
+from orchestration.cli.output import console, errors, watching
 
 Kind = Annotated[
     str,
@@ -20,7 +20,6 @@ Items = Annotated[
 ]
 
 
-@speaking_errors
 def import_(
     kind: Kind,
     path: Annotated[Path, typer.Argument(help="A file of the tool, or a folder of them.")],
@@ -34,13 +33,11 @@ def import_(
     with watching(f"reading {path.name}") as watch:
         imported = read_import(kind, path, watch)
     for sentence in imported.sentences():
-        errors.print(sentence, markup=False, highlight=False, soft_wrap=True)
+        errors.print(sentence)
     write_file(imported.score_table(), out)
     written = [str(out)]
     if items is not None:
         write_file(imported.item_table(), items)
         written.append(str(items))
     also = f" --items {items}" if items is not None else ""
-    console.print(
-        f"written to {' and '.join(written)}; next: care fit {out}{also} --out out", highlight=False, soft_wrap=True
-    )
+    console.print(f"written to {' and '.join(written)}; next: care fit {out}{also} --out out")

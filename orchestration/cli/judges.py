@@ -1,4 +1,4 @@
-"""``care judges``: list, write and try judges."""
+"""``care judges``: list, write and try judges, and ask one again."""
 
 from __future__ import annotations
 
@@ -11,9 +11,8 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli.commands import Commands
-from orchestration.cli.output import Json, Root, console, errors, show, speaking_errors, watching
+from orchestration.cli.output import Json, Root, console, errors, print_failures, show, watching
 from orchestration.cli.pin import pin
-from orchestration.cli.retest import retest
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -21,12 +20,12 @@ if TYPE_CHECKING:
     from judges.engines.base import Context
     from judges.items import Score
     from judges.spec import JudgeSpec
+    from orchestration.launches import Launch
 
 judges = Commands(help="List, write and try judges.", no_args_is_help=True)
 
 
 @judges.command("list")
-@speaking_errors
 def list_judges(
     workspace: Root = Path(),
     panels: Annotated[bool, typer.Option("--panels", help="List the panels that `new --panel` can write.")] = False,
@@ -72,7 +71,6 @@ def _row(spec: JudgeSpec, testsets: list[str]) -> dict[str, Any]:
 
 
 @judges.command("new")
-@speaking_errors
 def new(
     name: Annotated[str | None, typer.Argument(help="Name of the judge.")] = None,
     workspace: Root = Path(),
@@ -147,17 +145,15 @@ def _write_new(folder: Path, files: Mapping[str, str]) -> None:
     for judge, text in files.items():
         if judge not in existing:
             (folder / f"{judge}.yaml").write_text(text, encoding="utf-8")
-    console.print(f"wrote {len(files) - len(existing)} judge file(s) to {folder}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {len(files) - len(existing)} judge file(s) to {folder}")
     if existing:
-        console.print(f"left as they are: {', '.join(existing)}", highlight=False, soft_wrap=True)
+        console.print(f"left as they are: {', '.join(existing)}")
 
 
 judges.command("pin")(pin)
-judges.command("retest")(retest)
 
 
 @judges.command("test")
-@speaking_errors
 def try_judge(
     name: Annotated[str, typer.Argument(help="Name of the judge.")],
     workspace: Root = Path(),
@@ -196,7 +192,7 @@ def try_judge(
     else:
         show(rows, f"{name} on probes", as_json=False)
         show([asdict(verdict)], "what they say", as_json=False)
-        console.print(f"answered by {answered_by}", highlight=False, soft_wrap=True)
+        console.print(f"answered by {answered_by}")
     if all(row["score"] is None for row in rows):
         errors.print("fails: no answer got a score, so this judge is of no use as it is", style="red")
         raise typer.Exit(1)
@@ -217,23 +213,23 @@ def _answers_twice(
     from judges.pool import Pool
     from judges.trial import PROBES
 
-    runs: list[dict[str, Score]] = []
     answered_by = set[str]()
+
+    def ask(pool: Pool, asked_before: int) -> dict[str, Score]:
+        scores: dict[str, Score] = {}
+
+        def keep(batch: Sequence[Score], version: str) -> None:
+            answered_by.add(version)
+            scores.update({score.item_id.removeprefix("probe "): score for score in batch})
+            watch(f"asking {spec.name}", asked_before + len(scores), 2 * len(PROBES))
+
+        watch(f"asking {spec.name}", asked_before, 2 * len(PROBES))
+        pool.run(spec, list(PROBES.values()), keep, context)
+        return scores
+
     with Pool(loaded.pool, loaded.ray) as pool:
-        for asked_before in (0, len(PROBES)):
-            scores: dict[str, Score] = {}
-            watch(f"asking {spec.name}", asked_before, 2 * len(PROBES))
-
-            def keep(
-                batch: Sequence[Score], version: str, scores: dict[str, Score] = scores, before: int = asked_before
-            ) -> None:
-                answered_by.add(version)
-                scores.update({score.item_id.removeprefix("probe "): score for score in batch})
-                watch(f"asking {spec.name}", before + len(scores), 2 * len(PROBES))
-
-            pool.run(spec, list(PROBES.values()), keep, context)
-            runs.append(scores)
-    return runs[0], runs[1], ", ".join(sorted(answered_by))
+        first, second = ask(pool, 0), ask(pool, len(PROBES))
+    return first, second, ", ".join(sorted(answered_by))
 
 
 def _probe_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
@@ -249,3 +245,58 @@ def _probe_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
         }
         for probe in PROBES
     ]
+
+
+@judges.command("retest")
+def retest(
+    name: Annotated[str, typer.Argument(help="Name of the judge.")],
+    workspace: Root = Path(),
+) -> None:
+    """Ask a judge again about a few items that it has scored, and show on its card how far its scores moved."""
+    from assets.report.retests import last_retest
+    from orchestration.definitions import build_defs
+    from orchestration.instance import workspace_instance
+    from orchestration.locks import workspace_alone
+    from orchestration.runner import run_launches
+
+    with workspace_alone(workspace, "care judges retest") as loaded:
+        _must_be_askable(loaded, name)
+        with workspace_instance(loaded) as instance:
+            outcome = run_launches(build_defs(loaded.root, loaded), loaded, instance, _launches(loaded, name))
+            found = last_retest(instance, name)
+    print_failures(outcome)
+    if outcome.failures:
+        raise typer.Exit(1)
+    if found is None:
+        console.print(f"{name}: it has scored no item yet; `care run` has it score them")
+    elif found.moved is None:
+        console.print(f"{name}: it answered none of {found.items} items")
+    else:
+        console.print(
+            f"{name}: asked again about {found.items} items, its scores moved by {found.moved:.1%} of the scale on "
+            f"average{f'; answered by {found.answered_by}' if found.answered_by else ''}"
+        )
+
+
+def _must_be_askable(loaded: Workspace, name: str) -> None:
+    from judges.items import FROM_A_FILE
+
+    if loaded.judge(name).engine.needs.recordings:
+        raise InputError(f"judge {name!r}: {FROM_A_FILE}")
+    if loaded.canary.items == 0:
+        raise InputError("care.yaml: `canary: {items: 0}` lets no judge be asked again; give a number of items")
+
+
+def _launches(loaded: Workspace, name: str) -> list[Launch]:
+    """The canary, then the pages that show what it found; those of a fit that is held back or stale come later."""
+    from assets.fit.kept import panel_is_newer
+    from assets.publication.editions import held_back
+    from assets.report.names import page_name
+    from orchestration.launches import Launch
+
+    launches = [Launch(("canary",), (name,), {})]
+    for testset in loaded.testsets_of(name):
+        is_drawn = (loaded.report_folder / page_name(testset)).is_file()
+        if is_drawn and held_back(loaded, testset) is None and not panel_is_newer(loaded.fit_folder(testset)):
+            launches.append(Launch(("report",), (testset,), {}))
+    return launches

@@ -15,7 +15,7 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli.asking import Answers, answers_for, ask, now, refuse_without_terminal, standing
-from orchestration.cli.output import Root, console, speaking_errors, typed_again
+from orchestration.cli.output import Root, console, typed_again
 
 if TYPE_CHECKING:
     from assets.table.label_file import LabelFile
@@ -47,7 +47,6 @@ class _Subject:
         return answers_for(wanted, self.scale, pairs=pairs, higher_is_right=self.higher_is_right)
 
 
-@speaking_errors
 def label(
     context: typer.Context,
     testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; or give --items.")] = None,
@@ -120,8 +119,8 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     if testset is None and items is not None:
         records = {record.item_id: record for record in read_items(items, tell=tables.tell)}
         panel = None if scores is None else read_scores(scores, tell=tables.tell).scores
-        if panel is not None:
-            _refuse_unscored(records, panel, items)
+        if strange := [item for item in panel.item_ids if item not in records] if panel is not None else []:
+            raise InputError(f"{items}: {len(strange)} scored item(s) are not in it, the first is {strange[0]!r}")
         return _Subject(records, panel, TableConfig().fit, None, output or Path("labels.csv"))
     if scores is not None:
         raise InputError("--scores goes with --items; a workspace has its own scores")
@@ -133,12 +132,6 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     output = output or loaded.root / "labels" / f"{spec.name}.csv"
     turned = loaded.higher_is_right(spec.name)
     return _Subject(records, panel, loaded.fit_config(spec.name), spec.scale, output, turned)
-
-
-def _refuse_unscored(records: Mapping[str, ItemRecord], panel: ScoreMatrix, items: Path) -> None:
-    strange = [item for item in panel.item_ids if item not in records]
-    if strange:
-        raise InputError(f"{items}: {len(strange)} scored item(s) are not in it, the first is {strange[0]!r}")
 
 
 def _draw(subject: _Subject, file: LabelFile, *, count: int | None, chosen: float, repeat: int, seed: int) -> None:
@@ -166,10 +159,7 @@ def _say_how_many(subject: _Subject, file: LabelFile, width: float) -> None:
     labels = read_labels(file.path) if file.rows else Labels()
     needed, why = labels_for_width(labels, subject.panel, len(subject.items), subject.config, width)
     console.print(
-        f"{needed} labels give the mean label of {len(subject.items)} items a 90 % interval of +- {width:g}, by {why}",
-        markup=False,
-        highlight=False,
-        soft_wrap=True,
+        f"{needed} labels give the mean label of {len(subject.items)} items a 90 % interval of +- {width:g}, by {why}"
     )
 
 
@@ -180,7 +170,7 @@ def _take(file: LabelFile, table: Path, rater: str) -> None:
     # How the items were drawn is known to the file of labels, whatever the table says of it.
     labels = read_labels(table, tell=lambda reading: tables.tell(replace(reading, notes=())))
     filled, repeated = file.merge(labels.given, rater, now())
-    console.print(f"{filled} labels taken, and {repeated} second labels; {standing(file)}", highlight=False)
+    console.print(f"{filled} labels taken, and {repeated} second labels; {standing(file)}")
 
 
 def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers, take_back: str, *, page: bool) -> None:
@@ -202,7 +192,7 @@ def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers,
         todo = f"fill in `label` ({answers.written()}), and take it back with: "
     file.write()
     said = f"{len(waiting)} items written to {path}; {todo}{take_back}"
-    console.print(said, markup=False, highlight=False, soft_wrap=True)
+    console.print(said)
 
 
 def _again(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
@@ -216,9 +206,4 @@ def _say_where_it_goes(testset: str, path: Path, root: Path) -> None:
     root = root.absolute()
     shown = path.absolute().relative_to(root) if path.absolute().is_relative_to(root) else path.absolute()
     if testset not in read_settings(root).anchors:
-        console.print(
-            f"a fit sees these labels once care.yaml says so: anchors: {{{testset}: {shown}}}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        console.print(f"a fit sees these labels once care.yaml says so: anchors: {{{testset}: {shown}}}")

@@ -11,17 +11,15 @@ import logging
 import os
 import shlex
 import sys
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager
 from datetime import datetime
-from functools import wraps
 from pathlib import Path
 from textwrap import fill
-from typing import TYPE_CHECKING, Annotated, Any, ParamSpec, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 from rich.console import Console
-from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
@@ -42,41 +40,37 @@ Why = Annotated[bool, typer.Option("--why", help="Give every reason for a verdic
 Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
 """Options that most commands have."""
 
-console = Console(width=_WIDTH)
-errors = Console(stderr=True)
+console = Console(width=_WIDTH, markup=False, highlight=False, emoji=False, soft_wrap=True)
+errors = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
+"""What is printed is a sentence with names and paths of others: it means nothing else, and is copied whole."""
 
-
-P = ParamSpec("P")
-R = TypeVar("R")
 
 # Modules that the extra `pipeline` brings, and what it brings with it.
 _OF_DAGSTER = {"dagster", "dagster_webserver", "alembic", "sqlalchemy"}
 PIPELINE = _OF_DAGSTER | {"ray", "dask", "distributed", "cvxpy", "tensorly", "numba", "httpx", "httpcore", "tenacity"}
 
 
-def speaking_errors(command: Callable[P, R]) -> Callable[P, R]:
+@contextmanager
+def speaking_errors() -> Generator[None]:
     """Print a ``CareError``, what the disk refused, or what to install, as one message; leave with its exit code."""
-
-    @wraps(command)
-    def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        try:
-            return command(*args, **kwargs)
-        except CareError as error:
-            _say(str(error))
-            raise typer.Exit(2 if isinstance(error, InputError) else 1) from None
-        except ModuleNotFoundError as error:
-            if (error.name or "").split(".")[0] not in PIPELINE:
-                raise
-            _say(f"this needs {error.name}, which comes with the pipeline; pip install 'care-eval[pipeline]'")
-            raise typer.Exit(1) from None
-        except Exception as error:
-            refused = refusal(error)
-            if refused is None:
-                raise
-            _say(refused)
-            raise typer.Exit(1) from None
-
-    return wrapped
+    try:
+        yield
+    except CareError as error:
+        said, code = str(error), 2 if isinstance(error, InputError) else 1
+    except ModuleNotFoundError as error:
+        if (error.name or "").split(".")[0] not in PIPELINE:
+            raise
+        said, code = f"this needs {error.name}, which comes with the pipeline; pip install 'care-eval[pipeline]'", 1
+    except Exception as error:
+        refused = refusal(error)
+        if refused is None:
+            raise
+        said, code = refused, 1
+    else:
+        return
+    errors.print("error:", style="bold red", end=" ")
+    errors.print(said)
+    raise typer.Exit(code)
 
 
 def print_logs(*, verbose: bool) -> None:
@@ -112,12 +106,7 @@ class _ConsoleHandler(logging.Handler):
             text, style = f"warning: {record.getMessage()}", "yellow"
         else:
             text, style = f"{datetime.now():%H:%M:%S} {record.name}: {record.getMessage()}", "dim"
-        errors.print(text, style=style, markup=False, highlight=False, soft_wrap=True)
-
-
-def _say(message: str) -> None:
-    errors.print("error:", style="bold red", end=" ")
-    errors.print(message, markup=False, highlight=False, soft_wrap=True)
+        errors.print(text, style=style)
 
 
 def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> None:
@@ -130,8 +119,8 @@ def show(rows: Sequence[Mapping[str, Any]], title: str, *, as_json: bool) -> Non
         numeric = all(isinstance(row[name], (int, float)) or row[name] is None for row in rows)
         table.add_column(name, justify="right" if numeric else "left")
     for row in rows:
-        table.add_row(*(escape(cell(value)) for value in row.values()))
-    console.print(table)
+        table.add_row(*(cell(value) for value in row.values()))
+    console.print(table, soft_wrap=False)
 
 
 _STYLES = {"Use": "green", "Check": "yellow", "Don't use yet": "yellow", "Waiting": "blue", "Failed": "red"}
@@ -145,7 +134,7 @@ def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, 
         if where.is_terminal and line not in commands:  # a command is copied whole
             line = fill(line, where.width - 1, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
         style = "" if number else f"bold {_STYLES[verdict.pill]}"
-        where.print(line, style=style, markup=False, highlight=False, soft_wrap=True)
+        where.print(line, style=style)
 
 
 @contextmanager
@@ -205,22 +194,18 @@ def typed_again(context: typer.Context, **changed: object) -> str:
         elif getattr(parameter, "is_flag", False):
             words += [parameter.opts[0]] if value else []
         else:
-            words += _option_words(parameter.opts[0], value, repeated=getattr(parameter, "multiple", False))
+            option, values = parameter.opts[0], value if isinstance(value, (list, tuple)) else [value]
+            if getattr(parameter, "multiple", False):
+                words += [word for one in values for word in (option, str(one))]
+            else:
+                words += [option, *map(str, values)]
     return shlex.join(words)
-
-
-def _option_words(option: str, value: object, *, repeated: bool) -> list[str]:
-    """An option as it is typed: once with each of its values, or all of them behind it."""
-    values = [str(one) for one in value] if isinstance(value, (list, tuple)) else [str(value)]
-    return [word for one in values for word in (option, one)] if repeated else [option, *values]
 
 
 def print_failures(outcome: Outcome) -> None:
     """One line for each partition that failed, with the reason."""
     for (asset, partition), message in outcome.failures.items():
-        errors.print(
-            f"failed: {asset} {partition or ''}: {message}", style="red", markup=False, highlight=False, soft_wrap=True
-        )
+        errors.print(f"failed: {asset} {partition or ''}: {message}", style="red")
 
 
 def system_table(rows: Sequence[SystemRow]) -> list[dict[str, Any]]:

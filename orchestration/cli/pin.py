@@ -7,14 +7,13 @@ from typing import Annotated
 import typer
 
 from care_ops.errors import CareError, InputError
-from orchestration.cli.output import Root, console, errors, speaking_errors
+from orchestration.cli.output import Root, console, errors
 
 _MODEL = re.compile(
     r"^(?P<before>[ \t]*(?:engine:[ \t]*)?(?:\{.*?)?)(?P<key>model:[ \t]*(?P<value>[^,}\s#]+))", re.MULTILINE
 )
 
 
-@speaking_errors
 def pin(
     names: Annotated[list[str] | None, typer.Argument(help="Judges; by default all without a revision.")] = None,
     workspace: Root = Path(),
@@ -33,26 +32,24 @@ def pin(
         if not isinstance(engine, LocalModel) or engine.revision is not None or Path(engine.model).is_dir():
             continue
         try:
-            model = look_up(engine.model)
+            revision, gated = look_up(engine.model)
         except CareError as error:
-            errors.print(f"{path.stem}: {error}", style="red", markup=False, soft_wrap=True)
+            errors.print(f"{path.stem}: {error}", style="red")
             failed += 1
             continue
-        path.write_text(with_revision(path.read_text(encoding="utf-8"), model.revision), encoding="utf-8")
+        path.write_text(with_revision(path.read_text(encoding="utf-8"), revision), encoding="utf-8")
         load_spec(path)
         pinned += 1
-        console.print(f"{path.stem}: {engine.model} at {model.revision}", markup=False, soft_wrap=True)
-        if model.gated:
+        console.print(f"{path.stem}: {engine.model} at {revision}")
+        if gated:
             console.print(
                 f"  its terms must be accepted: open the page of {engine.model} on the hub with your account, accept "
-                "them, and give that account's token in HF_TOKEN to whatever runs the judge",
-                markup=False,
-                soft_wrap=True,
+                "them, and give that account's token in HF_TOKEN to whatever runs the judge"
             )
     unknown = sorted(set(names or ()) - {path.stem for path in folder.glob("*.yaml")})
     if unknown:
         raise InputError(f"no judge {', '.join(map(repr, unknown))} in {folder}")
-    console.print(f"{pinned} judge file(s) pinned", markup=False)
+    console.print(f"{pinned} judge file(s) pinned")
     if failed:
         raise typer.Exit(1)
 

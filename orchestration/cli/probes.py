@@ -8,14 +8,13 @@ import typer
 from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.commands import Commands
-from orchestration.cli.output import Json, console, show, speaking_errors
+from orchestration.cli.output import Json, console, show
 from warehouse.probes import KINDS, plan_of
 
 probes = Commands(help="Versions of items that tell quality from style without a label.", no_args_is_help=True)
 
 
 @probes.command("kinds")
-@speaking_errors
 def kinds(json: Json = False) -> None:
     """Show the kinds of versions there are, and what each does to quality where it is true of the items."""
     rows = [{"kind": kind.name, "quality": kind.effect, "an answer": kind.changed} for kind in KINDS.values()]
@@ -23,7 +22,6 @@ def kinds(json: Json = False) -> None:
 
 
 @probes.command("make")
-@speaking_errors
 def make(
     items: Annotated[Path, typer.Argument(help="item_id, response, and any of prompt, response_2, reference, aspect.")],
     out: Annotated[Path, typer.Option(help="CSV file to write.")],
@@ -45,7 +43,5 @@ def make(
     count = write_versions(read_items(items, tell=tables.tell), plan_of(kind, items=sample, seed=seed), out)
     console.print(
         f"wrote {count:,} versions to {out}; next: have each judge score them, keep item_id, of and kind beside judge "
-        "and score, and give that table to `care fit --probes`",
-        highlight=False,
-        soft_wrap=True,
+        "and score, and give that table to `care fit --probes`"
     )

@@ -1,4 +1,4 @@
-"""``care rate`` and ``care gate``: systems by the standard of people, from a few labels and a file of scores."""
+"""``care rate``, ``gate`` and ``judges report``: systems and judges by a few labels of people and a file of scores."""
 
 from __future__ import annotations
 
@@ -10,8 +10,7 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli import tables
-from orchestration.cli.inputs import read_table
-from orchestration.cli.output import Json, console, errors, show, speaking_errors, system_table, watching
+from orchestration.cli.output import Json, console, errors, show, system_table, watching
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
@@ -57,7 +56,6 @@ Looks = dict[str, Any]
 """Options of intervals, by the names that ``assets.table.rating`` gives them."""
 
 
-@speaking_errors
 @tables.with_form
 def rate(
     scores: ScoresOrName,
@@ -111,17 +109,16 @@ def rate(
             row[f"labels for +-{width:g}"] = labels_needed(each, width)
     show(rows, title, as_json=json)
     for name, why in rates.left_out.items():
-        errors.print(f"no rate for {name}: {why}", style="yellow", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"no rate for {name}: {why}", style="yellow")
 
 
 def _tell_sides(table: ScoreTable, config: TableConfig) -> None:
     from assets.table.rating import sides_told
 
     if told := sides_told(table, config):
-        errors.print(told, markup=False, highlight=False, soft_wrap=True)
+        errors.print(told)
 
 
-@speaking_errors
 @tables.with_form
 def gate(
     scores: ScoresOrName,
@@ -166,28 +163,23 @@ def gate(
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
     if cut is not None:
         config = replace(config, fit=replace(config.fit, cut=cut))
-    chosen = "ppi" if method == "ppi" else "rogan-gladen"
     _tell_sides(table, config)
     looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
+    row: dict[str, Any]
     try:
         with watching("fitting the panel") as watch:
-            decision = gate_table(
-                table, given, config, new, against, margin=margin, method=chosen, watch=watch, **looks
-            )
+            how: dict[str, Any] = {"margin": margin, "method": method, "watch": watch}
+            decision = gate_table(table, given, config, new, against, **how, **looks)
+        row, said, passes = _decision_row(decision), _sentence(decision, config, looks), decision.passes
     except TooFewLabelsError as error:
-        if json:
-            show([{"outcome": "undecided", "new": new, "against": against, "why": str(error)}], "gate", as_json=True)
-        else:
-            console.print(f"not decided: {error}", markup=False, highlight=False, soft_wrap=True)
-        raise typer.Exit(NOT_ENOUGH) from None
+        row = {"outcome": "undecided", "new": new, "against": against, "why": str(error)}
+        said, passes = f"not decided: {error}", None
     if json:
-        show([_decision_row(decision)], "gate", as_json=True)
+        show([row], "gate", as_json=True)
     else:
-        interval = f"{level:.0%} interval at all looks together" if sequential else f"{level:.0%} interval"
-        what = "share of wins less that of losses" if len(config.systems) == 2 else "difference"
-        console.print(_sentence(decision, what, interval), markup=False, highlight=False, soft_wrap=True)
-    if decision.passes is not True:
-        raise typer.Exit(REGRESSION if decision.passes is False else NOT_ENOUGH)
+        console.print(said)
+    if passes is not True:
+        raise typer.Exit(REGRESSION if passes is False else NOT_ENOUGH)
 
 
 def _refuse_of_tables(options: dict[str, object]) -> None:
@@ -206,13 +198,11 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
     if not loaded.systems_of(testset, columns):
         raise InputError(f"test set {testset!r} declares no systems; name their column by --system, or in its YAML")
     data = gather(loaded, testset)
-    if columns:
+    if columns or not data.systems.systems:  # which says why there is nothing to compare
         data = replace(data, systems=compared_in(loaded, testset, columns))
     compared = data.systems
     if as_json:
         show([asdict(comparison) for comparison in compared.comparisons], "", as_json=True)
-    elif compared.failure:
-        raise InputError(compared.failure)
     else:
         show(system_table(data.system_rows()), f"{testset}: {compared.kind} by {compared.aggregator}", as_json=False)
 
@@ -250,12 +240,7 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str,
         if names
     ]
     if reasons:
-        console.print(
-            f"not compared with fit {kept.edition}: {' and '.join(reasons)}",
-            markup=False,
-            highlight=False,
-            soft_wrap=True,
-        )
+        console.print(f"not compared with fit {kept.edition}: {' and '.join(reasons)}")
         raise typer.Exit(JUDGE_CHANGED if changed.judges else LABELS_CHANGED)
 
 
@@ -277,7 +262,7 @@ def read_with_labels(
         raise InputError("this goes by what people say: give --labels, a table of item_id and label")
     if system and items is None:
         raise InputError(f"--system {system[0]}: give --items, the table that has this column")
-    table = read_table(scores, items, judges, anchors, form)
+    table = tables.read_table(scores, items, judges, anchors, form)
     given = read_labels(labels, form.columns.item_id, form.reading, tables.tell, unstated=drawn)
     return table, given, TableConfig(systems=tuple(system or ()))
 
@@ -311,11 +296,60 @@ def _decision_row(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _sentence(decision: Decision, what: str, interval: str) -> str:
+def _sentence(decision: Decision, config: TableConfig, looks: Looks) -> str:
     """One plain line, for a terminal and a pull request alike."""
+    interval = f"{looks['level']:.0%} interval{' at all looks together' if looks['sequential'] else ''}"
+    what = "share of wins less that of losses" if len(config.systems) == 2 else "difference"
     difference = decision.difference
     words = {"undecided": "not decided: label more items", "not worse": f"not worse by {decision.margin:g} or more"}
     return (
         f"{difference.first} against {difference.second}: {words.get(decision.outcome, decision.outcome)}, "
         f"{what} {difference.value:+.3f} ({interval} {difference.lo:+.3f} to {difference.hi:+.3f})"
     )
+
+
+@tables.with_form
+def judge_report(
+    scores: tables.Scores,
+    labels: Labels,
+    drawn: Drawn = None,
+    of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
+    items: Annotated[Path | None, typer.Option(help="item_id and texts, for the effect of length; split_unit.")] = None,
+    cut: Annotated[
+        float | None, typer.Option(help="A score above it passes; needed unless scores have two values.")
+    ] = None,
+    orders: Annotated[
+        Path | None,
+        typer.Option(help="item_id, judge, order, score of pairs in both orders, for the effect of position."),
+    ] = None,
+    judges: tables.Judges = None,
+    anchors: Anchors = None,
+    level: Level = 0.9,
+    json: Json = False,
+    *,
+    form: tables.Form,
+) -> None:
+    """Say of each judge what it passes of what people pass, how sure that is, and what else it follows."""
+    from assets.table.judge_reports import judge_reports, position_sentence, sentences, with_cut
+    from warehouse.sources.files import read_orders
+
+    table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, anchors, form)
+    found = judge_reports(table, given, with_cut(config, cut), only=of, level=level)
+    if found.ties:
+        errors.print(f"{found.ties} ties are left out: a judge is reported on what people decide")
+    if json:
+        rows = [
+            {**asdict(report), "misses": [found.item_ids[row] for row in report.misses]} for report in found.reports
+        ]
+        show(rows, "", as_json=True)
+    shown = None if orders is None else read_orders(orders, tell=tables.tell)
+    pairs = any(record.response_2 for record in table.items.values())
+    for report in () if json else found.reports:
+        console.print(f"{report.judge}:", style="bold")
+        for sentence in sentences(report, found.item_ids, pairs=pairs):
+            console.print(f"  {sentence}")
+        position = None if shown is None else position_sentence(shown, report.judge, report.cut)
+        if position is not None:
+            console.print(f"  {position}")
+    for name, why in found.left_out.items():
+        errors.print(f"no report of {name}: {why}", style="yellow")

@@ -1,14 +1,13 @@
-"""``care admin gc`` and ``forget``: the only commands that delete anything. The first also merges score files."""
+"""``care admin backup``, and ``gc`` and ``forget``, the only commands that delete anything."""
 
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from orchestration.cli.output import Root, console, show, speaking_errors
+from orchestration.cli.output import Root, console, show
 
 
-@speaking_errors
 def gc(
     workspace: Root = Path(),
     yes: Annotated[
@@ -38,12 +37,11 @@ def gc(
             show(parts, "merged, without loss" if yes else "would be merged, without loss", as_json=False)
         if yes:
             freed = remove(loaded, to_delete)
-            console.print(f"{freed / 2**20:.1f} MiB freed, {merge(loaded, to_merge)} files merged", highlight=False)
+            console.print(f"{freed / 2**20:.1f} MiB freed, {merge(loaded, to_merge)} files merged")
         else:
             console.print("nothing was deleted; run this again with --yes to delete it")
 
 
-@speaking_errors
 def forget(
     item: Annotated[str, typer.Argument(help="The item_id of the item.")],
     testset: Annotated[str, typer.Option(help="The test set it belongs to.")],
@@ -65,7 +63,21 @@ def forget(
     labels = labels_file(workspace, testset)
     if labels is not None and item in read_labels(labels).values:
         console.print(
-            f"still labels it: {labels}; CARE no longer reads that label, and removing its rows is left to you",
-            markup=False,
-            soft_wrap=True,
+            f"still labels it: {labels}; CARE no longer reads that label, and removing its rows is left to you"
         )
+
+
+def backup(
+    file: Annotated[Path, typer.Argument(help="The tar file to write, on another disk; one of that name is replaced.")],
+    workspace: Root = Path(),
+) -> None:
+    """Copy the workspace into one file: settings, your files, scores and fits; what CARE makes again is left out."""
+    from assets.state.backup import write_backup
+    from orchestration.locks import workspace_alone
+
+    with workspace_alone(workspace, "care admin backup") as loaded:
+        written = write_backup(loaded, file)
+    console.print(
+        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. To restore it, unpack it into an empty "
+        "folder with `tar -xf` and type `care run` there; no judge is asked again"
+    )

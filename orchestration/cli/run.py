@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from care_ops.errors import InputError, WarehouseError
-from orchestration.cli.forecast import print_forecast
 from orchestration.cli.output import (
     Json,
     Root,
@@ -23,7 +23,6 @@ from orchestration.cli.output import (
     print_verdict,
     progress_bar,
     show,
-    speaking_errors,
 )
 
 if TYPE_CHECKING:
@@ -32,13 +31,9 @@ if TYPE_CHECKING:
     from orchestration.launches import Launch
     from orchestration.runner import Outcome
 
-BEST_JUDGE = "best judge"
-"""In the place of an aggregator: the judge that gold says is best."""
-
 _METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")
 
 
-@speaking_errors
 def run(
     workspace: Root = Path(),
     testset: Annotated[str | None, typer.Option(help="Bring only this test set up to date.")] = None,
@@ -72,7 +67,10 @@ def run(
         print_forecast(workspace, testset, judge, as_json=json)
         return
     with workspace_alone(workspace, "care run") as loaded:
-        _must_be_known(loaded, testset, judge)
+        if testset is not None:
+            loaded.testset(testset)  # refuses a name that the workspace does not have
+        if judge is not None:
+            loaded.judge(judge)
         outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)
         if outcome.waits_for is not None:
             raise InputError(
@@ -84,7 +82,6 @@ def run(
             leave_record_of_runs(loaded)
     seconds = time.perf_counter() - started
     _print_results(loaded, verdicts, as_json=json, everything=why)
-    _print_notes(loaded)
     print_failures(outcome)
     _print_end(loaded, outcome, seconds, as_json=json)
     _alert(loaded, outcome, verdicts, narrowed=any((select, testset, judge)))
@@ -145,13 +142,8 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
         show(rows, "", as_json=True)
     elif rows:
         show(_by_testset(rows), "Aggregates against gold, by AUC or Kendall's tau", as_json=False)
-
-
-def _print_notes(loaded: Workspace) -> None:
-    """Test sets of which there cannot be a verdict."""
-    for testset in sorted(loaded.testsets):
-        if not loaded.judges_of(testset):
-            errors.print(f"note: {testset}: no judge scores it, so it has no panel", markup=False, soft_wrap=True)
+    for testset in sorted(name for name in loaded.testsets if not loaded.judges_of(name)):
+        errors.print(f"note: {testset}: no judge scores it, so it has no panel")
 
 
 def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: bool) -> None:
@@ -166,15 +158,13 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
         errors.print(
             f"{testset}: its fit is not of the scores and settings that are there now; run `care run` again",
             style="yellow",
-            markup=False,
-            soft_wrap=True,
         )
     count = len(outcome.materialised)
     nothing = "nothing could be made" if outcome.failures else "nothing to do"
     errors.print(f"{f'{count} asset partitions materialised' if count else nothing} in {seconds:.1f} s")
     index = loaded.report_folder / "index.html"
     if index.exists() and not as_json:
-        console.print(f"report: {index}", highlight=False, soft_wrap=True)
+        console.print(f"report: {index}")
 
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
@@ -194,7 +184,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
         def progress(launch: Launch, number: int, total: int) -> None:
             display.update(task, description=launch.label, completed=number, total=total)
             if not display.disable:
-                display.console.print(f"  {launch.label}", style="dim", markup=False, highlight=False)
+                display.console.print(f"  {launch.label}", style="dim")
 
         return run_stale(
             build_defs(loaded.root, loaded),  # the whole night uses the workspace as it was read once
@@ -212,6 +202,9 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
 
     What the judge that follows gold best makes of it is a row, too: nobody knows that judge without gold.
     """
+    from assets.results.evaluation import BEST_JUDGE
+    from care_ops.records import Evaluation
+
     with workspace.warehouse.reader() as connection:
         cursor = connection.execute(
             "SELECT f.testset, f.aggregator, f.labels_used AS labels, e.n, e.auc, e.tau, e.accuracy, e.mae, "
@@ -221,34 +214,15 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
         every_row = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
     order = {name: position for position, name in enumerate(workspace.fit.aggregators)}
     rows = [row for row in every_row if row["testset"] in workspace.testsets and row["aggregator"] in order]
-    rows += [best for testset in {row["testset"] for row in rows} for best in _best_judge(workspace, testset)]
+    for testset in {row["testset"] for row in rows}:
+        best = workspace.fit_folder(testset).find_record(BEST_JUDGE, Evaluation)
+        if best is not None:
+            rows.append(
+                {"testset": testset, "aggregator": "best judge", "labels": 0, **{m: getattr(best, m) for m in _METRICS}}
+            )
     rows.sort(key=lambda row: (row["testset"], order.get(row["aggregator"], len(order))))
     empty = {metric for metric in _METRICS if all(row[metric] is None for row in rows)}
     return [{name: value for name, value in row.items() if name not in empty} for row in rows]
-
-
-def _best_judge(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
-    """The row of the judge whose scores order the items most as gold does; none where nobody's can be compared."""
-    from assets.results.gold import aligned, held_out_gold
-    from care_ops.metrics import evaluate
-    from warehouse.matrix import read_item_columns, read_scores
-
-    with workspace.warehouse.reader() as connection:
-        panel = "SELECT p.judge FROM panels p JOIN slices USING (testset, judge) WHERE testset = ? AND p.admitted"
-        judges = {judge for (judge,) in connection.execute(panel, [testset]).fetchall()}
-        if not judges:
-            return []
-        items, scores = read_item_columns(connection, testset), read_scores(connection, testset, judges).scores
-    gold = held_out_gold(items.item_ids, items.gold, items.split_units, workspace.anchors_of(testset))
-    columns = [dict(zip(scores.item_ids, column.tolist(), strict=True)) for column in scores.values.T]
-    scale = workspace.testset(testset).scale
-    made = [evaluate(aligned(items.item_ids, column), gold, threshold=None, scale=scale) for column in columns]
-    ordering = [record for record in made if record.order is not None]
-    best = max(ordering, key=lambda record: record.order or 0.0, default=None)
-    if best is None:
-        return []
-    measured = {name: getattr(best, name) for name in _METRICS}
-    return [{"testset": testset, "aggregator": BEST_JUDGE, "labels": 0, **measured}]
 
 
 def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
@@ -262,9 +236,53 @@ def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return [{name: line.get(name) for name in names} for line in told.values()]
 
 
-def _must_be_known(workspace: Workspace, testset: str | None, judge: str | None) -> None:
-    """Refuse names that the workspace does not have."""
-    if testset is not None:
-        workspace.testset(testset)
-    if judge is not None:
-        workspace.judge(judge)
+def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_json: bool) -> None:
+    """Print a row for each judge and test set that has something to ask, and their sum."""
+    from assets.judging.forecast import Forecast, forecast
+    from orchestration.stores import workspace_to_look_at
+
+    workspace = workspace_to_look_at(folder)
+    judges = [judge] if judge else sorted(workspace.judges)
+    rows = forecast(workspace, judges, [testset] if testset else sorted(workspace.testsets))
+    if as_json:
+        show([asdict(row) for row in rows], "", as_json=True)
+        return
+    if not rows:
+        console.print("every judge has scored every item: `care run` would ask nobody")
+        return
+
+    def printed(row: Forecast) -> dict[str, Any]:
+        unmeasured = "" if row.measured or not row.tokens else "about "
+        dollars = f"{unmeasured}{row.dollars:,.2f}" if row.dollars else "–"
+        return {
+            "judge": row.judge,
+            "test set": row.testset,
+            "items": row.items,
+            "questions": row.questions,
+            "tokens": f"{unmeasured}{row.tokens:,.0f}" if row.tokens else "–",
+            "US $": "price unknown" if row.dollars is None else dollars,
+            "time": "not measured yet" if row.seconds is None else duration(row.seconds),
+            "note": row.failure or ("" if row.questions else "recorded scores: nobody is asked"),
+        }
+
+    show([printed(row) for row in rows], "What `care run` would ask", as_json=False)
+    if not any(row.questions or row.failure for row in rows):
+        console.print("all these scores are recorded: `care run` reads them and asks nobody")
+        return
+    known = [row.seconds for row in rows if row.seconds is not None]
+    unpriced = sorted({row.judge for row in rows if row.dollars is None})
+    console.print(
+        f"in all: {sum(row.items for row in rows):,} items, {sum(row.tokens for row in rows):,.0f} tokens, "
+        f"US $ {sum(row.dollars or 0.0 for row in rows):,.2f}"
+        + (f" and what {', '.join(unpriced)} cost (set price_in and price_out in their files)" if unpriced else "")
+        + f", {duration(sum(known))} one judge after the other"
+        + ("" if len(known) == len(rows) else ", and those that were never measured here")
+    )
+
+
+def duration(seconds: float) -> str:
+    """A time in the largest unit that leaves a number of at least one."""
+    for length, unit in ((3600, "h"), (60, "min")):
+        if seconds >= length:
+            return f"{seconds / length:.1f} {unit}"
+    return f"{seconds:.0f} s"

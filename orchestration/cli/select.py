@@ -10,13 +10,12 @@ import typer
 
 from care_ops.config import FitConfig
 from orchestration.cli import tables
-from orchestration.cli.output import Json, console, show, speaking_errors, watching
+from orchestration.cli.output import Json, console, show, watching
 
 if TYPE_CHECKING:
     from assets.table.selecting import Choice
 
 
-@speaking_errors
 @tables.with_form
 def select(
     scores: tables.Scores,
@@ -76,5 +75,5 @@ def _print(choice: Choice, *, as_json: bool) -> None:
     if measured:
         show(measured, "on the items whose labels chose nothing", as_json=False)
     gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
-    console.print(f"of a file:     care fit --gamma {gamma} --tau {tau}", highlight=False)
-    console.print(f"in care.yaml:  fit: {{gamma: {gamma}, tau: {tau}}}", highlight=False)
+    console.print(f"of a file:     care fit --gamma {gamma} --tau {tau}")
+    console.print(f"in care.yaml:  fit: {{gamma: {gamma}, tau: {tau}}}")

@@ -11,8 +11,7 @@ from typing import Annotated, Literal
 import typer
 
 from orchestration.cli import tables
-from orchestration.cli.inputs import read_table
-from orchestration.cli.output import console, speaking_errors
+from orchestration.cli.output import console
 
 _ENDPOINTS_YAML = """\
 description: >-
@@ -31,7 +30,6 @@ From = Annotated[
 ]
 
 
-@speaking_errors
 @tables.with_form
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to make the workspace in.")],
@@ -74,7 +72,7 @@ def init(
         "endpoints": "set the keys that judges/*.yaml name, check the models there; then "
         f"care doctor --workspace {folder} and care run --dry-run --workspace {folder}",
     }
-    console.print(f"made {folder}; next: {following[template]}", highlight=False, soft_wrap=True)
+    console.print(f"made {folder}; next: {following[template]}")
 
 
 def _folders(folder: Path) -> None:
@@ -95,7 +93,7 @@ def _from_table(
     from assets.table.as_testset import Declared, care_yaml, testset_name, testset_yaml
 
     name, of_scales = testset_name(scores), tables.declared_scales(scale)
-    table = read_table(scores, items, judges, None, form, of_scales)
+    table = tables.read_table(scores, items, judges, None, form, of_scales)
     _folders(folder)
     declared = Declared(*of_scales, system, form.columns, form.reading)
     written = testset_yaml(folder, table, scores, items, declared)
@@ -104,11 +102,11 @@ def _from_table(
     m, p = table.scores.shape
     told = f"made {folder}: test set {name}, {m} items, {p} recorded judges; nobody will be asked. "
     if not table.scores.families:
-        told += f"Which judges share a base model? Say it under `families` in {folder / 'testsets' / f'{name}.yaml'}. "
-    console.print(f"{told}Next: care run --workspace {folder}", highlight=False, markup=False, soft_wrap=True)
+        file = folder / "testsets" / f"{name}.yaml"
+        told += f"Which judges share a base model? Say it in the block `families` at the end of {file}. "
+    console.print(f"{told}Next: care run --workspace {folder}")
 
 
-@speaking_errors
 def schema(
     file: Annotated[
         Literal["care", "judge", "testset"], typer.Argument(help="care.yaml, a judge's file or a test set's.")

@@ -24,7 +24,6 @@ from orchestration.cli.output import (
     errors,
     print_verdict,
     show,
-    speaking_errors,
 )
 
 if TYPE_CHECKING:
@@ -36,7 +35,6 @@ _DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
 _WEBSERVER = __name__.removesuffix("cli.show") + "webserver"
 
 
-@speaking_errors
 def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> None:
     """Show the verdict on each test set, how much each judge scored, what is missing, stale or failed; the bill."""
     from assets.experiments.registry import outdated_kept
@@ -66,7 +64,7 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
     show(rows, f"{loaded.root}", as_json=False)
     console.print("scores / items; empty: the judge does not score the test set", style="dim")
     if bill := bill_of_night(loaded):
-        console.print(bill, highlight=False)
+        console.print(bill)
     if outdated := outdated_kept(loaded):
         console.print(f"experiments out of date: {', '.join(outdated)}")
 
@@ -104,7 +102,6 @@ def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str,
     return dict(sorted(said.items()))
 
 
-@speaking_errors
 def report(
     workspace: Root = Path(),
     open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
@@ -115,12 +112,11 @@ def report(
     index = workspace_to_look_at(workspace).report_folder / "index.html"
     if not index.exists():
         raise InputError(f"{index}: there is no report yet; run `care run --workspace {workspace}` first")
-    console.print(str(index), highlight=False, soft_wrap=True)
+    console.print(str(index))
     if open_:
         webbrowser.open(index.as_uri())
 
 
-@speaking_errors
 def ui(
     workspace: Root = Path(),
     port: Annotated[int, typer.Option(help="Port on localhost.")] = 3000,
@@ -133,7 +129,7 @@ def ui(
     loaded = workspace_to_look_at(workspace)
     environment = _environment(loaded)
     hold_daemon_lock(loaded)
-    errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)", highlight=False)
+    errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)")
     command = [sys.executable, "-m", _WEBSERVER, *(["--read-only"] if read_only else []), "dev"]
     command += ["-m", _DEFINITIONS, "-h", "127.0.0.1"]
     code = _with_children([*command, "-p", str(port)], environment)
@@ -168,7 +164,6 @@ def _with_children(command: list[str], environment: dict[str, str]) -> int:
                 os.killpg(process.pid, signal.SIGKILL)
 
 
-@speaking_errors
 def daemon(workspace: Root = Path()) -> None:
     """Run Dagster's daemon over the workspace without the UI, until interrupted: it watches, schedules and runs."""
     from orchestration.locks import hold_daemon_lock

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import csv
 import inspect
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
@@ -13,14 +13,17 @@ from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args,
 import typer
 from rich.markup import escape
 
+from assets.table.reading import TableInputs, reading_options, score_columns
 from assets.table.reading import declared_scales as declared_scales
-from assets.table.reading import reading_options, score_columns
+from assets.table.reading import read_table as read_inputs
 from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig, TensorConfig, explained
 from care_ops.errors import InputError
 from orchestration.cli.output import errors
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
 if TYPE_CHECKING:
+    from assets.table.fitting import ScoreTable
+    from care_ops.scales import Scale as ScaleOfScores
     from warehouse.sources.reading import Reading
 
 Scores = Annotated[
@@ -196,9 +199,22 @@ def output_folder(out: Path | None, scores: Path, command: str) -> Path:
     return folder
 
 
+def read_table(
+    scores: Path,
+    items: Path | None,
+    judges: Path | None,
+    anchors: Path | None,
+    form: Form,
+    scales: tuple[ScaleOfScores | None, Mapping[str, ScaleOfScores]] = (None, {}),
+) -> ScoreTable:
+    """Read every file, and print how each was read before anything is fitted; ``scales`` are panel's and judges'."""
+    inputs = TableInputs(scores, items, judges, anchors, *scales)
+    return read_inputs(inputs, form.columns, form.reading, tell)
+
+
 def tell(reading: Reading) -> None:
     """Print on standard error how a file was read, before anything is computed from it."""
     first, *more = reading.sentences()
-    errors.print(f"read {first}", markup=False, highlight=False, soft_wrap=True)
+    errors.print(f"read {first}")
     for sentence in more:
-        errors.print(f"  {sentence}", markup=False, highlight=False, soft_wrap=True)
+        errors.print(f"  {sentence}")

@@ -7,13 +7,12 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli.commands import Commands
-from orchestration.cli.output import Json, Root, console, show, speaking_errors
+from orchestration.cli.output import Json, Root, console, show
 
 testsets = Commands(help="The catalog of benchmarks, and adding one to a workspace.", no_args_is_help=True)
 
 
 @testsets.command("list")
-@speaking_errors
 def list_testsets(json: Json = False) -> None:
     """Show the catalog; `verified` says whether the column names have been compared with the data."""
     import yaml
@@ -39,7 +38,6 @@ def list_testsets(json: Json = False) -> None:
 
 
 @testsets.command("add")
-@speaking_errors
 def add_testset(
     name: Annotated[str, typer.Argument(help="Name in the catalog.")],
     workspace: Root = Path(),
@@ -57,6 +55,6 @@ def add_testset(
         raise InputError(f"{path}: there is such a test set already; delete it first")
     path.parent.mkdir(parents=True, exist_ok=True)
     path.write_text(text, encoding="utf-8")
-    console.print(f"wrote {path}", highlight=False, soft_wrap=True)
+    console.print(f"wrote {path}")
     if revision is None:
         console.print("give its source a revision (a commit of the data set) before a run", style="yellow")

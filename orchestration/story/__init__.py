@@ -33,10 +33,7 @@ def testset_files() -> dict[str, str]:
 def judge_files(seed: int = 0) -> dict[str, str]:
     """The files of the judges' folder by their names: what each judge is, and its program.
 
-    Parameters
-    ----------
-    seed : int
-        Another one draws other beliefs and moods.
+    Another ``seed`` draws other beliefs and moods.
     """
     files: dict[str, str] = {}
     for name, judge in JUDGES.items():

@@ -45,7 +45,6 @@ DOCUMENTS = [
     ),
     DroppingDocument(Dropping({"a": DropEvidence(40, 35, -0.5, -0.75, 0.25, None)}, refits=10, items=20)),
     DroppingDocument(Dropping(refused="there are no labels")),
-    SystemsDocument(failure="one system"),
     SystemsDocument(),
     ReviewDocument("held back", "e", (CheckResult("drift", False, "moved", {"psi": 1.5}, blocks=True),)),
 ]
@@ -158,7 +157,7 @@ def test_details_are_read_as_the_aggregators_write_them(rng):
     aggregates = fit_panel(scores, FitConfig(aggregators=("care", "care_svd", "avg"))).aggregates
     written = aggregates["care"].details
     care = read_details("care", written, CareDetails)
-    assert (care.agreement, care.rival, care.factors) == (written["agreement"], written["rival"], written["factors"])
+    assert (care.agreement, care.rival) == (written["agreement"], written["rival"])
     assert list(care.label_first) == written["label_first"]
     assert bool(care.doubts) is written["ambiguous"]
     svd = read_details("care_svd", aggregates["care_svd"].details, CareSvdDetails)

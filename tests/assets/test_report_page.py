@@ -139,9 +139,9 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     cards = [card for card in judge_cards(data) if card.number]
     assert [card.before for card in cards] == pytest.approx([card.weight.weight for card in cards])
     assert data.changes.why == ["made again"]
-    assert data.changes.order == pytest.approx(1.0)
-    assert len(data.changes.items) == 10
-    assert {move.moved for move in data.changes.items} == {0.0}
+    assert data.changes.moved.order == pytest.approx(1.0)
+    assert len(data.changes.moved.items) == 10
+    assert {move.moved for move in data.changes.moved.items} == {0.0}
     assert data.changes.gold_before == data.changes.gold_after, "both editions have the same answer"
     fits.fit_file("one", "older").unlink()
     data = gather(load_workspace(after_a_night), "one")
@@ -179,12 +179,14 @@ def test_the_fit_of_a_table_is_made_without_each_judge_where_labels_allow_it():
     values[:, 4] = length + 0.2 * rng.normal(size=200)
     scores = ScoreMatrix(values, tuple(f"i{k:03}" for k in range(200)), tuple("abcde"))
     items = {item: ItemRecord(item, gold=float(quality[k] > 0)) for k, item in enumerate(scores.item_ids)}
-    config = TableConfig(FitConfig(aggregators=("care",)), resamples=20)
+    config = TableConfig(FitConfig(aggregators=("care",), resamples=20))
     page = fit_table(ScoreTable("scores.csv", scores, items), config).page
     cards = {card.row.check.judge: card for card in judge_cards(page)}
     assert advice(cards["e"]).startswith("Drop it: by 200 labels of 200 split units")
     assert page.dropping.refits == 12
-    page = fit_table(ScoreTable("scores.csv", scores, items), replace(config, resamples=0)).page
+    page = fit_table(
+        ScoreTable("scores.csv", scores, items), replace(config, fit=replace(config.fit, resamples=0))
+    ).page
     assert advice(judge_cards(page)[0]) == f"None, so keep it for now: {NO_REFITS}."
 
 

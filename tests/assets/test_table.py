@@ -22,7 +22,7 @@ from tests.support.planted import crowd
 from warehouse.items import ItemRecord
 from warehouse.matrix import ItemColumnsRead
 
-CONFIG = TableConfig(FitConfig(aggregators=("avg", "care")), resamples=0)
+CONFIG = TableConfig(FitConfig(aggregators=("avg", "care"), resamples=0))
 
 
 @pytest.fixture
@@ -40,7 +40,7 @@ def table(rng):
 
 
 def test_a_table_is_fitted_and_written_without_a_word(table, tmp_path, capsys):
-    result = fit_table(table, replace(CONFIG, resamples=20, systems=("model",)))
+    result = fit_table(table, replace(CONFIG, fit=replace(CONFIG.fit, resamples=20), systems=("model",)))
     assert list(result.fit.aggregates) == ["avg", "care"]
     assert result.page.title == "scores.csv"
     assert {evaluation.n for evaluation in result.page.evaluations.values()} == {60}
@@ -147,7 +147,7 @@ def crowd_table():
 
 
 def test_a_crowd_gets_an_answer_a_page_and_a_verdict_that_says_how(crowd_table, tmp_path):
-    result = fit_table(crowd_table, TableConfig(FitConfig(), resamples=20))
+    result = fit_table(crowd_table, TableConfig(FitConfig(resamples=20)))
     assert {"care", "mv", "avg"} <= set(result.fit.aggregates)
     assert np.isfinite(result.fit.aggregates["care"].estimate).all()
     lo, hi = result.page.intervals["care"].lo, result.page.intervals["care"].hi

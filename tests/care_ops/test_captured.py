@@ -11,10 +11,12 @@ from scipy.optimize import minimize
 from scipy.stats import kendalltau
 
 from care_ops.aggregators import defensible as module
+from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.frozen import FAITHFUL, freeze, with_features
+from care_ops.labels import Label, Labels
 from care_ops.models import robust_factor
 from care_ops.models.coarse import Opinions
 from care_ops.models.liking import controlled, without_liking
@@ -59,6 +61,53 @@ def test_copies_that_are_half_of_the_panel_are_never_clear():
     for copies in (5, 7, 8):
         _, scores = with_copies(1, 10, copies)
         assert "copies" in both(scores)[0].details["doubts"]
+
+
+@pytest.mark.parametrize(("good", "poor"), [(2, 6), (3, 5), (3, 7), (4, 5), (4, 8)])
+def test_good_judges_that_agree_among_poor_ones_may_be_copies_or_better_and_it_is_not_clear(good, poor):
+    for seed in range(5):
+        rng = np.random.default_rng([19, seed])
+        quality, mistake = rng.normal(size=(2, 300))
+        by_good = quality[:, None] + 0.35 * rng.normal(size=(300, good))
+        by_poor = (0.35 * quality + 0.7 * mistake)[:, None] + 0.6 * rng.normal(size=(300, poor))
+        scores = matrix(np.column_stack([by_good, by_poor]))
+        assert "copies" in both(scores)[0].details["doubts"]
+
+
+def test_one_declared_family_is_never_clear():
+    _, scores = with_copies(3, 8, 0)
+    assert both(scores)[0].details["doubts"] == []
+    one = replace(scores, families=dict.fromkeys(scores.judges, "gpt"))
+    assert both(one)[0].details["doubts"] == ["families"]
+
+
+def by_labels(labels: np.ndarray, number: int = 20, seed: int = 0):
+    """``care`` of eight good judges, with and without labels of 0 and 1 on some items drawn at random."""
+    quality, scores = with_copies(seed, 8, 0)
+    rows = np.random.default_rng([23, seed]).choice(300, number, replace=False)
+    told = Labels(tuple(Label(scores.item_ids[k], float(labels[k])) for k in rows.tolist()))
+    answer = fit_panel(scores, FitConfig(aggregators=("care",)), Anchors.of(told), solve="not").aggregates["care"]
+    return answer, both(scores)[0], quality
+
+
+def test_labels_given_at_random_move_nothing_and_are_told():
+    told = []
+    for seed in range(8):
+        at_random = np.random.default_rng([29, seed]).random(300) < 0.5
+        answer, alone, quality = by_labels(at_random, seed=seed)
+        assert kendalltau(answer.estimate, quality)[0] > kendalltau(alone.estimate, quality)[0] - 0.05
+        told.append(answer.details["labels_at_random"])
+    assert np.median(told) > 0.3, "by chance some agree with the judges"
+    right, _, _ = by_labels(with_copies(0, 8, 0)[0] > 0)
+    assert right.details["labels_at_random"] < 0.01
+    assert right.details["turned"] > 0.9
+
+
+def test_what_is_said_beside_the_mean_is_said_of_the_answer_with_its_labels():
+    reversed_labels = with_copies(0, 8, 0)[0] < 0
+    answer, alone, _ = by_labels(reversed_labels)
+    assert answer.details["turned"] < 0
+    assert answer.details["beside_mean"]["correlation"] < 0 < alone.details["beside_mean"]["correlation"]
 
 
 def test_a_judge_that_was_asked_twice_costs_nothing_and_good_judges_are_no_copies(rng):

@@ -11,7 +11,7 @@ from care_ops.config import AGGREGATORS, FitConfig
 from care_ops.fit import fit_panel
 from care_ops.metrics import auc
 from care_ops.models import factor_analysis
-from care_ops.models.hypotheses import DEPARTURES, NOISES, SLOPE, SLOPE_SD, Hypothesis, average_hypotheses
+from care_ops.models.hypotheses import DEPARTURES, NOISES, NOTHING, SLOPE, SLOPE_SD, Hypothesis, average_hypotheses
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
@@ -169,12 +169,17 @@ def test_settling_is_the_posterior_of_the_joint_gaussian(rng, m):
         inverse = np.linalg.inv(here)
         answers.append(SLOPE * score + k[:, rows] @ inverse @ residual)
         evidence.append(-0.5 * residual @ inverse @ residual - 0.5 * np.linalg.slogdet(here)[1])
-    weight = np.exp(np.array(evidence) - max(evidence))
-    total = (weight / weight.sum()) @ np.array(answers)
+    at_random = np.eye(m) + 10.0  # labels that follow nothing, and leave quality what it was thought to be
+    of_nothing = -0.5 * y @ np.linalg.inv(at_random) @ y - 0.5 * np.linalg.slogdet(at_random)[1]
+    logs = np.array([*(np.log((1 - NOTHING) / len(evidence)) + np.array(evidence)), np.log(NOTHING) + of_nothing])
+    weight = np.exp(logs - logs.max())
+    weight = weight / weight.sum()
+    total = weight @ np.array([*answers, SLOPE * score])
     found = average_hypotheses([Hypothesis("only", score, 1.0)], factors, judges, rows, labels)
     assert found is not None
     np.testing.assert_allclose(found.latent, total, atol=1e-8)
-    assert found.weights == {"only": pytest.approx(1.0)}
+    assert found.weights == {"only": pytest.approx(1.0 - weight[-1])}
+    assert found.nothing == pytest.approx(weight[-1])
 
 
 def test_one_factor_of_an_exact_model_is_found():

@@ -103,10 +103,6 @@ def test_dense_graphs_raise_the_tolerance_just_enough(rng):
     found = partition(sparse)
     assert max(len(g) for g in found.groups) <= 4
     assert found.largest_cross_edge <= found.tolerance
-    with pytest.raises(FitError, match="tolerance"):
-        partition(sparse, tolerance=0.0)
-    with pytest.raises(FitError, match="three judges"):
-        partition(np.eye(2))
 
 
 @pytest.mark.parametrize("method", ["jennrich", "power", "als"])
@@ -151,7 +147,7 @@ def test_fourth_order_corners_are_the_states_of_additive_latents(rng):
     assert matched_error(centres, wanted) < 0.05
 
 
-def test_a_full_covariance_is_found_and_wants_complete_rows(rng):
+def test_a_full_covariance_is_found(rng):
     draw, edges = grouped_mixture(rng, n=8_000, p=12, noise=0.5)
     centres = [(str(s), mixture.k_means_plus_plus(draw.scores, 4, rng)) for s in range(8)]
     found, _ = mixture.best_of(draw.scores, centres, shape="full")
@@ -169,12 +165,6 @@ def test_a_full_covariance_is_found_and_wants_complete_rows(rng):
     views = partition_within(found.covariance, 8_000)
     home = {j: g for g, group in enumerate(views.groups) for j in group}
     assert not any(edges[a, b] for a in range(12) for b in range(12) if home[a] != home[b])
-    with pytest.raises(FitError, match="without missing scores"):
-        mixture.expectation_maximisation(
-            np.where(rng.random((8_000, 12)) < 0.1, np.nan, draw.scores),
-            *mixture.start_near(draw.scores, draw.means),
-            shape="full",
-        )
 
 
 def test_em_with_and_without_holes_is_the_same_em(rng):

@@ -41,14 +41,6 @@ def test_the_compiled_kernel_equals_numpy(rng, monkeypatch, n, p, share):
         equal(getattr(compiled, name), getattr(plain, name), name)
 
 
-def test_a_slice_is_the_moments_of_those_judges(rng):
-    x = with_holes(rng, rng.normal(size=(300, 6)), 0.1)
-    order = np.array([4, 0, 3])
-    part, whole = accumulate(x[:, order]), accumulate(x).select(order)
-    np.testing.assert_allclose(whole.covariance(), part.covariance(), atol=1e-12)
-    np.testing.assert_allclose(whole.correlation(), part.correlation(), atol=1e-12)
-
-
 def test_third_moment_equals_einsum(rng):
     x = rng.exponential(size=(500, 7)) + 3
     y = x - x.mean(axis=0)

@@ -13,7 +13,7 @@ from assets.experiments.observation_models import (
     models_of,
     told_apart,
 )
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError
 from care_ops.models import observation
 from care_ops.models.observation import Gaussian, Graded, Ordinal, ScaleMixture, StudentT
 from care_ops.simulate import observed_mixture
@@ -95,15 +95,6 @@ def test_a_wrong_model_costs(rng):
     assert told_apart(gaussian(draw.scores, 3, rng).posterior(draw.scores), draw.states) < 0.8
 
 
-def test_bad_input_is_told(rng):
-    values = rng.integers(0, 3, (50, 3)).astype(float)
-    with pytest.raises(InputError, match="just one observation model"):
-        observation.fit(values, [Gaussian((0, 1))], 2, rng)
-    with pytest.raises(InputError, match="whole numbers"):
-        observation.fit(values + 0.5, [Graded((0, 1, 2), (3, 3, 3))], 2, rng)
-    with pytest.raises(FitError, match="leave it out"):
-        observation.fit(np.column_stack([values, np.ones(50)]), [Gaussian((0, 1, 2, 3))], 2, rng)
-    with pytest.raises(FitError, match="different rows"):
-        observation.fit(np.repeat([[0.0, 1.0], [1.0, 0.0]], 20, axis=0), [Gaussian((0, 1))], 3, rng)
+def test_parameters_are_those_of_a_fit(rng):
     with pytest.raises(FitError, match="fit it first"):
-        Gaussian((0,)).log_density(values[:, :1])
+        Gaussian((0,)).log_density(rng.normal(size=(50, 1)))

@@ -150,8 +150,6 @@ def test_grades_need_bounds_and_scale_with_them():
 
 def test_bad_input_is_named():
     estimate, labels, order, names, _ = two_systems(0.0, 20)
-    with pytest.raises(InputError, match="every labelled row once"):
-        sequential_rates(estimate, labels, order[1:], names)
     with pytest.raises(InputError, match="no rate for older; there are rates for"):
         gate(estimate, labels, names, "new", "older", order=order)
     with pytest.raises(InputError, match="compared with itself"):

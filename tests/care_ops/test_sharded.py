@@ -66,11 +66,9 @@ def test_judges_come_in_the_order_asked_for_and_nulls_and_integers_are_read(tmp_
     np.testing.assert_allclose(found.mean(), [2.5, 7 / 3])
 
 
-def test_no_shards_and_no_rows_a_shard_are_told(tmp_path, rng):
+def test_no_shards_are_told():
     with pytest.raises(InputError, match="no rows"):
         moments_of_shards([], JUDGES)
-    with pytest.raises(InputError, match="at least 1"):
-        shards_of(write(tmp_path / "s.parquet", scores(rng, 10)), 0)
 
 
 def test_em_over_shards_is_em(tmp_path, rng):

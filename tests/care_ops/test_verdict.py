@@ -34,6 +34,37 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
         (replace(AMBIGUOUS, labels=LABELS), Standing(), "settled by labels", "Use. 12 labels by people have settled"),
         (replace(CLEAR, labels=LABELS), Standing(), "clear", "Use. 4 judges"),
         (
+            replace(CLEAR, labels=replace(LABELS, turned=0.3)),
+            Standing(),
+            "ambiguous",
+            "Don't use yet. Your labels contra",
+        ),
+        (replace(AMBIGUOUS, labels=replace(LABELS, turned=0.3)), Standing(), "settled by labels", "Use. 12 labels"),
+        (
+            replace(AMBIGUOUS, labels=replace(LABELS, turned=-0.8)),
+            Standing(),
+            "ambiguous",
+            "Don't use yet. Your labels",
+        ),
+        (
+            replace(CLEAR, doubts=("opposed",), labels=replace(LABELS, turned=-0.8)),
+            Standing(),
+            "settled by labels",
+            "Use. 12 labels",
+        ),
+        (
+            replace(CLEAR, feature="words", taken_off=("words",)),
+            Standing(),
+            "clear",
+            "Check. 4 judges allow one answer for 60 items, if the number of words is no part of quality.",
+        ),
+        (
+            replace(CLEAR, doubts=("families",), families=1),
+            Standing(),
+            "ambiguous",
+            "Don't use yet. All your judges were declared one family",
+        ),
+        (
             replace(AMBIGUOUS, probes=ProbeEvidence(0.93, ("padded: quality kept", "facts exchanged: quality spoilt"))),
             Standing(),
             "settled by probes",
@@ -83,6 +114,9 @@ OF_THE_PAPER = re.compile(r"\d\.\d|factor|correlat|edition|eigen|rival|Q = 1", r
         replace(AMBIGUOUS, parted_by="authority_markers"),
         replace(AMBIGUOUS, agreement=0.99, misfit=0.13),
         replace(AMBIGUOUS, labels=LABELS),
+        replace(CLEAR, labels=replace(LABELS, turned=-0.9)),
+        replace(CLEAR, doubts=("families",), families=1),
+        replace(CLEAR, doubts=("copies",), copies=(("a", "b"), ("c", "d", "e"))),
         replace(AMBIGUOUS, probes=ProbeEvidence(0.93, ("padded: quality kept",))),
         *(
             replace(CLEAR, doubts=(doubt,), feature="authority_markers", follows=0.4, without=Changed(0.5, 9, 2, 6))
@@ -114,6 +148,13 @@ def test_few_labels_or_unsure_ones_settle_nothing_and_are_told(weak):
     verdict = decide(replace(AMBIGUOUS, labels=weak), Standing(), REMEDIES)
     assert verdict.state == "ambiguous"
     assert f"{weak.labels} labels have not settled it" in str(verdict)
+
+
+def test_labels_that_follow_nothing_or_contradict_are_not_said_to_agree():
+    at_random = decide(replace(CLEAR, labels=replace(LABELS, at_random=0.8)), Standing(), REMEDIES)
+    assert "12 labels have little to do with what your judges say" in str(at_random)
+    against = decide(replace(CLEAR, labels=replace(LABELS, turned=-0.9)), Standing(), REMEDIES)
+    assert "agree with the answer" not in "\n".join(against.lines(everything=True))
 
 
 def test_what_nobody_may_overlook_stands_first():

@@ -103,15 +103,15 @@ def test_every_option_reaches_the_configuration():
             True,
             "weights",
             "em",
+            20,
             seed=3,
             not_quality=("words", "age"),
         ),
         AdmissionRule("all", "not_asked", 0.2),
-        20,
         ("model",),
         features=("age",),
     )
-    assert table_config({}) == TableConfig(resamples=FitConfig().resamples)
+    assert table_config({}) == TableConfig()
     assert replace(FitConfig(), aggregators="care").aggregators == ("care",), "one name, not four letters"
 
 

@@ -7,13 +7,16 @@ import sys
 import time
 
 import dagster as dg
+import numpy as np
 import pytest
 
 from assets.code import code_version
 from assets.fit import made as made_module
 from assets.report.outdated import Outdated
 from care_ops.errors import CareError
+from care_ops.metrics import evaluate
 from orchestration import runner
+from orchestration.cli.run import results
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import (
@@ -326,3 +329,16 @@ def test_what_failed_is_tried_once_by_each_command(after_a_night, monkeypatch):
     monkeypatch.undo()
     assert ran(run(after_a_night), "evaluation") == ["one"]
     assert run(after_a_night).materialised == []
+
+
+def test_the_judge_that_gold_says_is_best_is_found_once_and_then_read(after_a_night, monkeypatch):
+    workspace = load_workspace(after_a_night)
+    panel, gold = (
+        workspace.fit_folder("one").read_panel(),
+        {r.item_id: r.gold for r in workspace.parts.read_items("one")},
+    )
+    labels = np.array([gold[item] for item in panel.item_ids], dtype=float)
+    orders = [evaluate(scores, labels, threshold=None, scale=None).order for scores in panel.values.T]
+    monkeypatch.setattr("care_ops.metrics.evaluate", lambda *_, **__: pytest.fail("it was evaluated with the fit"))
+    (best,) = [row for row in results(workspace) if row["aggregator"] == "best judge"]
+    assert best["auc" if len({*gold.values()}) == 2 else "tau"] == pytest.approx(max(orders))

@@ -25,7 +25,7 @@ ONLY_NAMED = {
         "assets/publication/review.py": "a check's advice; the verdict of a fit that is held back has the whole",
         "orchestration/cli/editions.py": "the lock's holder",
     },
-    "care admin backup": {"orchestration/cli/backup.py": "the lock's holder"},
+    "care admin backup": {"orchestration/cli/retention.py": "the lock's holder"},
     "care fits diff": {"assets/publication/review.py": "as care fits accept"},
     "care fit": {"assets/table/criteria.py": "an error of `care criteria` names the command for one criterion"},
     "care fit --items": {"orchestration/cli/imports.py": "help of an option: what its table is for"},
@@ -38,7 +38,7 @@ ONLY_NAMED = {
     },
     "care import": {"care_eval/reducer.py": "an error names the command for finished logs"},
     "care judges report": {"assets/publication/label_agreement.py": "a check, which has no tables"},
-    "care judges retest": {"orchestration/cli/retest.py": "the lock's holder"},
+    "care judges retest": {"orchestration/cli/judges.py": "the lock's holder"},
     "care probes make": {"orchestration/cli/fit.py": "help of an option: who wrote the table"},
     "care fits promote": {
         "assets/judging/canary.py": "a check's advice: pin the fit",

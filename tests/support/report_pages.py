@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from assets.publication.editions import ItemMove, WeightMove
+from assets.publication.editions import ItemMove, Moved, WeightMove
 from assets.report.data import Changes, EditionShown, ReportData
 from assets.results.documents import FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.metrics import evaluate
@@ -101,16 +101,10 @@ def _aggregates(
 
 def _changes(scores: ScoreMatrix, estimate: np.ndarray, weights: np.ndarray) -> Changes:
     before = 1 / len(scores.judges)
-    return Changes(
-        "edition-1",
-        "2026-11-21 03:00",
-        ["scores changed: " + scores.judges[0]],
-        [WeightMove(judge, before, float(weight)) for judge, weight in zip(scores.judges, weights, strict=True)],
-        [ItemMove(scores.item_ids[3], float(estimate[3]) - 1.5, float(estimate[3]), 1.5)],
-        0.97,
-        0.71,
-        0.74,
-    )
+    judges = [WeightMove(judge, before, float(weight)) for judge, weight in zip(scores.judges, weights, strict=True)]
+    items = [ItemMove(scores.item_ids[3], float(estimate[3]) - 1.5, float(estimate[3]), 1.5)]
+    why = ["scores changed: " + scores.judges[0]]
+    return Changes("edition-1", "2026-11-21 03:00", why, Moved(why, judges, items, 0.97, 0, 0), 0.71, 0.74)
 
 
 def _checks(names: tuple[str, ...]) -> list[JudgeCheck]:
@@ -135,4 +129,4 @@ def _systems(items: int) -> SystemsDocument:
         for name, value in zip(names[1:], values[1:], strict=True)
     )
     systems = tuple(SystemRecord(name, items // 3, value) for name, value in zip(names, values, strict=True))
-    return SystemsDocument("care", "mean estimate", systems, comparisons, columns=("model",))
+    return SystemsDocument("care", "mean estimate", systems, comparisons)

@@ -10,7 +10,6 @@ labels_seen  # templates/page.html
 gold_before  # templates/page.html
 gold_after  # templates/page.html
 kappa  # templates/page.html
-strongest_links  # templates/page.html
 answer_rank  # templates/page.html
 without  # templates/page.html
 parted  # templates/page.html
@@ -41,8 +40,6 @@ trigger_gain  # asdict of what a trial found, printed by `care judges test`
 length_gain  # likewise
 retest  # likewise
 __arrow_c_stream__  # called by pyarrow (warehouse/sources/tables.py)
-_.readable  # called by Python (care_ops/moments/file_part.py)
-_.seekable  # likewise
 __signature__  # read by typer (orchestration/cli/tables.py)
 _.to_frame  # public: care_eval (docs/data.md)
 _.judges_frame  # likewise

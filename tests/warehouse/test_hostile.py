@@ -181,7 +181,7 @@ def test_a_message_has_neither_escape_sequences_nor_more_than_four_hundred_chara
 
 def test_a_missing_extra_stays_what_it_is(tmp_path, monkeypatch):
     """What is to be installed is no fault of the file."""
-    monkeypatch.setattr("warehouse.importers.registry.IMPORTERS", {"deepeval": lambda _: __import__("no_such_module")})
+    monkeypatch.setattr("warehouse.importers.registry.IMPORTERS", {"deepeval": lambda *_: __import__("no_such_module")})
     with pytest.raises(ModuleNotFoundError):
         read_import("deepeval", tmp_path)
     with pytest.raises(InputError, match="there is no import"):

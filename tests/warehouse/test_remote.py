@@ -227,7 +227,7 @@ def test_a_folder_with_files_is_copied_to_an_empty_store_and_refused_beside_anot
 
 
 DELETES_BY_ITSELF = {
-    ("warehouse/storage.py", "__exit__"),
+    ("warehouse/storage.py", "replacing"),
     ("warehouse/storage.py", "delete"),
     ("warehouse/storage.py", "delete_folder"),
     ("warehouse/storage.py", "set_aside"),

@@ -9,30 +9,20 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from warehouse.importers.collected import (
-    Collector,
-    ImportedScores,
-    content_id,
-    files_of,
-    number_of,
-    read_document,
-    text_of,
-)
+from warehouse.importers.collected import Collector, content_id, files_of, number_of, read_document, text_of
 from warehouse.items import ItemRecord
 
 _TIE, _FOR_THE_RIGHT = 1.5, 2.0
 
 
-def read(path: Path) -> ImportedScores:
+def read(path: Path, collector: Collector) -> None:
     """Read a file of annotations, or all in a folder.
 
     Raises ``InputError`` where a file is none of annotations.
     """
-    collector = Collector(str(path))
     for file in files_of(path, "annotations*.json", "annotations of alpaca_eval"):
         for record in read_document(file):
             _add(collector, record)
-    return collector.finished()
 
 
 def _add(collector: Collector, record: Mapping[str, Any]) -> None:

@@ -73,13 +73,8 @@ class ImportedScores:
 
     def score_table(self) -> pa.Table:
         """A row for each score: ``item_id``, ``judge``, ``score``."""
-        return pa.table(
-            {
-                "item_id": pa.array([item for item, _ in self.scores], pa.string()),
-                "judge": pa.array([judge for _, judge in self.scores], pa.string()),
-                "score": pa.array(list(self.scores.values()), pa.float64()),
-            }
-        )
+        schema = pa.schema([("item_id", pa.string()), ("judge", pa.string()), ("score", pa.float64())])
+        return pa.table([*zip(*self.scores, strict=True), self.scores.values()], schema=schema)
 
     def item_table(self) -> pa.Table:
         """A row for each item: ``item_id``, texts, ``gold``, and what else the tool says of it; no empty column."""
@@ -183,14 +178,10 @@ def number_of(value: Any) -> float | str | None:
     """A value as a number; None where it is missing, and the value's text where it is no number."""
     if value is None:
         return None
-    if isinstance(value, (bool, int, float)):
-        number = float(value)
-        return number if isfinite(number) else None if isnan(number) else str(value)
     text = str(value).strip()
-    if text in GRADES or text.lower() in GRADES:
-        return GRADES.get(text, GRADES.get(text.lower(), 0.0))
+    grade = GRADES.get(text, GRADES.get(text.lower()))
     try:
-        number = float(text)
+        number = float(text) if grade is None else grade
     except ValueError:
         return text or None
     return number if isfinite(number) else None if isnan(number) else text

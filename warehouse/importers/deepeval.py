@@ -7,16 +7,15 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from warehouse.importers.collected import Collector, ImportedScores, files_of, id_of, label_of, read_document, text_of
+from warehouse.importers.collected import Collector, files_of, id_of, label_of, read_document, text_of
 from warehouse.items import ItemRecord
 
 
-def read(path: Path) -> ImportedScores:
+def read(path: Path, collector: Collector) -> None:
     """Read a test run, or all in a folder.
 
     Raises ``InputError`` where a file is no test run.
     """
-    collector = Collector(str(path))
     for file in files_of(path, ".latest*run*.json", "test run of deepeval"):
         document = read_document(file)
         run = document.get("testRunData", document)
@@ -24,7 +23,6 @@ def read(path: Path) -> ImportedScores:
         several = _run_by_several_models(cases)
         for case in cases:
             _add(collector, case, several)
-    return collector.finished()
 
 
 def _run_by_several_models(cases: Sequence[Mapping[str, Any]]) -> set[str]:

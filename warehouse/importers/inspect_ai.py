@@ -17,7 +17,6 @@ import pyarrow as pa
 from care_ops.errors import InputError
 from warehouse.importers.collected import (
     Collector,
-    ImportedScores,
     files_of,
     is_label,
     label_of,
@@ -34,12 +33,11 @@ _LOCAL_HEADER = "<4s5H3I2H"
 """What stands before a member of a zip archive; it ends with the lengths of the name and of the extra field."""
 
 
-def read(path: Path) -> ImportedScores:
+def read(path: Path, collector: Collector) -> None:
     """Read a log, or every log of one task in a folder; of two logs with a sample in common the newer one counts.
 
     Raises ``InputError`` where a file is no log, or the logs are of several tasks.
     """
-    collector = Collector(str(path))
     logs = [(file, _log(file)) for file in _files(path)]
     whole: list[tuple[Path, dict[str, Any]]] = []
     for file, log in logs:
@@ -58,7 +56,6 @@ def read(path: Path) -> ImportedScores:
         panels = _panels(log["eval"])
         for sample in log["samples"]:
             _add_sample(collector, sample, str(log["eval"].get("model")), panels)
-    return collector.finished()
 
 
 def _files(path: Path) -> list[Path]:

@@ -8,18 +8,17 @@ from pathlib import Path
 from typing import Any
 
 from care_ops.errors import InputError
-from warehouse.importers.collected import Collector, ImportedScores, files_of, read_lines, text_of
+from warehouse.importers.collected import Collector, files_of, read_lines, text_of
 from warehouse.items import ItemRecord
 
 _TOOL = "Langfuse"
 
 
-def read(path: Path) -> ImportedScores:
+def read(path: Path, collector: Collector) -> None:
     """Read a file of scores, or an export's folder, which holds ``scores`` and may hold ``observations_v2``.
 
     Raises ``InputError`` where there are no scores, or a score names no trace.
     """
-    collector = Collector(str(path))
     folder = path / "scores" if (path / "scores").is_dir() else path
     observations = path / "observations_v2"
     for file in files_of(observations, "*.jsonl*", "observations") if observations.is_dir() else []:
@@ -29,7 +28,6 @@ def read(path: Path) -> ImportedScores:
     for file in files_of(folder, "*.jsonl*", f"scores of {_TOOL}"):
         for record in read_lines(file):
             _add(collector, record, file)
-    return collector.finished()
 
 
 def _item(record: Mapping[str, Any]) -> ItemRecord:

@@ -11,27 +11,17 @@ from pathlib import Path
 from typing import Any
 
 from care_ops.errors import InputError
-from warehouse.importers.collected import (
-    Collector,
-    ImportedScores,
-    files_of,
-    id_of,
-    label_of,
-    read_document,
-    read_lines,
-    text_of,
-)
+from warehouse.importers.collected import Collector, files_of, id_of, label_of, read_document, read_lines, text_of
 from warehouse.items import ItemRecord
 
 _NAME = re.compile(r"^samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.-]+)\.jsonl$")
 
 
-def read(path: Path) -> ImportedScores:
+def read(path: Path, collector: Collector) -> None:
     """Read a file of samples, or all of one task in a folder; of two runs of one model the newer one counts.
 
     Raises ``InputError`` where a file is none of samples, or the files are of several tasks.
     """
-    collector = Collector(str(path))
     files = {file: _NAME.match(file.name) for file in files_of(path, "samples_*.jsonl", "samples of lm-eval")}
     tasks = sorted({match["task"] for match in files.values() if match})
     if len(tasks) > 1:
@@ -43,7 +33,6 @@ def read(path: Path) -> ImportedScores:
         system = _system(file, match["time"] if match else None)
         for record in read_lines(file):
             _add(collector, record, system)
-    return collector.finished()
 
 
 def _system(samples: Path, time: str | None) -> str:

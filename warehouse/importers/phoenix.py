@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from care_ops.errors import InputError
-from warehouse.importers.collected import Collector, ImportedScores, files_of, opening, read_document, text_of
+from warehouse.importers.collected import Collector, files_of, opening, read_document, text_of
 from warehouse.items import ItemRecord
 from warehouse.sources.input_table import WantedColumns
 from warehouse.sources.tables import read_input_table
@@ -18,12 +18,11 @@ _TOOL = "Phoenix"
 _SPAN = ("span_id", "context.span_id")
 
 
-def read(path: Path) -> ImportedScores:
+def read(path: Path, collector: Collector) -> None:
     """Read annotations; of a folder ``annotations.*``, and ``spans.*`` for the texts.
 
     Raises ``InputError`` where there are no annotations, or an annotation names no span.
     """
-    collector = Collector(str(path))
     files = files_of(path, "annotations*.*", f"annotations of {_TOOL}")
     if len(files) > 1:
         names = ", ".join(file.name for file in files)
@@ -42,7 +41,6 @@ def read(path: Path) -> ImportedScores:
         )
     for row in _rows(files[0]):
         _add(collector, row, files[0])
-    return collector.finished()
 
 
 def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:

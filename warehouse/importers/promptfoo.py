@@ -9,20 +9,18 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from warehouse.importers.collected import Collector, ImportedScores, files_of, id_of, label_of, read_document, text_of
+from warehouse.importers.collected import Collector, files_of, id_of, label_of, read_document, text_of
 from warehouse.items import ItemRecord
 
 
-def read(path: Path) -> ImportedScores:
+def read(path: Path, collector: Collector) -> None:
     """Read a document of results, or all in a folder.
 
     Raises ``InputError`` where a file is none of results.
     """
-    collector = Collector(str(path))
     for file in files_of(path, "*.json", "results of promptfoo"):
         for record in read_document(file)["results"]["results"]:
             _add(collector, record)
-    return collector.finished()
 
 
 def _add(collector: Collector, record: Mapping[str, Any]) -> None:

@@ -6,12 +6,12 @@ from pathlib import Path
 
 from care_ops.errors import InputError, door
 from warehouse.importers import alpaca_eval, deepeval, inspect_ai, langfuse, lm_eval, phoenix, promptfoo, released
-from warehouse.importers.collected import ImportedScores, told_of_files
+from warehouse.importers.collected import Collector, ImportedScores, told_of_files
 
 Watch = Callable[[str, int, int], None]
 """Called as the work goes on: with what is being done, how many parts of it are done, and how many there are."""
 
-IMPORTERS: dict[str, Callable[[Path], ImportedScores]] = {
+IMPORTERS: dict[str, Callable[[Path, Collector], None]] = {
     "inspect_ai": inspect_ai.read,
     "lm_eval": lm_eval.read,
     "alpaca_eval": alpaca_eval.read,
@@ -40,21 +40,10 @@ def read_unchanged(kind: str, path: Path) -> ImportedScores:
 
 
 def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedScores:
-    """Read another tool's files.
+    """Read another tool's files: a file, or a folder of files, of a kind that ``IMPORTERS`` names.
 
-    Parameters
-    ----------
-    kind : str
-        A name in ``IMPORTERS``; ``inspect-ai`` is ``inspect_ai``.
-    path : Path
-        A file, or a folder of files.
-    watch : callable, optional
-        Told of each file before it is read, with how many of the files there have been opened.
-
-    Raises
-    ------
-    InputError
-        The kind is not known, or the files are not those of the tool.
+    Before each file ``watch`` is told of it, and how many of the files there have been opened. Raises ``InputError``
+    where the kind is not known, or the files are not those of the tool.
     """
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:
@@ -68,4 +57,6 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
         opened.append(file)
 
     with told_of_files(tell), door(opened, f"give what {kind} wrote, as it wrote it; docs/data.md has the versions"):
-        return importer(path)
+        collector = Collector(str(path))
+        importer(path, collector)
+        return collector.finished()

@@ -8,7 +8,7 @@ from collections import Counter
 from pathlib import Path
 
 from care_ops.errors import InputError
-from warehouse.importers.collected import Collector, ImportedScores, content_id, files_of
+from warehouse.importers.collected import Collector, content_id, files_of
 from warehouse.items import ItemRecord
 from warehouse.sources.reading import listed
 from warehouse.sources.tables import read_input_table
@@ -17,7 +17,7 @@ _COLUMNS = ("text", "label", "parsed_output")
 _TOOL = "the released CARE code"
 
 
-def read(path: Path) -> ImportedScores:
+def read(path: Path, collector: Collector) -> None:
     """Read the judges of one set, a CSV file for each.
 
     Raises ``InputError`` where a file lacks a column, or the folder holds several sets.
@@ -26,7 +26,6 @@ def read(path: Path) -> ImportedScores:
     folders = sorted({str(file.parent) for file in files})
     if len(folders) > 1:
         raise InputError(f"{path}: judges of {len(folders)} sets ({listed(folders, 4)}); give the folder of one set")
-    collector = Collector(str(path))
     first: list[str] = []
     for file in files:
         ids = _add(collector, file)
@@ -36,7 +35,6 @@ def read(path: Path) -> ImportedScores:
             collector.note(
                 f"judge {file.stem!r} is in another order of rows ({elsewhere:,} differ): joined by its texts"
             )
-    return collector.finished()
 
 
 def _add(collector: Collector, path: Path) -> list[str]:

@@ -1,5 +1,6 @@
 """Which addresses a workspace may have as its storage, and where a data folder keeps what it knows of its store."""
 
+from typing import IO
 from urllib.parse import urlsplit
 
 SCHEMES = ("s3", "gs", "az", "file")
@@ -31,3 +32,17 @@ def usable_address(address: str) -> str:
     if "//" in parts.path or {".", ".."} & set(parts.path.split("/")):
         raise ValueError(f"{address} has a folder without a name of its own in its path; write it without // and ..")
     return address.rstrip("/")
+
+
+def locks_at_once(file: IO[str] | int, mode: int) -> bool:
+    """Whether a lock (``fcntl.LOCK_EX`` or ``LOCK_SH``) on an open file could be had without waiting.
+
+    The system keeps it until the file is closed.
+    """
+    import fcntl  # which Windows lacks, where tables are fitted all the same
+
+    try:
+        fcntl.flock(file, mode | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import IO
 
 from care_ops.errors import InputError
-from warehouse.remote.address import INDEX_FOLDER
+from warehouse.remote.address import INDEX_FOLDER, locks_at_once
 from warehouse.remote.index import UNCERTAIN, Index
 from warehouse.remote.lease import Lease
 from warehouse.remote.objects import Listed, Objects
@@ -79,18 +79,11 @@ class StoreCopy:
     ) -> Generator[None]:
         """Hold the lease; what the store has and the folder lacks is fetched first.
 
-        Other processes of this machine may hold it at the same time: the first takes it and fetches, the last gives
-        it back.
-
-        Parameters
-        ----------
-        who, say, patience
-            As ``Lease.take`` takes them.
-        caught_up : callable
-            Called by the process that took the lease, after fetching and before others of this machine go on.
+        Other processes of this machine may hold it at the same time: the first takes it (``Lease.take``) and fetches,
+        and calls ``caught_up`` before the others go on; the last gives it back.
         """
         with self._lock() as lock:
-            while not _locked(lock, fcntl.LOCK_EX):
+            while not locks_at_once(lock, fcntl.LOCK_EX):
                 fcntl.flock(lock, fcntl.LOCK_SH)  # waits for one who takes the lease just now
                 if self.index.fact(_READY) is not None:
                     break
@@ -102,7 +95,7 @@ class StoreCopy:
                 yield
             finally:
                 self.lease.end_renewing()
-                if _locked(lock, fcntl.LOCK_EX):
+                if locks_at_once(lock, fcntl.LOCK_EX):
                     self._end()
 
     @contextmanager
@@ -112,7 +105,7 @@ class StoreCopy:
         Nothing is fetched while a command of this machine writes: the folder is ahead of everybody then.
         """
         with self._lock() as lock:
-            if not _locked(lock, fcntl.LOCK_EX):
+            if not locks_at_once(lock, fcntl.LOCK_EX):
                 yield False
                 return
             for _ in range(_PASSES):  # what names a file is written after it, and may be listed before it
@@ -283,12 +276,3 @@ def _is_an_object(key: str) -> bool:
     if not rest:
         return key in _FILES
     return folder in _FOLDERS and name not in _LOCAL and not name.startswith(".")
-
-
-def _locked(lock: IO[str], mode: int) -> bool:
-    """Whether a lock could be taken at once."""
-    try:
-        fcntl.flock(lock, mode | fcntl.LOCK_NB)
-    except BlockingIOError:
-        return False
-    return True

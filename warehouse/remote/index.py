@@ -23,13 +23,7 @@ _LOCK_WAIT_S = 60.0
 
 
 class Index:
-    """The notes of one folder; several threads and processes may use them at a time.
-
-    Parameters
-    ----------
-    path : Path
-        The SQLite file, which need not exist yet.
-    """
+    """The notes of one folder, in an SQLite file; several threads and processes may use them at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path

@@ -33,10 +33,7 @@ _log = logging.getLogger(__name__)
 class Lease:
     """The lease of one store, as this machine sees it; processes of one machine share it.
 
-    Parameters
-    ----------
-    index : Index
-        Keeps the name of this machine, and the lease's last version for its other processes.
+    The index keeps the name of this machine, and the lease's last version for its other processes.
     """
 
     def __init__(self, objects: Objects, index: Index) -> None:
@@ -62,21 +59,10 @@ class Lease:
         return None if current is None else str(json.loads(current[0])["who"])
 
     def take(self, who: str, say: Callable[[str], object], patience: float | None) -> None:
-        """Wait until no other machine holds the lease, and take it.
+        """Wait until no other machine holds the lease, and take it; others are told ``who`` has it.
 
-        Parameters
-        ----------
-        who : str
-            Who takes it, as others are told.
-        say : callable
-            Called once where there is a wait, with a sentence that names whom it is for.
-        patience : float, optional
-            Seconds after which the wait is given up.
-
-        Raises
-        ------
-        WarehouseError
-            Another machine held it for as long.
+        Where there is a wait, ``say`` is called once with a sentence that names whom it is for. Raises
+        ``WarehouseError`` where another machine held it for as long as there is ``patience``, in seconds.
         """
         self._who = who
         started = seen = time.monotonic()
@@ -125,8 +111,7 @@ class Lease:
     def give_back(self) -> None:
         """Let other machines take the lease; where the store does not answer, it ends by itself."""
         try:
-            current = self._objects.get(KEY)
-            if current is not None and json.loads(current[0])["machine"] == self._machine():
+            if self._own() is not None:
                 self._objects.delete([KEY])
         except WarehouseError as error:
             _log.warning("The lease could not be given back and ends in %.0f s (%s).", VALID_S, error)
@@ -188,10 +173,9 @@ class Lease:
         """Write the lease anew, unless another machine has taken it over."""
         began = time.monotonic()
         if not self._replaced_by_itself():
-            current = self._objects.get(KEY)  # another process of this machine may have renewed it
-            self._lost = current is None or json.loads(current[0])["machine"] != self._machine()
-            if current is not None and not self._lost:
-                self._keep(current[1])
+            version = self._own()  # another process of this machine may have renewed it
+            self._lost = version is None
+            self._keep(version)
         if not self._lost:
             self._renewed = began
 
@@ -201,11 +185,15 @@ class Lease:
         try:
             return kept is not None and self._replace(Version(*json.loads(kept)))
         except NotImplementedError:
-            current = self._objects.get(KEY)
-            is_mine = current is not None and json.loads(current[0])["machine"] == self._machine()
+            is_mine = self._own() is not None
             if is_mine:
                 self._keep(self._objects.put(KEY, self._document()))
             return is_mine
+
+    def _own(self) -> Version | None:
+        """The version of the lease in the store, where that names this machine."""
+        current = self._objects.get(KEY)
+        return current[1] if current is not None and json.loads(current[0])["machine"] == self._machine() else None
 
     def _document(self) -> bytes:
         moment = datetime.now(UTC).isoformat()

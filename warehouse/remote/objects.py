@@ -116,50 +116,32 @@ class Objects:
 
     def create(self, key: str, content: bytes) -> Version | None:
         """Write an object that does not exist yet; None where it exists."""
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
-        with self._speaking(f"take {key}"):
-            try:
-                return Version.of(self._store.put(key, content, mode="create"))
-            except (AlreadyExistsError, PreconditionError):
-                return None
+        with self._speaking(f"take {key}", *_conflicts()):
+            return Version.of(self._store.put(key, content, mode="create"))
+        return None
 
     def replace(self, key: str, content: bytes, version: Version) -> Version | None:
         """Replace an object that has this version; None where it has another one, or is gone.
 
         Raises ``NotImplementedError`` where the store has no such operation.
         """
-        from obstore.exceptions import AlreadyExistsError, PreconditionError
-
-        with self._speaking(f"take {key}"):
-            try:
-                mode = {"e_tag": version.tag} | ({"version": version.number} if version.number else {})
-                return Version.of(self._store.put(key, content, mode=mode))
-            except (AlreadyExistsError, PreconditionError, FileNotFoundError) as error:
-                if isinstance(error, FileNotFoundError) and _names(error, _NO_BUCKET):
-                    raise
-                return None
+        mode = {"e_tag": version.tag} | ({"version": version.number} if version.number else {})
+        with self._speaking(f"take {key}", *_conflicts(), FileNotFoundError):
+            return Version.of(self._store.put(key, content, mode=mode))
+        return None
 
     def get(self, key: str) -> tuple[bytes, Version] | None:
         """Content and version of a small object; None where there is none."""
-        with self._speaking(f"give {key}"):
-            try:
-                result = self._store.get(key)
-                return bytes(result.bytes()), Version.of(result.meta)
-            except FileNotFoundError as error:
-                if _names(error, _NO_BUCKET):
-                    raise
-                return None
+        with self._speaking(f"give {key}", FileNotFoundError):
+            result = self._store.get(key)
+            return bytes(result.bytes()), Version.of(result.meta)
+        return None
 
     def head(self, key: str) -> Version | None:
         """Version of an object; None where there is none."""
-        with self._speaking(f"give {key}"):
-            try:
-                return Version.of(self._store.head(key))
-            except FileNotFoundError as error:
-                if _names(error, _NO_BUCKET):
-                    raise
-                return None
+        with self._speaking(f"give {key}", FileNotFoundError):
+            return Version.of(self._store.head(key))
+        return None
 
     def fetch(self, key: str, target: Path) -> Version:
         """Write an object into a file, some of it at a time."""
@@ -175,24 +157,32 @@ class Objects:
     def delete(self, keys: Iterable[str]) -> None:
         """Delete objects; those that do not exist are no error."""
         for key in keys:
-            with self._speaking(f"delete {key}"):
-                try:
-                    self._store.delete(key)
-                except FileNotFoundError as error:
-                    if _names(error, _NO_BUCKET):
-                        raise
+            with self._speaking(f"delete {key}", FileNotFoundError):
+                self._store.delete(key)
 
     @contextmanager
-    def _speaking(self, what: str) -> Generator[None]:
-        """Say in one sentence what the store did not do, why, and what to do about it."""
+    def _speaking(self, what: str, *passed_over: type[Exception]) -> Generator[None]:
+        """Say in one sentence what the store did not do, why, and what to do about it.
+
+        An error of the kinds that are ``passed_over`` ends the block alone, unless there is no bucket at all.
+        """
         try:
             yield
         except CareError:
             raise
         except Exception as error:
+            if isinstance(error, passed_over) and not _names(error, _NO_BUCKET):
+                return
             if not _is_of_the_store(error):
                 raise
             raise WarehouseError(f"{self.address} could not {what}: {_reason(error)}, {_GO_ON}") from error
+
+
+def _conflicts() -> tuple[type[Exception], ...]:
+    """How a store refuses to write an object because of the one that it has."""
+    from obstore.exceptions import AlreadyExistsError, PreconditionError
+
+    return AlreadyExistsError, PreconditionError
 
 
 def _is_of_the_store(error: Exception) -> bool:

@@ -78,26 +78,10 @@ def plain(name: str) -> str:
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Find the column that has the usual name or, if there is none, one of its synonyms.
+    """Find the column that has the usual name, the first of the synonyms, or else one of the others; None without.
 
-    Parameters
-    ----------
-    where : str
-        Beginning of an error message, such as the path of the file.
-    synonyms : sequence of str
-        The usual name, followed by its synonyms.
-    option : str
-        Option by which the user can name the column; part of the error message.
-
-    Returns
-    -------
-    str or None
-        Name of the column; None if no column has such a name.
-
-    Raises
-    ------
-    InputError
-        Several columns have such a name.
+    Raises ``InputError`` where several columns have such a name. The message begins with ``where``, such as the path of
+    the file, and says by which ``option`` the user can name the column.
     """
     usual = synonyms[0]
     if usual in names:
@@ -135,20 +119,17 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> Sco
     item = item_column(where, names, columns.item_id if "item_id" in given else None)
     if columns.judge_columns:
         return ScoreLayout(item)
-    others = [name for name in names if name != item]
-    judge = (
-        named(where, names, columns.judge)
-        if "judge" in given
-        else find(where, others, JUDGE, "--judge (columns.judge in a workspace)")
-    )
+
+    def chosen(role: str, synonyms: Sequence[str], taken: Collection[str | None]) -> str | None:
+        if role in given:
+            return named(where, names, getattr(columns, role))
+        others = [name for name in names if name not in taken]
+        return find(where, others, synonyms, f"--{role} (columns.{role} in a workspace)")
+
+    judge = chosen("judge", JUDGE, {item})
     if judge is None and "score" not in given:
         return ScoreLayout(item)
-    others = [name for name in others if name != judge]
-    score = (
-        named(where, names, columns.score)
-        if "score" in given
-        else find(where, others, SCORE, "--score (columns.score in a workspace)")
-    )
+    score = chosen("score", SCORE, {item, judge})
     if judge is not None and score is not None:
         return ScoreLayout(item, judge, score)
     if not given & {"judge", "score"}:
@@ -193,18 +174,12 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
 def judge_columns(
     input_table: InputTable, item: str, columns: ScoreColumns, order: Sequence[str] = ()
 ) -> tuple[list[str], list[LeftOut]]:
-    """Decide which columns of a wide table are judges; ``order`` are words that are grades, the lowest first.
+    """The columns of a wide table that are judges, and the others, each with the reason why it is not a judge.
 
-    Returns
-    -------
-    judges : list of str
-    left_out : list of LeftOut
-        The other columns, each with the reason why it is not a judge.
+    ``order`` are words that are grades, the lowest first.
 
-    Raises
-    ------
-    InputError
-        The table lacks a column that the user named, it is a long table without a column of scores, or it has no judge.
+    Raises ``InputError`` where the table lacks a column that the user named, is a long table without a column of
+    scores, or has no judge.
     """
     others = [name for name in input_table.names if name != item]
     if columns.judge_columns:
@@ -221,7 +196,8 @@ def judge_columns(
         )
     reasons = {name: why_no_judge(name, input_table.table.column(name), columns.drop) for name in others}
     judges = [name for name, why in reasons.items() if why is None]
-    worded = [name for name in judges if _is_of_words(input_table.table.column(name))]
+    columns_of = {name: input_table.table.column(name) for name in judges}
+    worded = [name for name, column in columns_of.items() if is_text(column.type) and holds_words(column)]
     if len(worded) < len(judges):  # else a column that says of each item yes or no would be taken for a judge
         reasons |= dict.fromkeys(worded, "holds words, where the judges give numbers; if it is one, name every --judge")
         judges = [name for name in judges if name not in worded]
@@ -270,11 +246,6 @@ def _of_grades(input_table: InputTable, names: Sequence[str], order: Sequence[st
         return [name for name, said in words.items() if said and said & declared]
     together = set[str]().union(*(said for said in words.values() if said))
     return [name for name, said in words.items() if said is not None and (not together or order_of(together))]
-
-
-def _is_of_words(column: pa.ChunkedArray) -> bool:
-    """Whether a judge's column holds words for the most part."""
-    return is_text(column.type) and holds_words(column)
 
 
 def _why_by_name(name: str) -> str | None:

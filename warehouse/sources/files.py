@@ -103,7 +103,6 @@ def read_scores(
 
     Parameters
     ----------
-    source : path or frame
     columns : ScoreColumns, optional
         Names of columns; a column that is not named is looked for.
     tell : callable
@@ -156,7 +155,6 @@ def read_items(
 
     Parameters
     ----------
-    source : path or frame
     columns : ItemColumns, optional
         Columns of an item's fields; a field that is not named is taken from the column of its name, if there is one.
     where : mapping column -> value, optional
@@ -182,11 +180,9 @@ def read_items(
     table = _without(input_table, drop)
     rows = table.to_pylist()
     ids = identifiers(input_table, item)
-    gold, notes = (
-        numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
-        if "gold" in fields
-        else (None, [])
-    )
+    gold, notes = None, list[str]()
+    if "gold" in fields:
+        gold, notes = numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
     chosen = [k for k, row in enumerate(rows) if all(row.get(c) == value for c, value in (where or {}).items())]
     if not chosen:
         raise InputError(f"{input_table.name}: no row where {dict(where or {})}; correct `where`")
@@ -252,23 +248,8 @@ def read_label_cells(
 ) -> tuple[list[LabelCells], Reading]:
     """Read the rows of a table of labels that have a label; what they mean is for ``assets.labels`` to say.
 
-    Parameters
-    ----------
-    source : path or frame
-    item : str, optional
-        A further usual name of the item column, such as the one that it has in the table of scores.
-
-    Returns
-    -------
-    rows : list of LabelCells
-        An item may have several.
-    reading : Reading
-        How the table was read.
-
-    Raises
-    ------
-    InputError
-        A column is missing, or a label or a probability is no number.
+    An item may have several. ``item`` is a further usual name of the item column, such as the one that it has in the
+    table of scores. Raises ``InputError`` where a column is missing, or a label or a probability is no number.
     """
     options = options or ReadingOptions()
     input_table, item = _open_items(of_series(source, "item_id", "label"), None, item, options)
@@ -303,15 +284,8 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
 def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, ScoreMatrix]:
     """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
 
-    Returns
-    -------
-    dict order -> ScoreMatrix
-        A score says the same in either order, such as how much better the first text of the item is.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
+    A score says the same in either order, such as how much better the first text of the item is. Raises ``InputError``
+    where a column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
     """
     columns = ScoreColumns()
     input_table, chosen = _open_scores(source, columns, None)
@@ -339,11 +313,9 @@ def read_families(
 
     Raises ``InputError`` where a column is missing, or a judge occurs twice.
     """
-
-    def plan(names: Sequence[str]) -> WantedColumns:
-        return WantedColumns(frozenset(names))
-
-    input_table = read_input_table(of_series(source, "judge", "family"), plan, options)
+    input_table = read_input_table(
+        of_series(source, "judge", "family"), lambda names: WantedColumns(frozenset(names)), options
+    )
     shape = "judges are a table of judge, family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)
     judges = identifiers(input_table, judge)

@@ -19,18 +19,10 @@ _FIELDS = (*ITEM_TEXTS, "split_unit")
 
 
 def read_items(source: HuggingFaceSource, base: Path) -> list[ItemRecord]:
-    """Read the items of a data set.
+    """Read the items of a data set; the path of a local one is relative to ``base``.
 
-    Parameters
-    ----------
-    base : Path
-        Folder to which the path of a local data set is relative.
-
-    Raises
-    ------
-    InputError
-        ``datasets`` is not installed, the data set cannot be loaded, a repository has no revision, a column is missing,
-        or gold is no number; the message names the column.
+    Raises ``InputError`` where ``datasets`` is not installed, the data set cannot be loaded, a repository has no
+    revision, a column is missing, or gold is no number; the message names the column.
     """
     name = f"data set {source.dataset!r}"
     rows = _load(source, base, name)

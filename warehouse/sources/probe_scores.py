@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -14,7 +15,6 @@ from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.reading import Reading
 from warehouse.sources.tables import TableSource, read_input_table
 from warehouse.sources.values import as_texts, identifiers, numbers
-from warehouse.testsets import ReadingOptions
 
 _SHAPE = "scores of probes are a table of item_id, of, kind, judge, score"
 _EFFECTS = ("keeps", "spoils")
@@ -36,20 +36,16 @@ class ProbeScores:
 
 
 def read_probe_scores(
-    source: TableSource,
-    options: ReadingOptions | None = None,
-    tell: Callable[[Reading], object] = lambda _: None,
-    panel: ScoreMatrix | None = None,
+    source: TableSource, panel: ScoreMatrix, tell: Callable[[Reading], object] = lambda _: None
 ) -> ProbeScores:
     """Read what judges say of probes.
 
     Parameters
     ----------
-    source : path or frame
+    panel : ScoreMatrix
+        The scores of the originals, which must know every item and every judge of the table.
     tell : callable
         Called with the record of how the table was read.
-    panel : ScoreMatrix, optional
-        The scores of the originals, which must know every item and every judge of the table.
 
     Raises
     ------
@@ -57,16 +53,15 @@ def read_probe_scores(
         A column is missing, a row is of no declared kind, two rows contradict each other, or an item or a judge is not
         on the panel. The message says where.
     """
-    options = options or ReadingOptions()
-    table = read_input_table(source, lambda names: WantedColumns(frozenset(names) - {_score_column(names)}), options)
+    score = partial(find, "probes", synonyms=SCORE, option="its usual name")
+    table = read_input_table(source, lambda names: WantedColumns(frozenset(names) - {score(names=names)}))
     columns = {name: needed(table, synonyms, _SHAPE) for name, synonyms in _COLUMNS.items()}
     ids, of, kinds, judges = (as_texts(identifiers(table, columns[n])) for n in ("item_id", "of", "kind", "judge"))
-    graded = panel is not None and float(np.nanmax(panel.values)) > 1
-    values, notes = numbers(table, [columns["score"]], options.decimal, read_words=not graded, order=options.grades)
+    graded = float(np.nanmax(panel.values)) > 1
+    values, notes = numbers(table, [columns["score"]], read_words=not graded)
     spoils = _effects(table, kinds)
-    if panel is not None:
-        _must_be_known(table, of, panel.item_ids, "item")
-        _must_be_known(table, judges, panel.judges, "judge")
+    _must_be_known(table, of, panel.item_ids, "item")
+    _must_be_known(table, judges, panel.judges, "judge")
     versions: dict[str, tuple[str, str, bool]] = {}
     position = {judge: j for j, judge in enumerate(dict.fromkeys(judges))}
     row_of = {item_id: k for k, item_id in enumerate(dict.fromkeys(ids))}
@@ -89,10 +84,6 @@ def read_probe_scores(
 
 
 _COLUMNS: dict[str, Sequence[str]] = {"item_id": ITEM, "of": ("of",), "kind": ("kind",), "judge": JUDGE, "score": SCORE}
-
-
-def _score_column(names: Sequence[str]) -> str | None:
-    return find("probes", names, SCORE, "its usual name")
 
 
 def _effects(table: InputTable, kinds: Sequence[str]) -> list[bool]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import asdict, dataclass, field, replace
-from typing import Any, Literal
+from dataclasses import dataclass, field, replace
+from typing import Literal
 
 from care_ops.errors import listed as listed
 
@@ -65,7 +65,3 @@ class Reading:
         if self.left_out:
             lines.append(f"left out: {listed([f'{left.column!r} ({left.why})' for left in self.left_out])}")
         return [*lines, *self.notes]
-
-    def as_dict(self) -> dict[str, Any]:
-        """The record as a dictionary of plain values."""
-        return asdict(self)

@@ -56,7 +56,12 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
             locate=lambda rows: lines_of(rows, (number for number, _ in _lines(path, options))),
         )
     records, where = _document(path, options)
-    return InputTable(str(path), _table_of(records), f"Python's json, {where}", (), _locate_records)
+    return InputTable(
+        str(path),
+        _table_of(records),
+        f"Python's json, {where}",
+        locate=lambda rows: [f"record {row + 1}" for row in rows],
+    )
 
 
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
@@ -202,10 +207,6 @@ def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
 
 def _are_records(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(record, dict) for record in value)
-
-
-def _locate_records(rows: Sequence[int]) -> list[str]:
-    return [f"record {row + 1}" for row in rows]
 
 
 def _table_of(records: Iterator[Record] | Sequence[Record]) -> pa.Table:

@@ -26,6 +26,9 @@ _THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
 _MOST_WORDS, _LONGEST_WORD = 500, 40
 
 
+_NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
+
+
 class Identifiers(NamedTuple):
     """A column of names, in which every different name is kept once.
 
@@ -167,22 +170,20 @@ class Numbers(NamedTuple):
     ----------
     values : (rows,) array of float64
         The numbers; NaN for cells that are empty or refused.
-    refused : (rows,) array of bool, optional
-        Which cells hold something that is not a finite number; None if there are none.
+    refused, worded : (rows,) array of bool
+        Which cells hold something that is no finite number, and which a word that stands for one.
+    words : dict word -> count
     note : str, optional
         A decision that was made in order to read the column.
-    worded : (rows,) array of bool, optional
-        Which cells hold a word that stands for a number; None if there are none.
-    words : dict word -> count
     kinds : (rows,) array of str, optional
         What kind of grade each cell holds (``grades``), or ``""``.
     """
 
     values: NDArray[np.float64]
-    refused: NDArray[np.bool_] | None = None
-    note: str | None = None
-    worded: NDArray[np.bool_] | None = None
+    refused: NDArray[np.bool_]
+    worded: NDArray[np.bool_]
     words: Mapping[str, int] = {}
+    note: str | None = None
     kinds: NDArray[np.str_] | None = None
 
 
@@ -198,7 +199,8 @@ def numbers(
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Read columns as numbers, and words such as ``pass`` as the numbers that they stand for (``words.MEANINGS``).
 
-    Where this leaves cells unread, grades are looked for: per cents, stars, and words in an order (``grades``).
+    Where this leaves cells unread, grades are looked for: per cents, stars, and words in an order (``grades``). Returns
+    the numbers, (rows, columns), NaN for cells that are empty, and what was decided in order to read them.
 
     Parameters
     ----------
@@ -208,13 +210,6 @@ def numbers(
         Whether words are read of which nobody has declared the order; they are refused otherwise.
     order : sequence of str, optional
         Words that are grades, the lowest first.
-
-    Returns
-    -------
-    matrix : (rows, columns) array of float64
-        NaN for cells that are empty.
-    notes : list of str
-        Decisions that were made in order to read the columns.
 
     Raises
     ------
@@ -231,12 +226,12 @@ def numbers(
         _refuse_mixtures(input_table, name, column, judges)
         if column.note:
             notes.append(column.note)
-        if column.refused is not None and column.refused.any():
+        if column.refused.any():
             rows = np.flatnonzero(column.refused)
             cells = input_table.table.column(name).take(pa.array(rows)).to_pylist()
             refused.append(f"column {name!r} holds {input_table.cells(rows.tolist(), cells)}")
             order_helps |= all(str(cell).replace(" ", "").isalpha() for cell in cells)
-        elif column.worded is not None:
+        elif column.words:
             said.update(column.words)
             notes += _mixed(input_table, name, column.values, column.worded, judges)
     if refused:
@@ -245,7 +240,7 @@ def numbers(
             f"{words.EXAMPLES}; correct that, or leave it empty if it is missing{remedy}"
             f"{f'; {grades.REMEDY}' if order_helps else ''}"
         )
-    matrix = np.column_stack([column.values for column in read.values()])
+    matrix = np.column_stack([read[name].values for name in columns])
     return matrix, [words.told(said), *notes] if said else notes
 
 
@@ -253,12 +248,10 @@ def _with_grades(
     input_table: InputTable, read: dict[str, Numbers], declared: Sequence[str], *, read_words: bool
 ) -> list[str]:
     """Read as grades what is refused in the columns, and words; returns what was made of what, as sentences."""
-    open_ = {
-        n: c.refused if c.worded is None else c.refused | c.worded for n, c in read.items() if c.refused is not None
-    }
-    rows = {name: np.flatnonzero(mask) for name, mask in open_.items() if is_text(input_table.table.column(name).type)}
-    if not declared and not any(column.refused is not None and column.refused.any() for column in read.values()):
+    if not declared and not any(column.refused.any() for column in read.values()):
         return []
+    texts = {name: column for name, column in read.items() if is_text(input_table.table.column(name).type)}
+    rows = {name: np.flatnonzero(column.refused | column.worded) for name, column in texts.items()}
     cells = {n: _trimmed(input_table.table.column(n)).take(pa.array(r)) for n, r in rows.items() if len(r)}
     columns, notes, ordered = grades.graded(cells, declared, read_words=read_words)
     fractions = set[str]()
@@ -267,9 +260,8 @@ def _with_grades(
         fractions |= {kind for kind in np.unique(grade.kinds).tolist() if kind.startswith("fractions")}
         known = rows[name][grade.kinds != ""]
         values[known], kinds[rows[name]] = grade.values[grade.kinds != ""], grade.kinds
-        refused = open_[name] & (kinds == "") & np.isnan(values)
-        column = read[name]._replace(values=values, refused=refused, kinds=kinds)
-        read[name] = column._replace(worded=None, words={}) if ordered else column
+        column = read[name]._replace(values=values, refused=read[name].refused & (kinds == ""), kinds=kinds)
+        read[name] = column._replace(worded=column.worded & (kinds == ""), words={}) if ordered else column
     if len(fractions) > 1:
         raise InputError(
             f"{input_table.name}: scores are {' and '.join(sorted(fractions))}; write numbers of one scale"
@@ -325,16 +317,14 @@ def _mixed(
 
 def _numbers(input_table: InputTable, name: str, decimal: Decimal, *, read_words: bool) -> Numbers:
     column = _plain(input_table.table.column(name))
-    kind = column.type
-    if pa.types.is_null(kind):
-        return Numbers(np.full(len(column), np.nan))
+    kind, none = column.type, np.zeros(len(column), dtype=np.bool_)
     if pa.types.is_boolean(kind):
-        said = words.counted(column.cast(pa.large_string()), column.is_valid().to_numpy())
-        return Numbers(_floats(column.cast(pa.int8())), worded=column.is_valid().to_numpy(), words=said)
-    if pa.types.is_integer(kind) or pa.types.is_floating(kind) or pa.types.is_decimal(kind):
+        worded = column.is_valid().to_numpy()
+        said = words.counted(column.cast(pa.large_string()), worded)
+        return Numbers(_floats(column.cast(pa.int8())), none, worded, said)
+    if pa.types.is_null(kind) or any(is_kind(kind) for is_kind in _NUMERIC):
         values = _floats(column)
-        infinite = np.isinf(values)
-        return Numbers(values, infinite if infinite.any() else None)
+        return Numbers(values, np.isinf(values), none)
     if is_text(kind):
         return _parsed(input_table, name, column, decimal, read_words=read_words)
     raise InputError(f"{input_table.name}: column {name!r} holds {kind}, no numbers; name another, or leave it out")
@@ -368,7 +358,7 @@ def _parsed(
     good = pc.fill_null(good, False)
     values = np.where(worded, meant, _floats(pc.cast(pc.if_else(good, text, None), pa.float64())))
     refused = ~(good.to_numpy() | missing.to_numpy() | worded) | np.isinf(values)
-    return Numbers(values, refused, note, worded if said else None, said)
+    return Numbers(values, refused, worded, said, note)
 
 
 def _is_missing(text: pa.ChunkedArray) -> pa.ChunkedArray:

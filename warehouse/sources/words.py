@@ -33,13 +33,7 @@ _NUMBERS = np.array([*MEANINGS.values(), np.nan])
 
 
 def meanings(text: pa.ChunkedArray) -> NDArray[np.float64]:
-    """The number that each cell's word stands for, NaN where it is none of the words.
-
-    Parameters
-    ----------
-    text : (rows,) chunked array of text
-        Without spaces around the values.
-    """
+    """The number that each cell's word stands for, (rows,), NaN where it is none of the words; ``text`` is trimmed."""
     place = pc.fill_null(pc.index_in(pc.utf8_lower(text), _NAMES), len(MEANINGS))
     return _NUMBERS[place.to_numpy()]
 
@@ -53,11 +47,8 @@ def counted(text: pa.ChunkedArray, is_word: NDArray[np.bool_]) -> dict[str, int]
 def told(counts: Mapping[str, int]) -> str:
     """What was made of the words that a table holds, as a sentence for a person to check."""
     spelled = {word: word.upper() if len(word) == 1 else word for word in MEANINGS if word in counts}
-    taken = [f"{spelled[word]!r} as {MEANINGS[word]:g} ({_times(counts[word])})" for word in spelled]
+    times = {word: "once" if count == 1 else f"{count:,} times" for word, count in counts.items()}
+    taken = [f"{spelled[word]!r} as {MEANINGS[word]:g} ({times[word]})" for word in spelled]
     of_two = any(word in counts for pair in _OF_TWO.items() for word in pair)
     meaning = "; 1 says that the first of two answers is better" if of_two else ""
     return f"words are read as numbers: {', '.join(taken)}{meaning}"
-
-
-def _times(count: int) -> str:
-    return "once" if count == 1 else f"{count:,} times"

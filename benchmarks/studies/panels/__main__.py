@@ -7,7 +7,8 @@ The design, fixed before a result was seen:
 - Order is Kendall's tau with the truth as if ties of an answer were broken at random, (concordant - discordant) / pairs
   that differ in truth. The gain is that of ``care`` less that of the mean of the scores.
 - A *false clear* is a panel that is called exactly clear and whose gain is below -.01; its upper bound is that of
-  Clopper and Pearson at 95 %.
+  Clopper and Pearson at 95 %. Where *clear* names a condition ("if the number of words is no part of quality") and the
+  truth follows that feature by .25 or more, the condition is not met, and the panel counts as not clear.
 - Beside it stand what nothing but the slopes gives, nothing but the voices, and neither: ``care`` without the features,
   without ``voices``, and without both.
 
@@ -37,7 +38,7 @@ from tests.support.panels import prepare, views
 
 RESULT = Path("benchmarks/results/panels.md")
 DESIGN = ("benchmarks/studies/panels/generators.py", "benchmarks/studies/panels/__main__.py")
-LOSS = -0.01
+LOSS, MET = -0.01, 0.25
 
 
 @dataclass(frozen=True)
@@ -87,6 +88,9 @@ def measured(drawn: Drawn) -> Row:
     with patch("care_ops.aggregators.defensible.voices", lambda said: np.arange(len(said.estimate))):
         neither, slopes = gain(unseen), gain(scores)
     doubts = tuple(whole.details["doubts"])
+    follows = [float(np.corrcoef(drawn.features[name], drawn.truth)[0, 1]) for name in whole.details["taken_off"]]
+    if not doubts and max(map(abs, follows), default=0.0) >= MET:
+        doubts = ("condition not met",)
     return Row(order(whole.estimate, drawn.truth) - mean, neither, slopes, gain(unseen), doubts)
 
 

@@ -248,6 +248,37 @@ def copied_stars(rng: Rng) -> Drawn:
     return Drawn(1.0 + (x[:, :, None] > cuts[None]).sum(axis=2), _alone(p), quality, _words(rng, n))
 
 
+def better_judges(rng: Rng) -> Drawn:
+    """Two to four good judges, alike as copies are, among poorer ones that share a mistake."""
+    n, k, rest = 300, int(rng.integers(2, 5)), int(rng.integers(5, 9))
+    quality, mistake = rng.normal(size=(2, n))
+    good = quality[:, None] + rng.uniform(0.2, 0.45) * rng.normal(size=(n, k))
+    poor = rng.uniform(0.2, 0.5, rest) * quality[:, None] + rng.uniform(0.5, 0.8, rest) * mistake[:, None]
+    x = np.column_stack([good, poor + 0.6 * rng.normal(size=(n, rest))])
+    return Drawn(graded(5.5 + 1.5 * x, "real", rng), _alone(k + rest), quality, _words(rng, n))
+
+
+def better_judges_graded(rng: Rng) -> Drawn:
+    """Held out: the same by whole grades, where the poorer judges make two mistakes, each half of them one."""
+    n, k, rest = 300, int(rng.integers(2, 5)), int(rng.integers(6, 11))
+    quality, *mistakes = rng.normal(size=(3, n))
+    good = quality[:, None] + 0.3 * rng.normal(size=(n, k))
+    poor = [0.4 * quality + 0.6 * mistakes[j % 2] + 0.5 * rng.normal(size=n) for j in range(rest)]
+    x = np.column_stack([good, *poor])
+    return Drawn(graded(5.5 + 1.8 * x, "ten", rng), _alone(k + rest), quality, _words(rng, n))
+
+
+def half_blind(rng: Rng) -> Drawn:
+    """Held out: quality grows with the number of words, which some of the judges do not see."""
+    n, p = 300, int(rng.integers(6, 11))
+    words, rest = rng.normal(size=(2, n))
+    share = rng.uniform(0.4, 0.7)
+    quality = share * words + np.sqrt(1 - share**2) * rest
+    blind = rng.random(p) < 0.5
+    x = np.where(blind, rest[:, None], quality[:, None]) + rng.normal(size=(n, p))
+    return Drawn(graded(5.5 + 1.5 * x, "ten", rng), _alone(p), quality, {"words": words})
+
+
 def strict_and_lenient(rng: Rng) -> Drawn:
     """Held out: good judges of pass and fail, of whom some pass one item in six and others five; nobody copies."""
     n, p = int(rng.choice([150, 400])), int(rng.integers(5, 10))
@@ -323,6 +354,7 @@ CHOSEN_ON: dict[str, Generator] = {
     "harder items": partial(uneven_noise, heavy=False),
     "heavy tails": partial(uneven_noise, heavy=True),
     "an echo": echo,
+    "better judges among poorer ones": better_judges,
     "pairs with a side": pairs,
     "noise": nothing,
     "six of ten reversed": reversed_majority,
@@ -339,4 +371,6 @@ HELD_OUT: dict[str, Generator] = {
     "pairs with copies of a judge of sides": copied_pairs,
     "stars with copies of a poor judge": copied_stars,
     "strict and lenient votes": strict_and_lenient,
+    "better judges among poorer ones, grades": better_judges_graded,
+    "half of the judges blind to length, which is quality": half_blind,
 }

@@ -1,0 +1,121 @@
+"""Numbers in a table of scores that are none: a code for a missing answer, a slip of the pen."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.errors import listed
+from care_ops.least import TELLING_SCORES
+from care_ops.scales import SIZES, Scale
+from care_ops.scores import Array, ScoreMatrix
+
+Chosen = NDArray[np.bool_]
+
+_MOST = 0.1
+"""Greatest share of a judge's numbers that are strays: more of them are how it scores."""
+
+_CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0)
+"""What stands for a missing answer where a table must hold numbers."""
+
+_TIMES, _UPWARDS = 5.0, 50.0
+"""A number is no slip among grades that is not beyond five times their greatest, and upwards beyond 50."""
+
+_WIDTHS = 50.0
+"""So many times the width of the middle nine tenths of a judge's numbers, where they are on no usual scale: of heavy
+tails (Student's t with two degrees of freedom) not one in ten thousand lies beyond."""
+
+
+@dataclass(frozen=True)
+class Strays:
+    """Numbers of a judge that are taken as missing."""
+
+    judge: str
+    numbers: tuple[float, ...]
+    count: int
+    scores: int
+    lowest: float
+    highest: float
+
+    @property
+    def sentence(self) -> str:
+        """What was done, for a person to check."""
+        numbers = listed([f"{number:,.10g}" for number in self.numbers], 3)
+        option = shlex.quote(f"{self.judge}=LOW:HIGH")
+        return (
+            f"judge {self.judge!r}: far outside of its other scores, {self.lowest:g} to {self.highest:g}, are "
+            f"{numbers} ({self.count:,} of {self.scores:,}): taken as missing; --scale {option} declares its scale"
+        )
+
+
+def without_strays(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Strays, ...]]:
+    """The scores, strays missing; and whose they were.
+
+    A stray lies far outside of all else that its judge says. On a usual scale (shares, grades, per cent) it is more
+    than five times the greatest score or, among whole grades, a code below 0 for a missing answer; elsewhere it is
+    fifty times as far away as the judge's other scores are from each other. Where they are many, none is a stray; nor
+    is a 100 of a judge that says 0 else, where other judges use the whole of 0 to 100.
+
+    Parameters
+    ----------
+    declared : mapping judge -> (low, high)
+        Judges whose scale is known, among whose numbers nothing is a stray.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> grades = np.tile(np.arange(1.0, 11.0), 3)
+    >>> grades[4] = 99
+    >>> scores = ScoreMatrix(grades[:, None], tuple(f"i{k}" for k in range(30)), ("gpt",))
+    >>> print(without_strays(scores, {})[1][0].sentence)  # doctest: +NORMALIZE_WHITESPACE
+    judge 'gpt': far outside of its other scores, 1 to 10, are 99 (1 of 30): taken as missing;
+    --scale gpt=LOW:HIGH declares its scale
+    """
+    columns = {judge: scores.values[:, j] for j, judge in enumerate(scores.judges) if judge not in declared}
+    sizes = {judge: _size(column) for judge, column in columns.items()}
+    usual = float(np.median([size for size in sizes.values() if size is not None] or [SIZES[0]]))
+    found: list[Strays] = []
+    values = scores.values
+    for judge, column in columns.items():
+        size = sizes[judge]
+        stray = _far_off(column) if size is None else _beyond(column, max(size, usual))
+        rest = column[~stray & ~np.isnan(column)]
+        count = int(stray.sum()) + len(rest)
+        if not stray.any() or stray.sum() > _MOST * count or count < TELLING_SCORES or rest.min() == rest.max():
+            continue
+        values = values.copy() if values is scores.values else values
+        values[stray, scores.judges.index(judge)] = np.nan
+        said = tuple(np.unique(column[stray])[::-1].tolist())
+        found.append(Strays(judge, said, int(stray.sum()), count, float(rest.min()), float(rest.max())))
+    if not found:
+        return scores, ()
+    return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families, scores.features), tuple(found)
+
+
+def _size(column: Array) -> float | None:
+    """The greatest score of the least usual scale that holds all of a judge's numbers but strays; None where none does.
+
+    A judge that gave no number is on the least of them.
+    """
+    for size in SIZES:
+        rest = column[~_beyond(column, size) & ~np.isnan(column)]
+        if not len(rest) or (rest.min() >= 0 and rest.max() <= size):
+            return size
+    return None
+
+
+def _beyond(column: Array, size: float) -> Chosen:
+    """Which numbers are no scores on a scale from 0 to ``size``, (n,)."""
+    above = column[(column >= 0) & (column <= size)]
+    grades = (above == np.round(above)).all()
+    codes = _CODES if grades and above.max(initial=0.0) > 1 else _CODES[1:]  # of votes, -1 may be the third
+    coded = grades and np.isin(column[column < 0], codes).all()
+    return (column > max(_TIMES * size, _UPWARDS)) | (column < (0 if coded else -_TIMES * size))
+
+
+def _far_off(column: Array) -> Chosen:
+    """Which numbers are far away from the others of their judge, who is on no usual scale, (n,)."""
+    low, high = np.nanquantile(column, (0.05, 0.95))
+    return np.maximum(low - column, column - high) > (_WIDTHS * (high - low) if high > low else np.inf)
