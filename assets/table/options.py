@@ -107,10 +107,10 @@ def table_config(options: FitOptions) -> TableConfig:
     unknown = [name for name in given if name not in FitOptions.__annotations__]
     if unknown:
         near = "".join(
-            f", did you mean {name!r}?" for name in get_close_matches(unknown[0], FitOptions.__annotations__, 1)
+            f"; did you mean {name!r}?" for name in get_close_matches(unknown[0], FitOptions.__annotations__, 1)
         )
         names = ", ".join(sorted(FitOptions.__annotations__))
-        raise InputError(f"there is no option {unknown[0]!r} of a fit{near or ';'} there are {names}")
+        raise InputError(f"there is no option {unknown[0]!r} of a fit; there are {names}{near}")
     given |= {name: _groups(name, given[name]) for name in _GROUPS_OF_JUDGES if name in given}
     given |= {name: names_of(given[name]) for name in _NAMES if name in given}
     if "intervals" in given:
