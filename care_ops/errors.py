@@ -50,6 +50,11 @@ def counted(number: int, noun: str) -> str:
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
+def how_to_install(extra: str) -> str:
+    """What to type for what comes with an extra of this package, of which no index has the others."""
+    return f"pip install '.[{extra}]' in the folder of CARE's clone"
+
+
 def listed(names: Sequence[str], most: int = _LISTED) -> str:
     """Join names for a sentence; those after the first ``most`` are only counted."""
     shown = ", ".join(names[:most])

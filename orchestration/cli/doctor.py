@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from care_ops.errors import CareError
+from care_ops.errors import CareError, how_to_install
 from orchestration.cli.output import Json, Root, show
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _package(name: str) -> dict[str, str]:
     try:
         return _row(name, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return _row(name, "fails", "not installed; pip install care-eval")
+        return _row(name, "fails", f"not installed; {how_to_install('pipeline')}")
 
 
 def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:

@@ -149,7 +149,7 @@ def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
     for name, engine in engines.items():
         (folder / "judges" / f"{name}.yaml").write_text(yaml.safe_dump({"engine": engine}))
     rows = json.loads(care("doctor", "--workspace", folder, "--json", code=1))
-    assert "care-eval[vllm]" in care("doctor", "--workspace", folder, code=1).replace("\n", "")
+    assert "pip install '.[vllm]'" in care("doctor", "--workspace", folder, code=1).replace("\n", "")
     state_of = {(r["check"], r["what"]): r["state"] for r in rows if r["check"].startswith("judge ")}
     fails = " | ".join(f"{check}: {what}" for (check, what), state in state_of.items() if state == "fails")
     for words in (
