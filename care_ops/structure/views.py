@@ -7,6 +7,7 @@ from numpy.typing import NDArray
 from scipy.sparse import csr_array
 from scipy.sparse.csgraph import connected_components
 
+from care_ops.errors import FitError
 from care_ops.scores import Array
 
 CLEAR_EDGE = 5.0
@@ -33,7 +34,7 @@ class Views:
 
 
 def partition(sparse: Array, tolerance: float | None = None) -> Views:
-    """Pack the connected components of |S| > tolerance into three groups of like size, of three judges or more.
+    """Pack the connected components of |S| > tolerance into three groups of like size.
 
     Parameters
     ----------
@@ -43,11 +44,17 @@ def partition(sparse: Array, tolerance: float | None = None) -> Views:
         One at which there are three components or more. The default is the smallest at which no component has more
         than a third of the judges, rounded up, so that the groups are of like size.
 
+    Raises ``FitError`` where the judges form fewer than three components.
     """
     strength = np.abs(sparse - np.diag(np.diag(sparse)))
     if tolerance is None:
         tolerance = _smallest_tolerance(strength, largest=-(-len(sparse) // 3))
     count, label = _components(strength, tolerance)
+    if count < 3:
+        raise FitError(
+            f"views: at tolerance {tolerance:.3g} the judges form {count} connected group(s), three are "
+            "needed; raise the tolerance"
+        )
     groups: list[list[int]] = [[], [], []]
     members = [np.flatnonzero(label == k) for k in range(count)]
     for component in sorted(members, key=lambda m: (-len(m), int(m[0]))):
