@@ -15,7 +15,7 @@ from annotated_types import Ge, Interval
 from assets.mount import ALONE, Mount
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
-from care_ops.errors import InputError
+from care_ops.errors import InputError, listed
 from judges.pool import PoolConfig
 from judges.prompts import find
 from judges.ray_cluster import RayConfig
@@ -260,6 +260,14 @@ class Workspace:
     def judges_of(self, testset: str) -> list[str]:
         """Judges that score a test set, sorted."""
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
+
+    def families_of_nobody(self, testset: str) -> str | None:
+        """What is wrong with the families that a test set declares of recorded judges; None where nothing is."""
+        declared, known = self.testset(testset).recorded, self.judges_of(testset)
+        unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
+        if not unknown:
+            return None
+        return f"families names {unknown[0]!r}, which is no judge of test set {testset!r}; there are {listed(known)}"
 
     def fit_config(self, testset: str) -> FitConfig:
         """The fit settings with the test set's own cut, scale and calibration."""

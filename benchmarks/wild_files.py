@@ -15,7 +15,7 @@ def main() -> None:
         for file in WILD_FILES:
             print(f"{file.name}  ({file.what})")
             if file.needs_excel and importlib.util.find_spec("python_calamine") is None:
-                print("    not tried: pip install 'care-eval[excel]'")
+                print("    not tried: pip install '.[excel]'")
                 continue
             outcome = read(file, Path(folder))
             if outcome.refusal is not None:

@@ -3,7 +3,9 @@
 import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from difflib import get_close_matches
 from functools import wraps
+from inspect import signature
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
@@ -28,8 +30,14 @@ _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
     """Let the errors of a function name its arguments (``item=``), where they name options (``--item``)."""
 
+    parameters = signature(function).parameters
+
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
+        unknown = next((name for name in kwargs if name not in parameters and "options" not in parameters), None)
+        if unknown is not None:
+            near = " or ".join(get_close_matches(unknown, parameters, 1)) or ", ".join(parameters)
+            raise TypeError(f"{function.__name__} has no argument {unknown!r}; did you mean {near}?")
         try:
             return function(*args, **kwargs)
         except CareError as error:
@@ -59,6 +67,7 @@ def fit(
     encoding: str | None = None,
     decimal: str | None = None,
     sheet: str | None = None,
+    grades: str | Sequence[str] | None = None,
     **options: Unpack[FitOptions],
 ) -> FitResult:
     """Aggregate the scores of several judges, as ``care fit`` does.
@@ -70,17 +79,17 @@ def fit(
         of pandas, polars, pyarrow or DuckDB. docs/data.md has the files and the names of columns.
     items : path, frame or mapping column -> values, optional
         The item's id, and any of ``response``, ``gold`` and ``split_unit``; no fit sees ``gold``.
-    judges : path, frame or mapping judge -> family, optional
+    judges : path, frame, or mapping or series of pandas judge -> family, optional
         Declared families: base model, vendor or prompt.
-    anchors : path, frame or mapping item -> label, optional
+    anchors : path, frame, or mapping or series of pandas item -> label, optional
         Labels that the fit may see.
     probes : path, optional
         Versions of items that ``care probes make`` wrote, scored by the same judges (docs/probes.md).
     item, judge, score, drop :
         Columns of the scores, where their names do not say what they hold. Several ``judge`` are the columns of a
         table with a column for each judge.
-    separator, encoding, decimal, sheet :
-        How files are to be read.
+    separator, encoding, decimal, sheet, grades :
+        How files are to be read; ``grades=["poor", "fair", "good"]`` are words that are read as 1, 2, 3.
     **options :
         See ``assets.table.options.FitOptions``; each is also an option of ``care fit``.
 
@@ -95,7 +104,7 @@ def fit(
     tables = as_table(scores, "scores"), optional_table(items, "items")
     inputs = TableInputs(*tables, judges, anchors, config.fit.scale, config.scales)
     columns = score_columns(item, several(judge), score, several(drop))
-    reading = reading_options(separator, encoding, decimal, sheet)
+    reading = reading_options(separator, encoding, decimal, sheet, grades)
     table = read_table(inputs, columns, reading, tell_nobody)
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")

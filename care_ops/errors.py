@@ -13,8 +13,10 @@ from typing import ParamSpec, TypeVar
 _LISTED = 12
 """Largest number of names that a sentence lists."""
 
-_LONGEST, _END = 400, 140
-"""Characters of a sentence about what came from outside, and how many of them are kept for its end, the remedy."""
+_LONGEST, _END = 400, 270
+"""Characters of a sentence about what came from outside, and how many of them its end, the remedy, may have."""
+
+_CLAUSE = re.compile(r"(?<=[;.])\s|,\s(?=where )")
 
 # What would move a terminal's cursor, turn a text round, or cannot be written at all.
 _UNPRINTABLE = re.compile(r"[\x00-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ud800-\udfff]+")
@@ -46,6 +48,11 @@ class WarehouseError(CareError):
 def counted(number: int, noun: str) -> str:
     """A number and what is counted, for a sentence."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
+
+
+def how_to_install(extra: str) -> str:
+    """What to type for what comes with an extra of this package, of which no index has the others."""
+    return f"pip install '.[{extra}]' in the folder of CARE's clone"
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:
@@ -93,6 +100,14 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 
 
 def sentence(text: str) -> str:
-    """A text in one line, without what a terminal would obey; of a long one the middle is left out."""
+    """A text in one line, without what a terminal would obey; of a long one the middle is left out.
+
+    The end, which says what to do, is kept from the beginning of a sentence or a clause on, where one is near enough.
+    """
     line = _UNPRINTABLE.sub(" ", text)
-    return line if len(line) <= _LONGEST else f"{line[: _LONGEST - _END - 5]} ... {line[-_END:]}"
+    if len(line) <= _LONGEST:
+        return line
+    clause = _CLAUSE.search(line, len(line) - _END)
+    end = line[clause.end() :] if clause and clause.end() < len(line) else line[-_END // 2 :]
+    start = line[: _LONGEST - len(end) - 5]
+    return f"{start.rpartition(' ')[0].rstrip(' ,;') or start} ... {end}"

@@ -19,6 +19,7 @@ from numbers import Real
 from typing import Literal
 
 from care_ops.errors import InputError
+from care_ops.least import LEAST_LABELS
 
 Drawn = Literal["random", "chosen"]
 
@@ -190,7 +191,14 @@ class Labels:
                 f"{self.left_out} items were chosen with an unknown probability: a fit may see their labels, but no "
                 "rate and no calibrated probability rests on them"
             )
-        if self.reliability is not None:
+        unlike = sum(len({x.value for x in labels}) > 1 for labels in items.values())
+        if unlike >= LEAST_LABELS and 2 * unlike > len(self.counts) and (self.reliability or 0.0) < 0.2:
+            lines.append(
+                f"warning: of {len(self.counts)} items with several labels {unlike} have labels that contradict each "
+                "other, so one label says next to nothing of the next; see whether a file was joined to wrong items or "
+                "one rater codes the other way round"
+            )
+        elif self.reliability is not None:
             lines.append(
                 f"{len(self.counts)} items have several labels; two labels of one item correlate by "
                 f"{self.reliability:.2f}, and each item counts accordingly"

@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any
 
-from care_ops.errors import JudgeError
+from care_ops.errors import JudgeError, how_to_install
 
 _LOADED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 _NOT_LOADED = ("original/*", "consolidated*")
@@ -44,7 +44,7 @@ def _hub() -> Any:
     try:
         return importlib.import_module("huggingface_hub")
     except ImportError as error:
-        raise JudgeError(f"asking the hub needs huggingface_hub; install 'care-eval[huggingface]' ({error})") from error
+        raise JudgeError(f"asking the hub needs huggingface_hub; {how_to_install('huggingface')} ({error})") from error
 
 
 @contextmanager

@@ -14,7 +14,20 @@ from judges.items import Status
 # No part of a text may be tried in more ways than one: a model can write anything, and a great deal of it.
 _NUMBER = r"[-−]?(?<!\d)\d+(?:[.,]\d+)?"
 _IN_LIST = r"[-−]?\d+(?:\.\d+)?"
-_RANGE = re.compile(r"(?<![\d.,])(\d+(?:[.,]\d+)?)\s*(?:[-–—~]|to)\s*(\d+(?:[.,]\d+)?)(?![\d])")
+_END = r"(?:an?\s)?(\d+(?:[.,]\d+)?)"
+_HEDGE = r"(?:,\s*)?(?:or|maybe|perhaps|possibly)\b,?\s*(?:(?:even|maybe|perhaps|possibly)\b\s*){0,2}"
+_RANGE = re.compile(
+    rf"(?<![\d.,])(\d+(?:[.,]\d+)?)\s*(?:(?:[-–—~]|to\b)\s*|{_HEDGE}){_END}(?!\d)|between\s+{_END}\s+and\s+{_END}(?!\d)",
+    re.IGNORECASE,
+)
+_PART = re.compile(
+    rf"(?<!\w)([^\W\d]\w*)[\s*_]*[:=：][\s*_]*({_NUMBER})|({_NUMBER})\s+(?:for|on|in)\s+(?:the\s)?([^\W\d]\w*)"
+)
+"""A part of a verdict, such as ``style: 3`` or ``3 for style``."""
+
+_TOTAL = re.compile(
+    r"total|overall|final|score|rating|grade|mark|verdict|answer|bewertung|gesamt|оценка|итог|评分|总分", re.I
+)
 _INTERVAL = re.compile(rf"[\[({{]\s*{_IN_LIST}(?:\s*,\s*{_IN_LIST})+\s*[\])}}]")
 _SHARE = re.compile(rf"({_NUMBER})\s*(?:/|out\s+of|of|von|sur|из)\s*({_NUMBER})(?![\w])", re.IGNORECASE)
 _ALONE = re.compile(rf"(?<![\w.,]){_NUMBER}(?![\w]|[.,]\d)")
@@ -27,7 +40,7 @@ _MOST_CHARACTERS = 10_000
 """What is read of either end of a text."""
 
 _WORDS = {
-    word: float(value) for value, word in enumerate("zero one two three four five six seven eight nine ten".split())
+    word: str(value) for value, word in enumerate("zero one two three four five six seven eight nine ten".split())
 }
 
 
@@ -83,7 +96,7 @@ def _number(
         line = text.lstrip().split("\n", 1)[0] if opening else ""
         if opening and not _REFUSAL.search(line):
             candidates = _candidates(line, low, high)[:1]
-            if not candidates and _has_range(line, low, high):
+            if not candidates and _RANGE.search(line):
                 return None, Status.PARSE_ERROR
         elif after_marker is not None:
             candidates = _candidates(after_marker, low, high)[:1]
@@ -92,7 +105,7 @@ def _number(
         else:
             if _REFUSAL.search(text):
                 return None, Status.REFUSED
-            every = _candidates(text, low, high)
+            every = _candidates(text, low, high, last=True)
             candidates = [v for v in every if low <= v <= high][-1:] or every[-1:]
     if not candidates:
         return None, Status.REFUSED if _REFUSAL.search(text) else Status.PARSE_ERROR
@@ -102,24 +115,39 @@ def _number(
     return value + shift, Status.OK
 
 
-def _candidates(text: str, low: float, high: float) -> list[float]:
-    """Numbers that may be the answer, in order; of the fractions only those of the scale's highest answer."""
+def _candidates(text: str, low: float, high: float, *, last: bool = False) -> list[float]:
+    """Numbers that may be the answer, in order; of the fractions only those of the scale's highest answer.
+
+    There is none where the first number, or with ``last`` the last one, is part of a range of scores, such as 3-4 or "3
+    or 4"; or where the last one is a part of the verdict beside another part.
+    """
     text = _INTERVAL.sub(" ", text)
-    if _has_range(text, low, high):
+    if not _ALONE.search(text):
+        text = re.sub("[A-Za-z]+", lambda match: _WORDS.get(match[0].lower(), match[0]), text)
+    text = _RANGE.sub(lambda match: " " if set(_values(match)) == {low, high} else match[0], text)
+    first = _RANGE.search(text)
+    if first and not _ALONE.search(text[: first.start()]):
         return []
-    text = _RANGE.sub(lambda m: " " if {_value(m[1]), _value(m[2])} == {low, high} else m[0], text)
     text = _SHARE.sub(lambda m: f" {m[1]} " if _value(m[2]) == high else " ", text)
-    numerals = [_value(match.group()) for match in _ALONE.finditer(text)]
-    words = (match.group().lower() for match in re.finditer(r"[A-Za-z]+", text))
-    return numerals or [_WORDS[word] for word in words if word in _WORDS]
+    numbers = list(_ALONE.finditer(text))
+    if last and numbers and _is_one_of_several(text, numbers[-1].start(), low, high):
+        return []
+    each = [] if last else [part for part in _PART.finditer(text.split("\n", 1)[0]) if part[4]]
+    if numbers and len({part[3] for part in each}) > 1 and each[0].start(3) <= numbers[0].start():
+        return []
+    return [_value(match.group()) for match in numbers]
 
 
-def _has_range(text: str, low: float, high: float) -> bool:
-    """Whether the first number is part of a range of scores, such as 3-4; the range of the scale does not count."""
-    match = _RANGE.search(text)
-    if match is None or {_value(match[1]), _value(match[2])} == {low, high}:
+def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
+    """Whether the last number, at ``place``, belongs to a range, or to a part of the verdict beside another one."""
+    if any(match.end() > place for match in _RANGE.finditer(text)):
+        return True
+    parts = [(match, match[1] or match[4], *_values(match, 2, 3)) for match in _PART.finditer(text)]
+    if len(parts) < 2 or parts[-1][0].end() <= place:
         return False
-    return _ALONE.search(text[: match.start()]) is None
+    match, name, value = parts[-1]
+    others = [other for _, named, other in parts if named.lower() != name.lower() and low <= other <= high]
+    return any(other != value for other in others) and not _TOTAL.search(text, parts[-2][0].end(), match.end())
 
 
 def _word(text: str, answers: Mapping[str, float]) -> tuple[float | None, Status]:
@@ -141,3 +169,8 @@ def _value(text: str) -> float:
     if re.fullmatch(r"-?\d+,\d{3}", text):
         text = text.replace(",", "")
     return float(text.replace(",", "."))
+
+
+def _values(match: re.Match[str], *groups: int) -> list[float]:
+    """The numbers that groups of a match hold, of all groups by default."""
+    return [_value(text) for text in (match.group(0, *groups)[1:] if groups else match.groups()) if text]

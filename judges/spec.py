@@ -549,6 +549,12 @@ def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved:
 
 def explain(error: ValidationError) -> str:
     """All problems of a validation in one line: each field and what is wrong with it."""
-    return "; ".join(
-        f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {problem['msg']}" for problem in error.errors()
-    )
+    told: list[str] = []
+    for problem in error.errors():
+        said = problem["msg"]
+        if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] == "revision":
+            said = (
+                f"{problem['input']!r} is no commit; give the repository's, 40 hexadecimal digits, as its page shows it"
+            )
+        told.append(f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {said}")
+    return "; ".join(told)

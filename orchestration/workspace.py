@@ -30,7 +30,6 @@ from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec, LocalModel, RecordedEngine, explain, load_spec, load_yaml, meets_anything, read_model
 from warehouse.remote.address import usable_address
 from warehouse.testsets import (
-    FilesSource,
     ImportSource,
     RecordedScores,
     TestsetSpec,
@@ -403,9 +402,7 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
 def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
     judges = _read_all(root / settings.judges, "judge", lambda path: _with_its_folder(load_spec(path), root))
     for testset in testsets.values():
-        declared = testset.source if isinstance(testset.source, ImportSource) else None
-        if isinstance(testset.source, FilesSource):
-            declared = testset.source.scores
+        declared = testset.recorded
         if declared is None:
             continue
         path = resolve(declared.path, root)

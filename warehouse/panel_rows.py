@@ -2,7 +2,7 @@
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -261,6 +261,15 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
         row = {"testset": testset, **vars(check)}
         connection.execute(
             f"INSERT INTO panels ({', '.join(row)}) VALUES ({', '.join('?' * len(row))})", list(row.values())
+        )
+
+
+def declare_families(connection: duckdb.DuckDBPyConnection, families: Mapping[str, str | None]) -> None:
+    """Note of which family each judge is declared to be now; its scores need not be loaded again for that."""
+    for judge, family in families.items():
+        connection.execute(
+            "UPDATE judges SET family = $family WHERE judge = $judge AND family IS DISTINCT FROM $family",
+            {"family": family, "judge": judge},
         )
 
 

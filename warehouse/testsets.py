@@ -55,12 +55,15 @@ class ReadingOptions(_Declared):
         Character before the decimals of a number.
     sheet : str, optional
         Name of a workbook's sheet.
+    grades : tuple of str
+        Words that are grades, the lowest first, as poor,fair,good: they are read as 1, 2, 3.
     """
 
     separator: str | None = Field(default=None, min_length=1, max_length=1)
     encoding: str | None = None
     decimal: Literal[".", ","] | None = None
     sheet: str | None = None
+    grades: tuple[str, ...] = ()
 
 
 class ScoreColumns(_Declared):
@@ -461,6 +464,13 @@ class TestsetSpec(_Declared):
         versions = self.versions
         of_versions = () if versions is None else (versions.pair, versions.version, versions.change)
         return tuple(name for name in (*self.raters, *self.features, *of_versions) if name is not None)
+
+    @property
+    def recorded(self) -> RecordedScores | ImportSource | None:
+        """The file whose scores are read, with what is declared of its judges; None where there is none."""
+        if isinstance(self.source, ImportSource):
+            return self.source
+        return self.source.scores if isinstance(self.source, FilesSource) else None
 
     @property
     def version_columns(self) -> VersionColumns | None:

@@ -37,6 +37,8 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     from care_ops.results.reasons import refusal
 
     testset = context.partition_key
+    if wrong := workspace.families_of_nobody(testset):
+        raise dg.Failure(wrong)
     checks, admitted, slices = admit(workspace, testset)
     if admitted.shape[1] < LEAST_JUDGES:
         why = why_left_out(
@@ -71,7 +73,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
     from care_ops.admission import check_panel
     from care_ops.scales import bring
     from warehouse.matrix import read_scores
-    from warehouse.panel_rows import drop_slice, replace_panel, slice_versions
+    from warehouse.panel_rows import declare_families, drop_slice, replace_panel, slice_versions
 
     roster, rule = set(workspace.judges_of(testset)), workspace.admission
     with workspace.warehouse.writer() as connection:
@@ -79,6 +81,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         for (judge,) in left:
             if judge not in roster:
                 drop_slice(connection, judge, testset)
+        declare_families(connection, {judge: workspace.judge(judge).family for judge in roster})
         read = read_scores(connection, testset, roster)
         scores = bring(read.scores, scales_of_asked(workspace, testset))
         checks = check_panel(

@@ -47,8 +47,8 @@ def shown(workspace: Workspace) -> list[str]:
 
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     """The verdict on a test set as it stands now."""
-    folder, todo = workspace.fit_folder(testset), remedies(workspace, testset)
-    document, held = FactsDocument.find(folder), held_back(workspace, testset)
+    folder, held = workspace.fit_folder(testset), held_back(workspace, testset)
+    document, todo = FactsDocument.find(folder), remedies(workspace, testset, first=held is not None and held.first)
     facts = None if document is None else document.facts
     standing = _standing(workspace, testset, state, held)
     if held is None:
@@ -115,11 +115,17 @@ def _partly_scored(entry: Unheard) -> list[str]:
     return sentences
 
 
-def remedies(workspace: Workspace, testset: str) -> Remedies:
-    """What to do next in a workspace, as commands that can be typed as they stand."""
+def remedies(workspace: Workspace, testset: str, *, first: bool = False) -> Remedies:
+    """What to do next in a workspace, as commands that can be typed; ``first`` where no fit has been published."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
+    compare = (
+        f"Compare the two fits with `care fits diff {name}{where}`. If the new one is right, publish it; until then "
+        "people go on reading the other, and mending what changed makes another fit."
+    )
+    if first:
+        compare = f"Mend what is named, and `{run}` makes another fit; or publish this one, if it is right as it is."
     if workspace.store is not None:
         labels = labels.relative_to(workspace.root)
     return Remedies(
@@ -134,8 +140,7 @@ def remedies(workspace: Workspace, testset: str) -> Remedies:
         ),
         again=Step("Bring the test set up to date; what cannot be made says why.", run),
         decide=Step(
-            f"Compare the two fits with `care fits diff {name}{where}`. If the new one is right, publish it; until "
-            "then people go on reading the other, and mending what changed makes another fit.",
+            compare,
             f"care fits accept {name}{where}",
         ),
     )

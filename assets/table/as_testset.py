@@ -87,7 +87,15 @@ def testset_yaml(folder: Path, table: ScoreTable, scores: Path, items: Path | No
             "scores": {name: value for name, value in of_scores.items() if value},
         },
     }
-    return yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
+    written = yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
+    return written if table.scores.families else written + _families_to_declare(table.scores.judges)
+
+
+def _families_to_declare(judges: Sequence[str]) -> str:
+    """The block ``families`` of ``source.scores``, with marks of comments to be taken off."""
+    named = yaml.safe_dump(dict.fromkeys(judges, "its family"), sort_keys=False, allow_unicode=True, width=1000)
+    told = "Which judges share a base model, a vendor or a prompt? Take the marks off, and name the family of each."
+    return "".join(f"    # {line}\n" for line in (told, "families:", *(f"  {line}" for line in named.splitlines())))
 
 
 def _told(path: Path, folder: Path) -> str:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, fields, replace
 from pathlib import Path
 
 from assets.labels import read_labels
-from care_ops.errors import InputError, door
+from care_ops.errors import InputError, door, how_to_install
 from care_ops.labels import Label
 from warehouse.items import ItemRecord
 from warehouse.spreadsheets import as_meant, csv_of
@@ -169,9 +169,7 @@ def _workbook(lines: Sequence[Sequence[str]]) -> bytes:
     try:
         import xlsxwriter
     except ImportError:
-        raise InputError(
-            "writing a workbook needs XlsxWriter (pip install 'care-eval[excel]'); or export a .csv"
-        ) from None
+        raise InputError(f"writing a workbook needs XlsxWriter; {how_to_install('excel')}, or export a .csv") from None
     content = io.BytesIO()
     # No text is taken for a formula or a link: an answer may begin with "=".
     options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import fields
+from difflib import get_close_matches
 from typing import Any, Literal, TypedDict
 
 from assets.table.fitting import TableConfig
@@ -87,7 +88,7 @@ class FitOptions(TypedDict, total=False):
     not_quality: str | Sequence[str]
 
 
-_ALSO = {"systems": "system"}
+_ALSO = {"systems": "system", "feature": "features", "aggregator": "aggregators"}
 """Other spellings of an option."""
 
 _GROUPS_OF_JUDGES = ("edges_within", "nonnegative_within")
@@ -105,8 +106,11 @@ def table_config(options: FitOptions) -> TableConfig:
     given: dict[str, Any] = {_ALSO.get(name, name): value for name, value in options.items() if value is not None}
     unknown = [name for name in given if name not in FitOptions.__annotations__]
     if unknown:
+        near = "".join(
+            f"; did you mean {name!r}?" for name in get_close_matches(unknown[0], FitOptions.__annotations__, 1)
+        )
         names = ", ".join(sorted(FitOptions.__annotations__))
-        raise InputError(f"there is no option {unknown[0]!r} of a fit; there are {names}")
+        raise InputError(f"there is no option {unknown[0]!r} of a fit; there are {names}{near}")
     given |= {name: _groups(name, given[name]) for name in _GROUPS_OF_JUDGES if name in given}
     given |= {name: names_of(given[name]) for name in _NAMES if name in given}
     if "intervals" in given:

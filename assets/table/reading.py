@@ -217,9 +217,13 @@ def declared_scales(words: Sequence[str]) -> tuple[Scale | None, dict[str, Scale
 
 
 def reading_options(
-    separator: str | None, encoding: str | None, decimal: str | None, sheet: str | None
+    separator: str | None,
+    encoding: str | None,
+    decimal: str | None,
+    sheet: str | None,
+    grades: str | Sequence[str] | None = None,
 ) -> ReadingOptions:
-    r"""How to read the files; ``\t`` is a tab.
+    r"""How to read the files; ``\t`` is a tab, and grades are words with commas between them, or a list.
 
     Raises ``InputError`` where the separator has several characters, or the decimal mark is none.
     """
@@ -228,5 +232,8 @@ def reading_options(
         raise InputError(f"--separator is {separator!r}; give one character of ASCII, or \\t for a tab")
     if decimal not in (None, ".", ","):
         raise InputError(f"--decimal is {decimal!r}; use '.' or ','")
-    given = {"separator": separator, "encoding": encoding, "decimal": decimal, "sheet": sheet}
+    words = tuple(word.strip() for word in (grades.split(",") if isinstance(grades, str) else grades or ()))
+    if len({word.casefold() for word in words if word}) < len(words):
+        raise InputError(f"--grades is {', '.join(words)!r}; give each word once, the lowest first, as poor,fair,good")
+    given = {"separator": separator, "encoding": encoding, "decimal": decimal, "sheet": sheet, "grades": words}
     return ReadingOptions.model_validate(given)

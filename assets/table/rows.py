@@ -10,11 +10,12 @@ from care_ops.structure.program import Structure
 
 
 def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
-    """A row for each aggregator; all rows have the same columns."""
+    """A row for each aggregator, all with the same columns; ``with gold`` is of how many items figures are."""
     rows: list[dict[str, Any]] = []
     for name, aggregate in page.aggregates.items():
         metrics = asdict(page.evaluations[name]) if name in page.evaluations else {}
         known = aggregate.estimate[~np.isnan(aggregate.estimate)]
+        of_some = {"with gold": metrics["n"]} if metrics and metrics["n"] < len(known) else {}
         rows.append(
             {
                 "aggregator": name,
@@ -22,6 +23,7 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
                 "items": len(known),
                 "mean": float(known.mean()),
                 "sd": float(known.std()),
+                **of_some,
                 **{metric: value for metric, value in metrics.items() if value is not None and metric != "n"},
             }
         )

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
+from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,6 +21,9 @@ from care_ops.sparsity import is_sparse, is_sparse_count
 Index = NDArray[np.intp]
 
 _BLOCK_ROWS = 2_048
+_BLOCK_PRODUCTS = 2**25
+"""Most products of two scores of an item that are held at once, for third moments: of many judges, of fewer items."""
+
 _COMPILED_FROM = 5e8
 """Least n p^3 for which the compiled kernel is used. With less, numpy is done before numba is imported."""
 
@@ -196,15 +200,22 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int,
         NaN is missing.
     shift : (p,) array
     expected : int
-        About how many items will come: from enough of them on, the compiled kernel does it.
+        About how many items will come: from enough of them on, the compiled kernel does it, where there is numba.
     """
-    if third and expected * len(shift) ** 3 >= _COMPILED_FROM:
+    p = len(shift)
+    if third and _by_kernel(expected, p):
         return _compiled(batches, shift)
     state = empty(shift, third=third)
+    rows = min(_BLOCK_ROWS, max(1, _BLOCK_PRODUCTS // p**2)) if third else _BLOCK_ROWS
     for columns in batches:
-        for start in range(0, columns.shape[1], _BLOCK_ROWS):
-            state = state + _block(columns[:, start : start + _BLOCK_ROWS].T, shift, third=third)
+        for start in range(0, columns.shape[1], rows):
+            state = state + _block(columns[:, start : start + rows].T, shift, third=third)
     return state
+
+
+def _by_kernel(n: int, p: int) -> bool:
+    """Whether the compiled kernel sums the scores of n items by p judges."""
+    return n * p**3 >= _COMPILED_FROM and find_spec("numba") is not None
 
 
 def _compiled(batches: Iterable[Array], shift: Array) -> Moments:
@@ -249,7 +260,7 @@ def for_correlation(values: Array) -> Moments:
     These are left out, unless the kernel is used that sums all orders at once: so sums of order two are the same.
     """
     n, p = values.shape
-    return accumulate(values, third=n * p**3 >= _COMPILED_FROM)
+    return accumulate(values, third=_by_kernel(n, p))
 
 
 def empty(shift: Array, *, third: bool = True) -> Moments:

@@ -6,17 +6,21 @@ which the items were drawn, not these items alone; and neither system's rate bor
 their difference towards what the judges say.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from care_ops.errors import InputError
+from care_ops.errors import FitError, InputError
 from care_ops.least import LEAST_LABELS
 from care_ops.results.rates import DRAWS, Difference, Repeats, apart, rates_of
 from care_ops.results.sequential import sequential_rates
 from care_ops.scores import Array
+
+
+class TooFewLabelsError(InputError, FitError):
+    """Nothing is decided, since there are too few labels; what is given is not wrong."""
 
 
 @dataclass(frozen=True)
@@ -75,11 +79,20 @@ def gate(
     Raises
     ------
     InputError
-        The same system twice, a negative margin, a system without enough labels, or as in ``sequential_rates``.
-    FitError
-        Neither system has enough labels.
+        The same system twice, a system without items, a margin that is negative or wider than any difference, or as in
+        ``sequential_rates``.
+    TooFewLabelsError
+        A system has fewer than ``LEAST_LABELS``.
     """
-    check_the_two(new, old, margin)
+    known = labels[~np.isnan(labels)]
+    shares = np.isin(known, (0.0, 1.0)).all() if repeats is None else repeats.shares
+    low, high = (0.0, 1.0) if shares or not len(known) else bounds or (float(known.min()), float(known.max()))
+    check_the_two(new, old, margin, high - low)
+    if missing := [name for name in (new, old) if name not in systems]:
+        there = sorted({name for name in systems if name}, key=lambda name: (name not in (new, old), name))
+        raise InputError(f"no rate for {', '.join(missing)}; there are rates for {', '.join(there) or 'none'}")
+    if order is None:
+        _check_enough({name: _labels_of(name, systems, labels) for name in (new, old)})
     compared = [name if name in (new, old) else None for name in systems]
     common: dict[str, Any] = {"level": level, "of_these_items": False, "seed": seed}
     if order is None:
@@ -89,12 +102,30 @@ def gate(
     return decided(rates.difference(new, old), margin)
 
 
-def check_the_two(new: str, old: str, margin: float) -> None:
-    """``InputError`` where a system is compared with itself, or the margin is negative."""
+def check_the_two(new: str, old: str, margin: float, width: float) -> None:
+    """``InputError`` where a system is compared with itself, or no difference can lie beyond the margin."""
     if new == old:
         raise InputError(f"gate: {new!r} is compared with itself; name another system")
     if margin < 0:
         raise InputError(f"gate: the margin is the loss that is let pass, 0 or more, got {margin:g}")
+    if 0 < width <= margin:
+        raise InputError(
+            f"gate: a margin of {margin:g} lets every loss pass, as no difference is above {width:g}; give a smaller "
+            "one, of shares 0.02 for two per cent"
+        )
+
+
+def _labels_of(name: str, systems: Sequence[str | None], labels: Array) -> int:
+    return int((~np.isnan(labels) & np.array([system == name for system in systems])).sum())
+
+
+def _check_enough(counts: Mapping[str, int]) -> None:
+    if min(counts.values()) < LEAST_LABELS:
+        raise TooFewLabelsError(
+            f"{' and '.join(f'{name} has {count} labels of random items' for name, count in counts.items())}, where "
+            f"{LEAST_LABELS} of each are needed: label "
+            f"{' and '.join(f'{LEAST_LABELS - n} more of {name}' for name, n in counts.items() if n < LEAST_LABELS)}"
+        )
 
 
 def decided(difference: Difference, margin: float) -> Decision:
@@ -139,9 +170,11 @@ def rogan_gladen(
     Raises
     ------
     InputError
-        Labels are not 0 and 1, or a system has fewer than ``LEAST_LABELS`` that pass or that fail.
+        Labels are not 0 and 1.
+    TooFewLabelsError
+        A system has fewer than ``LEAST_LABELS`` that pass or that fail.
     """
-    check_the_two(new, old, margin)
+    check_the_two(new, old, margin, 1.0)
     rng = np.random.default_rng(seed)
     names = np.array([name or "" for name in systems])
     first, second = (_corrected(passes[names == name], labels[names == name], name, rng) for name in (new, old))
@@ -157,9 +190,9 @@ def _corrected(passes: Array, labels: Array, name: str, rng: np.random.Generator
     right = {value: int((said[label == value] == value).sum()) for value in (1.0, 0.0)}
     count = {value: int((label == value).sum()) for value in (1.0, 0.0)}
     if min(count.values()) < LEAST_LABELS:
-        raise InputError(
-            f"gate: {name} has {count[1.0]} labels that pass and {count[0.0]} that fail; rogan-gladen needs "
-            f"{LEAST_LABELS} of each, to know the judges' errors on this system"
+        raise TooFewLabelsError(
+            f"{name} has {count[1.0]} labels that pass and {count[0.0]} that fail; rogan-gladen needs "
+            f"{LEAST_LABELS} of each, to know the judges' errors on this system: label more of its items"
         )
     tpr, tnr = (rng.beta(right[v] + 0.5, count[v] - right[v] + 0.5, DRAWS) for v in (1.0, 0.0))
     share = rng.beta(judged.sum() + 0.5, len(judged) - judged.sum() + 0.5, DRAWS)

@@ -16,7 +16,7 @@ import numpy as np
 
 from care_ops.errors import FitError, InputError
 from care_ops.least import LEAST_LABELS
-from care_ops.results.gate import Decision, check_the_two, decided
+from care_ops.results.gate import Decision, TooFewLabelsError, check_the_two, decided
 from care_ops.results.rates import Difference, Rate, Rates, Repeats, rates_of
 from care_ops.results.sequential import sequential_rates
 from care_ops.scores import Array
@@ -144,11 +144,14 @@ def duel_gate(duels: Duels, new: str, old: str, margin: float = 0.0) -> Decision
     ------
     InputError
         The same system twice, a negative margin, or two systems that never met.
-    FitError
+    TooFewLabelsError
         There are fewer than ``LEAST_LABELS`` labels of their pairs.
     """
-    check_the_two(new, old, margin)
-    return decided(replace(duels, of_these_items=False).difference(new, old), margin)
+    check_the_two(new, old, margin, 1.0)
+    try:
+        return decided(replace(duels, of_these_items=False).difference(new, old), margin)
+    except FitError as error:
+        raise TooFewLabelsError(f"{error}: label more of these pairs") from error
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:

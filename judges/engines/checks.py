@@ -10,7 +10,7 @@ from pathlib import Path
 
 import httpx
 
-from care_ops.errors import JudgeError
+from care_ops.errors import JudgeError, how_to_install
 from judges.engines.endpoint import headers_of
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.sandbox import available, why_unavailable
@@ -77,7 +77,7 @@ def _engine_installed(engine: LocalModel) -> tuple[str, str]:
     needed = ("vllm",) if engine.kind == "vllm" else ("torch", "transformers")
     missing = [name for name in needed if importlib.util.find_spec(name) is None]
     if missing:
-        return "fails", f"{', '.join(missing)} not installed; pip install 'care-eval[{engine.kind}]'"
+        return "fails", f"{', '.join(missing)} not installed; {how_to_install(engine.kind)}"
     return "ok", f"engine {engine.kind} is installed"
 
 

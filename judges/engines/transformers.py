@@ -7,7 +7,7 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from care_ops.errors import JudgeError
+from care_ops.errors import JudgeError, how_to_install
 from judges.scoring import Prefix
 from judges.spec import LocalModel
 
@@ -52,8 +52,7 @@ class TransformersBackend(Tokenized):
             transformers: Any = importlib.import_module("transformers")
         except ImportError as error:
             raise JudgeError(
-                "the transformers engine needs torch and transformers; install them (pip install "
-                f"'care-eval[transformers]'): {error}"
+                f"the transformers engine needs torch and transformers; {how_to_install('transformers')}: {error}"
             ) from error
         self._torch = torch
         device = "cuda" if torch.cuda.is_available() else "cpu"

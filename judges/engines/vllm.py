@@ -7,7 +7,7 @@ import os
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from care_ops.errors import JudgeError
+from care_ops.errors import JudgeError, how_to_install
 from judges.engines.transformers import Tokenized
 from judges.scoring import Prefix
 from judges.spec import LocalModel
@@ -30,8 +30,8 @@ class VllmBackend(Tokenized):
             vllm: Any = importlib.import_module("vllm")
         except ImportError as error:
             raise JudgeError(
-                f"the vllm engine needs vLLM; install it (pip install 'care-eval[vllm]'), or use engine "
-                f"kind transformers or openai: {error}"
+                f"the vllm engine needs vLLM; {how_to_install('vllm')}, or use engine kind transformers or openai: "
+                f"{error}"
             ) from error
         self._vllm = vllm
         options: dict[str, Any] = dict(engine.vllm)

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from care_ops.errors import CareError
+from care_ops.errors import CareError, how_to_install
 from orchestration.cli.output import Json, Root, show
 
 if TYPE_CHECKING:
@@ -50,7 +50,7 @@ def _package(name: str) -> dict[str, str]:
     try:
         return _row(name, "ok", importlib.metadata.version(name))
     except importlib.metadata.PackageNotFoundError:
-        return _row(name, "fails", "not installed; pip install care-eval")
+        return _row(name, "fails", f"not installed; {how_to_install('pipeline')}")
 
 
 def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
@@ -108,6 +108,8 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
         recorded_scores(loaded, name)
     except CareError as error:
         rows.append(_row(f"test set {name}", "fails", str(error)))
+    if wrong := loaded.families_of_nobody(name):
+        rows.append(_row(f"test set {name}", "fails", wrong))
     warning = loaded.testset(name).unverified()
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
 

@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from care_ops.errors import CareError, InputError
+from care_ops.errors import CareError, InputError, how_to_install
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
 
@@ -60,7 +60,7 @@ def speaking_errors() -> Generator[None]:
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in PIPELINE:
             raise
-        said, code = f"this needs {error.name}, which comes with the pipeline; pip install 'care-eval[pipeline]'", 1
+        said, code = f"this needs {error.name}, which comes with the pipeline; {how_to_install('pipeline')}", 1
     except Exception as error:
         refused = refusal(error)
         if refused is None:

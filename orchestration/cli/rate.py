@@ -102,6 +102,7 @@ def rate(
         rates = rate_table(table, given, config, of_these_items=not population, watch=watch, **looks)
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
     title = f"{_KINDS[rates.kind]}, {level:.0%} {intervals}"
+    title += "" if rates.kind == "share of wins" else "; judges alone: mean of their answer, in its own unit"
     rows = [_row(each) for each in rates.rates]
     if width is not None:
         for row, each in zip(rows, rates.rates, strict=True):
@@ -146,6 +147,7 @@ def gate(
 ) -> None:
     """Compare two systems: 0 passes, 3 is worse, 4 not enough evidence, 5 labels changed, 6 a judge changed."""
     from assets.table.rating import gate_table
+    from care_ops.results.gate import TooFewLabelsError
 
     if method not in ("ppi", "rogan-gladen"):
         raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
@@ -161,19 +163,23 @@ def gate(
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
     if cut is not None:
         config = replace(config, fit=replace(config.fit, cut=cut))
-    chosen = "ppi" if method == "ppi" else "rogan-gladen"
     _tell_sides(table, config)
     looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
-    with watching("fitting the panel") as watch:
-        decision = gate_table(table, given, config, new, against, margin=margin, method=chosen, watch=watch, **looks)
+    row: dict[str, Any]
+    try:
+        with watching("fitting the panel") as watch:
+            how: dict[str, Any] = {"margin": margin, "method": method, "watch": watch}
+            decision = gate_table(table, given, config, new, against, **how, **looks)
+        row, said, passes = _decision_row(decision), _sentence(decision, config, looks), decision.passes
+    except TooFewLabelsError as error:
+        row = {"outcome": "undecided", "new": new, "against": against, "why": str(error)}
+        said, passes = f"not decided: {error}", None
     if json:
-        show([_decision_row(decision)], "gate", as_json=True)
+        show([row], "gate", as_json=True)
     else:
-        interval = f"{level:.0%} interval at all looks together" if sequential else f"{level:.0%} interval"
-        what = "share of wins less that of losses" if len(config.systems) == 2 else "difference"
-        console.print(_sentence(decision, what, interval))
-    if decision.passes is not True:
-        raise typer.Exit(REGRESSION if decision.passes is False else NOT_ENOUGH)
+        console.print(said)
+    if passes is not True:
+        raise typer.Exit(REGRESSION if passes is False else NOT_ENOUGH)
 
 
 def _refuse_of_tables(options: dict[str, object]) -> None:
@@ -290,8 +296,10 @@ def _decision_row(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _sentence(decision: Decision, what: str, interval: str) -> str:
+def _sentence(decision: Decision, config: TableConfig, looks: Looks) -> str:
     """One plain line, for a terminal and a pull request alike."""
+    interval = f"{looks['level']:.0%} interval{' at all looks together' if looks['sequential'] else ''}"
+    what = "share of wins less that of losses" if len(config.systems) == 2 else "difference"
     difference = decision.difference
     words = {"undecided": "not decided: label more items", "not worse": f"not worse by {decision.margin:g} or more"}
     return (

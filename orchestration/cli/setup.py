@@ -102,7 +102,8 @@ def _from_table(
     m, p = table.scores.shape
     told = f"made {folder}: test set {name}, {m} items, {p} recorded judges; nobody will be asked. "
     if not table.scores.families:
-        told += f"Which judges share a base model? Say it under `families` in {folder / 'testsets' / f'{name}.yaml'}. "
+        file = folder / "testsets" / f"{name}.yaml"
+        told += f"Which judges share a base model? Say it in the block `families` at the end of {file}. "
     console.print(f"{told}Next: care run --workspace {folder}")
 
 

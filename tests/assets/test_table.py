@@ -13,6 +13,7 @@ import pytest
 from assets.results.comparison import compare
 from assets.table.files import write_files
 from assets.table.fitting import ScoreTable, TableConfig, fit_table, within_scale
+from assets.table.rows import aggregate_rows
 from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError
@@ -51,6 +52,17 @@ def test_a_table_is_fitted_and_written_without_a_word(table, tmp_path, capsys):
     write_files(result, tmp_path / "out")
     assert pq.read_table(tmp_path / "out" / "aggregates.parquet").num_rows == 120
     assert capsys.readouterr() == ("", "")
+
+
+def test_figures_of_few_items_with_gold_say_of_how_many(table):
+    """A tau of 1.000 stood beside 200 items, and was of five."""
+    assert all("with gold" not in row for row in aggregate_rows(fit_table(table, CONFIG).page))
+    few = {
+        item: replace(record, gold=record.gold if k < 5 else None)
+        for k, (item, record) in enumerate(table.items.items())
+    }
+    rows = aggregate_rows(fit_table(replace(table, items=few), CONFIG).page)
+    assert [(row["items"], row["with gold"]) for row in rows] == [(60, 5), (60, 5)]
 
 
 def test_the_library_needs_neither_the_command_line_nor_dagster():

@@ -118,6 +118,49 @@ def test_families_and_anchors_may_be_dictionaries(wide):
         fit(wide, judges={"gemini": "google"})
 
 
+def test_families_and_labels_may_be_series_of_pandas(wide, items):
+    """Indexed by name, as a column of a frame that is indexed by item is."""
+    labels = items.set_index("item_id")["gold"].iloc[:12] > 5
+    families = pd.Series({"gpt": "openai", "qwen": "alibaba"})
+    by_series = fit(wide, anchors=labels.astype(float), judges=families)
+    by_dicts = fit(wide, anchors=labels.astype(float).to_dict(), judges=families.to_dict())
+    np.testing.assert_array_equal(by_series.estimate, by_dicts.estimate)
+    given = {"drawn": "random", "items": items, "system": "model"}
+    of = [care_eval.rate(wide, kind, **given).rates for kind in (labels.astype(float), labels.astype(float).to_dict())]
+    assert of[0] == of[1]
+
+
+def test_options_have_the_names_of_the_command_and_a_wrong_one_names_the_nearest(wide, items):
+    named = care_eval.fit(wide, items=items.assign(extra=range(80)), feature="extra", aggregator="avg", intervals=0)
+    assert list(named.aggregates) == ["avg"]
+    with pytest.raises(care_eval.InputError, match=r"no option 'agregators' of a fit; .*did you mean 'aggregators'\?"):
+        care_eval.fit(wide, agregators="avg")
+    with pytest.raises(TypeError, match="gate has no argument 'margins'; did you mean margin"):
+        care_eval.gate(wide, "new", "old", {}, margins=0.1, items=items, system="model")
+
+
+def test_a_frame_of_strings_and_numbers_is_refused_in_the_words_of_python(long):
+    long["score"] = [str(value) if k % 2 else value for k, value in enumerate(long["score"])]
+    with pytest.raises(
+        care_eval.InputError, match=r"column 'score' holds float and str, which pandas.to_numeric\(frame"
+    ):
+        fit(long)
+
+
+def test_an_ordered_category_of_pandas_is_a_grade(wide):
+    words = ["meh", "fine", "wow"]
+    graded = wide.assign(**{j: pd.cut(wide[j], [-99, 4, 6, 99], labels=words) for j in JUDGES})
+    numbers = wide.assign(**{j: pd.cut(wide[j], [-99, 4, 6, 99], labels=False) + 1 for j in JUDGES})
+    expected = fit(numbers).estimate
+    np.testing.assert_array_equal(fit(graded).estimate, expected)
+    texts = graded.astype(str)
+    np.testing.assert_array_equal(fit(texts, grades=words).estimate, expected)
+    with pytest.raises(
+        care_eval.InputError, match="if words are grades, say their order, the lowest first, as grades="
+    ):
+        fit(texts)
+
+
 def test_one_aggregator_is_one_name(wide):
     assert list(care_eval.fit(wide, aggregators="care", intervals=0).aggregates) == ["care"]
 

@@ -5,7 +5,9 @@ import pytest
 from scipy.special import expit
 
 from care_ops.errors import InputError
-from care_ops.results.gate import gate, rogan_gladen
+from care_ops.results.gate import TooFewLabelsError, gate, rogan_gladen
+from care_ops.results.pairs import Duels, duel_gate
+from care_ops.results.rates import Repeats
 
 
 def two_systems(rng, gain, labels_each=60, items=300):
@@ -81,3 +83,34 @@ def test_bad_input_is_named():
         gate(*given, "new", "old", margin=-0.1)
     with pytest.raises(InputError, match="no rate for older"):
         gate(*given, "new", "older")
+
+
+def test_a_margin_that_no_difference_can_exceed_is_refused():
+    """Two per cent, typed as 2, let every loss pass."""
+    estimate, labels, names = two_systems(np.random.default_rng(4), -2.0)
+    for margin in (1.0, 2.0):
+        with pytest.raises(InputError, match="lets every loss pass, as no difference is above 1; give a smaller"):
+            gate(estimate, labels, names, "new", "old", margin=margin)
+        with pytest.raises(InputError, match="lets every loss pass"):
+            rogan_gladen((estimate > 0).astype(float), labels, names, "new", "old", margin=margin)
+    assert gate(estimate, labels, names, "new", "old", margin=0.02).outcome == "worse"
+    grades = 1 + 4 * labels
+    assert gate(estimate, grades, names, "new", "old", margin=2.0).outcome in ("worse", "not worse")
+    with pytest.raises(InputError, match="no difference is above 4"):
+        gate(estimate, grades, names, "new", "old", margin=4.0)
+
+
+def test_too_few_labels_decide_nothing_and_say_how_many_more():
+    estimate, labels, names = two_systems(np.random.default_rng(5), 0.0)
+    few = np.where(np.cumsum(~np.isnan(labels)) <= 62, labels, np.nan)
+    with pytest.raises(TooFewLabelsError, match=r"old has 2 labels.*5 of each are needed: label 3 more of old$"):
+        gate(estimate, few, names, "new", "old")
+    with pytest.raises(TooFewLabelsError, match="label 5 more of new and 3 more of old"):
+        gate(estimate, np.where(np.array(names) == "old", few, np.nan), names, "new", "old")
+    with pytest.raises(InputError, match="no rate for older") as error:
+        gate(estimate, np.full(len(names), np.nan), names, "new", "older")
+    assert not isinstance(error.value, TooFewLabelsError), "a system that is nowhere is a mistake"
+    n, nothing = len(names), np.full(len(names), np.nan)
+    pairs = Duels([("new", "old")] * n, estimate, nothing, names, np.ones(n), Repeats(np.ones(n), shares=True))
+    with pytest.raises(TooFewLabelsError, match="0 labels of the pairs of new against old; 5 are needed: label more"):
+        duel_gate(pairs, "new", "old")

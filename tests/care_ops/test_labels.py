@@ -64,6 +64,17 @@ def test_repeats_that_agree_count_once_and_single_labels_say_nothing_of_noise():
     assert (alike.reliability, alike.counts) == (1.0, {"a": 1.0})
 
 
+def test_labels_that_contradict_each_other_are_told_as_such():
+    """Each of fifteen items was labelled once 1 and once 0, which was told as a correlation of 0.00."""
+    twice = [Label(f"i{k}", float(value), "random") for k in range(15) for value in (0, 1)]
+    once = [Label(f"j{k}", float(k % 2), "random") for k in range(35)]
+    *_, said = Labels((*twice, *once)).sentences()
+    assert said.startswith("warning: of 15 items with several labels 15 have labels that contradict each other")
+    agreeing = [Label(f"i{k}", float(k % 2), "random") for k in range(15) for _ in range(2)]
+    *_, said = Labels((*agreeing, *once)).sentences()
+    assert "two labels of one item correlate by 1.00" in said
+
+
 def test_a_label_that_counts_more_pulls_the_answer_further():
     rng = np.random.default_rng(0)
     score = rng.normal(size=60)

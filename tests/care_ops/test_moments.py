@@ -41,6 +41,19 @@ def test_the_compiled_kernel_equals_numpy(rng, monkeypatch, n, p, share):
         equal(getattr(compiled, name), getattr(plain, name), name)
 
 
+def test_many_judges_are_summed_without_numba(rng, monkeypatch):
+    """By numpy, a few items at a time, so that no block holds the products of all."""
+    x = with_holes(rng, rng.normal(40, 3, (60, 210)), 0.1)
+    compiled = accumulate(x)
+    monkeypatch.setattr(moments, "find_spec", lambda name: None)
+    monkeypatch.setattr(moments, "_compiled", None)
+    monkeypatch.setattr(moments, "_BLOCK_PRODUCTS", 25 * 210**2)
+    plain = accumulate(x)
+    for name in ("n", "count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3"):
+        equal(getattr(plain, name), np.nan_to_num(getattr(compiled, name)), name)
+    np.testing.assert_array_equal(moments.for_correlation(x).count2, plain.count2)
+
+
 def test_third_moment_equals_einsum(rng):
     x = rng.exponential(size=(500, 7)) + 3
     y = x - x.mean(axis=0)

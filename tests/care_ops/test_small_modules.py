@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from care_ops.anchors import Anchors
 from care_ops.calibration import fill_uniformly, to_panel_scale
-from care_ops.errors import InputError
+from care_ops.errors import InputError, sentence
 from care_ops.metrics import auc, evaluate
 from care_ops.results.interpret import FEATURES, feature_correlations, text_features
 from care_ops.scores import ScoreMatrix
@@ -101,3 +101,16 @@ def test_feature_correlation_is_spearmans_and_undefined_stays_so(rng):
     found = feature_correlations(scores, features)
     assert found[0, 0] == pytest.approx(1)
     assert np.isnan(found[:, 1]).all()
+
+
+def test_a_long_error_keeps_its_remedy_from_the_beginning_of_a_clause():
+    refused = ", ".join(f"'column {k}' is left out (holds text)" for k in range(30))
+    remedy = (
+        "give each judge a column of numbers, or of words such as pass and fail; name all judges, each with --judge"
+    )
+    said = sentence(f"scores.csv: no judge beside 'item_id': {refused}; {remedy}")
+    assert len(said) <= 400
+    assert said.startswith("scores.csv: no judge beside 'item_id': 'column 0' is left out (holds text), ")
+    assert said.endswith(f" ... {remedy}"), "it began in the middle of a word"
+    assert len(sentence("x" * 10_000)) <= 400
+    assert sentence("a; " + "b" * 390) == "a; " + "b" * 390

@@ -70,6 +70,41 @@ TABLE = [
     (TEN, "非常好", None, NONE),
     (TEN, "🎉🎉", None, NONE),
     (TEN, "v2x", None, NONE),
+    # several verdicts
+    (TEN, "Between 3 and 4", None, NONE),
+    (TEN, "between a 3 and a 4, I think", None, NONE),
+    (TEN, "3 or 4", None, NONE),
+    (TEN, "3, or even a 4", None, NONE),
+    (TEN, "three or four", None, NONE),
+    (TEN, "Somewhere from 2 to 9.", None, NONE),
+    (TEN, "Total rating: 3, maybe 8", None, NONE),
+    (TEN, "Total rating: between 3 and 4", None, NONE),
+    (TEN, "There are 2 errors. I would say 4 or 5", None, NONE),
+    (TEN, "On a scale from 1 to 10, 3 or 4", None, NONE),
+    (TEN, "It has 2 flaws: between 3 and 4 out of 10", None, NONE),
+    (TEN, "I give 7 although it has 3-4 flaws", None, NONE),
+    (TEN, "I'd give it 3 for style and 9 for content", None, NONE),
+    (TEN, "3 for style, 9 for content", None, NONE),
+    (TEN, "Total rating: 3 for style and 9 for content", None, NONE),
+    (TEN, "Style: 3, content: 9", None, NONE),
+    (TEN, "**Style:** 3\n**Content:** 9/10", None, NONE),
+    (TEN, "Score: 8, confidence: 9", None, NONE),
+    # and one that stands beside other numbers
+    (TEN, "Not a 9, a 2", 2, OK),
+    (TEN, "Between 1 and 10 I would say 7", 7, OK),
+    (TEN, "On a scale from 1 to 10, 7", 7, OK),
+    (TEN, "It took 3 readings, or maybe 4, and I give it an 8", 8, OK),
+    (TEN, "Total rating: 8. 3 or 4 words are wrong", 8, OK),
+    (TEN, "8, or in words: very good", 8, OK),
+    (TEN, "Style: 3, content: 9, overall: 6", 6, OK),
+    (TEN, "Style: 3\nContent: 9\nFinal score: 6", 6, OK),
+    (TEN, "Style: 3\nContent: 9\n\nSo I give it 6", 6, OK),
+    (TEN, "Total rating: 8 for style, since 3 of 4 parts are fine", 8, OK),
+    (TEN, "I give it 3 for style and 9 for content, 6 altogether", 6, OK),
+    (TEN, "Length: 150 words. Quality: 7", 7, OK),
+    (TEN, "Style: 8, content: 8", 8, OK),
+    (TEN, "It deserves 9 for the effort", 9, OK),
+    (FIVE, "I'd say 4 to be fair", 4, OK),
     # out of range
     (TEN, "11", None, OUT),
     (TEN, "0", None, OUT),
@@ -156,8 +191,12 @@ def test_a_templates_name_does_not_change_its_revision():
 
 @pytest.mark.parametrize(
     "text",
-    ["[" + "1,1" * 3_000, "1" * 10**6, "I" + " " * 10**6, "1" + " " * 10**6, "[1," * 10**5, "1 out" + " " * 10**6],
-    ids=range(6),
+    [
+        *("[" + "1,1" * 3_000, "1" * 10**6, "I" + " " * 10**6, "1" + " " * 10**6, "[1," * 10**5, "1 out" + " " * 10**6),
+        *("a:" + " *" * 10**6, "a " * 10**6 + "b", "1 or" + " maybe" * 10**6, "between 1 and" + " " * 10**6),
+        *("1 for " * 10**6, "1 or " * 10**5 + "11", "a: 11\n" * 10**5),
+    ],
+    ids=range(13),
 )
 def test_a_text_that_was_cut_or_never_ends_is_read_at_once(text):
     """Each of these took minutes, the first one for ever."""

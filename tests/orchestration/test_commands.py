@@ -129,3 +129,41 @@ def test_the_night_of_a_table_answers_as_care_fit_does(tables):
     (shown,) = json.loads(care("fits", "show", kept["edition"][:6], "--workspace", folder, "--json"))
     assert shown["testset"] == "scores"
     assert set(shown["weights"]) == {"gpt-a", "gpt-b", "claude", "llama", "qwen", "hundred"}
+
+
+def declare(file, families):
+    """Take the marks off the block that `care init --from` wrote, and name these families."""
+    comments, block = file.read_text().split("    # families:\n")
+    lines = [line.removeprefix("    # ") for line in block.splitlines()]
+    named = [f"      {judge}: {families[judge]}" for line in lines if (judge := line.strip().split(":")[0]) in families]
+    file.write_text("\n".join([f"{comments}    families:", *named, ""]))
+
+
+def test_a_table_of_no_families_names_where_they_are_declared(tables):
+    folder = tables / "mine"
+    said = care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
+    file = folder / "testsets" / "scores.yaml"
+    assert f"in the block `families` at the end of {file}" in " ".join(said.split())
+    declare(file, {"gpt-a": "openai", "qwen": "qwen"})
+    assert load_workspace(folder).judge("gpt-a").family == "openai"
+    file.write_text(file.read_text().replace("qwen:", "qwem:"))
+    wrong = "families names 'qwem', which is no judge of test set 'scores'; there are claude, gpt-a"
+    assert wrong in " ".join(care("doctor", "--workspace", folder, code=1).replace("│", "").split())
+
+
+@pytest.mark.slow
+def test_families_declared_after_the_first_run_make_another_fit(tables):
+    folder = tables / "mine"
+    care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write(yaml.safe_dump({"fit": {"resamples": 0, "aggregators": ["avg"]}}))
+    assert not run(folder).failures
+    file = folder / "testsets" / "scores.yaml"
+    declare(file, {"gpt-a": "openai", "gpt-b": "openai"})
+    later = run(folder).materialised
+    assert {("panel", "scores"), ("aggregates", "scores")} < set(later)
+    assert "judge_inference" not in dict(later), "no score is another"
+    families = load_workspace(folder).fit_folder("scores").read_panel().families
+    assert families == {"gpt-a": "openai", "gpt-b": "openai"}
+    file.write_text(file.read_text().replace("gpt-a: openai", "gpt: openai"))
+    assert "families names 'gpt', which is no judge" in "".join(run(folder).failures.values())

@@ -24,7 +24,7 @@ from tests.support.matrices import matrix
 
 OF_FILES = {"scores", "out", "items", "judges", "anchors", "probes", "json", "why"}
 OF_TYPER = {"context", "help_all"}
-OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet"}
+OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet", "grades"}
 IN_ONE_OPTION = {"scales"}
 """Options of the library of which the command has one for two: ``--scale 1 10 --scale JUDGE=0:100``."""
 SINGULAR = {"aggregator": "aggregators"}

@@ -61,7 +61,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
         ([], "give a name"),
         (["x"], "one of --model"),
         (["x", "--program", "length", "--model", "m"], "one of --model"),
-        (["x", "--model", "m", "--revision", "main"], "revision"),
+        (["x", "--model", "m", "--revision", "main"], "revision: 'main' is no commit; give the repository's"),
         (["x", "--model", "m", "--engine", "magic"], "engine"),
         (["--panel", "none"], "no panel 'none'"),
         (["--panel", "../panels/demo"], "no panel '../panels/demo'"),
@@ -149,7 +149,7 @@ def test_the_doctor_looks_at_judges(folder, tmp_path, monkeypatch):
     for name, engine in engines.items():
         (folder / "judges" / f"{name}.yaml").write_text(yaml.safe_dump({"engine": engine}))
     rows = json.loads(care("doctor", "--workspace", folder, "--json", code=1))
-    assert "care-eval[vllm]" in care("doctor", "--workspace", folder, code=1).replace("\n", "")
+    assert "pip install '.[vllm]'" in care("doctor", "--workspace", folder, code=1).replace("\n", "")
     state_of = {(r["check"], r["what"]): r["state"] for r in rows if r["check"].startswith("judge ")}
     fails = " | ".join(f"{check}: {what}" for (check, what), state in state_of.items() if state == "fails")
     for words in (

@@ -122,5 +122,5 @@ def test_the_second_circle_says_what_to_install(core, tmp_path):
     assert "made" in typed(core, tmp_path, "care init mine")[0]
     for command in ("run", "status", "doctor", "ui", "admin daemon"):
         _, said = typed(core, tmp_path, f"care {command} --workspace mine", code=1)
-        assert "pip install 'care-eval[pipeline]'" in " ".join(said.split()), command
+        assert "pip install '.[pipeline]'" in " ".join(said.split()), command
         assert "Traceback" not in said

@@ -148,6 +148,10 @@ def test_rates_hold_the_truth_and_are_sharper_than_labels_alone(folder):
     assert sum(r["hi"] - r["lo"] for r in rows) < 0.8 * sum(r["its hi"] - r["its lo"] for r in rows)
 
 
+def test_the_heading_says_in_what_unit_the_judges_answer_is(folder):
+    assert "share that people pass, 90% intervals; judges alone: mean of their answer" in of_systems(folder, "rate")[1]
+
+
 def test_without_systems_all_items_are_one(folder):
     code, printed, _ = care("rate", folder / "scores.csv", "--labels", folder / "labels.csv", "--json")
     (row,) = json.loads(printed)
@@ -223,6 +227,11 @@ def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
     assert "new against old: better, difference +0." in better[1]
     assert "old against new: worse, difference -0." in worse[1]
     assert "label more items" in undecided[2]
+    write(folder / "three.csv", ("item_id", "label", "drawn"), [(f"new-00{k}", k % 2, "random") for k in range(3)])
+    code, printed, _ = of_systems(folder, "gate", "new", "--against", "old", labels="three.csv")
+    assert (code, "not decided: new has 3 labels" in printed) == (4, True), printed
+    code, printed, _ = of_systems(folder, "gate", "new", "--against", "old", "--json", labels="three.csv")
+    assert (code, json.loads(printed)[0]["outcome"]) == (4, "undecided")
     code, printed, _ = of_systems(folder, "gate", "old", "--against", "new", "--margin", "0.9", "--json")
     assert (code, json.loads(printed)[0]["outcome"]) == (0, "not worse")
 

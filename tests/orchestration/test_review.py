@@ -1,6 +1,7 @@
 """The checks that hold a night back, each on the night that it is for."""
 
 import json
+import shlex
 import shutil
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -8,15 +9,18 @@ from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
+from typer.testing import CliRunner
 
 from assets.publication import other_solvers
 from assets.publication.documents import ReviewDocument
 from assets.publication.label_agreement import check_label_agreement
 from assets.publication.other_solvers import _takes_its_turn
 from assets.publication.review import _states, review_latest
+from assets.report.verdicts import told
 from care_ops.aggregators import care_svd
 from care_ops.anchors import Anchors
 from care_ops.structure.program import solve
+from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, run
 
@@ -183,6 +187,23 @@ def test_a_night_is_held_back_for_each_reason_and_says_what_to_do(folder, night,
     assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == before
     page = (folder / "data" / "report" / "trend.html").read_text()
     assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["edition"] in page
+
+
+@pytest.mark.slow
+def test_a_first_fit_that_is_held_back_is_compared_with_nothing(tmp_path):
+    folder = make(tmp_path / "ws", judges=(), care="fit: {resamples: 0, aggregators: [avg]}\n")
+    spec = folder / "testsets" / "one.yaml"
+    spec.write_text(spec.read_text().replace("scale: [0, 10]", "  scores: {path: scores.csv}"))
+    write(folder, cheat=True)
+    assert not run(folder).failures
+    (verdict,) = told(load_workspace(folder)).values()
+    step = verdict["next_steps"][0]
+    assert (verdict["state"], step["command"]) == ("held back", f"care fits accept one --workspace {folder}")
+    assert "Nothing is published yet." in [reason["sentence"] for reason in verdict["reasons"]]
+    assert "diff" not in step["sentence"]
+    assert "the other" not in step["sentence"]
+    assert CliRunner().invoke(app, shlex.split(step["command"])[1:]).exit_code == 0
+    assert query(folder, "SELECT count(*) FROM latest_aggregates") == [(N,)]
 
 
 @pytest.mark.slow

@@ -525,6 +525,7 @@ def _values() -> list[WildFile]:
             _with("checked", "yes", "no", "yes"),
             told=("'checked' (holds words, where the judges give numbers",),
         ),
+        *_grades(),
         WildFile("none.csv", "no score at all", b"item_id,a,b\ni1,,\ni2,,\n", refused="every score is missing"),
         WildFile(
             "votes.csv",
@@ -534,6 +535,74 @@ def _values() -> list[WildFile]:
             ("words are read as numbers: 'true' as 1 (2 times), 'false' as 0 (2 times)",),
         ),
     ]
+
+
+def _graded(*grades: str) -> bytes:
+    """A wide table of two judges, who give these grades in turn."""
+    rows = [f"i{k + 1},{grade},{grades[k - 1]}" for k, grade in enumerate(grades)]
+    return "\n".join(["item_id,a,b", *rows, ""]).encode()
+
+
+def _numbered(*numbers: float) -> dict[str, dict[str, float | None]]:
+    return {f"i{k + 1}": {"a": number, "b": numbers[k - 1]} for k, number in enumerate(numbers)}
+
+
+def _grades() -> list[WildFile]:
+    """Grades as people write them."""
+    order = ReadingOptions(grades=("meh", "Nice", "super"))
+    return [
+        WildFile("per_cents.csv", "per cents", _graded("85%", "7.5 %"), _numbered(85, 7.5), ("per cents are read as",)),
+        WildFile(
+            "shares.csv", "fractions", _graded("4/5", "2 out of 5"), _numbered(4, 2), ("fractions of 5 are read",)
+        ),
+        WildFile("two_shares.csv", "two denominators", b"item_id,a,b\ni1,4/5,7/10\n", refused="fractions of 10 and"),
+        WildFile(
+            "only_stars.csv",
+            "stars",
+            _graded("★★★", "★★½", "★☆☆"),
+            _numbered(3, 2.5, 1),
+            ("stars are read as numbers",),
+        ),
+        WildFile("counted_stars.csv", "counted stars", _graded("3 stars", "1 star", "4★"), _numbered(3, 1, 4)),
+        WildFile(
+            "graded.csv",
+            "words in a known order, written in several ways",
+            _graded("Poor", "fair", "very_good", "Excellent", "good"),
+            _numbered(1, 2, 4, 5, 3),
+            ("words are read as grades from 1 to 5", "'very good' as 4 (2)"),
+        ),
+        WildFile("agree.csv", "agreement", _graded("Agree", "strongly disagree", "Neutral"), _numbered(4, 1, 3)),
+        WildFile("letters.csv", "letters of grades", _graded("A", "C", "F", "B"), _numbered(5, 3, 1, 4)),
+        WildFile("good_poor.csv", "a known word beside an unknown one", _graded("good", "poor"), _numbered(3, 1)),
+        WildFile("meh.csv", "unknown words", _graded("meh", "nice"), refused="as --grades poor,fair,good"),
+        WildFile(
+            "named_order.csv",
+            "an order that is named",
+            _graded("meh", "nice", "SUPER"),
+            _numbered(1, 2, 3),
+            options=order,
+        ),
+        WildFile(
+            "named_elsewhere.csv", "an order of other words", _graded("yes", "no"), _numbered(1, 0), options=order
+        ),
+        WildFile(
+            "category.parquet",
+            "an ordered category",
+            _parquet({"item_id": ["i1", "i2"], "a": _category("meh", "wow"), "b": _category("wow", "meh")}),
+            _numbered(1, 2),
+        ),
+        WildFile(
+            "grades_and_numbers.csv",
+            "words of an order and numbers of one judge",
+            b"item_id,judge,score\ni1,a,fair\ni2,a,4\ni1,b,poor\ni2,b,good\n",
+            refused="so a judge mixes words and others",
+        ),
+    ]
+
+
+def _category(*values: str) -> pa.Array:
+    kind = pa.dictionary(pa.int8(), pa.string(), ordered=True)
+    return pa.DictionaryArray.from_arrays([["meh", "wow"].index(value) for value in values], ["meh", "wow"]).cast(kind)
 
 
 def _json_files() -> list[WildFile]:

@@ -179,7 +179,7 @@ WIDE = pa.table({"item_id": ["007", "x"], "a": [1.0, 3.5], "b": [None, 4.0], "go
 
 
 def frames():
-    pandas = pytest.importorskip("pandas", reason="pip install 'care-eval[dev]'")
+    pandas = pytest.importorskip("pandas", reason="pip install '.[dev]'")
     yield "pyarrow Table", WIDE
     yield "pyarrow RecordBatchReader", WIDE.to_reader()
     yield "tests FrameOfAnotherLibrary", FrameOfAnotherLibrary(WIDE)
@@ -201,7 +201,7 @@ def test_frames_are_read_as_files_are():
 
 
 def test_polars_frames_are_read_without_importing_polars():
-    polars = pytest.importorskip("polars", reason="pip install 'care-eval[dev]'")
+    polars = pytest.importorskip("polars", reason="pip install '.[dev]'")
     long = polars.DataFrame(LONG, schema=["item_id", "judge", "score"], orient="row")
     for frame in (long, long.with_columns(polars.col("judge").cast(polars.Categorical))):
         scores = read_scores(frame).scores
@@ -210,7 +210,7 @@ def test_polars_frames_are_read_without_importing_polars():
 
 
 def test_ids_in_a_pandas_index_are_found_and_a_count_of_rows_is_not_taken_for_ids():
-    pandas = pytest.importorskip("pandas", reason="pip install 'care-eval[dev]'")
+    pandas = pytest.importorskip("pandas", reason="pip install '.[dev]'")
     scores = {"a": [1, 2, 3], "b": [3, 2, 1]}
     read = read_scores(pandas.DataFrame(scores, index=["x", "y", "z"])).scores
     assert (read.item_ids, read.judges) == (("x", "y", "z"), ("a", "b"))

@@ -10,7 +10,7 @@ from tests.support.wild_files import WILD_FILES, WildFile, read
 @pytest.mark.parametrize("file", WILD_FILES, ids=lambda file: file.name)
 def test_is_read_right_or_refused(file: WildFile, tmp_path):
     if file.needs_excel and importlib.util.find_spec("python_calamine") is None:
-        pytest.skip("workbooks need an extra: pip install 'care-eval[excel]'")
+        pytest.skip("workbooks need an extra: pip install '.[excel]'")
     outcome = read(file, tmp_path)
     if file.refused is not None:
         assert outcome.refusal is not None, outcome

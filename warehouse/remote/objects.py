@@ -17,7 +17,7 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any
 
-from care_ops.errors import CareError, InputError, WarehouseError
+from care_ops.errors import CareError, InputError, WarehouseError, how_to_install
 
 _CONNECT_TIMEOUT_S = 10
 _READ_TIMEOUT_S = 60
@@ -84,7 +84,7 @@ class Objects:
             from obstore.store import from_url
         except ImportError:
             raise InputError(
-                f"data in care.yaml is {self.address}, for which obstore is needed; pip install 'care-eval[stores]'"
+                f"data in care.yaml is {self.address}, for which obstore is needed; {how_to_install('stores')}"
             ) from None
         if self.address.startswith("file:"):
             return from_url(self.address, mkdir=True)

@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 
 from care_ops.errors import InputError
+from warehouse.sources.grades import REMEDY, order_of
+from warehouse.sources.grades import plain as plain_word
 from warehouse.sources.input_table import InputTable
 from warehouse.sources.reading import LeftOut, listed
-from warehouse.sources.values import holds_numbers, holds_words, is_text
+from warehouse.sources.values import declared_order, distinct_words, holds_numbers, holds_words, is_text
 from warehouse.sources.words import EXAMPLES
 from warehouse.testsets import ScoreColumns
 
@@ -169,8 +171,12 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
     )
 
 
-def judge_columns(input_table: InputTable, item: str, columns: ScoreColumns) -> tuple[list[str], list[LeftOut]]:
+def judge_columns(
+    input_table: InputTable, item: str, columns: ScoreColumns, order: Sequence[str] = ()
+) -> tuple[list[str], list[LeftOut]]:
     """The columns of a wide table that are judges, and the others, each with the reason why it is not a judge.
+
+    ``order`` are words that are grades, the lowest first.
 
     Raises ``InputError`` where the table lacks a column that the user named, is a long table without a column of
     scores, or has no judge.
@@ -195,13 +201,17 @@ def judge_columns(input_table: InputTable, item: str, columns: ScoreColumns) -> 
     if len(worded) < len(judges):  # else a column that says of each item yes or no would be taken for a judge
         reasons |= dict.fromkeys(worded, "holds words, where the judges give numbers; if it is one, name every --judge")
         judges = [name for name in judges if name not in worded]
+    if (order := declared_order(input_table, others, order)) or len(worded) == len(judges):
+        graded = _of_grades(input_table, [name for name in others if reasons[name] in (None, HOLDS_TEXT)], order)
+        reasons |= dict.fromkeys(graded)
+        judges = [name for name in others if reasons[name] is None]
     left_out = [LeftOut(name, why) for name, why in reasons.items() if why is not None]
     if not judges:
         reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
         raise InputError(
             f"{input_table.name}: no judge beside {item!r}{': ' if reasons_listed else ''}{reasons_listed}; give each "
-            f"judge a column of numbers, or of words such as {EXAMPLES}, and if a judge is left out, name all judges, "
-            "each with --judge (columns.judge_columns in a workspace)"
+            f"judge a column of numbers, or of words such as {EXAMPLES}; {REMEDY}; if a judge is left out by its name, "
+            "name all judges, each with --judge (columns.judge_columns in a workspace)"
         )
     return judges, left_out
 
@@ -225,6 +235,17 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
     if not is_text(kind) and _counts_rows(column, least=_COUNTED_ROWS):
         return "counts the rows"
     return None
+
+
+def _of_grades(input_table: InputTable, names: Sequence[str], order: Sequence[str]) -> list[str]:
+    """Those of the columns that hold grades in one order, which is declared or known; none where they hold several."""
+    texts = [n for n in names if is_text(input_table.table.column(n).type) and not is_called(n, _TEXTS)]
+    words = {name: distinct_words(input_table.table.column(name)) for name in texts}
+    if order:
+        declared = set(map(plain_word, order))
+        return [name for name, said in words.items() if said and said & declared]
+    together = set[str]().union(*(said for said in words.values() if said))
+    return [name for name, said in words.items() if said is not None and (not together or order_of(together))]
 
 
 def _why_by_name(name: str) -> str | None:

@@ -36,7 +36,7 @@ from warehouse.sources.columns import (
 )
 from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.reading import LeftOut, Reading, listed
-from warehouse.sources.tables import TableSource, meets_anything, read_input_table
+from warehouse.sources.tables import TableSource, meets_anything, of_series, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
 
@@ -137,7 +137,8 @@ def recorded_judges(
     input_table, chosen = _open_scores(source, columns, options)
     if chosen.judge is not None:
         return identifiers(input_table, chosen.judge).names
-    return judge_columns(input_table, item_or_index(input_table, chosen.item), columns)[0]
+    item = item_or_index(input_table, chosen.item)
+    return judge_columns(input_table, item, columns, options.grades if options else ())[0]
 
 
 @meets_anything
@@ -179,7 +180,9 @@ def read_items(
     table = _without(input_table, drop)
     rows = table.to_pylist()
     ids = identifiers(input_table, item)
-    gold, notes = numbers(input_table, [fields["gold"]], options.decimal) if "gold" in fields else (None, [])
+    gold, notes = None, list[str]()
+    if "gold" in fields:
+        gold, notes = numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
     chosen = [k for k, row in enumerate(rows) if all(row.get(c) == value for c, value in (where or {}).items())]
     if not chosen:
         raise InputError(f"{input_table.name}: no row where {dict(where or {})}; correct `where`")
@@ -249,14 +252,14 @@ def read_label_cells(
     table of scores. Raises ``InputError`` where a column is missing, or a label or a probability is no number.
     """
     options = options or ReadingOptions()
-    input_table, item = _open_items(source, None, item, options)
+    input_table, item = _open_items(of_series(source, "item_id", "label"), None, item, options)
     columns = {"item": item, "label": needed(input_table, LABEL, "labels are a table of item_id, label")}
     for role, names in _LABEL_COLUMNS.items():
         column = find(input_table.name, input_table.names, names, "its usual name")
         if column is not None:
             columns[role] = column
     ids = as_texts(identifiers(input_table, item))
-    values, notes = numbers(input_table, [columns["label"]], options.decimal)
+    values, notes = numbers(input_table, [columns["label"]], options.decimal, order=options.grades)
     chances = np.full(len(ids), np.nan)
     if "probability" in columns:
         chances = numbers(input_table, [columns["probability"]], options.decimal)[0][:, 0]
@@ -310,7 +313,9 @@ def read_families(
 
     Raises ``InputError`` where a column is missing, or a judge occurs twice.
     """
-    input_table = read_input_table(source, lambda names: WantedColumns(frozenset(names)), options)
+    input_table = read_input_table(
+        of_series(source, "judge", "family"), lambda names: WantedColumns(frozenset(names)), options
+    )
     shape = "judges are a table of judge, family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)
     judges = identifiers(input_table, judge)
@@ -391,7 +396,7 @@ def _long(
     input_table: InputTable, item: str, judge: str, score: str, columns: ScoreColumns, options: ReadingOptions
 ) -> tuple[RecordedTable, Reading]:
     items, judges = identifiers(input_table, item), identifiers(input_table, judge)
-    values, notes = numbers(input_table, [score], options.decimal, judges=judges)
+    values, notes = numbers(input_table, [score], options.decimal, judges=judges, order=options.grades)
     cells = items.codes * np.intp(len(judges.names))
     cells += judges.codes
     _refuse_repeated_cells(input_table, items, judges, cells)
@@ -448,11 +453,12 @@ def _refuse_repeated_cells(
 def _wide(
     input_table: InputTable, item: str, columns: ScoreColumns, options: ReadingOptions
 ) -> tuple[RecordedTable, Reading]:
-    judges, left_out = judge_columns(input_table, item, columns)
+    judges, left_out = judge_columns(input_table, item, columns, options.grades)
     items = identifiers(input_table, item)
     refuse_repeated(input_table, item, items, remedy=_remedy_of_repeated(input_table))
     refuse_spaces(input_table, "the name of a judge", judges)
-    values, notes = numbers(input_table, judges, options.decimal, "; leave a column that is no judge out with --drop")
+    no_judge = "; leave a column that is no judge out with --drop"
+    values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
     notes = [*notes, _missing_scores(input_table, values)]
     reading = _reading(input_table, {"item": item}, "wide", tuple(judges), left_out, notes)
     return RecordedTable(ScoreMatrix(values, tuple(items.names), tuple(judges))), reading

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, how_to_install
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.testsets import HuggingFaceSource, resolve
 
@@ -50,7 +50,7 @@ def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
     try:
         datasets: Any = importlib.import_module("datasets")
     except ImportError as error:
-        raise InputError(f"{name}: install 'care-eval[huggingface]' to read it ({error})") from error
+        raise InputError(f"{name}: reading it needs an extra; {how_to_install('huggingface')} ({error})") from error
     folder = resolve(source.dataset, base)
     if not folder.is_dir() and source.revision is None:
         raise InputError(

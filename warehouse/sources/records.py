@@ -17,7 +17,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, how_to_install
 from warehouse.sources.input_table import InputTable, Plan, lines_of, name_columns, open_text, refuse_repeated
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
@@ -71,7 +71,7 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     several sheets are not empty and none is named.
     """
     if importlib.util.find_spec("python_calamine") is None:
-        raise InputError(f"{path}: workbooks need an extra; pip install 'care-eval[excel]', or save the sheet as CSV")
+        raise InputError(f"{path}: workbooks need an extra; {how_to_install('excel')}, or save the sheet as CSV")
     sheets = _sheets(path)
     name = _chosen_sheet(path, sheets, options.sheet)
     rows = [(k + 1, row) for k, row in enumerate(sheets[name]) if any(cell != "" for cell in row)]

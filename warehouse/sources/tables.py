@@ -14,6 +14,7 @@ import pyarrow as pa
 
 from care_ops.errors import InputError, guarded
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
+from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
 _DELIMITED = (".csv", ".tsv", ".tab", ".txt")
@@ -192,6 +193,21 @@ def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     return InputTable(str(path), table, f"DuckDB {duckdb.__version__} as a query")
 
 
+def of_series(source: TableSource, index: str, values: str) -> TableSource:
+    """A series of pandas as a table of its index and its values, under these names; anything else as it is."""
+    if getattr(source, "ndim", 2) != 1 or not hasattr(source, "index"):
+        return source
+    series: Any = source
+    return pa.table({index: [str(name) for name in series.index], values: series.tolist()})
+
+
+def _of_several_kinds(frame: Any) -> str:
+    """Which columns of pandas hold values of several kinds, and how one makes them numbers; empty where none does."""
+    kinds = {name: {type(value).__name__ for value in frame[name].dropna()} for name in getattr(frame, "columns", ())}
+    said = [f"column {name!r} holds {' and '.join(sorted(of))}" for name, of in kinds.items() if len(of) > 1]
+    return f"{listed(said)}, which pandas.to_numeric(frame[column]) makes numbers" if said else ""
+
+
 def _from_frame(frame: object) -> InputTable:
     kind = type(frame)
     package = kind.__module__.partition(".")[0].lstrip("_")
@@ -202,5 +218,8 @@ def _from_frame(frame: object) -> InputTable:
         )
     name = f"{package} {kind.__name__}"
     # Of another library's buffers nobody knows the size, so nothing else can be validated.
-    table = _validated(frame) if isinstance(frame, pa.Table) else pa.table(frame)
+    try:
+        table = _validated(frame) if isinstance(frame, pa.Table) else pa.table(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
+        raise InputError(f"{name}: {_of_several_kinds(frame) or error}; give each column one kind of value") from error
     return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")

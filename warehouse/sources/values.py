@@ -10,7 +10,7 @@ import pyarrow.compute
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-from warehouse.sources import words
+from warehouse.sources import grades, words
 from warehouse.sources.delimited import MISSING
 from warehouse.sources.input_table import InputTable
 
@@ -23,6 +23,7 @@ _COMMA = r"^[+-]?\d+,\d+$"
 _NO_LETTER = r"^\PL*\d\PL*$"
 _DATE_OR_TIME = r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|^\d{1,2}:\d{2}"
 _THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
+_MOST_WORDS, _LONGEST_WORD = 500, 40
 
 
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
@@ -137,6 +138,24 @@ def holds_words(values: pa.ChunkedArray) -> bool:
     return bool(filled.any() and (~np.isnan(words.meanings(text)))[filled].mean() > 0.5)
 
 
+def distinct_words(values: pa.ChunkedArray) -> set[str] | None:
+    """The different words of a column of text, in plain form; None where they are none, or no grades by their size."""
+    text = _trimmed(values)
+    distinct = pc.unique(text.filter(pc.invert(_is_missing(text)))).to_pylist()
+    if not 0 < len(distinct) <= _MOST_WORDS or any(len(cell) > _LONGEST_WORD for cell in distinct):
+        return None
+    return {grades.plain(cell) for cell in distinct if grades.written(cell) is None}
+
+
+def declared_order(input_table: InputTable, columns: Sequence[str], given: Sequence[str] | None) -> Sequence[str]:
+    """The words that are grades, the lowest first: as they are given, or as the first ordered category has them."""
+    kinds = [input_table.table.schema.field(name).type for name in columns]
+    ordered = (name for name, kind in zip(columns, kinds, strict=True) if pa.types.is_dictionary(kind) and kind.ordered)
+    first = None if given else next(ordered, None)
+    chunks = [] if first is None else input_table.table.column(first).chunks
+    return given or [str(word) for word in (chunks[0].dictionary.to_pylist() if chunks else [])]
+
+
 def is_text(kind: pa.DataType) -> bool:
     """Whether a column holds text."""
     if pa.types.is_dictionary(kind):
@@ -156,6 +175,8 @@ class Numbers(NamedTuple):
     words : dict word -> count
     note : str, optional
         A decision that was made in order to read the column.
+    kinds : (rows,) array of str, optional
+        What kind of grade each cell holds (``grades``), or ``""``.
     """
 
     values: NDArray[np.float64]
@@ -163,6 +184,7 @@ class Numbers(NamedTuple):
     worded: NDArray[np.bool_]
     words: Mapping[str, int] = {}
     note: str | None = None
+    kinds: NDArray[np.str_] | None = None
 
 
 def numbers(
@@ -173,42 +195,42 @@ def numbers(
     judges: Identifiers | None = None,
     *,
     read_words: bool = True,
+    order: Sequence[str] | None = None,
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Read columns as numbers, and words such as ``pass`` as the numbers that they stand for (``words.MEANINGS``).
+
+    Where this leaves cells unread, grades are looked for: per cents, stars, and words in an order (``grades``). Returns
+    the numbers, (rows, columns), NaN for cells that are empty, and what was decided in order to read them.
 
     Parameters
     ----------
     judges : Identifiers, optional
         Who gave the value of each row, where a column holds the scores of several judges.
     read_words : bool
-        Whether words are read at all; they are refused otherwise.
-
-    Returns
-    -------
-    matrix : (rows, columns) array of float64
-        NaN for cells that are empty.
-    notes : list of str
-        Decisions that were made in order to read the columns.
+        Whether words are read of which nobody has declared the order; they are refused otherwise.
+    order : sequence of str, optional
+        Words that are grades, the lowest first.
 
     Raises
     ------
     InputError
         Some cells hold something that is neither; the message names each such value once. Or one judge gives both words
-        and numbers beyond 0 and 1.
+        and numbers beyond 0 and 1, or grades of one kind and something else.
     """
-    matrix = np.empty((input_table.table.num_rows, len(columns)))
-    notes: list[str] = []
-    refused: list[str] = []
+    read = {name: _numbers(input_table, name, decimal, read_words=read_words) for name in columns}
+    order = declared_order(input_table, columns, order)
+    notes = _with_grades(input_table, read, order, read_words=read_words)
+    refused, order_helps = list[str](), False
     said: Counter[str] = Counter()
-    for k, name in enumerate(columns):
-        column = _numbers(input_table, name, decimal, read_words=read_words)
-        matrix[:, k] = column.values
+    for name, column in read.items():
+        _refuse_mixtures(input_table, name, column, judges)
         if column.note:
             notes.append(column.note)
         if column.refused.any():
             rows = np.flatnonzero(column.refused)
             cells = input_table.table.column(name).take(pa.array(rows)).to_pylist()
             refused.append(f"column {name!r} holds {input_table.cells(rows.tolist(), cells)}")
+            order_helps |= all(str(cell).replace(" ", "").isalpha() for cell in cells)
         elif column.words:
             said.update(column.words)
             notes += _mixed(input_table, name, column.values, column.worded, judges)
@@ -216,8 +238,53 @@ def numbers(
         raise InputError(
             f"{input_table.name}: {'; '.join(refused)}, where a finite number is needed, or a word such as "
             f"{words.EXAMPLES}; correct that, or leave it empty if it is missing{remedy}"
+            f"{f'; {grades.REMEDY}' if order_helps else ''}"
         )
+    matrix = np.column_stack([read[name].values for name in columns])
     return matrix, [words.told(said), *notes] if said else notes
+
+
+def _with_grades(
+    input_table: InputTable, read: dict[str, Numbers], declared: Sequence[str], *, read_words: bool
+) -> list[str]:
+    """Read as grades what is refused in the columns, and words; returns what was made of what, as sentences."""
+    if not declared and not any(column.refused.any() for column in read.values()):
+        return []
+    texts = {name: column for name, column in read.items() if is_text(input_table.table.column(name).type)}
+    rows = {name: np.flatnonzero(column.refused | column.worded) for name, column in texts.items()}
+    cells = {n: _trimmed(input_table.table.column(n)).take(pa.array(r)) for n, r in rows.items() if len(r)}
+    columns, notes, ordered = grades.graded(cells, declared, read_words=read_words)
+    fractions = set[str]()
+    for name, grade in columns.items():
+        values, kinds = read[name].values.copy(), np.full(len(read[name].values), "", dtype=grade.kinds.dtype)
+        fractions |= {kind for kind in np.unique(grade.kinds).tolist() if kind.startswith("fractions")}
+        known = rows[name][grade.kinds != ""]
+        values[known], kinds[rows[name]] = grade.values[grade.kinds != ""], grade.kinds
+        column = read[name]._replace(values=values, refused=read[name].refused & (kinds == ""), kinds=kinds)
+        read[name] = column._replace(worded=column.worded & (kinds == ""), words={}) if ordered else column
+    if len(fractions) > 1:
+        raise InputError(
+            f"{input_table.name}: scores are {' and '.join(sorted(fractions))}; write numbers of one scale"
+        )
+    return notes
+
+
+def _refuse_mixtures(input_table: InputTable, name: str, column: Numbers, judges: Identifiers | None) -> None:
+    """Raise ``InputError`` where one judge gives grades of one kind, and something else."""
+    if column.kinds is None:
+        return
+    codes = np.zeros(len(column.kinds), dtype=np.int32) if judges is None else judges.codes
+    filled = ~np.isnan(column.values)
+    for kind in np.unique(column.kinds[column.kinds != ""]):
+        own, other = column.kinds == kind, filled & (column.kinds != kind)
+        mixed = np.isin(codes, np.intersect1d(codes[own], codes[other]))
+        if mixed.any():
+            rows = [int(np.flatnonzero(mixed & mask)[0]) for mask in (own, other)]
+            cells = input_table.cells(rows, input_table.table.column(name).take(pa.array(rows)).to_pylist())
+            raise InputError(
+                f"{input_table.name}: column {name!r} holds {cells}, so a judge mixes {kind} and others; write all "
+                "of them in one way"
+            )
 
 
 def _mixed(
