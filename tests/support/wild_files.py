@@ -592,6 +592,13 @@ def _grades() -> list[WildFile]:
             _numbered(1, 2),
         ),
         WildFile(
+            "category_beside.parquet",
+            "an ordered category beside judges with numbers",
+            _parquet({"item_id": ["i1", "i2"], "a": [1, 2], "b": [2, 1], "difficulty": _category("meh", "wow")}),
+            _numbered(1, 2),
+            ("'difficulty' (holds text)",),
+        ),
+        WildFile(
             "grades_and_numbers.csv",
             "words of an order and numbers of one judge",
             b"item_id,judge,score\ni1,a,fair\ni2,a,4\ni1,b,poor\ni2,b,good\n",

@@ -201,7 +201,8 @@ def judge_columns(
     if len(worded) < len(judges):  # else a column that says of each item yes or no would be taken for a judge
         reasons |= dict.fromkeys(worded, "holds words, where the judges give numbers; if it is one, name every --judge")
         judges = [name for name in judges if name not in worded]
-    if (order := declared_order(input_table, others, order)) or len(worded) == len(judges):
+    if order or len(worded) == len(judges):
+        order = declared_order(input_table, others, order)
         graded = _of_grades(input_table, [name for name in others if reasons[name] in (None, HOLDS_TEXT)], order)
         reasons |= dict.fromkeys(graded)
         judges = [name for name in others if reasons[name] is None]
