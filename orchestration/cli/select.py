@@ -47,7 +47,7 @@ def select(
     config = FitConfig(cut=cut, seed=seed)
     with watching("trying penalties") as watch:
         choice = select_table(scores, items, search, config, form.columns, form.reading, tables.tell, watch)
-    fit = typed_again(context, **dict.fromkeys(_NOT_OF_FIT)).replace("care select", "care fit", 1)
+    fit = typed_again(context, **dict.fromkeys(_NOT_OF_FIT)).replace(" select ", " fit ", 1)
     _print(choice, fit, as_json=json)
 
 
