@@ -116,8 +116,8 @@ class Defensible:
 
 
 _CANCELLED = (
-    "care: the judges' scores cancel one another, as those of two opposite judges do, and no item stands above another; "
-    "add judges that judge for themselves, or take out one that grades the wrong way round"
+    "care: the judges' scores cancel one another, as those of two opposite judges do, and no item stands above "
+    "another; add judges that judge for themselves, or take out one that grades the wrong way round"
 )
 
 
