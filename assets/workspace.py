@@ -235,6 +235,10 @@ class Workspace:
         """Where the pages lie."""
         return self.data / "report"
 
+    def experiment_file(self, key: str) -> Path:
+        """The file that keeps what an experiment found."""
+        return self.data / "experiments" / f"{key}.json"
+
     def fit_folder(self, testset: str) -> FitFolder:
         """Intermediate files of a test set's fit."""
         from warehouse.artifacts import FitFolder

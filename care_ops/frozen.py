@@ -57,7 +57,7 @@ class Frozen:
         if self.fidelity < FAITHFUL:
             raise FitError(
                 f"this fit does not follow from one item's scores alone (it explains {self.fidelity:.2f} of the "
-                f"variance, {FAITHFUL} is asked); promote one of care, care_svd, avg or uws"
+                f"variance, {FAITHFUL} is asked)"
             )
         lost = sorted(set(self.judges) - set(scores.judges))
         if lost:

@@ -169,7 +169,7 @@ class Experiment:
 
     def file(self, workspace: Workspace) -> Path:
         """The file that keeps what the experiment found."""
-        return workspace.data / "experiments" / f"{self.key}.json"
+        return workspace.experiment_file(self.key)
 
     def current(self, workspace: Workspace, reads: Mapping[str, str] | None) -> bool:
         """Whether the kept findings were made from the same code and inputs, at the size asked for or a larger one."""

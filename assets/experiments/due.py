@@ -45,7 +45,7 @@ def _file(workspace: Workspace) -> Path:
 
 def _settled(workspace: Workspace) -> str:
     """Hash of what experiments are made from, and of which of them are kept: what is gone is made again."""
-    kept = [key for key, experiment in experiments().items() if experiment.file(workspace).exists()]
+    kept = [key for key in KEYS if workspace.experiment_file(key).exists()]
     return content_hash([inputs_version(workspace), kept])
 
 

@@ -64,7 +64,7 @@ def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
 
 def outdated_kept(workspace: Workspace) -> list[str]:
     """Experiments whose findings are kept and out of date, so that their pages can say so."""
-    kept = [key for key, experiment in experiments().items() if experiment.file(workspace).exists()]
+    kept = [key for key in KEYS if workspace.experiment_file(key).exists()]
     return outdated(workspace, kept) if kept else []
 
 
@@ -76,7 +76,7 @@ def reads_now(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[st
     of_panels = [key for key in keys if key in OF_PANELS]
     reads = dict.fromkeys(of_panels, panel_versions(workspace)) if of_panels else {}
     if LEDGER in keys:
-        files = {key: experiment.file(workspace) for key, experiment in experiments().items() if key != LEDGER}
+        files = {key: workspace.experiment_file(key) for key in KEYS if key != LEDGER}
         files["numbers of the paper"] = NUMBERS
         reads[LEDGER] = {
             key: hashlib.sha256(file.read_bytes()).hexdigest()[:16] for key, file in files.items() if file.exists()

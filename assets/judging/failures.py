@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assets.judge_keys import judge_key
 from care_ops.errors import CareError
-from judges.items import MAY_PASS
+from judges.items import MAY_PASS, Status
 
 if TYPE_CHECKING:
     import duckdb
@@ -47,6 +49,36 @@ class Unheard:
     def incomplete(self) -> bool:
         """Whether asking the judge and loading its slice would bring what is lacking."""
         return not self.why and (not self.loaded or self.unscored > 0)
+
+
+def why_no_score(
+    workspace: Workspace, judge: str, testset: str, statuses: Mapping[str, int], which: str = "items"
+) -> str:
+    """A sentence about a judge of whose items none has a score; ``statuses`` counts what became of them."""
+    items = sum(statuses.values())
+    if workspace.judge(judge).engine.needs.recordings and statuses.keys() <= {str(Status.REFUSED)}:
+        return f"its score file has no score of any of the {items:,} items; compare the item ids of both files"
+    counts = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
+    answers = Counter(row["raw"] for row in _answers(workspace, judge, testset) if row["raw"])
+    said = f"; most often it said: {answers.most_common(1)[0][0]}" if answers else "; it said nothing"
+    return f"not one of its {items:,} {which} has a score ({counts}){said}"
+
+
+def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
+    """Why a judge that was asked, as it is specified now, has given no score; None where it has, or was not asked."""
+    status_of = {row["item_key"]: row["status"] for row in _answers(workspace, judge, testset)}  # the newest is last
+    if not status_of or Status.OK in status_of.values():
+        return None
+    needs, statuses = workspace.judge(judge).engine.needs, Counter(status_of.values())
+    abstained = statuses.keys() == {Status.REFUSED} and not (needs.template or needs.recordings)
+    return None if abstained else why_no_score(workspace, judge, testset, statuses, "items asked so far")
+
+
+def _answers(workspace: Workspace, judge: str, testset: str) -> list[dict[str, Any]]:
+    """What a judge said under its current key, oldest first."""
+    columns, key = ("item_key", "judge_key", "status", "raw", "created_at"), judge_key(workspace, judge, testset)
+    rows = workspace.parts.read_scores(judge, testset, columns).sort_by("created_at").to_pylist()
+    return [row for row in rows if row["judge_key"] == key]
 
 
 def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[Unheard]:

@@ -4,7 +4,6 @@ Its data version is the content hash of the slice: what comes back equal stops h
 that fails where a slice is incomplete, or has no score at all.
 """
 
-from collections import Counter
 from collections.abc import Iterator
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,6 +13,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key
+from assets.judging.failures import why_no_score
 from assets.metadata import failure, histogram, table
 from assets.partitions import SLICES
 from assets.probe_items import probe_scores
@@ -104,7 +104,7 @@ def _materialisation(
     needs = workspace.judge(judge).engine.needs
     abstained = loaded.statuses.keys() <= {Status.REFUSED} and not (needs.template or needs.recordings)
     if loaded.n_items and not loaded.n_ok and not abstained:  # a program may have nothing to say of such items
-        raise JudgeError(_why_no_score(workspace, judge, testset, loaded))
+        raise JudgeError(why_no_score(workspace, judge, testset, loaded.statuses))
     probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
     return made(
         tags={"dagster/data_version": content_hash([loaded.content_hash, probes]) if probes else loaded.content_hash},
@@ -116,15 +116,3 @@ def _materialisation(
             "by_status": table([{"status": s, "items": c} for s, c in sorted(loaded.statuses.items())]),
         },
     )
-
-
-def _why_no_score(workspace: Workspace, judge: str, testset: str, loaded: "Slice") -> str:
-    """A sentence about a slice in which no item has a score."""
-    if workspace.judge(judge).engine.needs.recordings and loaded.statuses.keys() == {Status.REFUSED}:
-        return f"its score file has no score of any of the {loaded.n_items:,} items; compare the item ids of both files"
-    counts = ", ".join(f"{count:,} {status}" for status, count in sorted(loaded.statuses.items()))
-    rows = workspace.parts.read_scores(judge, testset, ("judge_key", "raw")).to_pylist()
-    key = judge_key(workspace, judge, testset)
-    told = Counter(row["raw"] for row in rows if row["judge_key"] == key and row["raw"]).most_common(1)
-    said = f"; most often it said: {told[0][0]}" if told else ""
-    return f"not one of its {loaded.n_items:,} items has a score ({counts}){said}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -13,6 +13,7 @@ from assets.publication.documents import ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError, counted
 from care_ops.records import Evaluation
+from care_ops.results.reasons import capital, feature_in_words
 from care_ops.results.verdict import minute_of
 
 if TYPE_CHECKING:
@@ -360,16 +361,29 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
 
     Raises ``FitError`` where the aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
-    from care_ops.frozen import Frozen
+    from care_ops.frozen import FAITHFUL, Frozen
 
     fit = kept_fit(workspace, edition, aggregator)
-    stored = workspace.fits.find_annotation(edition.testset, fit.fit_id, Frozen)
-    if stored is None:
+    functions = workspace.fits.find_annotations(edition.testset, edition.fits, Frozen)
+    if aggregator not in functions:
         raise FitError(f"fit {edition.edition} was kept without the function that scores new items; run `care run`")
-    estimate = stored.apply(scores)
+    if functions[aggregator].fidelity < FAITHFUL:
+        others = [name for name, function in functions.items() if function.fidelity >= FAITHFUL]
+        raise FitError(_not_of_scores_alone(fit, functions[aggregator].fidelity, others))
+    estimate = functions[aggregator].apply(scores)
     return [
         {"item_id": i, "estimate": None if e != e else float(e)} for i, e in zip(scores.item_ids, estimate, strict=True)
     ]
+
+
+def _not_of_scores_alone(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:
+    """Why a fit does not tell the estimate of a new item, and what to type instead; ``others`` of its edition do."""
+    name, taken_off = fit.answer.name, [feature_in_words(each) for each in fit.answer.details.get("taken_off", ())]
+    why = f"{name} does not follow from one item's scores alone, which tell {fidelity:.2f} of its variance"
+    if taken_off:
+        why += f": what judges like about {', '.join(taken_off)} was taken off, and a new item's text is not asked for"
+    typed = f"type {' or '.join(f'`--aggregator {other}`' for other in others)}; or " if others else ""
+    return f"{why}. {capital(f'{typed}add the items to the test set, and `care run` estimates them')}"
 
 
 def extend(workspace: Workspace, edition: Edition) -> int:

@@ -29,12 +29,14 @@ from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import JudgeCheck
+from care_ops.results.coverage import coverage_of
 from care_ops.results.decide import Standing, decide
 from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import refusal
 from care_ops.results.verdict import Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
+from care_ops.sparsity import FIT_GROUPS_APART
 from warehouse.fits import now
 from warehouse.items import ItemRecord, numbers_in, systems_in
 from warehouse.matrix import ItemColumnsRead
@@ -225,6 +227,9 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
     admitted = [check.judge for check in checks if check.admitted]
     if len(admitted) < LEAST_JUDGES:
+        coverage = coverage_of(scores, not_asked=False)
+        if len(coverage.groups) > 1:
+            raise FitError(f"{table.source}: {coverage.falls_into()}; {FIT_GROUPS_APART}")
         why = why_left_out(checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
         raise FitError(f"{table.source}: {refusal(admitted)}. Give scores of more judges. {why}".rstrip())
     return scores.select_judges(admitted), checks

@@ -129,6 +129,12 @@ class Defensible:
     weights: Array | None = None
 
 
+_CANCELLED = (
+    "care: the judges' scores cancel one another, as those of two opposite judges do, and no item stands above "
+    "another; add judges that judge for themselves, or take out one that grades the wrong way round"
+)
+
+
 def defensible(problem: Problem) -> Defensible:
     """The answers of a panel that need no label.
 
@@ -156,6 +162,8 @@ def defensible(problem: Problem) -> Defensible:
     most = MOST_SHARP if features else _MOST_SHARP_UNSEEN
     share = most * structure.fits * _leans_no_more(sharp, safe, features, scored)
     latent = _unit(share * sharp + (1.0 - share) * safe, scored)
+    if np.isnan(latent[scored]).all():
+        raise FitError(_CANCELLED)
     follows = {name: _correlation(latent, w, scored) for name, w in judged.items()}
     nearest = max(follows, key=lambda name: abs(follows[name]), default=None)
     without = None

@@ -13,10 +13,12 @@ from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
 
 from care_ops.errors import FitError, InputError
+from care_ops.least import LEAST_JUDGES
 from care_ops.scores import Array
-from care_ops.sparsity import is_sparse, is_sparse_count
+from care_ops.sparsity import FIT_GROUPS_APART, is_sparse, is_sparse_count
 
 Index = NDArray[np.intp]
 
@@ -91,9 +93,11 @@ class Moments:
             raise FitError(f"moments: judge {_name(judges, int(np.argmin(self.count1)))} has no score at all; drop it")
         if (self.count2 == 0).any():
             a, b = map(int, np.argwhere(self.count2 == 0)[0])
-            raise FitError(
-                f"moments: judges {_name(judges, a)} and {_name(judges, b)} scored no item in common; drop one of them"
-            )
+            pair = f"moments: judges {_name(judges, a)} and {_name(judges, b)} scored no item in common"
+            groups, group = connected_components(self.count2 > 0, directed=False)
+            if groups > 1 and np.bincount(group).min() >= LEAST_JUDGES:
+                raise FitError(f"{pair}, nor did others of their {groups} groups; {FIT_GROUPS_APART}")
+            raise FitError(f"{pair}; drop one of them")
         partial_mean = self.partial2 / self.count2
         return self.sum2 / self.count2 - partial_mean * partial_mean.T
 

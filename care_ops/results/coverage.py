@@ -59,6 +59,13 @@ class Coverage:
         """That some judges share no item with the others; None where all are connected."""
         if len(self.groups) < 2:
             return None
+        return (
+            f"{self.falls_into()}. Items of different groups are compared as if quality were distributed alike in all "
+            "of them, which no score shows."
+        )
+
+    def falls_into(self) -> str:
+        """The groups of judges that share no item, as a sentence."""
         named = [
             f"{listed(group.judges, _NAMED)} ({counted(len(group.judges), 'judge')}, {counted(group.items, 'item')})"
             for group in self.groups[:_NAMED]
@@ -66,8 +73,7 @@ class Coverage:
         rest = len(self.groups) - _NAMED
         return (
             f"The judges fall into {len(self.groups):,} groups that share no item: {'; '.join(named)}"
-            f"{f'; and {rest:,} more' if rest > 0 else ''}. Items of different groups are compared as if quality were "
-            "distributed alike in all of them, which no score shows."
+            f"{f'; and {rest:,} more' if rest > 0 else ''}"
         )
 
     def on_few_scores(self) -> str | None:

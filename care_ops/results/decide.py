@@ -102,6 +102,9 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         return (remedies.again,)
     if state == "failed" and len(facts.admitted) < LEAST_JUDGES:
         return (Step("Give scores of more judges, then fit again.", remedies.again.command),)
+    if state == "failed" and facts.failure is not None:
+        said = "Mend what the sentence names, then fit again: by the same judges and scores the answer stays the same."
+        return (Step(said, remedies.again.command),)
     if state == "failed":
         return (remedies.again,)
     if state == "clear if":

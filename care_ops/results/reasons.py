@@ -265,6 +265,8 @@ def _beside_the_mean(mean: Changed) -> Reason:
     )
     if mean.top_changed == 0:
         said = f"{mean.halves_changed:,} items stand in another half than by the plain mean of the judges."
+    if mean.correlation != mean.correlation:
+        return Reason("beside the mean", "The plain mean of the judges gives every item the same, and so no order.")
     return Reason("beside the mean", said, detail=f"The two orders have a rank correlation of {mean.correlation:+.2f}.")
 
 

@@ -107,6 +107,7 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
         texts[name] = texts_there(read_source(loaded, name))
         recorded_scores(loaded, name)
     except CareError as error:
+        texts.pop(name, None)
         rows.append(_row(f"test set {name}", "fails", str(error)))
     if wrong := loaded.families_of_nobody(name):
         rows.append(_row(f"test set {name}", "fails", wrong))
@@ -125,18 +126,23 @@ def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
 
 
 def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[dict[str, str]]:
-    """Rows for what may keep a judge from running; none where nothing does."""
+    """Rows for what may keep a judge from running, or what it said where it gave no score; none where nothing does."""
     from assets.judge_keys import judge_key
+    from assets.judging.failures import why_nothing_came
     from assets.judging.forecast import must_have_texts
     from judges.engines.checks import checks
 
     spec = loaded.judge(name)
     states = list[tuple[str, str]]()
     for testset in loaded.testsets_of(name):
+        if spec.engine.needs.recordings and testset not in texts:
+            continue  # the row of the test set says why it could not be read
         try:
             judge_key(loaded, name, testset)
-            if testset in texts:  # else the row of the test set says why it could not be read
+            if testset in texts:
                 must_have_texts(loaded, name, testset, texts[testset])
+            if said := why_nothing_came(loaded, name, testset):
+                states.append(("warns", f"test set {testset}: {said}"))
         except CareError as error:
             states.append(("fails", str(error)))
     states += checks(spec, loaded.ray)

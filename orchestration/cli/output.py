@@ -23,7 +23,7 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
 
-from care_ops.errors import CareError, InputError, how_to_install
+from care_ops.errors import CareError, InputError, how_to_install, listed
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
 
@@ -203,9 +203,12 @@ def typed_again(context: typer.Context, **changed: object) -> str:
 
 
 def print_failures(outcome: Outcome) -> None:
-    """One line for each partition that failed, with the reason."""
+    """One line for each partition that failed, with the reason; for all of an asset that failed for the same one."""
+    alike: dict[tuple[str, str], list[str]] = {}
     for (asset, partition), message in outcome.failures.items():
-        errors.print(f"failed: {asset} {partition or ''}: {message}", style="red")
+        alike.setdefault((asset, message), []).append(partition or "")
+    for (asset, message), partitions in alike.items():
+        errors.print(f"failed: {asset} {listed(partitions)}: {message}", style="red")
 
 
 def system_table(rows: Sequence[SystemRow]) -> list[dict[str, Any]]:

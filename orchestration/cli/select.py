@@ -10,14 +10,19 @@ import typer
 
 from care_ops.config import FitConfig
 from orchestration.cli import tables
-from orchestration.cli.output import Json, console, show, watching
+from orchestration.cli.output import Json, console, show, typed_again, watching
 
 if TYPE_CHECKING:
     from assets.table.selecting import Choice
 
 
+_NOT_OF_FIT = ("aggregator", "criterion", "share", "split", "seed", "json")
+"""Options that ``care fit`` has not, or of another meaning."""
+
+
 @tables.with_form
 def select(
+    context: typer.Context,
     scores: tables.Scores,
     items: Annotated[
         Path, typer.Option(help="Table with item_id, and for labels gold; split_unit keeps items together.")
@@ -42,10 +47,11 @@ def select(
     config = FitConfig(cut=cut, seed=seed)
     with watching("trying penalties") as watch:
         choice = select_table(scores, items, search, config, form.columns, form.reading, tables.tell, watch)
-    _print(choice, as_json=json)
+    fit = typed_again(context, **dict.fromkeys(_NOT_OF_FIT)).replace(" select ", " fit ", 1)
+    _print(choice, fit, as_json=json)
 
 
-def _print(choice: Choice, *, as_json: bool) -> None:
+def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
     selection, measured = choice.selection, choice.measured
     grid = [
         {
@@ -75,5 +81,6 @@ def _print(choice: Choice, *, as_json: bool) -> None:
     if measured:
         show(measured, "on the items whose labels chose nothing", as_json=False)
     gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
-    console.print(f"of a file:     care fit --gamma {gamma} --tau {tau}")
+    console.print(f"of this file:  {fit} --gamma {gamma} --tau {tau}")
     console.print(f"in care.yaml:  fit: {{gamma: {gamma}, tau: {tau}}}")
+    console.print("Both are settings of the paper's methods, care_svd and care_tensor; they leave `care` as it is.")

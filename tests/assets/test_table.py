@@ -139,6 +139,22 @@ def test_what_a_table_lacks_is_told(table):
         fit_table(constant, replace(CONFIG, admission=AdmissionRule()))
 
 
+@pytest.mark.parametrize("admission", [AdmissionRule(), AdmissionRule(admit="all"), AdmissionRule(absent="not_asked")])
+def test_groups_of_judges_that_share_no_item_are_to_be_fitted_apart_which_answers(rng, admission):
+    quality, ids, judges = rng.normal(size=(200, 1)), tuple(f"i{k}" for k in range(200)), tuple("abcdefgh")
+    values = quality + 0.7 * rng.normal(size=(200, 8))
+    values[:100, 4:], values[100:, :4] = np.nan, np.nan
+    table, config = (
+        ScoreTable("x.csv", ScoreMatrix(values, ids, judges)),
+        TableConfig(FitConfig(resamples=0), admission),
+    )
+    with pytest.raises(FitError, match=r"fit each group's scores by themselves") as refused:
+        fit_table(table, replace(config, fit=replace(config.fit, aggregators=("care", "care_svd"))))
+    assert "--admit" not in str(refused.value)
+    half = replace(table, scores=ScoreMatrix(values[:100, :4], ids[:100], judges[:4]))
+    assert np.isfinite(fit_table(half, config).fit.aggregates["care"].estimate).all()
+
+
 @pytest.fixture
 def crowd_table():
     _, values = crowd(0, 200, 300, 4, 5)

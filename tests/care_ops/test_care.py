@@ -1,6 +1,7 @@
 """``care``: safe where a panel is ambiguous, sharper where it is clear, settled by anchors."""
 
 import itertools
+import warnings
 
 import numpy as np
 import pytest
@@ -217,6 +218,17 @@ def test_oblimin_finds_simple_structure_and_the_number_of_factors(rng):
     order = np.argmax(np.abs(found.loadings.T @ simple), axis=0)
     aligned = found.loadings[:, order] * np.sign(np.sum(found.loadings[:, order] * simple, axis=0))
     np.testing.assert_allclose(aligned, simple, atol=1e-3)
+
+
+def test_judges_that_cancel_one_another_give_no_answer_and_no_warning(rng):
+    """Three copies, and one that says the opposite of them: two voices whose mean is the same of every item."""
+    grades = rng.integers(0, 11, (80, 1)).astype(float)
+    x = np.column_stack([grades, grades, grades, 10 - grades])
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fitted = fit_panel(matrix(x), FitConfig(aggregators=("care", "avg"), scale=(0, 10)))
+    assert fitted.failures["care"].startswith("care: the judges' scores cancel one another")
+    assert np.isfinite(fitted.aggregates["avg"].estimate).all()
 
 
 def test_the_median_is_the_median_of_what_is_present(rng):

@@ -107,6 +107,13 @@ def test_a_state_follows_from_the_facts(facts, standing, state, begins):
     assert str(verdict).startswith(verdict.headline)
 
 
+def test_where_the_scores_give_no_answer_it_is_not_advised_to_fit_them_again_as_they_are():
+    (step,) = decide(replace(CLEAR, failure="care: all 4 judges say the same thing"), Standing(), REMEDIES).next_steps
+    assert "by the same judges and scores the answer stays the same" in step.sentence
+    flat = decide(replace(CLEAR, beside_mean=Changed(float("nan"), 9, 2, 6)), Standing(), REMEDIES)
+    assert "nan" not in "\n".join(flat.lines(everything=True))
+
+
 OF_THE_PAPER = re.compile(r"\d\.\d|factor|correlat|edition|eigen|rival|Q = 1", re.IGNORECASE)
 
 

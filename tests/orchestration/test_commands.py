@@ -151,6 +151,18 @@ def test_a_table_of_no_families_names_where_they_are_declared(tables):
     assert wrong in " ".join(care("doctor", "--workspace", folder, code=1).replace("│", "").split())
 
 
+def test_a_mistake_in_a_cell_is_told_once_and_not_for_each_judge(tables):
+    folder = tables / "mine"
+    care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
+    lines = (tables / "scores.csv").read_text().splitlines()
+    lines[3] = lines[3].rpartition(",")[0] + ",nought"
+    (tables / "scores.csv").write_text("\n".join(lines) + "\n")
+    told = care("run", "--workspace", folder, code=1)
+    assert told.count("'nought'") == 1
+    assert "failed: judge_inference claude, gpt-a, gpt-b, hundred, llama, qwen: " in told
+    assert care("doctor", "--workspace", folder, code=1).count("'nought'") == 1
+
+
 @pytest.mark.slow
 def test_families_declared_after_the_first_run_make_another_fit(tables):
     folder = tables / "mine"

@@ -2,6 +2,7 @@
 
 import csv
 import html
+import re
 import shutil
 from dataclasses import replace
 
@@ -189,7 +190,12 @@ def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     expected = known.estimates
     for item in [i for i in expected if i in estimate_of]:
         assert estimate_of[item] == pytest.approx(expected[item], abs=1e-6)
-    assert "does not follow" in care(folder, "fits", "score", str(file), "--fit", first, "--aggregator", "mv", code=1)
+    refused = care(folder, "fits", "score", str(file), "--fit", first, "--aggregator", "mv", code=1)
+    assert "mv does not follow from one item's scores alone" in refused
+    assert "add the items to the test set" in refused
+    for other in re.findall(r"`--aggregator (\w+)`", refused):
+        assert care_json(folder, "fits", "score", str(file), "--fit", first, "--aggregator", other)
+    assert "`--aggregator avg`" in refused
 
 
 def test_an_item_is_forgotten_everywhere(after_a_night):

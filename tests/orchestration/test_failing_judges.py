@@ -92,12 +92,16 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, after
     states = {row["judge"]: row["state"] for row in json.loads(result.stdout)}
     assert states["api"] == "failed"
     assert states["length"] == "40 / 40"
+    (lacks,) = doctor(folder)
+    assert "items asked so far has a score (" in lacks
+    assert "engine_error); most often it said: " in lacks
 
     broken["yes"] = lambda _: False
     outcome = run(folder)
     assert not outcome.failures
     assert statuses(folder) == {"ok": 40}
     assert care_notes(folder) == ""
+    assert doctor(folder) == []
 
 
 @pytest.mark.slow
@@ -113,6 +117,12 @@ def test_status_counts_what_a_judge_gave_before_it_failed_also_on_a_new_record_o
     assert {row["judge"]: row["state"] for row in care_json(folder, "status")} == expected
     shutil.rmtree(folder / "data" / "dagster")
     assert {row["judge"]: row["state"] for row in care_json(folder, "status")} == expected
+
+
+def doctor(folder) -> list[str]:
+    """What ``care doctor`` says of judges that have no score."""
+    rows = json.loads(CliRunner().invoke(app, ["doctor", "--workspace", str(folder), "--json"]).stdout)
+    return [row["what"] for row in rows if row["check"] == "judge api" and "has a score" in row["what"]]
 
 
 def care_notes(folder) -> str:

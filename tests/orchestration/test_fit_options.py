@@ -182,13 +182,15 @@ def test_the_advice_of_care_select_is_a_command(files):
     (files / "items.csv").write_text("item_id\n" + gold)
     advised = care("select", files / "scores.csv", "--items", files / "items.csv", "--criterion", "likelihood")
     assert advised.exit_code == 0, advised.output
-    (command,) = re.findall(r"care fit (--gamma \S+ --tau \S+)", advised.output)
+    (command,) = re.findall(r"of this file:  (care fit .* --gamma \S+ --tau \S+)", advised.output)
     words = shlex.split(command)
-    done = care("fit", files / "scores.csv", *words, "--aggregator", "care_svd", "--out", files / "o", "--intervals", 0)
+    assert words[2:5] == [str(files / "scores.csv"), "--items", str(files / "items.csv")]
+    done = care(*words[1:], "--aggregator", "care_svd", "--out", files / "o", "--intervals", 0)
     assert done.exit_code == 0, done.output
     structure = json.loads((files / "o" / "fit.json").read_text())["provenance"]["config"]["structure"]
-    assert structure["gamma"] == float(words[1])
-    assert structure["tau"] == float(words[3])
+    assert structure["gamma"] == float(words[-3])
+    assert structure["tau"] == float(words[-1])
+    assert "they leave `care` as it is" in advised.output
 
 
 def test_a_word_that_is_none_of_those_allowed_is_refused(files):

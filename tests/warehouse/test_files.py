@@ -311,7 +311,7 @@ def test_where_an_extra_is_missing_the_sentence_names_it(tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "python_calamine", None)
     path = tmp_path / "scores.xlsx"
     path.write_bytes(workbook({"scores": [["item_id", "a", "b"], ["x", 1, 2]]}))
-    with pytest.raises(InputError, match=r"pip install 'care-eval\[excel\]'"):
+    with pytest.raises(InputError, match=r"pip install '\.\[excel\]'"):
         read_scores(path)
 
 
