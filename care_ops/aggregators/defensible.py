@@ -138,8 +138,7 @@ _CANCELLED = (
 def defensible(problem: Problem) -> Defensible:
     """The answers of a panel that need no label.
 
-    Raises ``FitError`` where there are fewer than three judges or ten items, a judge does not vary, or all judges are
-    copies of one another.
+    Raises ``FitError`` for fewer than three judges or ten items, a judge that does not vary, and copies of one judge.
     """
     if problem.sparse:
         return _of_sparse_panel(problem)
@@ -153,7 +152,7 @@ def defensible(problem: Problem) -> Defensible:
     families = _codes(_families_of_voices(problem.scores.judges, problem.scores.families, voice))
     structure = robust_factor.fit(correlation, families, items)
     mean = row_mean(_comparable(problem, problem.standardised))
-    scored: NDArray[np.bool_] = ~np.isnan(mean)
+    scored = np.array(~np.isnan(mean))
     heard = robust_factor.heard_once(correlation, structure, families)
     each = robust_factor.heard_once(correlation, structure, np.arange(len(correlation)))
     joined = _joined(_comparable(problem, standardised), voice)
@@ -166,17 +165,13 @@ def defensible(problem: Problem) -> Defensible:
         raise FitError(_CANCELLED)
     follows = {name: _correlation(latent, w, scored) for name, w in judged.items()}
     nearest = max(follows, key=lambda name: abs(follows[name]), default=None)
-    without = None
-    if nearest is not None:
-        rest = _comparable(problem, controlled(problem.standardised, judged[nearest]))
-        without = _unit(_weighted_mean(_joined(rest, voice), heard), scored)
-    stands = _may_be_better(voice, structure.raw_loadings)
-    kept = None
-    if standardised is not controlled_for:
-        kept = _unit(_weighted_mean(_joined(_comparable(problem, controlled_for), voice), heard), scored)
+
+    def safe_by(scores: Array) -> Array:
+        return _unit(_weighted_mean(_joined(_comparable(problem, scores), voice), heard), scored)
+
     rotated, several = _oblique(normal, correlation, items)
-    changed = standardised is not problem.standardised or len(correlation) < len(voice)
-    plain = _oblique(*_correlated(problem.standardised))[1] if changed else several[:, :0]
+    same = standardised is problem.standardised and len(correlation) == len(voice)
+    plain = several[:, :0] if same else _oblique(*_correlated(problem.standardised))[1]
     return Defensible(
         _unit(mean, scored),
         safe,
@@ -196,10 +191,15 @@ def defensible(problem: Problem) -> Defensible:
         features=features,
         follows=follows,
         nearest=nearest,
-        without=without,
-        kept=kept,
-        against=None if stands is None else _unit(np.where(scored, np.nan_to_num(joined[:, stands]), 0.0), scored),
+        without=None if nearest is None else safe_by(controlled(problem.standardised, judged[nearest])),
+        kept=None if standardised is controlled_for else safe_by(controlled_for),
+        against=_against(joined, _may_be_better(voice, structure.raw_loadings), scored),
     )
+
+
+def _against(joined: Array, voice: int | None, scored: NDArray[np.bool_]) -> Array | None:
+    """What a voice says, (n,); None without one."""
+    return None if voice is None else _unit(np.nan_to_num(joined[:, voice]), scored)
 
 
 def _may_be_better(voice: NDArray[np.intp], loadings: Array) -> int | None:

@@ -129,8 +129,8 @@ def test_no_function_has_more_than_sixty_lines():
 def test_the_product_grows_no_more():
     """It is on its way to 48,000 lines: who lowers it lowers this number, who must raise it says what was retired.
 
-    Raised from 55,800 by a night's bill, alerts that end, a place in other people's Dagster and a panel of real models,
-    which came to 1,600; retired were the page's second summary, former forecasts and alerts, and what was loaded twice.
+    It was 56,460 before twin records, forwarding helpers and rules in two places went; grades as people write them,
+    numbers that are no scores and what may be better judges than the others came.
     """
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
