@@ -196,16 +196,26 @@ class PartStore:
         write_table(path, pa.table([column(field) for field in SCORE_SCHEMA], schema=SCORE_SCHEMA))
         return path
 
-    def read_scores(self, judge: str, testset: str, columns: Sequence[str] | None = None) -> pa.Table:
-        """All rows of a judge on a test set, under its current and earlier keys; damaged parts are set aside."""
+    def read_scores(
+        self, judge: str, testset: str, columns: Sequence[str] | None = None, *, aside: bool = True
+    ) -> pa.Table:
+        """All rows of a judge on a test set, under its current and earlier keys; damaged parts are set aside.
+
+        Who only looks (``aside`` false) leaves a damaged part where it lies.
+        """
         schema = pa.schema([SCORE_SCHEMA.field(name) for name in columns]) if columns else SCORE_SCHEMA
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
-        tables = [table for file in files if (table := self._read_part(file, schema)) is not None]
+        tables = [table for file in files if (table := self._read_part(file, schema, aside)) is not None]
         return pa.concat_tables(tables) if tables else schema.empty_table()
 
-    def _read_part(self, path: Path, schema: pa.Schema) -> pa.Table | None:
+    def _read_part(self, path: Path, schema: pa.Schema, aside: bool = True) -> pa.Table | None:
         """Rows of one score part; None if it is damaged or has been deleted in the meantime."""
-        return find_sound(path, partial(read_scores_part, schema=schema))
+        if aside:
+            return find_sound(path, partial(read_scores_part, schema=schema))
+        try:
+            return read_scores_part(path, schema)
+        except (FileNotFoundError, DamagedError):
+            return None
 
     def key_of(self, path: Path) -> str | None:
         """The judge key under which a score part was written; None if the part is empty or damaged."""

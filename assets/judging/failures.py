@@ -77,7 +77,7 @@ def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | No
 def _answers(workspace: Workspace, judge: str, testset: str) -> list[dict[str, Any]]:
     """What a judge said under its current key, oldest first."""
     columns, key = ("item_key", "judge_key", "status", "raw", "created_at"), judge_key(workspace, judge, testset)
-    rows = workspace.parts.read_scores(judge, testset, columns).sort_by("created_at").to_pylist()
+    rows = workspace.parts.read_scores(judge, testset, columns, aside=False).sort_by("created_at").to_pylist()
     return [row for row in rows if row["judge_key"] == key]
 
 

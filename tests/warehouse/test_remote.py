@@ -392,7 +392,7 @@ def test_an_index_that_cannot_be_read_is_told(machine):
 
 def test_a_library_that_is_missing_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "obstore.store", None)
-    with pytest.raises(InputError, match=r"obstore is needed; pip install 'care-eval\[stores\]'"):
+    with pytest.raises(InputError, match=r"obstore is needed; pip install '\.\[stores\]'"):
         Objects("s3://bucket").listed()
 
 
