@@ -65,8 +65,7 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
 
     A judge on another scale is told by its range, by its own file, or by the test set (``care_ops.scales``).
     """
-    from care_ops.scales import brought_to_one_scale
-    from care_ops.strays import without_strays
+    from care_ops.strays import on_one_scale
     from warehouse.sources import files
 
     memory, spec = workspace.memory, workspace.testset(testset)
@@ -81,14 +80,9 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
         table = files.read_scores(path, source.scores.columns, source.scores.reading, read.append)
     else:
         return None
-    own = recorded_scales(workspace, testset)
-    scores, strays = table.scores, ()
-    if spec.scale is None:
-        scores, strays = without_strays(scores, declared)
-    scores, brought = brought_to_one_scale(scores, spec.scale, declared | own)
+    scores, _, said = on_one_scale(table.scores, spec.scale, declared | recorded_scales(workspace, testset))
     for reading in read:
-        said = reading.noting(one.sentence for one in (*strays, *brought))
-        memory.readings.setdefault(testset, {})["scores"] = said
+        memory.readings.setdefault(testset, {})["scores"] = reading.noting(said)
     memory.recorded_scores[testset] = replace(table, scores=scores)
     return memory.recorded_scores[testset]
 

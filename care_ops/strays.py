@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from care_ops.errors import listed
 from care_ops.least import TELLING_SCORES
-from care_ops.scales import SIZES, Scale
+from care_ops.scales import SIZES, Brought, Scale, brought_to_one_scale
 from care_ops.scores import Array, ScoreMatrix
 
 Chosen = NDArray[np.bool_]
@@ -48,6 +48,18 @@ class Strays:
             f"judge {self.judge!r}: far outside of its other scores, {self.lowest:g} to {self.highest:g}, are "
             f"{numbers} ({self.count:,} of {self.scores:,}): taken as missing; --scale {option} declares its scale"
         )
+
+
+def on_one_scale(
+    scores: ScoreMatrix, scale: Scale | None, declared: Mapping[str, Scale]
+) -> tuple[ScoreMatrix, tuple[Brought, ...], list[str]]:
+    """The scores on the panel's scale, without strays where none is declared; who was brought there; what was done.
+
+    Raises ``InputError`` as ``brought_to_one_scale`` does.
+    """
+    scores, strays = without_strays(scores, declared) if scale is None else (scores, ())
+    scores, brought = brought_to_one_scale(scores, scale, declared)
+    return scores, brought, [one.sentence for one in (*strays, *brought)]
 
 
 def without_strays(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Strays, ...]]:

@@ -57,8 +57,7 @@ def read_table(
     of the same items and judges.
     """
     from assets.table.fitting import ScoreTable
-    from care_ops.scales import brought_to_one_scale
-    from care_ops.strays import without_strays
+    from care_ops.strays import on_one_scale
     from warehouse.sources.files import read_scores, texts_beside_scores
 
     readings: list[Reading] = []
@@ -69,17 +68,15 @@ def read_table(
 
     of_scores: list[Reading] = []
     scores = read_scores(inputs.scores, columns, options=options, tell=of_scores.append).scores
-    source, strays = of_scores[0].source, ()
+    source = of_scores[0].source
     try:
-        if inputs.scale is None:
-            scores, strays = without_strays(scores, inputs.scales or {})
-        scores, brought = brought_to_one_scale(scores, inputs.scale, inputs.scales)
+        scores, brought, done = on_one_scale(scores, inputs.scale, inputs.scales or {})
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
     beside, read = [], of_scores[0]
     if inputs.items is None:
         beside, read = texts_beside_scores(inputs.scores, read, options)
-    keep(read.noting(one.sentence for one in (*strays, *brought)))
+    keep(read.noting(done))
     matrix = _with_families(scores, inputs.judges, options, keep)
     if matrix.shape[1] < LEAST_COLUMNS:
         raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; a panel needs at least three")

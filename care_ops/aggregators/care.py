@@ -1,7 +1,8 @@
 """``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, decided by anchors."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -74,13 +75,12 @@ class Care:
             }
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows):
-            average = averaged(problem, answers, hypotheses)
+            average = averaging(problem, answers)(hypotheses)
             if average is not None:
                 latent = average.latent
-                details |= {"hypotheses": average.weights, "labels_at_random": round(average.nothing, 4)}
-                details["turned"] = round(
-                    float(np.corrcoef(latent[answers.scored], answers.latent[answers.scored])[0, 1]), 4
-                )
+                turned = round(float(np.corrcoef(latent[answers.scored], answers.latent[answers.scored])[0, 1]), 4)
+                at_random = round(average.nothing, 4)
+                details |= {"hypotheses": average.weights, "labels_at_random": at_random, "turned": turned}
                 details["beside_mean"] = asdict(changed(latent[answers.scored], answers.mean[answers.scored]))
         latent = latent - latent[answers.scored].mean()
         latent = np.where(answers.scored, latent, np.nan)
@@ -193,12 +193,14 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
     return said
 
 
-def averaged(problem: Problem, answers: Defensible, hypotheses: list[Hypothesis]) -> ModelAverage | None:
-    """The average of the hypotheses by the panel's anchors; None where these do not differ."""
+def averaging(problem: Problem, answers: Defensible) -> Callable[[list[Hypothesis]], ModelAverage | None]:
+    """What averages hypotheses by the panel's anchors, ready for many lists of them; None where these do not differ."""
     rows, labels = problem.anchors.rows(problem.scores.item_ids)
     counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
     departures = departures_of(answers, np.nan_to_num(problem.standardised))
-    return average_hypotheses(hypotheses, factors_of(answers), departures, rows, labels, counts)
+    return partial(
+        average_hypotheses, factors=factors_of(answers), judges=departures, rows=rows, labels=labels, counts=counts
+    )
 
 
 def told_by_probes(problem: Problem, hypotheses: list[Hypothesis]) -> tuple[list[Hypothesis], list[Hypothesis]]:

@@ -28,15 +28,15 @@ _LEAST_ALONE, _MOST_KINSHIP = 0.99, 0.05
 no feature of the items is known, what families may share."""
 
 
-def doubts_of(answers: Defensible, rival: float | None = None, families: int = LEAST_VOICES) -> tuple[Doubt, ...]:
+def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[Doubt, ...]:
     """The doubts about the answer of a panel that no label has settled, the gravest first; none where it is clear.
 
     Parameters
     ----------
-    rival : float, optional
+    rival : float or None
         Correlation with the answer of the factor that is least like it among those that several voices follow.
     families : int
-        How many families the judges are of; by default as many as make a panel.
+        How many families the judges are of.
     """
     found: list[Doubt] = []
     voices = int(answers.voices.max()) + 1

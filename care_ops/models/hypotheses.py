@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.models.answers import softmax
 from care_ops.scores import Array
 
 SLOPE, SLOPE_SD = 0.6, 0.2
@@ -71,7 +72,6 @@ def average_hypotheses(
     rows: NDArray[np.intp],
     labels: Array,
     counts: Array | None = None,
-    nothing: float = NOTHING,
 ) -> ModelAverage | None:
     """Bayesian model average of quality given some labels; None where the labels do not differ.
 
@@ -88,8 +88,6 @@ def average_hypotheses(
     labels : (m,) array
     counts : (m,) array, optional
         How much each label counts: the variance of its noise is that of a single label divided by this.
-    nothing : float
-        Prior probability that the labels follow nothing that the judges say.
     """
     if len(labels) < 2 or np.ptp(labels) == 0:
         return None
@@ -111,18 +109,15 @@ def average_hypotheses(
             slopes.append(SLOPE + SLOPE_SD**2 * float(s @ dual))
             along_factors.append(of_factors**2 * (at_factors.T @ dual))
             along_judges.append(of_judges**2 * (at_judges.T @ dual))
-    of_nothing = _condition(one, 1.0, root * y)[1]
-    highest = max(*logs, of_nothing)
-    weight = (1.0 - nothing) / len(slopes) * len(hypotheses) * np.exp(np.array(logs) - highest)
-    at_random = nothing * float(np.exp(of_nothing - highest))
-    total = float(weight.sum()) + at_random
-    weight, at_random = weight / total, at_random / total
+    of_nothing = np.log(NOTHING) + _condition(one, 1.0, root * y)[1]
+    others = np.array(logs) + np.log((1.0 - NOTHING) * len(hypotheses) / len(logs))
+    probability = softmax(np.append(others, of_nothing)[None])[0][0]
+    weight, at_random = probability[:-1], float(probability[-1])
     latent = factors @ (weight @ np.array(along_factors)) + judges @ (weight @ np.array(along_judges))
     weight, by_grid = weight.reshape(-1, len(hypotheses)), np.array(slopes).reshape(-1, len(hypotheses))
     for k, hypothesis in enumerate(hypotheses):
-        latent = (
-            latent + (float(weight[:, k] @ by_grid[:, k]) + at_random * SLOPE * hypothesis.prior) * hypothesis.score
-        )
+        slope = float(weight[:, k] @ by_grid[:, k]) + at_random * SLOPE * hypothesis.prior
+        latent = latent + slope * hypothesis.score
     return ModelAverage(latent, {h.name: float(weight[:, k].sum()) for k, h in enumerate(hypotheses)}, at_random)
 
 

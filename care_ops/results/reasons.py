@@ -206,9 +206,8 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         said = (
             f"What single judges like about {_in_words(facts.taken_off)} beyond the others is taken off their scores."
         )
-        detail = ""
-        if facts.kept is not None:
-            detail = f"If it is quality, {facts.kept.halves_changed:,} of {facts.items:,} items change halves."
+        kept = facts.kept
+        detail = f"If it is quality, {kept.halves_changed:,} of {facts.items:,} items change halves." if kept else ""
         reasons.append(Reason("condition" if facts.rests_on_taste else "taken off", said, detail=detail))
     if facts.beside_mean is not None:
         reasons.append(_beside_the_mean(facts.beside_mean))

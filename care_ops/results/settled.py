@@ -9,7 +9,7 @@ from dataclasses import replace
 import numpy as np
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care import averaged, candidates_of, defensible, told_by_probes
+from care_ops.aggregators.care import averaging, candidates_of, defensible, told_by_probes
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.moments.state import of_panel
@@ -40,12 +40,13 @@ def probability_settled(
         return None
     answers = defensible(problem)
     hypotheses, _ = told_by_probes(problem, candidates_of(answers).hypotheses)
-    whole = averaged(problem, answers, hypotheses)
+    average = averaging(problem, answers)
+    whole = average(hypotheses)
     if whole is None:
         return None
     probability = 0.0
     for hypothesis in hypotheses:
-        alone = averaged(problem, answers, [replace(hypothesis, prior=1.0)])
+        alone = average([replace(hypothesis, prior=1.0)])
         if alone is not None and _agree(alone.latent, whole.latent):
             probability += whole.weights[hypothesis.name]
     return min(probability, 1.0)
