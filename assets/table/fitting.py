@@ -20,7 +20,7 @@ from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import evaluations, panel_items
 from assets.results.refits import Refits, unwatched
-from care_ops.admission import check_panel, means_not_asked, why_left_out
+from care_ops.admission import check_panel, means_not_asked
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError, listed
@@ -29,14 +29,12 @@ from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import JudgeCheck
-from care_ops.results.coverage import coverage_of
 from care_ops.results.decide import Standing, decide
 from care_ops.results.interpret import check_declared, counted
-from care_ops.results.reasons import refusal
+from care_ops.results.reasons import too_few
 from care_ops.results.verdict import Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
-from care_ops.sparsity import FIT_GROUPS_APART
 from warehouse.fits import now
 from warehouse.items import ItemRecord, numbers_in, systems_in
 from warehouse.matrix import ItemColumnsRead
@@ -227,11 +225,8 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
     admitted = [check.judge for check in checks if check.admitted]
     if len(admitted) < LEAST_JUDGES:
-        coverage = coverage_of(scores, not_asked=False)
-        if len(coverage.groups) > 1:
-            raise FitError(f"{table.source}: {coverage.falls_into()}; {FIT_GROUPS_APART}")
-        why = why_left_out(checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
-        raise FitError(f"{table.source}: {refusal(admitted)}. Give scores of more judges. {why}".rstrip())
+        why = too_few(scores, checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
+        raise FitError(f"{table.source}: {why}")
     return scores.select_judges(admitted), checks
 
 

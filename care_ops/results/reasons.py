@@ -2,12 +2,16 @@
 
 from collections.abc import Sequence
 
+from care_ops.admission import why_left_out
 from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Doubt
 from care_ops.errors import counted, listed
 from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, TELLING_ITEMS
-from care_ops.results.coverage import Coverage
+from care_ops.records import JudgeCheck
+from care_ops.results.coverage import Coverage, coverage_of
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
 from care_ops.results.verdict import Reason, State, Topic
+from care_ops.scores import ScoreMatrix
+from care_ops.sparsity import FIT_GROUPS_APART
 
 _FEATURES_IN_WORDS = {
     "characters": "the number of characters",
@@ -47,6 +51,15 @@ def refusal(judges: Sequence[str]) -> str:
     count = ("no judge", "one judge", "two judges")[len(judges)]
     named = f" ({', '.join(judges)})" if judges else ""
     return f"{count}{named} can be heard, and a panel needs three: where fewer disagree, nothing says which is wrong"
+
+
+def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
+    """Why fewer than three judges are admitted, and what to do; the words are ``why_left_out``'s."""
+    coverage = coverage_of(scores, not_asked=False)
+    if len(coverage.groups) > 1:
+        return f"{coverage.falls_into()}; {FIT_GROUPS_APART}"
+    admitted, why = [c.judge for c in checks if c.admitted], why_left_out(checks, loosen=loosen, declare=declare)
+    return f"{refusal(admitted)}. Give scores of more judges. {why}".rstrip()
 
 
 def answer_of(facts: FitFacts) -> tuple[State, Reason]:

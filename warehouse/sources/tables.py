@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from care_ops.errors import InputError, guarded
+from care_ops.errors import InputError, guarded, how_to_install
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
@@ -172,8 +172,10 @@ def _validated(table: pa.Table) -> pa.Table:
 
 def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """The result of one SELECT; it reads no file but those in its own folder and below, where relative paths begin."""
-    import duckdb
-
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise InputError(f"{path}: a query needs an extra; {how_to_install('sql')}, or save what it gives") from None
     folder = path.absolute().parent
     with duckdb.connect(config={"autoload_known_extensions": False}) as connection:
         try:
