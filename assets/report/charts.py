@@ -380,7 +380,7 @@ def heat_map(
             shapes.append(text(left + (j + 0.5) * width, top - 7, label, f"{size} soft", "middle"))
     if labelled:
         for i, j, value in cells:
-            mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+.2f}"
+            mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+z.2f}"
             shapes.append(text(left + (j + 0.5) * width, top + (i + 0.7) * height, mark, size, "middle"))
     full = (left + len(columns) * width + 8, top + len(rows) * height + 8)
     description = f"{len(rows)} rows by {len(columns)} columns. {caption}"

@@ -32,12 +32,14 @@ from care_ops.records import JudgeCheck
 from care_ops.results.decide import Standing, decide
 from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import too_few
+from care_ops.results.sides import Sides, sides_of
 from care_ops.results.verdict import Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
 from warehouse.items import ItemRecord, numbers_in, systems_in
 from warehouse.matrix import ItemColumnsRead
+from warehouse.probes import SWAP
 from warehouse.sources.reading import Reading
 
 _log = logging.getLogger(__name__)
@@ -192,8 +194,19 @@ def fit_table(
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
-    verdict = decide(facts, Standing(), remedies)
+    verdict = decide(replace(facts, sides=_sides(fit.scores, table, named, config)), Standing(), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
+
+
+def _sides(panel: ScoreMatrix, table: ScoreTable, named: Named, config: TableConfig) -> Sides | None:
+    """Which judges of pairs choose by the side; None where sides were swapped, or nothing says what a tie is."""
+    system_of = dict(zip(table.scores.item_ids, named, strict=True))
+    systems = [(pair[0], pair[1]) if (pair := system_of[item]) and len(pair) > 1 else None for item in panel.item_ids]
+    pairs = any(systems) or all(record.response_2 for record in table.records)
+    low, high = config.fit.scale or (0.0, 1.0)
+    if not pairs or SWAP in table.probes.kinds or np.nanmin(panel.values) < low or np.nanmax(panel.values) > high:
+        return None
+    return sides_of(panel.values, (low + high) / 2, systems)
 
 
 def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, Any]:

@@ -9,6 +9,7 @@ from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, TELLING_ITEM
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage, coverage_of
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
+from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, State, Topic
 from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import FIT_GROUPS_APART
@@ -222,6 +223,8 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         kept = facts.kept
         detail = f"If it is quality, {kept.halves_changed:,} of {facts.items:,} items change halves." if kept else ""
         reasons.append(Reason("condition" if facts.rests_on_taste else "taken off", said, detail=detail))
+    if facts.sides is not None:
+        reasons.append(_by_the_side(facts.sides, facts.admitted))
     if facts.beside_mean is not None:
         reasons.append(_beside_the_mean(facts.beside_mean))
     return reasons + _followed(facts)
@@ -265,6 +268,17 @@ def _followed(facts: FitFacts) -> list[Reason]:
         for feature in facts.followed
         if abs(feature.correlation) >= FOLLOWS
     ]
+
+
+def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
+    """That judges of pairs choose by the side on which an answer stands."""
+    side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
+    who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
+    often = f"{len(who)} of {len(judges)} judges plainly choose the {side} answer more often, all" if who else "All"
+    said = f"{often} together in {share:.0%} of the pairs" if sides.plain else f"Some choose by the side: {listed(who)}"
+    why = "each system stood on both sides" if sides.known else "it is the side, unless better answers stand there"
+    shares = ", ".join(f"{judges[j]} {own:.0%}" for j, own in sides.judges.items())
+    return Reason("followed", f"{said}; {why}.", who, f"Shares of the left answer: {shares or 'none by itself'}.")
 
 
 def _beside_the_mean(mean: Changed) -> Reason:
