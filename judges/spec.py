@@ -20,17 +20,6 @@ from judges.prices import Price, listed
 _FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",")
 
 
-def usable_name(name: str) -> str:
-    """A judge's name with a space for what no partition key can contain.
-
-    >>> usable_name("llama, 70b")
-    'llama 70b'
-    """
-    for mark in filter(name.__contains__, _FORBIDDEN_IN_NAMES):
-        name = " ".join(name.replace(mark, " ").split())
-    return name
-
-
 @dataclass(frozen=True)
 class Needs:
     """What a judge needs besides the items that it scores. These flags alone decide how the judge is run.
@@ -454,6 +443,14 @@ class JudgeSpec(BaseModel):
             raise ValueError(f"scale must be [low, high] with low < high, got {list(self.scale)}")
         return self
 
+    @classmethod
+    def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
+        """A judge of a score file, whose name has a space for what no partition key can contain."""
+        name = column
+        for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
+            name = " ".join(name.replace(mark, " ").split())
+        return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
+
     def scores(self, testset: str) -> bool:
         """Whether the judge scores this test set."""
         return self.testsets is None or testset in self.testsets
@@ -499,8 +496,9 @@ def read_model(
 
     Raises ``InputError`` where the file cannot be read or is not valid; the message names the file and the field.
     """
+    content = load_yaml(path, retired, moved)
     try:
-        return kind.model_validate({"name": path.stem, **(content := load_yaml(path, retired, moved))})
+        return kind.model_validate({"name": path.stem, **content})
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error, kind, content)}") from error
 

@@ -27,17 +27,7 @@ from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorCon
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
-from judges.spec import (
-    JudgeSpec,
-    LocalModel,
-    RecordedEngine,
-    explain,
-    load_spec,
-    load_yaml,
-    meets_anything,
-    read_model,
-    usable_name,
-)
+from judges.spec import JudgeSpec, LocalModel, explain, load_spec, load_yaml, meets_anything, read_model
 from warehouse.remote.address import usable_address
 from warehouse.testsets import (
     ImportSource,
@@ -454,10 +444,9 @@ def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
 
 def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:
     """Add a recorded judge by a name that it can have; one that is recorded for several test sets is one judge."""
-    column, judge = judge, usable_name(judge)
-    known = judges.get(judge)
-    if known is None:
-        judges[judge] = JudgeSpec(name=judge, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
+    spec, column = JudgeSpec.recorded(judge, family, testset), judge
+    known = judges.setdefault(judge := spec.name, spec)
+    if known is spec:
         return
     if known.engine.recorded_as not in (None, column):
         raise InputError(

@@ -57,18 +57,9 @@ class Series:
 class Axes:
     """What a chart's axes say and span; an end that is None is the lowest or highest value.
 
-    Attributes
-    ----------
-    x, y : str
-        Labels.
-    logarithmic : bool
-        Both axes; values that are not positive are left out.
-    stepped : bool
-        Whether a value holds until the next one.
-    names : sequence of str
-        Of x = 0, 1, ...; the first and the last are written in place of numbers.
-    diagonal : bool
-        Whether the line y = x is drawn, for comparison.
+    Of ``logarithmic`` axes, which are both, values that are not positive are left out; a ``stepped`` value holds until
+    the next one. ``names`` are of x = 0, 1, ..., of which the first and the last are written in place of numbers; the
+    ``diagonal`` is the line y = x, for comparison.
     """
 
     x: str

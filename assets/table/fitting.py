@@ -59,22 +59,10 @@ IN_PYTHON = Remedies(
 class ScoreTable:
     """Scores of some items by several judges, and what is known of the items.
 
-    Attributes
-    ----------
-    source : str
-        Where the scores come from: a path, or a name. It opens messages, and its last part is the page's title.
-    scores : ScoreMatrix
-        With the families that are declared.
-    items : mapping item -> ItemRecord
-        Texts, gold, split units and further columns; it may lack items.
-    anchors : Anchors
-        Labels that the fit may see.
-    readings : sequence of Reading
-        How the files were read, for the provenance.
-    probes : ProbeResponses
-        How the judges respond to versions of items.
-    brought : sequence of Brought
-        Judges whose scores were brought to the panel's scale.
+    ``source`` says where the scores come from, a path or a name: it opens messages, and its last part is the page's
+    title. ``scores`` have the families that are declared. ``items`` are texts, gold, split units and further columns,
+    and may lack some. ``anchors`` are labels that the fit may see, ``readings`` say how the files were read, ``probes``
+    how the judges respond to versions of items, and ``brought`` whose scores were brought to the panel's scale.
     """
 
     source: str

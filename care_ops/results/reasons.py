@@ -275,15 +275,16 @@ def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
     side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
     who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
     often = f"{len(who)} of {len(judges)} judges plainly choose the {side} answer more often, all" if who else "All"
-    said = f"{often} together in {share:.0%} of the pairs" if sides.plain else f"Some choose by the side: {listed(who)}"
-    why = "each system stood on both sides" if sides.known else "it is the side, unless better answers stand there"
-    shares = ", ".join(f"{judges[j]} {own:.0%}" for j, own in sides.judges.items())
+    told = f"{often} together in {100 * share:.0f} % of the pairs"
+    said = told if sides.plain else f"Some judges choose by the side: {listed(who, _NAMED)}"
+    why = "each system stood on both sides" if sides.known else "by the side, unless better answers stand there"
+    shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
     return Reason("followed", f"{said}; {why}.", who, f"Shares of the left answer: {shares or 'none by itself'}.")
 
 
 def _beside_the_mean(mean: Changed) -> Reason:
     """What aggregating changed at all."""
-    if mean.top_changed == 0 and mean.correlation > 0.995:
+    if mean.top_changed == 0 and (mean.correlation > 0.995 or not mean.halves_changed):
         return Reason("beside the mean", "The plain mean of the judges would order the items nearly the same.")
     are = "is" if mean.top_changed == 1 else "are"
     said = (

@@ -16,18 +16,9 @@ _PLAIN = 0.05
 
 @dataclass(frozen=True)
 class Sides:
-    """How often judges choose the left answer of a pair.
-
-    Attributes
-    ----------
-    share : float
-        Of the pairs, over all judges; each pair counts once.
-    plain : bool
-        Whether this is plainly not one half.
-    judges : mapping judge -> float
-        The shares of those judges, by their columns, whose own is plainly not one half.
-    known : bool
-        Whether it is known which system stood where. Then two systems count alike in both orders.
+    """How often judges choose the left answer of a pair: the share of the pairs over all judges, in which each pair
+    counts once, and whether it is plainly not one half; the shares of the judges, by their columns, whose own plainly
+    are not; whether it is known which system stood where, so that two systems count alike in both orders.
     """
 
     share: float
@@ -39,11 +30,8 @@ class Sides:
 def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | None]) -> Sides | None:
     """Which judges choose by the side; None where no share is plainly off one half, or each system has its side.
 
-    Parameters
-    ----------
-    values : (n, p) array
-        Above ``middle`` a judge chooses the left answer, at it none; NaN is missing.
-    systems : sequence of n (left, right), or None where that is not known
+    ``values`` are (n, p): above ``middle`` a judge chooses the left answer, at it none; NaN is missing. Each of the n
+    ``systems`` is (left, right), or None where that is not known.
     """
     chosen = np.where(np.isnan(values) | (values == middle), np.nan, values > middle)
     plain = 1.0 - (1.0 - _LEVEL) / values.shape[1]

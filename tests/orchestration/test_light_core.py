@@ -104,7 +104,8 @@ def test_the_first_circle_answers_as_with_everything_installed(core, first_panel
         printed[folder] += [typed(programs, folder / "systems", line)[0] for line in in_a_folder]
     ours, theirs = here.values()
     assert printed[ours] == printed[theirs]
-    assert sum(line.startswith("care fit") for line in lines) == 3
+    assert len(lines) == sum(line.startswith("care fit") for line in lines) == 3, "after the one that installs"
+    assert "Use. 20 labels by people have settled which answer is right." in printed[ours][2]
     for name in ("scores-fit", "informed", "labelled"):
         assert (ours / name / "report.html").is_file()
         mine, other = (pq.read_table(folder / name / "aggregates.parquet") for folder in (ours, theirs))

@@ -76,12 +76,12 @@ def test_a_fit_says_that_judges_choose_the_left_side_unless_the_sides_were_swapp
             chosen[sides[row["item_id"]]].append(row["score"])
     share = sum(sum(each) / len(each) for each in chosen.values()) / 2
     _, printed = care(*fit, *TWICE, "--out", tmp_path / "known", "--why")
-    told = re.search(r"(\d) of 5 judges plainly choose the left answer more often, all together in (\d+)% of", printed)
+    told = re.search(r"(\d) of 5 judges plainly choose the left answer more often, all together in (\d+) % of", printed)
     assert told, printed
     assert int(told[1]) >= 4
     assert int(told[2]) == pytest.approx(100 * share, abs=3)
     assert "each system stood on both sides" in printed
-    assert "it is the side, unless better answers stand there" in care(*fit, "--out", tmp_path / "no", "--why")[1]
+    assert "by the side, unless better answers stand there" in care(*fit, "--out", tmp_path / "no", "--why")[1]
     swapped = [f"s{k},p{k},swap,j{j},{k % 2}" for k in range(40) for j in range(5)]
     (tmp_path / "probes.csv").write_text("\n".join(["item_id,of,kind,judge,score", *swapped]) + "\n")
     probed = ("--probes", tmp_path / "probes.csv", "--scale", "0:1", "--out", tmp_path / "swapped", "--why")

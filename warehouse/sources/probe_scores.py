@@ -23,13 +23,8 @@ _EFFECTS = ("keeps", "spoils")
 
 @dataclass(frozen=True)
 class ProbeScores:
-    """The scores of versions as a file holds them.
-
-    Attributes
-    ----------
-    versions : dict item_id -> (of, kind, spoils)
-    scores : ScoreMatrix
-        NaN where a judge did not score a version.
+    """The scores of versions as a file holds them: for each version's id of which item it is, its kind, and whether it
+    spoils; and the scores, NaN where a judge did not score a version.
     """
 
     versions: dict[str, tuple[str, str, bool]]
@@ -44,20 +39,10 @@ def read_probe_scores(
 ) -> ProbeScores:
     """Read what judges say of probes.
 
-    Parameters
-    ----------
-    panel : ScoreMatrix
-        The scores of the originals, which must know every item and every judge of the table.
-    tell : callable
-        Called with the record of how the table was read.
-    options : ReadingOptions, optional
-        How to read it; that of the panel's own table.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a row is of no declared kind, two rows contradict each other, or an item or a judge is not
-        on the panel. The message says where.
+    ``panel`` has the scores of the originals, and must know every item and every judge of the table; ``tell`` is called
+    with the record of how it was read, by the panel's own ``options``. Raises ``InputError``, which says where, if a
+    column is missing, a row is of no declared kind, two rows contradict each other, or an item or a judge is not on the
+    panel.
     """
     score = partial(find, "probes", synonyms=SCORE, option="its usual name")
     options = options or ReadingOptions()
