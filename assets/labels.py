@@ -34,21 +34,11 @@ def read_labels(
     """Read labels: item ids, labels, and where there are such columns how each item was drawn, by whom it was labelled
     and when. Rows without a label are left out; an item may have several rows.
 
-    Parameters
-    ----------
-    source, item, options :
-        As ``warehouse.sources.files.read_label_cells`` takes them.
-    tell : callable
-        Called with the record of how the table was read.
-    unstated : {"random", "chosen"}, optional
-        What items are taken for of which the table does not say how they were drawn; with None it has to.
-
-    Raises
-    ------
-    InputError
-        A row does not say how its item was drawn and has to, a column is missing, a label is no finite number, a
-        probability is not in (0, 1], ``drawn`` is neither "random" nor "chosen", rows of an item contradict each
-        other, or one rater gave two labels of an item at one time.
+    ``source``, ``item`` and ``options`` are as ``read_label_cells`` takes them; ``tell`` is called with the record of
+    how the table was read. Items of which it does not say how they were drawn are taken for ``unstated``; with None it
+    has to. Raises ``InputError`` where it has to and does not, a column is missing, a label is no finite number, a
+    probability is not in (0, 1], ``drawn`` is neither "random" nor "chosen", rows of an item contradict each other, or
+    one rater gave two labels of an item at one time.
     """
     rows, reading = read_label_cells(source, item, options)
     silent = sum(row.drawn is None and row.probability is None for row in rows)

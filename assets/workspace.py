@@ -267,7 +267,8 @@ class Workspace:
 
     def families_of_nobody(self, testset: str) -> str | None:
         """What is wrong with the families that a test set declares of recorded judges; None where nothing is."""
-        declared, known = self.testset(testset).recorded, self.judges_of(testset)
+        declared = self.testset(testset).recorded
+        known = [self.judge(judge).engine.recorded_as or judge for judge in self.judges_of(testset)]
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
         if not unknown:
             return None

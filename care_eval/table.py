@@ -108,7 +108,7 @@ def fit(
     table = read_table(inputs, columns, reading, tell_nobody)
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")
-    table = with_probes(table, None if probes is None else Path(probes), config.fit.scale)
+    table = with_probes(table, None if probes is None else Path(probes), config.fit.scale, reading)
     return FitResult(fit_table(table, config), frame_kind(scores))
 
 

@@ -443,6 +443,14 @@ class JudgeSpec(BaseModel):
             raise ValueError(f"scale must be [low, high] with low < high, got {list(self.scale)}")
         return self
 
+    @classmethod
+    def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
+        """A judge of a score file, whose name has a space for what no partition key can contain."""
+        name = column
+        for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
+            name = " ".join(name.replace(mark, " ").split())
+        return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
+
     def scores(self, testset: str) -> bool:
         """Whether the judge scores this test set."""
         return self.testsets is None or testset in self.testsets
@@ -488,10 +496,11 @@ def read_model(
 
     Raises ``InputError`` where the file cannot be read or is not valid; the message names the file and the field.
     """
+    content = load_yaml(path, retired, moved)
     try:
-        return kind.model_validate({"name": path.stem, **load_yaml(path, retired, moved)})
+        return kind.model_validate({"name": path.stem, **content})
     except ValidationError as error:
-        raise InputError(f"{path}: {explain(error)}") from error
+        raise InputError(f"{path}: {explain(error, kind, content)}") from error
 
 
 @meets_anything
@@ -547,8 +556,24 @@ def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved:
     return content
 
 
-def explain(error: ValidationError) -> str:
-    """All problems of a validation in one line: each field and what is wrong with it."""
+def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
+    """Where a setting of this name may stand below ``part`` of a JSON schema, in a file with this content."""
+    part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
+    content = content if isinstance(content, dict) else {}
+    kinds = part.get("discriminator", {}).get("mapping", {})
+    chosen = [{"$ref": kinds[content["kind"]]}] if content.get("kind") in kinds else part.get("anyOf", [])
+    found = [place for one in chosen for place in _places(schema, one, content, name, path)]
+    for field, inner in part.get("properties", {}).items():
+        found += [path] if field == name else _places(schema, inner, content.get(field), name, f"{path}.{field}")
+    return [place.strip(".") for place in found if place]
+
+
+def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
+    """All problems of a validation in one line: each field and what is wrong with it.
+
+    Where it is known of what ``kind`` the content was to be, also where a setting belongs that stands elsewhere.
+    """
+    schema = {} if kind is None else kind.model_json_schema()
     told: list[str] = []
     for problem in error.errors():
         said = problem["msg"]
@@ -556,5 +581,8 @@ def explain(error: ValidationError) -> str:
             said = (
                 f"{problem['input']!r} is no commit; give the repository's, 40 hexadecimal digits, as its page shows it"
             )
+        elif problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
+            elsewhere = " or ".join(_places(schema, schema, content, str(problem["loc"][-1])))
+            said = f"is no setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"
         told.append(f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {said}")
     return "; ".join(told)

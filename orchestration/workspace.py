@@ -27,7 +27,7 @@ from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorCon
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
-from judges.spec import JudgeSpec, LocalModel, RecordedEngine, explain, load_spec, load_yaml, meets_anything, read_model
+from judges.spec import JudgeSpec, LocalModel, explain, load_spec, load_yaml, meets_anything, read_model
 from warehouse.remote.address import usable_address
 from warehouse.testsets import (
     ImportSource,
@@ -350,9 +350,9 @@ def read_settings(root: Path) -> Settings:
         settings.alerts.address("heartbeat")
         return settings
     except ValidationError as error:
-        problems = explain(error)
+        problems = explain(error, Settings, content)
         for group in GROUPS_OF_FIT:
-            problems = problems.replace(f"fit.{group}.", "fit.")
+            problems = problems.replace(f"fit.{group}", "fit")
         raise InputError(f"{path}: {problems}") from error
     except InputError as error:
         raise InputError(f"{path}: {error}") from error
@@ -443,11 +443,15 @@ def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
 
 
 def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:
-    """Add a recorded judge; one that is recorded for several test sets is one judge."""
-    known = judges.get(judge)
-    if known is None:
-        judges[judge] = JudgeSpec(name=judge, family=family, testsets=(testset,), engine=RecordedEngine(column=judge))
+    """Add a recorded judge by a name that it can have; one that is recorded for several test sets is one judge."""
+    spec, column = JudgeSpec.recorded(judge, family, testset), judge
+    known = judges.setdefault(judge := spec.name, spec)
+    if known is spec:
         return
+    if known.engine.recorded_as not in (None, column):
+        raise InputError(
+            f"{path}: {known.engine.recorded_as!r} and {column!r} would be one judge {judge!r}; rename one"
+        )
     if not known.engine.needs.recordings:
         raise InputError(f"{path}: judge {judge!r} is recorded here, but a judge of that name has a YAML file")
     if family is not None and known.family is not None and family != known.family:

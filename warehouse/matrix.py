@@ -4,12 +4,13 @@ Scores are fetched as one long column and placed by the ordinals of item and jud
 a PIVOT in the database.
 """
 
+from __future__ import annotations
+
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-import duckdb
 import numpy as np
 from numpy.typing import NDArray
 
@@ -17,6 +18,9 @@ from care_ops.errors import WarehouseError
 from care_ops.records import JudgeCheck
 from care_ops.scores import ScoreMatrix
 from warehouse.items import systems_in
+
+if TYPE_CHECKING:
+    import duckdb
 
 _CELLS_A_BATCH = 1_048_576
 """Scores that are placed at once: many for one call of numpy, few beside the matrix."""

@@ -33,20 +33,11 @@ if TYPE_CHECKING:
 def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Read the matrix, apply the admission rule, keep the admitted columns."""
     from assets.fit.documents import PanelDocument
-    from care_ops.admission import why_left_out
-    from care_ops.results.reasons import refusal
 
     testset = context.partition_key
     if wrong := workspace.families_of_nobody(testset):
         raise dg.Failure(wrong)
     checks, admitted, slices = admit(workspace, testset)
-    if admitted.shape[1] < LEAST_JUDGES:
-        why = why_left_out(
-            checks,
-            loosen="Add judges, or loosen `panel` in care.yaml",
-            declare="`panel: {absent: not_asked}` in care.yaml",
-        )
-        raise dg.Failure(f"test set {testset!r}: {refusal(admitted.judges)}. {why}".rstrip())
     folder = workspace.fit_folder(testset)
     folder.write_panel(admitted)
     settings = panel_version(workspace, testset)
@@ -68,9 +59,10 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
     """Check every judge of a test set; returns the findings, the admitted columns and the slices that were read.
 
     A judge of a workspace is asked about every item, so that a score that is absent is a failure unless it is declared
-    as not asked.
+    as not asked. Raises ``dg.Failure`` where fewer than three are admitted.
     """
     from care_ops.admission import check_panel
+    from care_ops.results.reasons import too_few
     from care_ops.scales import bring
     from warehouse.matrix import read_scores
     from warehouse.panel_rows import declare_families, drop_slice, replace_panel, slice_versions
@@ -93,6 +85,10 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         replace_panel(connection, testset, checks)
         slices = slice_versions(connection, testset)
     admitted = scores.select_judges([c.judge for c in checks if c.admitted])
+    if admitted.shape[1] < LEAST_JUDGES:
+        loosen = "`panel: {admit: all}` in care.yaml lets in all that vary"
+        why = too_few(scores, checks, loosen=loosen, declare="`panel: {absent: not_asked}` in care.yaml")
+        raise dg.Failure(f"test set {testset!r}: {why}")
     admitted = replace(admitted, features=_features(workspace, testset, admitted.item_ids))
     return checks, admitted.sorted_items(), slices
 

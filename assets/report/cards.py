@@ -67,26 +67,12 @@ class AgainstLabels:
 class JudgeCard:
     """One judge; all that follows ``weight`` is of a judge on the panel.
 
-    Attributes
-    ----------
-    number : int or None
-        Place on the page, by falling weight; None where the judge is not on the panel.
-    weight : WeightCell
-        In the recommended answer.
-    before : float or None
-        Its weight in the edition that was published before this one.
-    without : float or None
-        Spearman correlation of the answer's weighted sum with the same sum when the judge's weight is zero.
-    parted : sequence of PartedItem
-        The items where it parts most from the answer.
-    labels : AgainstLabels or None
-        None where there is no gold.
-    evidence : DropEvidence or None
-        What labels say of the fit without the judge; None where they say nothing.
-    no_evidence : str
-        Why not, as the rest of a sentence.
-    retest : Retest or str
-        How far it agrees with itself, or why that is not known.
+    ``number`` is its place on the page by falling weight, None where it is not on the panel; ``weight`` is that in the
+    recommended answer, and ``before`` in the edition that was published before this one. ``without`` is the Spearman
+    correlation of the answer's weighted sum with the same sum when the judge's weight is zero; ``parted`` are the items
+    where it parts most from the answer. ``labels`` are None where there is no gold. ``evidence`` is what labels say of
+    the fit without the judge; None where they say nothing, and ``no_evidence`` why not, as the rest of a sentence.
+    ``retest`` says how far it agrees with itself, or why that is not known.
     """
 
     number: int | None

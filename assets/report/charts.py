@@ -57,18 +57,9 @@ class Series:
 class Axes:
     """What a chart's axes say and span; an end that is None is the lowest or highest value.
 
-    Attributes
-    ----------
-    x, y : str
-        Labels.
-    logarithmic : bool
-        Both axes; values that are not positive are left out.
-    stepped : bool
-        Whether a value holds until the next one.
-    names : sequence of str
-        Of x = 0, 1, ...; the first and the last are written in place of numbers.
-    diagonal : bool
-        Whether the line y = x is drawn, for comparison.
+    Of ``logarithmic`` axes, which are both, values that are not positive are left out; a ``stepped`` value holds until
+    the next one. ``names`` are of x = 0, 1, ..., of which the first and the last are written in place of numbers; the
+    ``diagonal`` is the line y = x, for comparison.
     """
 
     x: str
@@ -380,7 +371,7 @@ def heat_map(
             shapes.append(text(left + (j + 0.5) * width, top - 7, label, f"{size} soft", "middle"))
     if labelled:
         for i, j, value in cells:
-            mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+.2f}"
+            mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+z.2f}"
             shapes.append(text(left + (j + 0.5) * width, top + (i + 0.7) * height, mark, size, "middle"))
     full = (left + len(columns) * width + 8, top + len(rows) * height + 8)
     description = f"{len(rows)} rows by {len(columns)} columns. {caption}"

@@ -39,18 +39,11 @@ class EditionShown:
 
 @dataclass(frozen=True)
 class Changes:
-    """How the fit of a page differs from the one that was published before it.
+    """How the fit of a page differs from the one before it, of which ``edition`` and ``made_at`` are.
 
-    Attributes
-    ----------
-    edition, made_at : str
-        Of the fit before.
-    why, moves : sequence of str
-        What went into the fit that was different; how far the answer and the order of the systems move.
-    moved : Moved or None
-        None where the fit before is no longer kept.
-    gold_before, gold_after : float or None
-        Order of each fit against gold: AUC, or Kendall's tau.
+    ``why`` and ``moves`` say what went into the fit that was different, and how far the answer and the order of the
+    systems move; ``moved`` is None where the fit before is no longer kept. The order of each fit against gold is an
+    AUC, or Kendall's tau.
     """
 
     edition: str

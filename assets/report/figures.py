@@ -248,9 +248,9 @@ def _features(data: ReportData) -> Figure | None:
         "What the factors follow in the texts",
         "Spearman correlation of factor scores with features of the response. A correlation describes a "
         "factor; it is no proof of a cause.",
-        [f"factor {k + 1}" for k in range(len(rows))],
         [feature.replace("_", " ") for feature in data.factors.features],
-        rows,
+        [f"factor {k + 1}" for k in range(len(rows))],
+        list(zip(*rows, strict=True)),
     )
 
 

@@ -27,18 +27,9 @@ _NINETY_PERCENT = 1.645
 
 @dataclass(frozen=True)
 class ItemRow:
-    """One item.
-
-    Attributes
-    ----------
-    rank : int
-        By falling estimate, from 1.
-    estimate : float
-        Of the recommended answer.
-    lo, hi : float or None
-        Of the 90 % interval; None where the answer has none.
-    spread : float
-        Standard deviation of the judges' standardised scores: how far they part on the item.
+    """One item: its rank by falling estimate, from 1; the estimate of the recommended answer, with the ends of its 90 %
+    interval, None where it has none; and the standard deviation of the judges' standardised scores, which is how far
+    they part on the item.
     """
 
     rank: int

@@ -28,17 +28,9 @@ def write_label_page(
 ) -> None:
     """Write a page that asks about items, and hands back a table with these columns.
 
-    Parameters
-    ----------
-    rows : sequence of (item_id, drawn, probability, texts)
-        The texts are by the fields of an item, in the order in which they are shown.
-    answers : sequence of (key, label, word)
-        Where there are none, a number within the scale is typed.
-
-    Raises
-    ------
-    InputError
-        The name of the file does not end in .html.
+    A row is an item's id, how it was drawn, with which probability, and its texts by field, in the order in which they
+    are shown. An answer is its key, its label and its word; where there are none, a number within the scale is typed.
+    Raises ``InputError`` where the name of the file does not end in .html.
     """
     if path.suffix.lower() != ".html":
         raise InputError(f"{path}: a page is written to a file whose name ends in .html")

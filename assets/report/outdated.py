@@ -47,16 +47,9 @@ Partition = tuple[str, str | None]
 class Outdated:
     """A partition of an asset that is missing or outdated.
 
-    Attributes
-    ----------
-    version : str
-        Hash of what it would be made from now: what failed is not tried for ever under the same one.
-    changed : tuple of str
-        What has changed since it was made, in words; empty where it is missing.
-    says : str
-        Another reason, as a sentence.
-    testsets : tuple of str
-        Of a judge: those that it still owes scores.
+    ``version`` is a hash of what it would be made from now: what failed is not tried for ever under the same one.
+    ``changed`` says in words what has changed since it was made, and is empty where it is missing; ``says`` is another
+    reason, as a sentence; ``testsets`` are those that a judge still owes scores.
     """
 
     asset: str

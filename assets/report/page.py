@@ -1,6 +1,7 @@
 """Pages from report data: jinja2 templates, whole in one file each."""
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from hashlib import sha256
@@ -9,7 +10,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from markupsafe import Markup
+from markupsafe import Markup, escape
 
 from assets.report.assumptions import assumptions
 from assets.report.cards import JudgeCard, advice, judge_cards, retest
@@ -183,6 +184,7 @@ def _environment() -> Any:
     )
     environment.filters["minute"] = minute_of
     environment.filters["number"] = _number
+    environment.filters["with_code"] = _with_code
     environment.filters["percent"] = _percent
     environment.filters["cell"] = _cell
     environment.filters["signed"] = "{:+.2f}".format
@@ -207,6 +209,11 @@ def _seconds(milliseconds: float | None) -> str:
 
 def _percent(value: float | None) -> str:
     return "" if value is None or value != value else f"{100 * value:.1f} %"
+
+
+def _with_code(sentence: str) -> Markup:
+    """A sentence in which what stands between backticks is code."""
+    return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 def _cell(value: float | int | str | None) -> str:

@@ -20,7 +20,7 @@ from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import evaluations, panel_items
 from assets.results.refits import Refits, unwatched
-from care_ops.admission import check_panel, means_not_asked, why_left_out
+from care_ops.admission import check_panel, means_not_asked
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError, listed
@@ -29,17 +29,17 @@ from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import JudgeCheck
-from care_ops.results.coverage import coverage_of
 from care_ops.results.decide import Standing, decide
 from care_ops.results.interpret import check_declared, counted
-from care_ops.results.reasons import refusal
+from care_ops.results.reasons import too_few
+from care_ops.results.sides import Sides, sides_of
 from care_ops.results.verdict import Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
-from care_ops.sparsity import FIT_GROUPS_APART
 from warehouse.fits import now
 from warehouse.items import ItemRecord, numbers_in, systems_in
 from warehouse.matrix import ItemColumnsRead
+from warehouse.probes import SWAP
 from warehouse.sources.reading import Reading
 
 _log = logging.getLogger(__name__)
@@ -59,22 +59,10 @@ IN_PYTHON = Remedies(
 class ScoreTable:
     """Scores of some items by several judges, and what is known of the items.
 
-    Attributes
-    ----------
-    source : str
-        Where the scores come from: a path, or a name. It opens messages, and its last part is the page's title.
-    scores : ScoreMatrix
-        With the families that are declared.
-    items : mapping item -> ItemRecord
-        Texts, gold, split units and further columns; it may lack items.
-    anchors : Anchors
-        Labels that the fit may see.
-    readings : sequence of Reading
-        How the files were read, for the provenance.
-    probes : ProbeResponses
-        How the judges respond to versions of items.
-    brought : sequence of Brought
-        Judges whose scores were brought to the panel's scale.
+    ``source`` says where the scores come from, a path or a name: it opens messages, and its last part is the page's
+    title. ``scores`` have the families that are declared. ``items`` are texts, gold, split units and further columns,
+    and may lack some. ``anchors`` are labels that the fit may see, ``readings`` say how the files were read, ``probes``
+    how the judges respond to versions of items, and ``brought`` whose scores were brought to the panel's scale.
     """
 
     source: str
@@ -194,8 +182,19 @@ def fit_table(
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
-    verdict = decide(facts, Standing(), remedies)
+    verdict = decide(replace(facts, sides=_sides(fit.scores, table, named, config)), Standing(), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
+
+
+def _sides(panel: ScoreMatrix, table: ScoreTable, named: Named, config: TableConfig) -> Sides | None:
+    """Which judges of pairs choose by the side; None where sides were swapped, or nothing says what a tie is."""
+    system_of = dict(zip(table.scores.item_ids, named, strict=True))
+    systems = [(pair[0], pair[1]) if (pair := system_of[item]) and len(pair) > 1 else None for item in panel.item_ids]
+    pairs = any(systems) or all(record.response_2 for record in table.records)
+    low, high = config.fit.scale or (0.0, 1.0)
+    if not pairs or SWAP in table.probes.kinds or np.nanmin(panel.values) < low or np.nanmax(panel.values) > high:
+        return None
+    return sides_of(panel.values, (low + high) / 2, systems)
 
 
 def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, Any]:
@@ -227,11 +226,8 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
     admitted = [check.judge for check in checks if check.admitted]
     if len(admitted) < LEAST_JUDGES:
-        coverage = coverage_of(scores, not_asked=False)
-        if len(coverage.groups) > 1:
-            raise FitError(f"{table.source}: {coverage.falls_into()}; {FIT_GROUPS_APART}")
-        why = why_left_out(checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
-        raise FitError(f"{table.source}: {refusal(admitted)}. Give scores of more judges. {why}".rstrip())
+        why = too_few(scores, checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
+        raise FitError(f"{table.source}: {why}")
     return scores.select_judges(admitted), checks
 
 

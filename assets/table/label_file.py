@@ -101,21 +101,9 @@ class LabelFile:
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
         """Take labels that came from elsewhere: into rows that wait or were skipped, else as a second label.
 
-        Parameters
-        ----------
-        rater, moment : str
-            Who gave a label that does not say it, and when.
-
-        Returns
-        -------
-        filled, repeated : int
-            Rows that got a label, and second labels of items that had one. A label that the same rater has given
-            already is not taken again.
-
-        Raises
-        ------
-        InputError
-            An item is not among the rows; nothing is taken then.
+        ``rater`` and ``moment`` are of labels that do not say who gave them, and when. Returns how many rows got a
+        label, and how many second labels items got that had one; a label that the same rater has given already is not
+        taken again. Raises ``InputError``, and takes nothing, where an item is not among the rows.
         """
         known = {row.item_id for row in self.rows}
         strange = [label.item_id for label in labels if label.item_id not in known]

@@ -15,6 +15,7 @@ from warehouse.probes import ProbePlan, make
 from warehouse.sources.probe_scores import read_probe_scores
 from warehouse.sources.reading import Reading
 from warehouse.storage import write_bytes
+from warehouse.testsets import ReadingOptions
 
 
 def versions_table(records: Sequence[ItemRecord], plan: ProbePlan) -> pa.Table:
@@ -46,7 +47,9 @@ def write_versions(records: Sequence[ItemRecord], plan: ProbePlan, path: Path) -
     return table.num_rows
 
 
-def with_probes(table: ScoreTable, path: Path | None, scale: tuple[float, float] | None) -> ScoreTable:
+def with_probes(
+    table: ScoreTable, path: Path | None, scale: tuple[float, float] | None, options: ReadingOptions
+) -> ScoreTable:
     """The table with what its judges say of versions, as a file of scores holds it; as it is without a file.
 
     Raises ``InputError`` where the file is not as it must be, or it has scores of a swap and no scale is declared.
@@ -54,6 +57,6 @@ def with_probes(table: ScoreTable, path: Path | None, scale: tuple[float, float]
     if path is None:
         return table
     readings: list[Reading] = []
-    read = read_probe_scores(path, table.scores, readings.append)
+    read = read_probe_scores(path, table.scores, readings.append, options)
     told = responses(read.versions, bring(read.scores, table.brought), table.scores, scale=scale)
     return replace(table, probes=told, readings=(*table.readings, *readings))

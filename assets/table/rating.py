@@ -39,20 +39,10 @@ def rate_table(
 ) -> Rates:
     """Rates of the systems that ``config.systems`` names, or of all items as one; of pairs, shares of wins.
 
-    Parameters
-    ----------
-    sequential : bool
-        Whether intervals hold however often one looks while labels come in.
-    label_bounds : (lo, hi), optional
-        Between which a label must lie, for these and for pairs; 0 and 1 by default.
-
-    Raises
-    ------
-    InputError
-        A label is of an item without scores, or is also an anchor; the labels allow no confidence sequence, or are none
-        of pairs; or as ``systems_of`` raises.
-    FitError
-        The panel gives no answer, or no system has enough labels.
+    ``sequential`` intervals hold however often one looks while labels come in; labels must lie within ``label_bounds``,
+    for these and for pairs, by default 0 and 1. Raises ``InputError`` where a label is of an item without scores, or is
+    also an anchor, the labels allow no confidence sequence or are none of pairs, or as ``systems_of`` does;
+    ``FitError`` where the panel gives no answer, or no system has enough labels.
     """
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config, label_bounds, sequential=sequential)

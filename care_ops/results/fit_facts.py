@@ -6,6 +6,7 @@ from care_ops.doubt import Changed, Doubt
 from care_ops.least import LABELS_TO_SETTLE
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage
+from care_ops.results.sides import Sides
 
 _SETTLED_FROM = 0.9
 """Probability from which on labels have settled what quality is."""
@@ -153,6 +154,8 @@ class FitFacts:
         What to know where the fit is not the one that people read.
     coverage : Coverage or None
         Who scored what; None where the fit does not say.
+    sides : Sides or None
+        Which judges of pairs choose by the side; None where none plainly does, or nobody looked.
     """
 
     edition: str
@@ -181,6 +184,7 @@ class FitFacts:
     cautions: tuple[str, ...] = ()
     publication: str | None = None
     coverage: Coverage | None = None
+    sides: Sides | None = None
 
     @property
     def rests_on_taste(self) -> bool:

@@ -2,12 +2,17 @@
 
 from collections.abc import Sequence
 
+from care_ops.admission import why_left_out
 from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Doubt
 from care_ops.errors import counted, listed
 from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, TELLING_ITEMS
-from care_ops.results.coverage import Coverage
+from care_ops.records import JudgeCheck
+from care_ops.results.coverage import Coverage, coverage_of
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
+from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, State, Topic
+from care_ops.scores import ScoreMatrix
+from care_ops.sparsity import FIT_GROUPS_APART
 
 _FEATURES_IN_WORDS = {
     "characters": "the number of characters",
@@ -47,6 +52,15 @@ def refusal(judges: Sequence[str]) -> str:
     count = ("no judge", "one judge", "two judges")[len(judges)]
     named = f" ({', '.join(judges)})" if judges else ""
     return f"{count}{named} can be heard, and a panel needs three: where fewer disagree, nothing says which is wrong"
+
+
+def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
+    """Why fewer than three judges are admitted, and what to do; the words are ``why_left_out``'s."""
+    coverage = coverage_of(scores, not_asked=False)
+    if len(coverage.groups) > 1:
+        return f"{coverage.falls_into()}; {FIT_GROUPS_APART}"
+    admitted, why = [c.judge for c in checks if c.admitted], why_left_out(checks, loosen=loosen, declare=declare)
+    return f"{refusal(admitted)}. Give scores of more judges. {why}".rstrip()
 
 
 def answer_of(facts: FitFacts) -> tuple[State, Reason]:
@@ -209,6 +223,8 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         kept = facts.kept
         detail = f"If it is quality, {kept.halves_changed:,} of {facts.items:,} items change halves." if kept else ""
         reasons.append(Reason("condition" if facts.rests_on_taste else "taken off", said, detail=detail))
+    if facts.sides is not None:
+        reasons.append(_by_the_side(facts.sides, facts.admitted))
     if facts.beside_mean is not None:
         reasons.append(_beside_the_mean(facts.beside_mean))
     return reasons + _followed(facts)
@@ -254,9 +270,21 @@ def _followed(facts: FitFacts) -> list[Reason]:
     ]
 
 
+def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
+    """That judges of pairs choose by the side on which an answer stands."""
+    side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
+    who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
+    often = f"{len(who)} of {len(judges)} judges plainly choose the {side} answer more often, all" if who else "All"
+    told = f"{often} together in {100 * share:.0f} % of the pairs"
+    said = told if sides.plain else f"Some judges choose by the side: {listed(who, _NAMED)}"
+    why = "each system stood on both sides" if sides.known else "by the side, unless better answers stand there"
+    shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
+    return Reason("followed", f"{said}; {why}.", who, f"Shares of the left answer: {shares or 'none by itself'}.")
+
+
 def _beside_the_mean(mean: Changed) -> Reason:
     """What aggregating changed at all."""
-    if mean.top_changed == 0 and mean.correlation > 0.995:
+    if mean.top_changed == 0 and (mean.correlation > 0.995 or not mean.halves_changed):
         return Reason("beside the mean", "The plain mean of the judges would order the items nearly the same.")
     are = "is" if mean.top_changed == 1 else "are"
     said = (

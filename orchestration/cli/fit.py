@@ -89,7 +89,7 @@ def fit(
     several: dict[str, Any] = {"aggregators": aggregator, "system": system, "features": features}
     config = table_config(FitOptions(**given, **several, **settings))
     table = tables.read_table(scores, items, judges, anchors, form, (of_panel, of_judges))
-    table = with_probes(table, probes, of_panel)
+    table = with_probes(table, probes, of_panel, form.reading)
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
     write_files(result, folder)

@@ -46,8 +46,10 @@ errors = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_w
 
 
 # Modules that the extra `pipeline` brings, and what it brings with it.
-_OF_DAGSTER = {"dagster", "dagster_webserver", "alembic", "sqlalchemy"}
-PIPELINE = _OF_DAGSTER | {"ray", "dask", "distributed", "cvxpy", "tensorly", "numba", "httpx", "httpcore", "tenacity"}
+PIPELINE = {
+    *("dagster", "dagster_webserver", "alembic", "sqlalchemy", "duckdb", "ray", "dask", "distributed", "cvxpy"),
+    *("tensorly", "numba", "httpx", "httpcore", "tenacity"),
+}
 
 
 @contextmanager

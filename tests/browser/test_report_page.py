@@ -11,7 +11,8 @@ import pytest
 from axe_playwright_python.sync_playwright import Axe
 from playwright.sync_api import expect
 
-from assets.report.page import write_index, write_page, write_trend
+from assets.report.page import replace_verdict, write_index, write_page, write_trend
+from care_ops.results.verdict import Step
 from tests.support.dagster_ui import WAIT_MS
 from tests.support.report_pages import VERDICT, report_data
 
@@ -128,6 +129,26 @@ def test_on_a_telephone_nothing_scrolls_sideways_and_what_matters_stands_first(o
         first, contents = page.locator("section").first, page.get_by_role("navigation", name="On this page")
         assert first.bounding_box()["y"] < 400, "what to know before trusting the page, without scrolling"
         assert first.bounding_box()["y"] < contents.bounding_box()["y"]
+
+
+@pytest.mark.parametrize("name", ["items-small", "testset-small"])
+def test_on_a_telephone_an_item_and_its_text_stand_on_one_screen(opened, name):
+    page = opened(name, **MODES["narrow"])
+    unfold(page)
+    row = page.locator(".stack tr:has(td)").first
+    places = row.locator("td").evaluate_all("all => all.map(td => td.getBoundingClientRect().toJSON())")
+    assert all(0 <= place["left"] < place["right"] <= 390 for place in places)
+    assert row.bounding_box()["height"] < 300
+
+
+def test_a_sentence_shows_code_as_code_and_a_map_stands_in_its_column(pages, opened):
+    told = replace(VERDICT, next_steps=(Step("Read `fit.json` <now>."),))
+    replace_verdict(pages / "testset-small.html", told)
+    page = opened("testset-small", **MODES["light"])
+    assert page.locator(".verdict p code").inner_text() == "fit.json"
+    assert page.locator(".verdict p").last.inner_text() == "Read fit.json <now>."
+    place = page.locator("#figure-features .scroll")
+    assert place.evaluate("e => e.scrollWidth <= e.clientWidth")
 
 
 @pytest.mark.parametrize("name", SIZES)

@@ -163,6 +163,46 @@ def test_a_mistake_in_a_cell_is_told_once_and_not_for_each_judge(tables):
     assert care("doctor", "--workspace", folder, code=1).count("'nought'") == 1
 
 
+ODD = {"claude": "llama, 70b", "llama": "a|b", "qwen": "x/y ... 'z' 100%", "gpt-b": "Qwen\tmini"}
+"""What other judges of the table are called by people: with marks that no partition key can contain."""
+
+
+@pytest.mark.slow
+def test_judges_with_odd_names_are_fitted(tables):
+    path = tables / "scores.csv"
+    header, rows = path.read_text().split("\n", 1)
+    path.write_text(",".join(f'"{ODD.get(name, name)}"' for name in header.split(",")) + f"\n{rows}")
+    (tables / "judges.csv").write_text('judge,family\n"llama, 70b",meta\na|b,meta\n')
+    given = ("--items", tables / "items.csv", "--judges", tables / "judges.csv")
+    folder = tables / "mine"
+    care("init", folder, "--from", path, *given, "--scale", "0:10", "--scale", "a|b=0:12")
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write(yaml.safe_dump({"fit": {"resamples": 0, "aggregators": ["avg"]}, "panel": {"admit": "all"}}))
+    assert not run(folder).failures
+    panel = load_workspace(folder).fit_folder("scores").read_panel()
+    assert set(panel.judges) == {"gpt-a", "Qwen mini", "llama 70b", "a b", "x/y 'z' 100%", "hundred"}
+    assert panel.families == {"llama 70b": "meta", "a b": "meta"}
+    assert not np.isnan(panel.values).any()
+    path.write_text(path.read_text().replace("gpt-a", "a, b"))
+    assert "'a, b' and 'a|b' would be one judge 'a b'; rename one" in " ".join(
+        care("run", "--workspace", folder, code=2).split()
+    )
+
+
+@pytest.mark.slow
+def test_groups_of_judges_without_a_common_item_are_told_what_to_do(tables):
+    lines = (tables / "scores.csv").read_text().splitlines()
+    halves = [line.split(",") for line in lines[1:]]
+    for k, cells in enumerate(halves):
+        cells[slice(1, 4) if k % 2 else slice(4, 7)] = ["", "", ""]
+    (tables / "scores.csv").write_text("\n".join([lines[0], *map(",".join, halves)]) + "\n")
+    folder = tables / "mine"
+    care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
+    (said,) = [why for (asset, _), why in run(folder).failures.items() if asset == "panel"]
+    assert "The judges fall into 2 groups that share no item: claude, gpt-a, gpt-b (3 judges, 45 items);" in said
+    assert "fit each group's scores by themselves, or let some items be scored by judges of all groups" in said
+
+
 @pytest.mark.slow
 def test_families_declared_after_the_first_run_make_another_fit(tables):
     folder = tables / "mine"

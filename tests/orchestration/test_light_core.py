@@ -19,11 +19,11 @@ from tests.orchestration.test_installed import ROOT, copied, wheel
 from tests.orchestration.test_readme import BIN, bring_scores, environment
 
 CORE = {
-    *("numpy", "scipy", "duckdb", "pyarrow", "threadpoolctl", "pydantic", "pydantic_core", "annotated-types"),
+    *("numpy", "scipy", "pyarrow", "threadpoolctl", "pydantic", "pydantic_core", "annotated-types"),
     *("typing_extensions", "typing-inspection", "PyYAML", "typer", "click", "shellingham", "annotated-doc", "rich"),
     *("markdown-it-py", "mdurl", "Pygments", "Jinja2", "MarkupSafe", "textstat", "pyphen", "setuptools", "care-eval"),
 }
-LARGEST_MB = 530  # pyarrow, scipy, numpy and duckdb are 450 of them
+LARGEST_MB = 450  # pyarrow, scipy and numpy are 390 of them
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,8 @@ def test_the_first_circle_answers_as_with_everything_installed(core, first_panel
         printed[folder] += [typed(programs, folder / "systems", line)[0] for line in in_a_folder]
     ours, theirs = here.values()
     assert printed[ours] == printed[theirs]
-    assert sum(line.startswith("care fit") for line in lines) == 3
+    assert len(lines) == sum(line.startswith("care fit") for line in lines) == 3, "after the one that installs"
+    assert "Use. 20 labels by people have settled which answer is right." in printed[ours][2]
     for name in ("scores-fit", "informed", "labelled"):
         assert (ours / name / "report.html").is_file()
         mine, other = (pq.read_table(folder / name / "aggregates.parquet") for folder in (ours, theirs))
@@ -115,6 +116,14 @@ def test_the_first_circle_answers_as_with_everything_installed(core, first_panel
         assert max(abs(a - b) for a, b in estimates if a is not None) <= 1e-8
     script = "import care_eval; print(len(care_eval.fit('scores.csv').to_frame()))"
     assert int(typed(core, ours, f"python -W ignore -c {shlex.quote(script)}")[0]) >= 200
+
+
+@pytest.mark.slow
+def test_a_query_says_what_to_install(core, first_panel, tmp_path):
+    shutil.copytree(first_panel, tmp_path, dirs_exist_ok=True)
+    (tmp_path / "scores.sql").write_text("SELECT * FROM 'scores.csv'")
+    _, said = typed(core, tmp_path, "care fit scores.sql", code=2)
+    assert "scores.sql: a query needs an extra; pip install '.[sql]'" in " ".join(said.split())
 
 
 @pytest.mark.slow

@@ -3,6 +3,7 @@
 import csv
 import json
 import random
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -63,6 +64,30 @@ def test_the_better_system_passes_the_gate_and_the_worse_one_does_not(road):
     code, printed = care("gate", scores, "old", "--against", "new", *rest, "--sequential")
     assert (code, "old against new: worse" in printed) == (3, True), printed
     assert care("gate", scores, "old", "--against", "new", *rest, "--margin", "0.9")[0] == 0
+
+
+def test_a_fit_says_that_judges_choose_the_left_side_unless_the_sides_were_swapped(road, tmp_path):
+    """By the share that is counted here; a table of probes that swapped the sides says what the side does itself."""
+    fit = ("fit", road / "scores.jsonl", "--items", road / "items.jsonl", "--aggregator", "care", "--intervals", 0)
+    sides = {row["item_id"]: row["model_a"] for row in map(json.loads, (road / "items.jsonl").read_text().splitlines())}
+    chosen = {"new": [], "old": []}
+    for row in map(json.loads, (road / "scores.jsonl").read_text().splitlines()):
+        if row["score"] != 0.5:
+            chosen[sides[row["item_id"]]].append(row["score"])
+    share = sum(sum(each) / len(each) for each in chosen.values()) / 2
+    _, printed = care(*fit, *TWICE, "--out", tmp_path / "known", "--why")
+    told = re.search(r"(\d) of 5 judges plainly choose the left answer more often, all together in (\d+) % of", printed)
+    assert told, printed
+    assert int(told[1]) >= 4
+    assert int(told[2]) == pytest.approx(100 * share, abs=3)
+    assert "each system stood on both sides" in printed
+    assert "by the side, unless better answers stand there" in care(*fit, "--out", tmp_path / "no", "--why")[1]
+    swapped = [f"s{k},p{k},swap,j{j},{k % 2}" for k in range(40) for j in range(5)]
+    (tmp_path / "probes.csv").write_text("\n".join(["item_id,of,kind,judge,score", *swapped]) + "\n")
+    probed = ("--probes", tmp_path / "probes.csv", "--scale", "0:1", "--out", tmp_path / "swapped", "--why")
+    code, printed = care(*fit, *probed)
+    assert code == 0, printed
+    assert "the left answer" not in printed
 
 
 def test_labels_that_a_person_gave_in_a_spreadsheet_decide_the_gate(road):

@@ -113,6 +113,29 @@ def test_a_bad_file_is_refused_with_the_line(files, tmp_path, lines, says):
     assert not (tmp_path / "out").exists()
 
 
+def test_probes_are_graded_as_people_write_grades(files, tmp_path):
+    """Words in an order that is declared, and per cents, are read as those of the scores are."""
+    with (files / "scores.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    words = ("dreadful", "so so", "splendid")
+    ranks = np.searchsorted(
+        np.quantile([float(row["score"]) for row in rows], [0.3, 0.7]), [float(r["score"]) for r in rows]
+    )
+    lines = [f"{row['item_id']},{row['judge']},{words[rank]}" for row, rank in zip(rows, ranks, strict=True)]
+    (tmp_path / "scores.csv").write_text("\n".join(["item_id,judge,score", *lines]) + "\n")
+    header, probe = "item_id,of,kind,judge,score", tmp_path / "probes.csv"
+    probe.write_text(f"{header}\nv,{ITEM},padding,length,so so\nw,{ITEM},all_facts,length,dreadful\n")
+    given = ("fit", tmp_path / "scores.csv", "--aggregator", "avg", "--intervals", 0, "--out", tmp_path / "out")
+    result = care(*given, "--probes", probe, "--grades", ",".join(words))
+    assert result.exit_code == 0, result.output
+    (read,) = json.loads((tmp_path / "out" / "fit.json").read_text())["provenance"]["readings"][1:]
+    assert "'dreadful' as 1 (1), 'so so' as 2 (1), 'splendid' as 3 (0)" in " ".join(read["notes"])
+    probe.write_text(f"{header}\nv,{ITEM},padding,length,fine\n")
+    result = care(*given, "--probes", probe, "--grades", ",".join(words))
+    assert result.exit_code == 2
+    assert "'fine' (line 2)" in result.output.replace("\n", " ")
+
+
 def test_an_own_kind_says_what_it_does(files, tmp_path):
     path = tmp_path / "own.csv"
     header = "item_id,of,kind,effect,judge,score\n"

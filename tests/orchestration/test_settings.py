@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 from assets.report.names import labels_name, page_name
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import InputError
+from judges.spec import read_model
 from orchestration.cli.app import app
 from orchestration.template import schema, template
 from orchestration.workspace import (
@@ -26,6 +27,7 @@ from orchestration.workspace import (
     read_settings,
 )
 from tests.support.workspaces import make, write_judge, write_testset
+from warehouse.testsets import TestsetSpec
 
 MOST_FIELDS = {"care": 55, "judge": 46, "testset": 92}
 """Fields that the files of a workspace may have, groups and the fields within them.
@@ -118,7 +120,9 @@ def test_the_schemas_are_printed():
                 "anchors: {one: https://host/labels.csv}",
             )
         ),
-        ("ray: {adress: auto}", "ray.adress"),
+        ("ray: {adress: auto}", "ray.adress: is no setting here; delete it"),
+        ("gamma: 1", "gamma: is no setting here; write it under fit"),
+        ("fit: {absent: failed}", "fit.absent: is no setting here; write it under panel"),
         ("data: abfs://container/care", "an address of an unknown kind; give a path of this machine, or one of s3://"),
         ("data: s3://key:secret@bucket/care", "credentials are not written into files"),
     ],
@@ -127,6 +131,17 @@ def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence)
     with pytest.raises(InputError) as caught:
         read(tmp_path, text)
     assert sentence in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("source", "place"),
+    [("{kind: files, items: a.csv, scores: {path: b.csv}}", "source.scores"), ("{kind: import, tool: x}", "source")],
+)
+def test_what_is_declared_at_another_place_is_told_where_it_belongs(tmp_path, source, place):
+    path = tmp_path / "one.yaml"
+    path.write_text(f"families: {{a: one}}\nsource: {source}\n")
+    with pytest.raises(InputError, match=rf"one.yaml: .*families: is no setting here; write it under {place}(;|$)"):
+        read_model(path, TestsetSpec)
 
 
 def test_what_a_former_init_wrote_is_read_over(tmp_path):

@@ -37,18 +37,8 @@ _TEXTS = ("prompt", "response", "response_2", "reference")
 
 @dataclass(frozen=True)
 class ImportedScores:
-    """The scores and items in another tool's files.
-
-    Attributes
-    ----------
-    source : str
-        Path that was imported.
-    scores : mapping (item_id, judge) -> score
-        None where the judge gave no score.
-    items : mapping item_id -> ItemRecord
-        In the order of the files.
-    notes : tuple of str
-        What was decided, as sentences.
+    """The scores and items in another tool's files: the path; by item and judge the score, None where the judge gave
+    none; the items in the order of the files; and what was decided, as sentences.
     """
 
     source: str

@@ -62,14 +62,8 @@ Tell = Callable[[Reading], object]
 
 @dataclass(frozen=True)
 class RecordedTable:
-    """The scores in a file.
-
-    Attributes
-    ----------
-    scores : ScoreMatrix
-        The scores; items are in the order of their first row.
-    responses : mapping judge -> {item_id: text}
-        The texts that were scored; empty if the file does not hold them.
+    """The scores in a file, items in the order of their first row; and by judge and item the texts that were scored,
+    empty if the file does not hold them.
     """
 
     scores: ScoreMatrix
@@ -101,18 +95,9 @@ def read_scores(
 ) -> RecordedTable:
     """Read recorded scores from a long table (item, judge, score) or a wide one (item, and one column per judge).
 
-    Parameters
-    ----------
-    columns : ScoreColumns, optional
-        Names of columns; a column that is not named is looked for.
-    tell : callable
-        Called with the record of how the table was read.
-
-    Raises
-    ------
-    InputError
-        The table has no item column, an empty id, scores that are no finite numbers, two rows for one item and judge,
-        or no score at all. The message names the columns and the lines.
+    A column that ``columns`` do not name is looked for; ``tell`` is called with the record of how the table was read.
+    Raises ``InputError``, which names the columns and the lines, where the table has no item column, an empty id,
+    scores that are no finite numbers, two rows for one item and judge, or no score at all.
     """
     columns, options = columns or ScoreColumns(), options or ReadingOptions()
     input_table, chosen = _open_scores(source, columns, options)
@@ -153,23 +138,11 @@ def read_items(
 ) -> list[ItemRecord]:
     """Read items, in the order of the file.
 
-    Parameters
-    ----------
-    columns : ItemColumns, optional
-        Columns of an item's fields; a field that is not named is taken from the column of its name, if there is one.
-    where : mapping column -> value, optional
-        Value that each of these columns must have; other rows are left out.
-    drop : sequence of str
-        Columns that are not used at all.
-    item : str, optional
-        A further usual name of the item column, such as the one that it has in the table of scores.
-    tell : callable
-        Called with the record of how the table was read.
-
-    Raises
-    ------
-    InputError
-        A column that is named (also in ``drop``) is missing, an id is empty or occurs twice, or gold is not finite.
+    A field that ``columns`` do not name is taken from the column of its name, if there is one. Columns ``where`` must
+    have these values, and other rows are left out; those of ``drop`` are not used at all. ``item`` is a further usual
+    name of the item column, such as the one that it has in the table of scores. ``tell`` is called with the record of
+    how the table was read. Raises ``InputError`` where a column that is named (also in ``drop``) is missing, an id is
+    empty or occurs twice, or gold is not finite.
     """
     options = options or ReadingOptions()
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None

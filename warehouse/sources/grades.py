@@ -101,24 +101,11 @@ class Graded(NamedTuple):
 def graded(
     cells: Mapping[str, pa.ChunkedArray], declared: Sequence[str], *, read_words: bool
 ) -> tuple[dict[str, Graded], list[str], bool]:
-    """Read cells of text as grades, each word alike in all columns.
+    """Read cells of text, by column and without spaces around them, as grades; each word alike in all columns.
 
-    Parameters
-    ----------
-    cells : dict column -> text
-        Without spaces around the values.
-    declared : sequence of str
-        The words that are grades, the lowest first; where none of them occurs, they are of another table.
-    read_words : bool
-        Whether words are read of which nobody has declared the order.
-
-    Returns
-    -------
-    columns : dict column -> Graded
-    notes : list of str
-        What was made of how many cells.
-    ordered : bool
-        Whether every word was read as a grade.
+    ``declared`` are the words that are grades, the lowest first; where none of them occurs, they are of another table.
+    Words of which nobody has declared the order are read only with ``read_words``. Returns the columns, what was made
+    of how many cells, as sentences, and whether every word was read as a grade.
     """
     encoded = {name: text.combine_chunks().dictionary_encode() for name, text in cells.items()}
     distinct = {name: column.dictionary.to_pylist() for name, column in encoded.items()}

@@ -45,22 +45,12 @@ def rows_by_number(rows: Sequence[int]) -> list[str]:
 
 @dataclass(frozen=True)
 class InputTable:
-    """A table and how it was read.
+    """A table, whose column names are unique and not empty, and how it was read.
 
-    Attributes
-    ----------
-    name : str
-        Path of the file, or the kind of frame; every message begins with it.
-    table : pyarrow.Table
-        The table, whose column names are unique and not empty.
-    parser : str
-        Name of the parser and its settings.
-    notes : tuple of str
-        What the parser decided beyond its settings.
-    locate : callable
-        From row numbers, counted from 0, to the places where a person finds the rows, such as ``line 7``.
-    unread : tuple of str
-        Columns that were not wanted and that the format allowed to leave unread.
+    Every message begins with ``name``, the path of the file or the kind of frame. ``parser`` is its name and settings,
+    and ``notes`` are what it decided beyond them. ``locate`` tells from row numbers, counted from 0, where a person
+    finds the rows, such as ``line 7``. ``unread`` are columns that were not wanted, and that the format allowed to
+    leave unread.
     """
 
     name: str

@@ -15,6 +15,7 @@ from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.reading import Reading
 from warehouse.sources.tables import TableSource, read_input_table
 from warehouse.sources.values import as_texts, identifiers, numbers
+from warehouse.testsets import ReadingOptions
 
 _SHAPE = "scores of probes are a table of item_id, of, kind, judge, score"
 _EFFECTS = ("keeps", "spoils")
@@ -22,13 +23,8 @@ _EFFECTS = ("keeps", "spoils")
 
 @dataclass(frozen=True)
 class ProbeScores:
-    """The scores of versions as a file holds them.
-
-    Attributes
-    ----------
-    versions : dict item_id -> (of, kind, spoils)
-    scores : ScoreMatrix
-        NaN where a judge did not score a version.
+    """The scores of versions as a file holds them: for each version's id of which item it is, its kind, and whether it
+    spoils; and the scores, NaN where a judge did not score a version.
     """
 
     versions: dict[str, tuple[str, str, bool]]
@@ -36,29 +32,25 @@ class ProbeScores:
 
 
 def read_probe_scores(
-    source: TableSource, panel: ScoreMatrix, tell: Callable[[Reading], object] = lambda _: None
+    source: TableSource,
+    panel: ScoreMatrix,
+    tell: Callable[[Reading], object] = lambda _: None,
+    options: ReadingOptions | None = None,
 ) -> ProbeScores:
     """Read what judges say of probes.
 
-    Parameters
-    ----------
-    panel : ScoreMatrix
-        The scores of the originals, which must know every item and every judge of the table.
-    tell : callable
-        Called with the record of how the table was read.
-
-    Raises
-    ------
-    InputError
-        A column is missing, a row is of no declared kind, two rows contradict each other, or an item or a judge is not
-        on the panel. The message says where.
+    ``panel`` has the scores of the originals, and must know every item and every judge of the table; ``tell`` is called
+    with the record of how it was read, by the panel's own ``options``. Raises ``InputError``, which says where, if a
+    column is missing, a row is of no declared kind, two rows contradict each other, or an item or a judge is not on the
+    panel.
     """
     score = partial(find, "probes", synonyms=SCORE, option="its usual name")
-    table = read_input_table(source, lambda names: WantedColumns(frozenset(names) - {score(names=names)}))
+    options = options or ReadingOptions()
+    table = read_input_table(source, lambda names: WantedColumns(frozenset(names) - {score(names=names)}), options)
     columns = {name: needed(table, synonyms, _SHAPE) for name, synonyms in _COLUMNS.items()}
     ids, of, kinds, judges = (as_texts(identifiers(table, columns[n])) for n in ("item_id", "of", "kind", "judge"))
     graded = float(np.nanmax(panel.values)) > 1
-    values, notes = numbers(table, [columns["score"]], read_words=not graded)
+    values, notes = numbers(table, [columns["score"]], options.decimal, read_words=not graded, order=options.grades)
     spoils = _effects(table, kinds)
     _must_be_known(table, of, panel.item_ids, "item")
     _must_be_known(table, judges, panel.judges, "judge")

@@ -21,24 +21,9 @@ class LeftOut:
 class Reading:
     """How a table was read and understood.
 
-    Attributes
-    ----------
-    source : str
-        Path of the file, or the kind of frame.
-    parser : str
-        Name of the parser and its settings.
-    rows : int
-        Number of rows.
-    layout : {"long", "wide"}, optional
-        Layout of a table of scores.
-    columns : mapping role -> column
-        Which column holds what, such as ``item`` -> ``id``.
-    judges : tuple of str
-        Names of the judges.
-    left_out : tuple of LeftOut
-        Columns that are not used.
-    notes : tuple of str
-        Further decisions, as sentences.
+    ``source`` is the path of the file, or the kind of frame; ``parser`` its name and settings; ``layout`` that of a
+    table of scores. ``columns`` say which column holds what, such as ``item`` -> ``id``; ``left_out`` which are not
+    used, and ``notes`` further decisions, as sentences.
     """
 
     source: str

@@ -12,7 +12,7 @@ from typing import Any, Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from care_ops.errors import InputError, guarded
+from care_ops.errors import InputError, guarded, how_to_install
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
@@ -51,20 +51,13 @@ def read_input_table(
 ) -> InputTable:
     """Read a table from a file or a frame.
 
-    Parameters
-    ----------
-    source : path or frame
-        A file may be CSV or similar text, JSON, JSON lines, Parquet, Arrow, a workbook, or a ``.sql`` file with a query
-        for DuckDB; text and JSON may be compressed. A frame is any object that has ``__arrow_c_stream__``.
-    plan : callable, optional
-        Called with the names of the columns before the values are parsed; says which columns are wanted.
-    options : ReadingOptions, optional
-        How to read the file, where this is not to be guessed from its content.
+    A file may be CSV or similar text, JSON, JSON lines, Parquet, Arrow, a workbook, or a ``.sql`` file with a query for
+    DuckDB; text and JSON may be compressed. A frame is any object that has ``__arrow_c_stream__``. ``plan`` is called
+    with the names of the columns before the values are parsed, and says which are wanted; ``options`` say how to read a
+    file where this is not to be guessed from its content.
 
-    Raises
-    ------
-    InputError
-        There is no such file, its kind is unknown, it cannot be read, it has no row, or two columns have the same name.
+    Raises ``InputError`` where there is no such file, its kind is unknown, it cannot be read, it has no row, or two
+    columns have the same name.
     """
     plan, options = plan or (lambda _: WantedColumns()), options or ReadingOptions()
     input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
@@ -172,8 +165,10 @@ def _validated(table: pa.Table) -> pa.Table:
 
 def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """The result of one SELECT; it reads no file but those in its own folder and below, where relative paths begin."""
-    import duckdb
-
+    try:
+        import duckdb
+    except ModuleNotFoundError:
+        raise InputError(f"{path}: a query needs an extra; {how_to_install('sql')}, or save what it gives") from None
     folder = path.absolute().parent
     with duckdb.connect(config={"autoload_known_extensions": False}) as connection:
         try:

@@ -30,14 +30,8 @@ _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
 
 class Identifiers(NamedTuple):
-    """A column of names, in which every different name is kept once.
-
-    Attributes
-    ----------
-    names : list of str
-        The different names, in the order of their first row.
-    codes : (rows,) array of int32
-        Position in ``names`` of each row's name.
+    """A column of names, in which every different name is kept once: the names in the order of their first row, and
+    each row's position among them, (rows,) of int32.
     """
 
     names: list[str]
@@ -164,19 +158,11 @@ def is_text(kind: pa.DataType) -> bool:
 
 
 class Numbers(NamedTuple):
-    """A column that was read as numbers.
+    """A column that was read as numbers, all arrays (rows,).
 
-    Attributes
-    ----------
-    values : (rows,) array of float64
-        The numbers; NaN for cells that are empty or refused.
-    refused, worded : (rows,) array of bool
-        Which cells hold something that is no finite number, and which a word that stands for one.
-    words : dict word -> count
-    note : str, optional
-        A decision that was made in order to read the column.
-    kinds : (rows,) array of str, optional
-        What kind of grade each cell holds (``grades``), or ``""``.
+    ``values`` are NaN for cells that are empty or refused; ``refused`` cells hold something that is no finite number,
+    and ``worded`` ones a word that stands for one, of which ``words`` count each. ``note`` is a decision that was made
+    in order to read the column, and ``kinds`` say what kind of grade each cell holds (``grades``), or ``""``.
     """
 
     values: NDArray[np.float64]
@@ -200,22 +186,12 @@ def numbers(
     """Read columns as numbers, and words such as ``pass`` as the numbers that they stand for (``words.MEANINGS``).
 
     Where this leaves cells unread, grades are looked for: per cents, stars, and words in an order (``grades``). Returns
-    the numbers, (rows, columns), NaN for cells that are empty, and what was decided in order to read them.
+    the numbers, (rows, columns), NaN for cells that are empty, and what was decided in order to read them. ``judges``
+    say who gave the value of each row, where a column holds the scores of several; ``order`` are words that are grades,
+    the lowest first, and without ``read_words`` others are refused.
 
-    Parameters
-    ----------
-    judges : Identifiers, optional
-        Who gave the value of each row, where a column holds the scores of several judges.
-    read_words : bool
-        Whether words are read of which nobody has declared the order; they are refused otherwise.
-    order : sequence of str, optional
-        Words that are grades, the lowest first.
-
-    Raises
-    ------
-    InputError
-        Some cells hold something that is neither; the message names each such value once. Or one judge gives both words
-        and numbers beyond 0 and 1, or grades of one kind and something else.
+    Raises ``InputError`` where cells hold something that is neither, each of which is named once; where one judge gives
+    both words and numbers beyond 0 and 1, or grades of one kind and something else.
     """
     read = {name: _numbers(input_table, name, decimal, read_words=read_words) for name in columns}
     order = declared_order(input_table, columns, order)
