@@ -75,8 +75,8 @@ class JudgeCard:
         In the recommended answer.
     before : float or None
         Its weight in the edition that was published before this one.
-    without : float or None
-        Spearman correlation of the answer's weighted sum with the same sum when the judge's weight is zero.
+    influence : str
+        How many of the best items it could change; empty where that is not known.
     parted : sequence of PartedItem
         The items where it parts most from the answer.
     labels : AgainstLabels or None
@@ -94,7 +94,7 @@ class JudgeCard:
     weight: WeightCell
     before: float | None = None
     follows: Followed | None = None
-    without: float | None = None
+    influence: str = ""
     parted: Sequence[PartedItem] = ()
     labels: AgainstLabels | None = None
     evidence: DropEvidence | None = None
@@ -107,7 +107,6 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
     column = {judge: j for j, judge in enumerate(data.scores.judges)}
     number = {judge: k + 1 for k, judge in enumerate(data.judges)}
     sums = _sums(data)
-    ranks = np.empty(0) if sums is None else rankdata(sums[0])
     answer = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
     cards: list[JudgeCard] = []
     for row in data.judge_rows:
@@ -122,7 +121,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 data.weight_cell(data.lead, j),
                 data.previous_weights.get(judge),
                 followed(data, j),
-                None if sums is None else _correlation(ranks, rankdata(sums[1][:, j])),
+                _influence(data, judge),
                 _parted(data, j, answer),
                 None if sums is None else _against_labels(data, j, *sums),
                 data.dropping.evidence.get(judge),
@@ -229,7 +228,13 @@ def retest(card: JudgeCard) -> str:
     return says[:1].upper() + says[1:]
 
 
-def _correlation(first: Array, second: Array) -> float | None:
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return None
-    return float(np.corrcoef(first, second)[0, 1])
+def _influence(data: ReportData, judge: str) -> str:
+    """How many of the best items others would be if the judge said anything, by the worst of a few attacks."""
+    found = data.dropping.influence
+    if judge not in found.moved:
+        return ""
+    drawn = f" of {found.items:,} items that were drawn" if found.items < data.scores.shape[0] else ""
+    return (
+        f"{found.moved[judge]:,} of the best {found.top:,}{drawn} could be others (the worst of four attacks, each "
+        f"fitted anew); if it said the same of every item, {found.silent[judge]:,} would be"
+    )

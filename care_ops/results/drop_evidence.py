@@ -1,4 +1,4 @@
-"""The record of what labels say of an answer without one of its judges, and the advice that follows from it."""
+"""The records of what labels say of an answer without one of its judges, and of what a judge could do to it."""
 
 from dataclasses import dataclass, field
 from typing import Literal
@@ -41,6 +41,38 @@ class DropEvidence:
         return "drop" if self.hi < 0 else "keep"
 
 
+MOST_TOGETHER = 3
+"""Judges that are tried together."""
+
+
+@dataclass(frozen=True)
+class Influence:
+    """How many of the best tenth of the items judges could change (``influence.influence_of``).
+
+    Attributes
+    ----------
+    moved : dict judge -> int
+        By the worst attack of the judge alone; of judges that were tried.
+    silent : dict judge -> int
+        Where it says the same of every item, so that the fit goes without it.
+    top : int
+        Items of the best tenth.
+    together : tuple of judges
+        The fewest that were found to change half of them; none where ``MOST_TOGETHER`` or a third of all do not.
+    most : int
+        How many those change.
+    items : int
+        Of a fit.
+    """
+
+    moved: dict[str, int] = field(default_factory=dict[str, int])
+    silent: dict[str, int] = field(default_factory=dict[str, int])
+    top: int = 0
+    together: tuple[str, ...] = ()
+    most: int = 0
+    items: int = 0
+
+
 @dataclass(frozen=True)
 class Dropping:
     """What labels say of each judge of a panel.
@@ -52,9 +84,11 @@ class Dropping:
         Why there is none, as the rest of a sentence; empty where there is some.
     refits, items : int
         How many fits were made for it, and the most items that one of them was made of.
+    influence : Influence
     """
 
     evidence: dict[str, DropEvidence] = field(default_factory=dict[str, DropEvidence])
     refused: str = ""
     refits: int = 0
     items: int = 0
+    influence: Influence = field(default_factory=Influence)

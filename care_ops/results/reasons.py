@@ -173,8 +173,7 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
         reasons.append(Reason("few judges", said, tuple(facts.admitted)))
     if why is None:
         reasons += _about_the_answer(facts)
-    reasons += _suspects(facts.judges)
-    reasons += absent
+    reasons += _suspects(facts.judges) + _influence(facts) + absent
     reasons += [Reason("certificate", caution) for caution in facts.cautions]
     return reasons if facts.publication is None else [*reasons, Reason("publication", facts.publication)]
 
@@ -252,6 +251,20 @@ def _followed(facts: FitFacts) -> list[Reason]:
         for feature in facts.followed
         if abs(feature.correlation) >= FOLLOWS
     ]
+
+
+def _influence(facts: FitFacts) -> list[Reason]:
+    """Who could move half of the best tenth, where one judge or a tenth of them suffices."""
+    found = facts.influence
+    if not 0 < len(found.together) <= max(1, len(facts.admitted) // 10):
+        return []
+    who = (
+        f"Judge {found.together[0]!r} alone"
+        if len(found.together) == 1
+        else f"{listed(found.together, _NAMED)} together"
+    )
+    said = f"{who} could change {found.most:,} of the best {found.top:,} items by saying anything."
+    return [Reason("influence", said, found.together, "That is the worst of a few attacks, each fitted anew.")]
 
 
 def _beside_the_mean(mean: Changed) -> Reason:
