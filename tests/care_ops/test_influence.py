@@ -7,6 +7,7 @@ import pytest
 
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel
+from care_ops.frozen import freeze, with_features
 from care_ops.results.influence import MOST_JUDGES, influence_of
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
@@ -97,3 +98,29 @@ def test_more_items_and_judges_cost_no_more():
     assert (said.items, said.top) == (500, 50)
     heaviest = {scores.judges[j] for j in np.argsort(-np.abs(weights))[:MOST_JUDGES]}
     assert set(said.moved) == heaviest
+
+
+def most_swaps(estimate, low, high) -> int:
+    """The most of the best tenth that can change where each item lies anywhere between two ends."""
+    order, top = np.argsort(-estimate, kind="stable"), len(estimate) // 10
+    inside, outside = np.sort(low[order[:top]]), np.sort(high[order[top:]])[::-1]
+    return int(np.sum(outside[:top] > inside))
+
+
+def test_weights_as_they_stand_give_no_bound_as_a_judge_of_noise_gains_weight_by_agreeing():
+    """By its weight now the judge could hardly change anything; fitted anew it changes more than that bound."""
+    scores = panel(8, 6).canonical()
+    values = scores.values.copy()
+    values[:, 0] = np.random.default_rng(9).integers(1, 11, len(values))
+    scores = replace(scores, values=values)
+    answer = fitted(scores)
+    frozen = freeze(with_features(scores), answer.estimate)
+    ends = []
+    for said in (1.0, 10.0):
+        attacked = values.copy()
+        attacked[:, 0] = said
+        change = frozen.features(attacked) - frozen.features(values)
+        ends.append(answer.estimate + change @ frozen.coefficients)
+    bound = most_swaps(answer.estimate, np.minimum(*ends), np.maximum(*ends))
+    said = influence_of(scores, CARE, answer.weights)
+    assert said.moved[scores.judges[0]] > bound
