@@ -230,8 +230,8 @@ def _evidence(facts: FitFacts) -> list[Reason]:
         reasons.append(Reason("labels", said, detail=detail))
     if facts.probes is not None:
         found, kinds = facts.probes, "; ".join(facts.probes.kinds)
-        said = f"By the probes this answer is right with {_probability(found.probability)}"
-        said += "." if found.settles else ", which is not sure enough."
+        said = f"By the probes the answer is at least as good as the plain mean with {_probability(found.probability)}"
+        said += "." if found.settles else ", which is not enough."
         reasons.append(Reason("probes", said, detail=f"That rests on what was declared of them: {kinds}."))
     return reasons
 
