@@ -1,4 +1,4 @@
-"""What a page says of each judge: a card with its weight, what it follows, and what would change without it."""
+"""What a page says of each judge: a card with its weight, what it follows, and what it could change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,6 @@ from judges.items import FROM_A_FILE
 _ITEMS_SHOWN = 3
 _FROM_A_FILE = f"not known: {FROM_A_FILE}"
 """Of the judges of a table, which has no workspace that says what they are."""
-
-_RAW = ("avg", "uws")
-"""Aggregators whose weights are those of raw scores; the others weigh standardised ones."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +52,11 @@ class PartedItem:
 
 @dataclass(frozen=True)
 class AgainstLabels:
-    """Order by a judge alone, by the answer's weighted sum, and by that sum without it (AUC or Kendall's tau)."""
+    """Order by a judge alone, and by the answer (AUC or Kendall's tau)."""
 
     metric: str
     alone: float | None
     answer: float | None
-    without: float | None
 
 
 @dataclass(frozen=True)
@@ -106,7 +102,6 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
     """A card a judge: the panel by falling weight, then the judges that were not admitted."""
     column = {judge: j for j, judge in enumerate(data.scores.judges)}
     number = {judge: k + 1 for k, judge in enumerate(data.judges)}
-    sums = _sums(data)
     answer = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
     cards: list[JudgeCard] = []
     for row in data.judge_rows:
@@ -123,7 +118,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 followed(data, j),
                 _influence(data, judge),
                 _parted(data, j, answer),
-                None if sums is None else _against_labels(data, j, *sums),
+                _against_labels(data, j, answer),
                 data.dropping.evidence.get(judge),
                 data.dropping.refused or "the labels that can be compared do not differ",
                 data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
@@ -150,22 +145,6 @@ def followed(data: ReportData, j: int) -> Followed | None:
     return Followed(k + 1, share, feature, correlation if loadings[j, k] >= 0 else -correlation)
 
 
-def _sums(data: ReportData) -> tuple[Array, Array] | None:
-    """The answer's weighted sum, (n,), and (n, p) the same without each judge; None where it has no weights."""
-    weights = data.aggregates[data.lead].weights if data.lead else None
-    if weights is None:
-        return None
-    values = data.scores.values
-    present = ~np.isnan(values)
-    counts = np.maximum(present.sum(axis=0), 1)
-    mean = np.where(present, values, 0.0).sum(axis=0) / counts
-    centred = np.where(present, values - mean, 0.0)
-    spread = np.ones(len(mean)) if data.lead in _RAW else np.sqrt((centred**2).sum(axis=0) / counts)
-    terms = centred / np.where(spread > 0, spread, 1.0) * weights
-    whole = terms.sum(axis=1)
-    return whole, whole[:, None] - terms
-
-
 def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
     """The items on which a judge's rank is furthest from the answer's, among those that have both."""
     scores = data.scores.values[:, j]
@@ -179,18 +158,14 @@ def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
     return [PartedItem(ids[k], float(scores[k]), rank, answer_rank, texts[k]) for k, rank, answer_rank in places]
 
 
-def _against_labels(data: ReportData, j: int, whole: Array, parts: Array) -> AgainstLabels | None:
-    known = ~np.isnan(data.gold)
+def _against_labels(data: ReportData, j: int, answer: Array) -> AgainstLabels | None:
+    known = ~np.isnan(data.gold) & ~np.isnan(answer)
     if known.sum() < 2:
         return None
     metric, order = ("AUC", auc) if is_binary(data.gold) else ("Kendall's tau", tau)
     scored = known & ~np.isnan(data.scores.values[:, j])
-    return AgainstLabels(
-        metric,
-        order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None,
-        order(whole[known], data.gold[known]),
-        order(parts[known, j], data.gold[known]),
-    )
+    alone = order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None
+    return AgainstLabels(metric, alone, order(answer[known], data.gold[known]))
 
 
 def advice(card: JudgeCard) -> str:

@@ -41,28 +41,16 @@ class DropEvidence:
         return "drop" if self.hi < 0 else "keep"
 
 
-MOST_TOGETHER = 3
-"""Judges that are tried together."""
-
-
 @dataclass(frozen=True)
 class Influence:
-    """How many of the best tenth of the items judges could change (``influence.influence_of``).
+    """How many of the best ``top`` items, of ``items`` that were fitted, judges could change (``influence``).
 
     Attributes
     ----------
-    moved : dict judge -> int
-        By the worst attack of the judge alone; of judges that were tried.
-    silent : dict judge -> int
-        Where it says the same of every item, so that the fit goes without it.
-    top : int
-        Items of the best tenth.
+    moved, silent : dict judge -> int
+        By the worst attack of a judge alone, and where it says the same of every item; of judges that were tried.
     together : tuple of judges
-        The fewest that were found to change half of them; none where ``MOST_TOGETHER`` or a third of all do not.
-    most : int
-        How many those change.
-    items : int
-        Of a fit.
+        The fewest that were found to change half of them, which change ``most``; empty where a few do not.
     """
 
     moved: dict[str, int] = field(default_factory=dict[str, int])
