@@ -258,13 +258,12 @@ def _influence(facts: FitFacts) -> list[Reason]:
     found = facts.influence
     if not 0 < len(found.together) <= max(1, len(facts.admitted) // 10):
         return []
-    who = (
-        f"Judge {found.together[0]!r} alone"
-        if len(found.together) == 1
-        else f"{listed(found.together, _NAMED)} together"
-    )
-    said = f"{who} could change {found.most:,} of the best {found.top:,} items by saying anything."
-    return [Reason("influence", said, found.together, "That is the worst of a few attacks, each fitted anew.")]
+    alone = [judge for judge, moved in sorted(found.moved.items()) if 2 * moved >= found.top]
+    who = f"{listed(alone, _NAMED)} alone" if len(alone) == 1 else f"Any one of {listed(alone, _NAMED)}"
+    who = who if alone else f"{listed(found.together, _NAMED)} together"
+    said = f"{who} could change half of the best {found.top:,} items, by saying anything."
+    detail = f"The worst of a few attacks, each fitted anew, changes {found.most:,} of them."
+    return [Reason("influence", said, tuple(alone) or found.together, detail)]
 
 
 def _beside_the_mean(mean: Changed) -> Reason:
