@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm live check verify fuzz soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm live check verify fuzz soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-settled bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # What `make run` needs, from the lock.
@@ -138,6 +138,9 @@ bench-rates: ## coverage and width of rates by few labels beside truescore and p
 
 study-panels: $(VENV)/.dev ## is care ever worse than the mean, and is clear true; to benchmarks/results/panels.md; ten minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels
+
+study-settled: $(VENV)/.dev ## is "settled by probes" calibrated; to benchmarks/results/settled.md; ten minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.settled
 
 bench-sampling: $(VENV)/.dev ## labels of chosen items beside labels of random ones; needs CARE_DATA_DIR
 	$(BIN)/python -W ignore -m benchmarks.study_sampling

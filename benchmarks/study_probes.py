@@ -104,7 +104,7 @@ def header(*names: str) -> None:
 def corpora() -> list[tuple[str, ProbedSet]]:
     """The generated corpora by the twelve judges of the demo and by all."""
     named: list[tuple[str, ProbedSet]] = []
-    for name in ("demo", "procedures"):
+    for name in ("demo", "procedures", "elements"):
         panel = probed_set(name)
         twelve = panel.of_judges([judge for judge in DEMO_JUDGES if judge in panel.scores.judges])
         named += [(f"{name}, {len(twelve.scores.judges)} judges", twelve)]
@@ -115,13 +115,24 @@ def corpora() -> list[tuple[str, ProbedSet]]:
 def generated() -> None:
     """Without labels, beside avg, the best judge and ridge."""
     seeds = [f"probes, seed {seed}" for seed in SEEDS]
-    header("corpus", "avg", "care", *seeds, "care_svd", "with probes", "care_tensor", "with probes", "best", "ridge")
+    header(
+        "corpus",
+        "avg",
+        "families",
+        "care",
+        *seeds,
+        "care_svd",
+        "with probes",
+        "care_tensor",
+        "with probes",
+        "best",
+        "ridge",
+    )
     for name, panel in corpora():
         probes = [panel.probes(seed=seed) for seed in SEEDS]
         row(
             name,
-            panel.measure(estimate(panel.scores, name="avg")),
-            panel.measure(estimate(panel.scores)),
+            *(panel.measure(estimate(panel.scores, name=name)) for name in ("avg", "families", "care")),
             *(panel.measure(estimate(panel.scores, of_seed)) for of_seed in probes),
             *(
                 panel.measure(estimate(panel.scores, given, name=aggregator))

@@ -1,4 +1,4 @@
-"""What a page says of each judge: a card with its weight, what it follows, and what would change without it."""
+"""What a page says of each judge: a card with its weight, what it follows, and what it could change."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,9 +16,6 @@ from judges.items import FROM_A_FILE
 _ITEMS_SHOWN = 3
 _FROM_A_FILE = f"not known: {FROM_A_FILE}"
 """Of the judges of a table, which has no workspace that says what they are."""
-
-_RAW = ("avg", "uws")
-"""Aggregators whose weights are those of raw scores; the others weigh standardised ones."""
 
 
 @dataclass(frozen=True)
@@ -55,12 +52,11 @@ class PartedItem:
 
 @dataclass(frozen=True)
 class AgainstLabels:
-    """Order by a judge alone, by the answer's weighted sum, and by that sum without it (AUC or Kendall's tau)."""
+    """Order by a judge alone, and by the answer (AUC or Kendall's tau)."""
 
     metric: str
     alone: float | None
     answer: float | None
-    without: float | None
 
 
 @dataclass(frozen=True)
@@ -68,9 +64,8 @@ class JudgeCard:
     """One judge; all that follows ``weight`` is of a judge on the panel.
 
     ``number`` is its place on the page by falling weight, None where it is not on the panel; ``weight`` is that in the
-    recommended answer, and ``before`` in the edition that was published before this one. ``without`` is the Spearman
-    correlation of the answer's weighted sum with the same sum when the judge's weight is zero; ``parted`` are the items
-    where it parts most from the answer. ``labels`` are None where there is no gold. ``evidence`` is what labels say of
+    recommended answer, and ``before`` in the edition that was published before this one. ``influence`` says
+    how many of the best items it could change; ``parted`` are the items where it parts most from the answer. ``labels`` are None where there is no gold. ``evidence`` is what labels say of
     the fit without the judge; None where they say nothing, and ``no_evidence`` why not, as the rest of a sentence.
     ``retest`` says how far it agrees with itself, or why that is not known.
     """
@@ -80,7 +75,7 @@ class JudgeCard:
     weight: WeightCell
     before: float | None = None
     follows: Followed | None = None
-    without: float | None = None
+    influence: str = ""
     parted: Sequence[PartedItem] = ()
     labels: AgainstLabels | None = None
     evidence: DropEvidence | None = None
@@ -92,8 +87,6 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
     """A card a judge: the panel by falling weight, then the judges that were not admitted."""
     column = {judge: j for j, judge in enumerate(data.scores.judges)}
     number = {judge: k + 1 for k, judge in enumerate(data.judges)}
-    sums = _sums(data)
-    ranks = np.empty(0) if sums is None else rankdata(sums[0])
     answer = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
     cards: list[JudgeCard] = []
     for row in data.judge_rows:
@@ -108,9 +101,9 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 data.weight_cell(data.lead, j),
                 data.previous_weights.get(judge),
                 followed(data, j),
-                None if sums is None else _correlation(ranks, rankdata(sums[1][:, j])),
+                _influence(data, judge),
                 _parted(data, j, answer),
-                None if sums is None else _against_labels(data, j, *sums),
+                _against_labels(data, j, answer),
                 data.dropping.evidence.get(judge),
                 data.dropping.refused or "the labels that can be compared do not differ",
                 data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
@@ -137,22 +130,6 @@ def followed(data: ReportData, j: int) -> Followed | None:
     return Followed(k + 1, share, feature, correlation if loadings[j, k] >= 0 else -correlation)
 
 
-def _sums(data: ReportData) -> tuple[Array, Array] | None:
-    """The answer's weighted sum, (n,), and (n, p) the same without each judge; None where it has no weights."""
-    weights = data.aggregates[data.lead].weights if data.lead else None
-    if weights is None:
-        return None
-    values = data.scores.values
-    present = ~np.isnan(values)
-    counts = np.maximum(present.sum(axis=0), 1)
-    mean = np.where(present, values, 0.0).sum(axis=0) / counts
-    centred = np.where(present, values - mean, 0.0)
-    spread = np.ones(len(mean)) if data.lead in _RAW else np.sqrt((centred**2).sum(axis=0) / counts)
-    terms = centred / np.where(spread > 0, spread, 1.0) * weights
-    whole = terms.sum(axis=1)
-    return whole, whole[:, None] - terms
-
-
 def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
     """The items on which a judge's rank is furthest from the answer's, among those that have both."""
     scores = data.scores.values[:, j]
@@ -166,18 +143,14 @@ def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
     return [PartedItem(ids[k], float(scores[k]), rank, answer_rank, texts[k]) for k, rank, answer_rank in places]
 
 
-def _against_labels(data: ReportData, j: int, whole: Array, parts: Array) -> AgainstLabels | None:
-    known = ~np.isnan(data.gold)
+def _against_labels(data: ReportData, j: int, answer: Array) -> AgainstLabels | None:
+    known = ~np.isnan(data.gold) & ~np.isnan(answer)
     if known.sum() < 2:
         return None
     metric, order = ("AUC", auc) if is_binary(data.gold) else ("Kendall's tau", tau)
     scored = known & ~np.isnan(data.scores.values[:, j])
-    return AgainstLabels(
-        metric,
-        order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None,
-        order(whole[known], data.gold[known]),
-        order(parts[known, j], data.gold[known]),
-    )
+    alone = order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None
+    return AgainstLabels(metric, alone, order(answer[known], data.gold[known]))
 
 
 def advice(card: JudgeCard) -> str:
@@ -215,7 +188,13 @@ def retest(card: JudgeCard) -> str:
     return says[:1].upper() + says[1:]
 
 
-def _correlation(first: Array, second: Array) -> float | None:
-    if np.ptp(first) == 0 or np.ptp(second) == 0:
-        return None
-    return float(np.corrcoef(first, second)[0, 1])
+def _influence(data: ReportData, judge: str) -> str:
+    """How many of the best items others would be if the judge said anything, by the worst of a few attacks."""
+    found = data.dropping.influence
+    if judge not in found.moved:
+        return ""
+    drawn = f" of {found.items:,} items that were drawn" if found.items < data.scores.shape[0] else ""
+    return (
+        f"{found.moved[judge]:,} of the best {found.top:,}{drawn} could be others (the worst of four attacks, each "
+        f"fitted anew); if it said the same of every item, {found.silent[judge]:,} would be"
+    )

@@ -85,6 +85,7 @@ def fit_facts(
         labels=_labels(data, care.labels_used, details, config, anchors),
         probes=_probes(data, details, config),
         followed=tuple(_followed(data)),
+        influence=data.dropping.influence,
     )
 
 

@@ -1,7 +1,7 @@
 """What is found out of a fit by fits of some of its items or judges: for a test set and for a table."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 
 from assets.fit.stages import recommended
@@ -13,6 +13,7 @@ from care_ops.probes import ProbeResponses
 from care_ops.records import Aggregate, Intervals
 from care_ops.results.drop_evidence import NO_REFITS, Dropping
 from care_ops.results.dropping import leave_each_out
+from care_ops.results.influence import influence_of
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.scores import ScoreMatrix
 
@@ -49,16 +50,23 @@ class Refits:
         )
 
     def dropping(self) -> Dropping:
-        """What labels that the fit has not seen say of its recommended answer without each judge."""
+        """What labels that the fit has not seen say of its recommended answer without each judge; and the influence."""
         if not self.config.resamples:
             return Dropping(refused=NO_REFITS)
-        return leave_each_out(
+        lead = recommended(self.aggregates)
+        dropping = leave_each_out(
             self.scores,
             self.config,
-            recommended(self.aggregates),
+            lead,
             self.items.gold,
             self.items.units,
             self.anchors,
             probes=self.probes,
             watch=partial(self.watch, "the answer without each judge"),
         )
+        weights = self.aggregates[lead].weights
+        if lead != "care" or weights is None:
+            return dropping
+        self.watch("the answer if a judge said anything", 0, 0)
+        influence = influence_of(self.scores, self.config, weights, self.anchors, probes=self.probes)
+        return replace(dropping, influence=influence)

@@ -60,6 +60,7 @@ def fit_document(result: TableFit) -> dict[str, Any]:
         "evaluation": {name: asdict(found) for name, found in page.evaluations.items()},
         "factors": {} if fit.structure is None else page.factors.as_document(),
         "systems": page.systems.as_document(),
+        "influence": asdict(page.dropping.influence),
     }
 
 

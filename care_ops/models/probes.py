@@ -163,6 +163,23 @@ class FallsAndMoves:
         by_chance = _size_of_falls(signs @ by_item / count)
         return max(0.0, 1.0 - float(np.quantile(by_chance, _LEVEL)) / size)
 
+    def by_chance(self, covariance: Array) -> float:
+        """How often falls that say nothing of how judges agree would fit that as well as these do, above 0 to 1.
+
+        Judges that fall as closely as they follow quality fall along what they share over the items, the finer grades
+        too: f' C^-1 f is then small. What chance makes of it is the same of falls that are dealt to the judges anew.
+
+        Parameters
+        ----------
+        covariance : (asked judges, asked judges) array
+            Covariance of the standardised scores.
+        """
+        falls = np.maximum(np.nan_to_num(mean_of_present(mean_of_present(self.falls, 1))), 0.0)
+        dealt = np.random.default_rng(0).permuted(np.tile(falls, (_SIGNS, 1)), axis=1)
+        along = np.linalg.inv(covariance + ORDINARY_NUISANCE * np.eye(len(falls)))
+        here, others = float(falls @ along @ falls), np.einsum("ij,jk,ik->i", dealt, along, dealt)
+        return float(1 + np.sum(others <= here + 1e-9 * abs(here))) / (1 + _SIGNS)
+
     def own_weights(self, items: NDArray[np.bool_] | None = None) -> Array:
         """Weight of each asked judge: its fall over its moves.
 

@@ -84,7 +84,7 @@ def leave_each_out(
     most = 0
     try:
         for half in range(_HALVES):
-            rows = np.union1d(_drawn(scores.item_ids, np.flatnonzero(half_of != half), rng), seen)
+            rows = np.union1d(drawn(scores.item_ids, np.flatnonzero(half_of != half), rng), seen)
             most = max(most, len(rows))
             for k, judge in enumerate(left_out):
                 if watch is not None:
@@ -140,12 +140,12 @@ def _halves(
     return half_of
 
 
-def _drawn(item_ids: Sequence[str], rows: Rows, rng: np.random.Generator) -> Rows:
-    """At most ``MOST_ITEMS`` of the rows; which ones does not depend on the order of the items."""
-    if len(rows) <= MOST_ITEMS:
+def drawn(item_ids: Sequence[str], rows: Rows, rng: np.random.Generator, most: int = MOST_ITEMS) -> Rows:
+    """At most so many of the rows; which ones does not depend on the order of the items."""
+    if len(rows) <= most:
         return rows
     in_order = np.array(sorted(rows.tolist(), key=item_ids.__getitem__), dtype=np.intp)
-    return np.sort(rng.choice(in_order, MOST_ITEMS, replace=False))
+    return np.sort(rng.choice(in_order, most, replace=False))
 
 
 def _frozen(panel: ScoreMatrix, rows: Rows, config: FitConfig, anchors: Anchors, probes: ProbeResponses) -> Frozen:

@@ -1,11 +1,12 @@
 """What a fit says of itself, as the records from which its verdict is made."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from care_ops.doubt import Changed, Doubt
 from care_ops.least import LABELS_TO_SETTLE
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage
+from care_ops.results.drop_evidence import Influence
 from care_ops.results.sides import Sides
 
 _SETTLED_FROM = 0.9
@@ -152,6 +153,8 @@ class FitFacts:
         What else must be known before the numbers are trusted, such as a structure short of its certificate.
     publication : str or None
         What to know where the fit is not the one that people read.
+    influence : Influence
+        What judges could do to the answer, as far as that was tried.
     coverage : Coverage or None
         Who scored what; None where the fit does not say.
     sides : Sides or None
@@ -183,6 +186,7 @@ class FitFacts:
     followed: tuple[FollowedFeature, ...] = ()
     cautions: tuple[str, ...] = ()
     publication: str | None = None
+    influence: Influence = field(default_factory=Influence)
     coverage: Coverage | None = None
     sides: Sides | None = None
 

@@ -187,8 +187,7 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
         reasons.append(Reason("few judges", said, tuple(facts.admitted)))
     if why is None:
         reasons += _about_the_answer(facts)
-    reasons += _suspects(facts.judges)
-    reasons += absent
+    reasons += _suspects(facts.judges) + _influence(facts) + absent
     reasons += [Reason("certificate", caution) for caution in facts.cautions]
     return reasons if facts.publication is None else [*reasons, Reason("publication", facts.publication)]
 
@@ -247,8 +246,8 @@ def _evidence(facts: FitFacts) -> list[Reason]:
         reasons.append(Reason("labels", said, detail=detail))
     if facts.probes is not None:
         found, kinds = facts.probes, "; ".join(facts.probes.kinds)
-        said = f"By the probes this answer is right with {_probability(found.probability)}"
-        said += "." if found.settles else ", which is not sure enough."
+        said = f"By the probes the answer is at least as good as the plain mean with {_probability(found.probability)}"
+        said += "." if found.settles else ", which is not enough."
         reasons.append(Reason("probes", said, detail=f"That rests on what was declared of them: {kinds}."))
     return reasons
 
@@ -280,6 +279,19 @@ def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
     why = "each system stood on both sides" if sides.known else "by the side, unless better answers stand there"
     shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
     return Reason("followed", f"{said}; {why}.", who, f"Shares of the left answer: {shares or 'none by itself'}.")
+
+
+def _influence(facts: FitFacts) -> list[Reason]:
+    """Who could move half of the best tenth, where one judge or a tenth of them suffices."""
+    found = facts.influence
+    if not 0 < len(found.together) <= max(1, len(facts.admitted) // 10):
+        return []
+    alone = [judge for judge, moved in sorted(found.moved.items()) if 2 * moved >= found.top]
+    who = f"{listed(alone, _NAMED)} alone" if len(alone) == 1 else f"Any one of {listed(alone, _NAMED)}"
+    who = who if alone else f"{listed(found.together, _NAMED)} together"
+    said = f"{who} could change half of the best {found.top:,} items, by saying anything."
+    detail = f"The worst of a few attacks, each fitted anew, changes {found.most:,} of them."
+    return [Reason("influence", said, tuple(alone) or found.together, detail)]
 
 
 def _beside_the_mean(mean: Changed) -> Reason:

@@ -12,6 +12,7 @@ from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care import averaging, candidates_of, defensible, told_by_probes
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
+from care_ops.models.probes import evidence_of
 from care_ops.moments.state import of_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import Array, ScoreMatrix, content_seed
@@ -53,7 +54,11 @@ def probability_settled(
 
 
 def probability_by_probes(scores: ScoreMatrix, config: FitConfig, probes: ProbeResponses) -> float | None:
-    """Probability, by the probes alone, of the hypotheses whose answer is like the one that they lead to.
+    """Probability, by the probes alone, that the answer is at least as good as the plain mean of the judges.
+
+    It is that of the hypotheses whose answer is like the one that they lead to, as far as chance would not make the
+    falls fit how judges agree (``FallsAndMoves.by_chance``). Where it would, the answer is better or worse with the
+    same probability. On corpora of planted truth it is right or too low (``benchmarks/studies/settled``).
 
     Returns
     -------
@@ -67,10 +72,13 @@ def probability_by_probes(scores: ScoreMatrix, config: FitConfig, probes: ProbeR
     """
     problem = problem_of(scores, config, NO_ANCHORS, probes)
     _, alone = told_by_probes(problem, candidates_of(defensible(problem)).hypotheses)
-    if not alone:
+    responses = evidence_of(problem.panel_probes, problem.scale)
+    if responses is None:
         return None
+    asked = np.nan_to_num(problem.standardised)[:, responses.asked]
+    chance = responses.by_chance(asked.T @ asked / len(asked))
     answer = np.sum([h.prior * h.score for h in alone], axis=0)
-    return min(1.0, sum(h.prior for h in alone if _agree(h.score, answer)))
+    return min(1.0, sum(h.prior for h in alone if _agree(h.score, answer))) * (1 - chance / 2)
 
 
 def problem_of(

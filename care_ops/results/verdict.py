@@ -39,6 +39,7 @@ Topic = Literal[
     "beside the mean",
     "followed",
     "suspect judge",
+    "influence",
     "missing scores",
     "owing judge",
     "certificate",

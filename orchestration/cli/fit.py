@@ -147,8 +147,11 @@ def _print_weights(page: ReportData) -> None:
     weighted = [(judge, cell) for judge, cell in weighted if cell.weight is not None]
     weighted.sort(key=lambda pair: -abs(pair[1].weight or 0.0))
     has_intervals = any(cell.lo is not None for _, cell in weighted)
+    found = page.dropping.influence
     rows = [
-        {"judge": judge, "weight": cell.weight, **({"from": cell.lo, "to": cell.hi} if has_intervals else {})}
+        {"judge": judge, "weight": cell.weight}
+        | ({"from": cell.lo, "to": cell.hi} if has_intervals else {})
+        | ({f"could change of the best {found.top:,}": found.moved.get(judge)} if found.moved else {})
         for judge, cell in weighted
     ]
     if not rows:

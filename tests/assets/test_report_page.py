@@ -22,7 +22,7 @@ from assets.table.fitting import ScoreTable, TableConfig, fit_table
 from care_ops import samples
 from care_ops.config import FitConfig
 from care_ops.records import Evaluation
-from care_ops.results.drop_evidence import NO_REFITS, DropEvidence, Dropping
+from care_ops.results.drop_evidence import NO_REFITS, DropEvidence, Dropping, Influence
 from care_ops.scores import ScoreMatrix
 from orchestration.workspace import load_workspace
 from tests.support.report_pages import VERDICT, report_data
@@ -47,14 +47,21 @@ def test_cards_stand_by_falling_weight_and_those_left_out_come_last(data):
     assert cards[-1].row.check.judge == "constant"
 
 
-def test_a_judge_without_weight_changes_nothing_and_a_judge_with_all_of_it_everything(data):
-    one = with_care(data, weights=np.array([0.0, 1.0, 0.0, 0.0, 0.0]))
+def test_a_judge_whose_scores_are_the_answer_is_as_good_as_it_by_gold(data):
+    one = with_care(data, estimate=np.nan_to_num(data.scores.values[:, 1], nan=np.nanmean(data.scores.values[:, 1])))
     cards = {card.row.check.judge: card for card in judge_cards(one)}
-    first, second = (cards[data.scores.judges[j]] for j in (0, 1))
-    assert first.without == pytest.approx(1.0)
-    assert second.without is None, "nothing is left to correlate with"
-    assert first.labels.answer == first.labels.without
-    assert second.labels.answer == pytest.approx(second.labels.alone, abs=0.02), "it is the answer, but for its holes"
+    first, second = (cards[data.scores.judges[j]].labels for j in (0, 1))
+    assert second.answer == pytest.approx(second.alone, abs=0.02), "it is the answer, but for its holes"
+    assert first.answer == second.answer != first.alone
+
+
+def test_a_card_says_what_a_judge_could_change_if_it_said_anything(data):
+    first, second = data.scores.judges[:2]
+    found = Influence({first: 7, second: 3}, {first: 2, second: 1}, 8, (first,), 7, len(data.scores.item_ids))
+    cards = {card.row.check.judge: card for card in judge_cards(replace(data, dropping=Dropping(influence=found)))}
+    assert cards[first].influence.startswith("7 of the best 8 could be others (the worst of four attacks")
+    assert cards[first].influence.endswith("if it said the same of every item, 2 would be")
+    assert cards[data.scores.judges[2]].influence == ""
 
 
 def test_a_judge_parts_most_from_the_answer_where_the_ranks_differ_most(data):

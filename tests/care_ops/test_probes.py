@@ -1,6 +1,7 @@
 """Probes: what responses say of judges, of hypotheses, and when they must say nothing."""
 
 from dataclasses import replace
+from itertools import permutations
 
 import numpy as np
 import pytest
@@ -11,8 +12,9 @@ from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.fit import fit_panel
-from care_ops.models.probes import WORTH, FallsAndMoves, evidence_of, nearness, responses_by_kind
+from care_ops.models.probes import ORDINARY_NUISANCE, WORTH, FallsAndMoves, evidence_of, nearness, responses_by_kind
 from care_ops.probes import NO_PROBES, ProbeResponses
+from care_ops.results.settled import probability_by_probes
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.scores import ScoreMatrix
 from tests.support.probed_draws import ProbedDraw, Probing, item_id, probed_panel
@@ -93,6 +95,35 @@ def test_a_fall_by_next_to_nothing_tells_next_to_nothing_however_sure_it_is():
     assert faint.signal < 0.1
     falls[:, 0, 0] += 1.0
     assert FallsAndMoves(np.ones(12, dtype=bool), falls, np.zeros((60, 0, 12))).signal > 0.9
+
+
+def test_chance_is_the_share_of_all_ways_to_deal_the_falls_that_fit_as_well():
+    """Beside every one of the 120 ways of five judges, and the inverse by a solve."""
+    rng = np.random.default_rng(13)
+    for _ in range(10):
+        loadings, falls = rng.uniform(0.2, 1.0, (2, 5))
+        covariance = np.outer(loadings, loadings) + np.diag(1 - loadings**2)
+        evidence = FallsAndMoves(np.ones(5, dtype=bool), np.tile(falls, (30, 2, 1)), np.zeros((30, 0, 5)))
+        ways = np.array(list(permutations(falls)))
+        unlike = (ways * np.linalg.solve(covariance + ORDINARY_NUISANCE * np.eye(5), ways.T).T).sum(axis=1)
+        assert evidence.by_chance(covariance) == pytest.approx(np.mean(unlike <= unlike[0] + 1e-9), abs=0.06)
+
+
+def test_judges_that_fall_as_others_should_settle_nothing_though_hypotheses_agree():
+    """The declaration is true, and falls say nothing of finer grades: then they do not fit how the judges agree."""
+    said = {"own": [], "others'": []}
+    for draw in drawn(Probing(), 12):
+        ids, judges = tuple(item_id(k) for k in range(len(draw.scores))), draw.probes.judges
+        scores = ScoreMatrix(draw.scores, ids, judges)
+        said["own"].append(probability_by_probes(scores, CARE, draw.probes))
+        turned = draw.probes.changes / draw.scores.std(axis=0)
+        spoilt = np.array([draw.probes.spoils[kind] for kind in draw.probes.kinds])
+        turned[spoilt] = turned[spoilt][:, ::-1]
+        others = replace(draw.probes, changes=turned * draw.scores.std(axis=0))
+        said["others'"].append(probability_by_probes(scores, CARE, others))
+    settled = {whose: np.mean([p is not None and p >= 0.9 for p in ps]) for whose, ps in said.items()}
+    assert settled["own"] >= 0.5
+    assert settled["others'"] <= 0.25
 
 
 def test_a_wrong_declaration_misleads_no_further_than_the_cap_and_labels_override_it():

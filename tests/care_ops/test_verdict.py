@@ -11,6 +11,7 @@ from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.doubt import Changed, Doubt
 from care_ops.results.decide import Standing, decide
+from care_ops.results.drop_evidence import Influence
 from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
 from care_ops.results.settled import probability_settled
 from care_ops.results.verdict import Reason, Remedies, Step
@@ -238,3 +239,20 @@ def test_labels_settle_two_factors_and_no_labels_settle_nothing(rng):
     probability = probability_settled(scores, FitConfig(), labels)
     assert probability is not None
     assert probability > 0.9
+
+
+@pytest.mark.parametrize(
+    ("judges", "moved", "together", "begins"),
+    [
+        (4, {"a": 5, "b": 4, "c": 2}, ("a",), "Any one of a, b could change half of the best 8 items"),
+        (4, {"a": 5, "b": 3}, ("a",), "a alone could change half of the best 8 items"),
+        (20, {"a": 3, "b": 3}, ("a", "b"), "a, b together could change half of the best 8 items"),
+        (19, {"a": 3, "b": 3}, ("a", "b"), None),
+        (4, {"a": 3, "b": 3}, (), None),
+    ],
+)
+def test_who_could_move_the_best_items_is_a_reason_where_few_suffice(judges, moved, together, begins):
+    panel = tuple(JudgeFacts(f"j{k}", admitted=True) for k in range(judges))
+    facts = replace(CLEAR, judges=panel, influence=Influence(moved, {}, 8, together, 5, 80))
+    said = [reason.sentence for reason in decide(facts, Standing(), REMEDIES).reasons if reason.topic == "influence"]
+    assert [sentence.startswith(begins) for sentence in said] == ([] if begins is None else [True])

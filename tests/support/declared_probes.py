@@ -5,7 +5,8 @@ that spoils is true where gold cannot rise by it and falls wherever the original
 declared is not used, also where it would probably do.
 
 The table was written before any estimator that reads probes existed and before any of these probes had been judged. It
-holds every set of CARE_DATA_DIR that has texts and gold, the demo, and ``procedures``. Sets without texts (hanna,
+holds every set of CARE_DATA_DIR that has texts and gold, the demo, and ``procedures``; ``elements`` was added later,
+before anything had been scored on it. Sets without texts (hanna,
 triviaqa_judges_v1) or without gold (bias_perturb) cannot take part; ``ABSENT`` says so.
 
 Fixed with it: 60 items a set, drawn by the hash of their ids and a seed; seed 0 is reported, seeds 1 to 3 beside it;
@@ -55,6 +56,12 @@ DECLARED: dict[str, Declaration] = {
         SPOILS,
         "Gold counts steps with the right number, in order. No dress touches a step; another goal's steps, exchanged "
         "sentences and numbers and denied steps are wrong here.",
+    ),
+    "elements": Declaration(
+        DRESSES,
+        SPOILS,
+        "Gold counts right facts by their worth. No dress states or takes back one of the six facts; the answer about "
+        "another element, exchanged sentences, names and numbers, and denied facts are wrong here, or tell less.",
     ),
     "llmbar": Declaration(
         (SWAP,),

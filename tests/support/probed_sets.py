@@ -23,7 +23,7 @@ from care_ops.scores import ScoreMatrix
 from judges.engines.program import ProgramJudgeEngine
 from judges.panels import find as roster
 from judges.programs import find, names
-from tests.support import procedures
+from tests.support import elements, procedures
 from tests.support.declared_probes import DECLARED
 from warehouse.items import ItemRecord
 from warehouse.probes import SWAP, make, plan_of
@@ -103,9 +103,11 @@ def probed_set(name: str) -> ProbedSet:
 
 
 def generated_set(name: str, seed: int) -> ProbedSet:
-    """The demo or ``procedures`` from another seed of the generator, scored by all programs that vary on it."""
+    """A generated corpus from another seed of its generator, scored by all programs that vary on it."""
     if name == "demo":
         return _scored(name, demo.generate(seed=seed))
+    if name == "elements":
+        return _scored(name, elements.generate(elements.ElementsConfig(seed=seed)))
     return _scored(name, procedures.generate(procedures.ProceduresConfig(seed=seed)))
 
 
@@ -124,6 +126,8 @@ def _scored(name: str, unsorted: Sequence[ItemRecord]) -> ProbedSet:
 def _records(name: str) -> list[ItemRecord]:
     if name == "demo":
         return demo.generate()
+    if name == "elements":
+        return elements.generate(elements.ElementsConfig())
     if name == "procedures":
         return procedures.generate(procedures.ProceduresConfig())
     rows = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / name / "items.parquet").to_pylist()

@@ -1,9 +1,12 @@
-"""The second generated corpus and the table of declared probes, which later studies count over."""
+"""The second and third generated corpora and the table of declared probes, which later studies count over."""
+
+import re
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
+from tests.support import elements
 from tests.support.declared_probes import ABSENT, DECLARED, DRESSES, SPOILS, SWAP
 from tests.support.procedures import STEPS_A_PROCEDURE, ProceduresConfig, generate
 
@@ -26,6 +29,26 @@ def test_the_corpus_is_the_same_each_time_and_gold_is_what_it_says():
 @pytest.mark.parametrize("style", ["hedges", "compliment", "headings", "exclamations", "summary"])
 def test_styles_say_nothing_of_quality(style):
     items = generate(ProceduresConfig(answers=60))
+    value = np.array([float(item.metadata[style]) for item in items])
+    gold = np.array([item.gold for item in items])
+    assert abs(np.corrcoef(value, gold)[0, 1]) < 4 / np.sqrt(len(items))
+
+
+def test_the_third_corpus_is_the_same_each_time_and_its_gold_is_what_the_texts_say():
+    items = elements.generate(elements.ElementsConfig())
+    assert items == elements.generate(elements.ElementsConfig())
+    assert len({item.item_id for item in items}) == len(items) == 360
+    for item in items:
+        facts = zip(elements.ELEMENTS[item.split_unit], elements.WORTH, strict=True)
+        found = sum(worth for fact, worth in facts if re.search(rf"\W{re.escape(str(fact))}(?!\w)", item.response))
+        assert item.gold == pytest.approx(item.metadata["credit"], abs=1e-5)  # the worth of all facts is ten
+        assert item.gold <= found + elements.NEARLY * (sum(elements.WORTH) - found)
+    assert {item.gold for item in items} >= {0.0, 10.0}
+
+
+@pytest.mark.parametrize("style", ["anecdotes", "ponderous", "echo", "asks", "table"])
+def test_styles_of_the_third_corpus_say_nothing_of_quality(style):
+    items = elements.generate(elements.ElementsConfig(answers=60))
     value = np.array([float(item.metadata[style]) for item in items])
     gold = np.array([item.gold for item in items])
     assert abs(np.corrcoef(value, gold)[0, 1]) < 4 / np.sqrt(len(items))
