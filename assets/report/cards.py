@@ -64,10 +64,11 @@ class JudgeCard:
     """One judge; all that follows ``weight`` is of a judge on the panel.
 
     ``number`` is its place on the page by falling weight, None where it is not on the panel; ``weight`` is that in the
-    recommended answer, and ``before`` in the edition that was published before this one. ``influence`` says
-    how many of the best items it could change; ``parted`` are the items where it parts most from the answer. ``labels`` are None where there is no gold. ``evidence`` is what labels say of
-    the fit without the judge; None where they say nothing, and ``no_evidence`` why not, as the rest of a sentence.
-    ``retest`` says how far it agrees with itself, or why that is not known.
+    recommended answer, and ``before`` in the edition that was published before this one. ``influence`` says how many of
+    the best items it could change; ``parted`` are the items where it parts most from the answer. ``labels`` are None
+    where there is no gold. ``evidence`` is what labels say of the fit without the judge; None where they say nothing,
+    and ``no_evidence`` why not, as the rest of a sentence. ``retest`` says how far it agrees with itself, or why that
+    is not known.
     """
 
     number: int | None
