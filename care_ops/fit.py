@@ -26,6 +26,11 @@ from care_ops.threads import one_blas_thread
 Watch = Callable[[str, int, int], None]
 """Called as a fit goes on: with what is being done, how many parts of it are done, and how many there are."""
 
+
+def unwatched(_what: str, _done: int, _total: int) -> None:
+    """A ``Watch`` for nobody."""
+
+
 Solve = Literal["exactly", "roughly", "not"]
 
 THIRD_MOMENTS = frozenset(("care_tensor", "care_tensor_paper"))
@@ -65,7 +70,7 @@ def fit_panel(
     solve: Solve = "exactly",
     pairs: Mapping[str, Pair] | None = None,
     probes: ProbeResponses = NO_PROBES,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> Fit:
     """Moments, structure and every aggregator on one panel.
 
@@ -81,8 +86,6 @@ def fit_panel(
         See ``aggregators.base.Problem``.
     probes : ProbeResponses
         How judges respond to versions of items.
-    watch : callable, optional
-        Told what is being fitted, and how many aggregators of how many are done.
 
     Raises
     ------
@@ -101,8 +104,7 @@ def fit_panel(
     if config.missing == "em" and not moments.sparse:
         moments, em = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
     structure, details, failures = None, dict[str, float](), dict[str, str]()
-    if watch is not None:
-        watch("moments and structure", 0, len(config.aggregators))
+    watch("moments and structure", 0, len(config.aggregators))
     if solve != "not":
         effort = EXACTLY if solve == "exactly" else ROUGHLY
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
@@ -137,7 +139,7 @@ def run_aggregators(
     registry: Mapping[str, Aggregator] = REGISTRY,
     pairs: Mapping[str, Pair] | None = None,
     probes: ProbeResponses = NO_PROBES,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
     """Every configured aggregator on one panel.
 
@@ -149,8 +151,6 @@ def run_aggregators(
         Moments and structure of the scores in canonical order.
     registry : mapping name -> Aggregator
         The aggregators by the names that the configuration uses.
-    watch : callable, optional
-        As in ``fit_panel``.
 
     Returns
     -------
@@ -164,8 +164,7 @@ def run_aggregators(
     failures: dict[str, str] = {}
     with one_blas_thread():  # more threads make small problems slower
         for done, name in enumerate(config.aggregators):
-            if watch is not None:
-                watch(f"fitting {name}", done, len(config.aggregators))
+            watch(f"fitting {name}", done, len(config.aggregators))
             aggregator = registry[name]
             problem = Problem(
                 canonical,

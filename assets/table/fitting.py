@@ -19,20 +19,21 @@ from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import evaluations, panel_items
-from assets.results.refits import Refits, unwatched
 from care_ops.admission import check_panel, means_not_asked, why_left_out
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError, listed
-from care_ops.fit import Fit, Watch, fit_panel
+from care_ops.fit import Fit, Watch, fit_panel, unwatched
 from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import coverage_of
 from care_ops.results.decide import Standing, decide
+from care_ops.results.dropping import leave_each_out
 from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import refusal
+from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
@@ -168,7 +169,8 @@ def fit_table(
     fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
-    refits = Refits(fit.scores, config.fit, table.anchors, shown_items, fit.aggregates, table.probes, watch)
+    of_fit, units = (fit.scores, config.fit), shown_items.split_units
+    asked: dict[str, Any] = {"probes": table.probes, "watch": watch}
     watch("describing the factors", 0, 0)
     structure, lead = fit.structure, recommended(fit.aggregates)
     estimate = fit.aggregates[lead].estimate
@@ -187,10 +189,10 @@ def fit_table(
         if config.systems
         else SystemsDocument(),
         labels_seen=len(table.anchors),
-        intervals=refits.intervals(),
+        intervals=weight_intervals(*of_fit, table.anchors, units, whole=fit.aggregates, **asked),
         probes=table.probes,
         not_asked=means_not_asked(config.admission, within_scale(table.scores, config.fit.scale)[0].values),
-        dropping=refits.dropping(),
+        dropping=leave_each_out(*of_fit, lead, shown_items.gold, units, table.anchors, **asked),
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())

@@ -1,6 +1,6 @@
 """Intervals of weights and loadings, by a bootstrap that draws split units."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
-from care_ops.fit import fit_panel
+from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.least import LEAST_RESAMPLES
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate, Intervals
@@ -35,12 +35,11 @@ def weight_intervals(
     units: Sequence[str | None] | None = None,
     *,
     whole: Mapping[str, Aggregate] | None = None,
-    resamples: int = 100,
     most_items: int = MOST_ITEMS,
-    watch: Callable[[int, int], None] | None = None,
+    watch: Watch = unwatched,
     probes: ProbeResponses = NO_PROBES,
 ) -> dict[str, Intervals]:
-    """90 % intervals for each aggregator that has weights, by the whole fit on resampled split units.
+    """90 % intervals for each aggregator that has weights, by the whole fit on ``config.resamples`` resamples.
 
     They cover the weight that the same method would find on endless items of the same kind, which has the method's own
     bias.
@@ -51,19 +50,18 @@ def weight_intervals(
         Split unit of each item. An item without one is a unit of its own.
     whole : mapping name -> Aggregate, optional
         The weights on all items, where they have been computed; otherwise they are computed here.
-    resamples, most_items : int
-        Number of resamples, at least 20, and the most items of each.
-    watch : callable (done, resamples), optional
+    most_items : int
+        Of each resample.
 
     Raises
     ------
     InputError
-        Too few resamples, or fewer than two split units.
+        There are fewer than two split units.
     FitError
         No aggregator could answer on all items.
     """
-    if resamples < LEAST_RESAMPLES:
-        raise InputError(f"intervals: at least {LEAST_RESAMPLES} resamples are needed, got {resamples}")
+    if not config.resamples:
+        return {}
     members = rows_by_unit(scores.item_ids, _unit_names(scores.item_ids, units))
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
@@ -75,7 +73,7 @@ def weight_intervals(
     rng = np.random.default_rng([content_seed(scores), config.seed])
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
-    for rows in _drawn(members, drawn_units, resamples, rng, watch):
+    for rows in _drawn(members, drawn_units, config.resamples, rng, watch):
         for name, refit in _refitted(scores, config, anchors, probes.resampled(rng), rows).items():
             refits[name].append(refit)
     shrink = float(np.sqrt(drawn_units / len(members)))
@@ -111,12 +109,11 @@ def _drawn(
     units: int,
     resamples: int,
     rng: np.random.Generator,
-    watch: Callable[[int, int], None] | None,
+    watch: Watch,
 ) -> Iterator[NDArray[np.intp]]:
     """The rows of each resample; ``watch`` is told how many are done before each is drawn."""
     for done in range(resamples):
-        if watch is not None:
-            watch(done, resamples)
+        watch("intervals of the weights", done, resamples)
         yield np.concatenate([members[k] for k in rng.integers(0, len(members), units)])
 
 
