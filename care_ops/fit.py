@@ -1,11 +1,11 @@
 """The fit of one panel, from scores to aggregates, stage by stage."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Aggregator, Pair, Problem
 from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
@@ -178,22 +178,9 @@ def run_aggregators(
             )
             try:
                 aggregate = placed(aggregator.fit(problem), problem, anchors)
-                aggregates[name] = _in_order(aggregate, item_order, judge_order)
+                aggregates[name] = aggregate.mapped(
+                    partial(restore, order=item_order), partial(restore, order=judge_order)
+                )
             except FitError as error:
                 failures[name] = str(error)
     return aggregates, failures
-
-
-def _in_order(aggregate: Aggregate, items: NDArray[np.intp], judges: NDArray[np.intp]) -> Aggregate:
-    def back(values: NDArray[np.float64] | None, order: NDArray[np.intp]) -> NDArray[np.float64] | None:
-        return None if values is None else restore(values, order)
-
-    return replace(
-        aggregate,
-        estimate=restore(aggregate.estimate, items),
-        sd=back(aggregate.sd, items),
-        p_quality=back(aggregate.p_quality, items),
-        weights=back(aggregate.weights, judges),
-        loadings=back(aggregate.loadings, judges),
-        latent=back(aggregate.latent, items),
-    )

@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy as np
     from numpy.typing import NDArray
     from pydantic import GetCoreSchemaHandler
@@ -137,6 +139,14 @@ class Aggregate:
     latent: Array | None = None
     labels_used: int = 0
     details: dict[str, Any] = field(default_factory=dict[str, Any])
+
+    def mapped(
+        self, items: Callable[[Array], Array], judges: Callable[[Array], Array] = lambda same: same
+    ) -> Aggregate:
+        """The answer with ``items`` done to arrays that have a row an item, ``judges`` to those with a row a judge."""
+        done = dict.fromkeys(("estimate", "sd", "p_quality", "latent"), items) | {"weights": judges, "loadings": judges}
+        known = {name: values for name in done if (values := getattr(self, name)) is not None}
+        return replace(self, **{name: done[name](values) for name, values in known.items()})
 
 
 @dataclass(frozen=True)

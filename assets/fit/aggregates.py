@@ -66,7 +66,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     failures = {**document.failures, **failures}
     fits = tuple(fit_ids.items())
     heard = made(folder, "probes").content
-    FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code, heard).write(folder)
+    folder.write(FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code, heard))
     unanswered = [{"aggregator": aggregator, "why": why} for aggregator, why in failures.items()]
     weights = {name: a.weights.tolist() for name, a in answers.items() if a.weights is not None}
     name = next(iter(weights), "no aggregator")

@@ -82,7 +82,7 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
 
     folder = workspace.fit_folder(testset)
     if asset in SOLVED:
-        panel = PanelDocument.find(folder)
+        panel = folder.find(PanelDocument)
         codes = [stage_code(stage) for stage in SOLVED[: SOLVED.index(asset) + 1]]
         return content_hash([codes, None if panel is None else panel.panel, settings_version(workspace, testset)])
     code = code_version(_MODULES[asset], "care_ops")
@@ -90,7 +90,7 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
         latest = workspace.fits.publications(testset)[-1:]
         shown = [(publication.edition, publication.published_by, publication.pinned) for publication in latest]
         return content_hash([code, shown, [made(folder, each).version for each in (*RESULTS, "review")]])
-    fit = FitDocument.find(folder)
+    fit = folder.find(FitDocument)
     made_of: list[object] = [code, None if fit is None else fit.edition]
     if asset != "factors":
         made_of.append(workspace.parts.gold_version(testset))

@@ -50,7 +50,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     folder = workspace.fit_folder(testset)
     folder.write_panel(admitted)
     settings = panel_version(workspace, testset)
-    PanelDocument(slices, settings, stage_code("panel"), admitted.fingerprint()).write(folder)
+    folder.write(PanelDocument(slices, settings, stage_code("panel"), admitted.fingerprint()))
     rows = [asdict(check) for check in checks]
     return dg.MaterializeResult(
         data_version=dg.DataVersion(admitted.fingerprint()[:32]),

@@ -87,7 +87,7 @@ class HeldBack:
 
 def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     """Whether the latest fit of a test set waits for a person."""
-    review = ReviewDocument.find(workspace.fit_folder(testset))
+    review = workspace.fit_folder(testset).find(ReviewDocument)
     if review is None or review.state != "held back":
         return None
     published, waiting = workspace.fits.published(testset), workspace.fits.edition(testset, review.edition)

@@ -165,7 +165,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
         evaluate_first(workspace, edition)
         publish(workspace, Publication(testset, edition.edition, "review"))
     _log.info("%s: the review of fit %s says %s", testset, edition.edition, document.state)
-    document.write(workspace.fit_folder(testset))
+    workspace.fit_folder(testset).write(document)
     return document
 
 
@@ -192,7 +192,7 @@ def latest_edition(workspace: Workspace, testset: str) -> "Edition":
     """The edition that a test set's last fit is; ``WarehouseError`` where it is gone."""
     from assets.fit.documents import FitDocument
 
-    edition_id = FitDocument.read(workspace.fit_folder(testset)).edition
+    edition_id = workspace.fit_folder(testset).read(FitDocument).edition
     edition = workspace.fits.edition(testset, edition_id)
     if edition is None:
         raise WarehouseError(f"edition {edition_id} of {testset!r} is gone, or was damaged; `care run` makes it again")

@@ -48,9 +48,9 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     is_held = held_back(workspace, testset) is not None
     if is_held:
         changed = ((), ()) if data.changes is None else (tuple(data.changes.why), tuple(data.changes.moves))
-        HeldDocument(replace(facts, publication=None), *changed).write(folder)
+        folder.write(HeldDocument(replace(facts, publication=None), *changed))
     else:
-        FactsDocument(facts).write(folder)
+        folder.write(FactsDocument(facts))
     note_failures(workspace, testset, {})
     with workspace.warehouse.reader() as connection:
         verdict = verdict_on(workspace, testset, state_of(workspace, connection, testset))

@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from assets.report.data import ReportData
 from care_ops import samples
-from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, content_seed
 
 
@@ -47,21 +46,8 @@ def over_sample(data: ReportData, always: Collection[str] = ()) -> ReportData:
     return replace(
         data,
         scores=data.scores.select_items(rows),
-        aggregates={name: _of_rows(aggregate, rows) for name, aggregate in data.aggregates.items()},
+        aggregates={name: aggregate.mapped(lambda values: values[rows]) for name, aggregate in data.aggregates.items()},
         gold=data.gold[rows],
         responses=[data.responses[int(row)] for row in rows],
         rivals={name: answer[rows] for name, answer in data.rivals.items()},
-    )
-
-
-def _of_rows(aggregate: Aggregate, rows: NDArray[np.intp]) -> Aggregate:
-    def some(values: Array | None) -> Array | None:
-        return None if values is None else values[rows]
-
-    return replace(
-        aggregate,
-        estimate=aggregate.estimate[rows],
-        sd=some(aggregate.sd),
-        p_quality=some(aggregate.p_quality),
-        latent=some(aggregate.latent),
     )

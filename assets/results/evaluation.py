@@ -93,7 +93,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
     anchors, scale = workspace.anchors_of(testset), workspace.testset(testset).scale
     folder = workspace.fit_folder(testset)
     folder.remove_record(BEST_JUDGE)
-    fit_ids = FitDocument.read(folder).by_aggregator
+    fit_ids = folder.read(FitDocument).by_aggregator
     with workspace.warehouse.writer() as connection:
         columns = read_item_columns(connection, testset)
         gold = held_out_gold(columns, anchors)

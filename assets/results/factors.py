@@ -31,14 +31,14 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     folder = workspace.fit_folder(context.partition_key)
     solved, document = read_structure(folder)
     if solved is None:
-        FactorsDocument().write(folder)
+        folder.write(FactorsDocument())
         return dg.MaterializeResult(metadata={"no_factors": document.failures["structure"]})
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, context.partition_key)
     texts = dict(zip(columns.item_ids, columns.responses, strict=True))
     scores, _ = read_fitted(folder)
     described = describe(scores, read_moments(folder), solved, [texts.get(i) for i in scores.item_ids])
-    described.write(folder)
+    folder.write(described)
     rows: list[dict[str, Any]] = [
         {"factor": k + 1, **dict(zip(described.features, row, strict=True))}
         for k, row in enumerate(described.correlations)

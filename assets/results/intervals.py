@@ -38,7 +38,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     whole, probes, units = read_answers(workspace, testset, scores, fit), read_responses(folder), items.split_units
     dropping = leave_each_out(scores, config, recommended(whole), items.gold, units, anchors, probes=probes)
     fit_ids = fit.by_aggregator
-    DroppingDocument(dropping).write(folder)
+    folder.write(DroppingDocument(dropping))
     if config.resamples == 0:
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
     try:

@@ -31,15 +31,15 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     folder, declared = workspace.fit_folder(testset), workspace.testset(testset).systems
     panel, fit = read_fitted(folder)
     if not declared or not fit.by_aggregator:
-        SystemsDocument().write(folder)
+        folder.write(SystemsDocument())
         why = "no aggregate" if declared else "the test set declares none"
         return dg.MaterializeResult(metadata={"systems": f"none: {why}"})
     try:
         compared = compared_in(workspace, testset)
     except (FitError, InputError) as error:
-        SystemsDocument().write(folder)
+        folder.write(SystemsDocument())
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})
-    compared.write(folder)
+    folder.write(compared)
     anchors = workspace.anchors_of(testset)
     return dg.MaterializeResult(
         metadata={
