@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.code import code_version
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.metadata import table
-from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -22,16 +20,12 @@ BEST_JUDGE = "best_judge"
 """The document of how the judge that follows gold best orders the items (an ``Evaluation``); none without gold."""
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["aggregates", "gold"],
-    group_name="results",
     kinds={"duckdb"},
     pool="warehouse_writer",
-    code_version=code_version(__name__, "care_ops"),
     description="Order (tau, AUC) and scale (MAE, accuracy) of every aggregate against gold.",
 )
-@noted
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Evaluate, and say how well the aggregates agree with gold."""
     evaluated = evaluate_latest(workspace, context.partition_key)

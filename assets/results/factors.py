@@ -5,21 +5,15 @@ from typing import Any
 
 import dagster as dg
 
-from assets.code import code_version
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.metadata import table
-from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["aggregates"],
-    group_name="results",
-    code_version=code_version(__name__, "care_ops"),
     description="What each factor looks like in the texts, and which of them each rule would call quality.",
 )
-@noted
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Score the items on each factor and correlate with their texts."""
     from assets.fit.kept import read_fitted, read_moments, read_structure

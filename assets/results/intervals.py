@@ -2,24 +2,18 @@
 
 import dagster as dg
 
-from assets.code import code_version
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.fit.stages import recommended
 from assets.metadata import table
-from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 from care_ops.errors import InputError
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["aggregates", "gold"],
-    group_name="results",
     kinds={"duckdb"},
-    code_version=code_version(__name__, "care_ops"),
     description="Bootstrap intervals of weights and loadings, by split unit; whether labels advise to drop a judge.",
 )
-@noted
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Fit resampled split units, store the intervals beside the weights; then leave each judge out."""
     from assets.fit.kept import read_answers, read_fitted, read_responses

@@ -4,22 +4,16 @@ from dataclasses import asdict
 
 import dagster as dg
 
-from assets.code import code_version
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.metadata import bars, table
-from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["aggregates", "gold"],
-    group_name="results",
-    code_version=code_version(__name__, "care_ops"),
     description="Differences between systems with intervals; corrected by anchors where there are enough.",
 )
-@noted
 def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compare the systems that the test set declares, by the recommended aggregate."""
     from assets.fit.kept import read_fitted
