@@ -6,13 +6,12 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.fit.made import asset_of_testsets, made
-from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code
 from assets.judge_keys import keys_of_judges
 from assets.metadata import bars, table
 from assets.versions import settings_version
 from assets.workspace import Workspace
-from warehouse.items import ITEM_TEXTS
+from warehouse.items import ITEM_TEXTS, pairs_of
 
 if TYPE_CHECKING:
     from care_ops.records import Aggregate

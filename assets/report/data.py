@@ -14,9 +14,8 @@ from assets.judging.bill import NightBill, in_words
 from assets.publication.editions import Moved
 from assets.results.documents import FactorRecord, FactorsDocument, SystemsDocument
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
+from care_ops.records import Aggregate, Comparison, Dropping, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
-from care_ops.results.drop_evidence import Dropping
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import is_sparse
 

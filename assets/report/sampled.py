@@ -29,20 +29,15 @@ def rows_shown(scores: ScoreMatrix, gold: Array, always: Collection[str]) -> NDA
     return np.unique(np.concatenate([drawn, named, kept]))
 
 
-def over_sample(data: ReportData, always: Collection[str] = ()) -> ReportData:
+def over_sample(data: ReportData) -> ReportData:
     """The record over a sample of the items; the record itself where there are few.
 
     What the record says of the whole (counts, weights, intervals, evaluations, systems) stays as it is.
-
-    Parameters
-    ----------
-    always : collection of item ids
-        Items beside those to label first that are to be in the sample, such as the ones with a label.
     """
     if not samples.is_sampled(data.scores.shape[0]):
         return data
     first = () if data.care is None else data.care.label_first
-    rows = rows_shown(data.scores, data.gold, {*first, *always})
+    rows = rows_shown(data.scores, data.gold, first)
     return replace(
         data,
         scores=data.scores.select_items(rows),

@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, recommended
 from assets.report.assemble import completed
 from assets.report.data import ReportData
@@ -39,7 +38,7 @@ from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import FIT_GROUPS_APART
 from warehouse.fits import now
-from warehouse.items import ItemRecord, numbers_in, systems_in
+from warehouse.items import ItemRecord, numbers_in, pairs_of, systems_in
 from warehouse.matrix import ItemColumnsRead
 from warehouse.sources.reading import Reading
 

@@ -23,7 +23,7 @@ from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.frozen import FAITHFUL, Frozen, freeze, with_features
 from care_ops.least import LABELS_TO_ADVISE, LEAST_JUDGES
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.results.drop_evidence import NO_REFITS, DropEvidence, Dropping
+from care_ops.records import NO_REFITS, DropEvidence, Dropping
 from care_ops.results.uncertainty import rows_by_unit
 from care_ops.scores import Array, ScoreMatrix, content_seed
 

@@ -22,8 +22,7 @@ from care_ops.errors import WarehouseError
 from care_ops.fit import fit_panel
 from care_ops.frozen import Frozen
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.records import Certificate, Comparison, Evaluation, Intervals
-from care_ops.results.drop_evidence import DropEvidence, Dropping
+from care_ops.records import Certificate, Comparison, DropEvidence, Dropping, Evaluation, Intervals
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
 from warehouse.fits import Edition, FitStore, Publication
