@@ -14,7 +14,7 @@ from assets.fit.stages import stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import keys_of_judges
 from assets.partitions import TESTSETS
-from assets.versions import review_version, settings_version
+from assets.versions import settings_version
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -113,7 +113,7 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     if asset == "systems":
         made_of.append(workspace.testset(testset).systems)
     if asset == "review":
-        made_of.append(review_version(workspace, testset))
+        made_of.append(asdict(workspace.review))
     return content_hash(made_of)
 
 

@@ -73,11 +73,6 @@ class HeldBack:
     says: tuple[str, ...]
     published: Edition | None
 
-    @property
-    def first(self) -> bool:
-        """Whether there is no other that people read."""
-        return self.published is None
-
     def reading(self) -> str:
         """What people read meanwhile, as a sentence."""
         if self.published is None:

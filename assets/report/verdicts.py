@@ -48,7 +48,8 @@ def shown(workspace: Workspace) -> list[str]:
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     """The verdict on a test set as it stands now."""
     folder, held = workspace.fit_folder(testset), held_back(workspace, testset)
-    document, todo = folder.find(FactsDocument), remedies(workspace, testset, first=held is not None and held.first)
+    first = held is not None and held.published is None
+    document, todo = folder.find(FactsDocument), remedies(workspace, testset, first=first)
     facts = None if document is None else document.facts
     standing = _standing(workspace, testset, state, held)
     if held is None:

@@ -29,7 +29,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
         items = panel_items(scores, read_item_columns(connection, testset), anchors)
-    whole, probes, units = read_answers(workspace, testset, scores, fit), read_responses(folder), items.split_units
+    whole, probes, units = read_answers(workspace, testset, scores, fit), read_responses(folder), items.units()
     dropping = leave_each_out(scores, config, recommended(whole), items.gold, units, anchors, probes=probes)
     fit_ids = fit.by_aggregator
     folder.write(DroppingDocument(dropping))

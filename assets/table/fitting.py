@@ -20,8 +20,8 @@ from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import evaluations, panel_items
 from care_ops.admission import check_panel, means_not_asked, why_left_out
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import AdmissionRule, FitConfig, StructureConfig
-from care_ops.errors import FitError, InputError, listed
+from care_ops.config import AdmissionRule, FitConfig
+from care_ops.errors import FitError, InputError
 from care_ops.fit import Fit, Watch, fit_panel, unwatched
 from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
@@ -160,7 +160,7 @@ def fit_table(
     FitError
         Fewer than three judges were admitted, no aggregator could answer, or there are no systems to compare.
     """
-    _check_constraints(table, config.fit.structure)
+    config.fit.structure.refuse_unknown(table.scores.judges, f"{table.source}: ")
     panel, checks = admit(table, config)
     panel = replace(panel, features=features_of(table, config))
     items, named = item_columns(table), systems_of(table, config)
@@ -168,7 +168,7 @@ def fit_table(
     fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
-    of_fit, units = (fit.scores, config.fit), shown_items.split_units
+    of_fit, units = (fit.scores, config.fit), shown_items.units()
     asked: dict[str, Any] = {"probes": table.probes, "watch": watch}
     watch("describing the factors", 0, 0)
     structure, lead = fit.structure, recommended(fit.aggregates)
@@ -244,16 +244,6 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
     counts = {judge: int(count) for judge, count in zip(scores.judges, outside.sum(axis=0), strict=True) if count}
     values = np.where(outside, np.nan, scores.values)
     return replace(scores, values=values), counts
-
-
-def _check_constraints(table: ScoreTable, structure: StructureConfig) -> None:
-    """Raise ``InputError`` where a constraint names a judge that has no scores."""
-    unknown = sorted(structure.judges_named() - set(table.scores.judges))
-    if unknown:
-        raise InputError(
-            f"{table.source}: edges_within or nonnegative_within names {listed(unknown, 5)}, which is no judge of "
-            f"these scores; there are {listed(sorted(table.scores.judges), 20)}"
-        )
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:

@@ -49,7 +49,7 @@ def leave_each_out(
     config: FitConfig,
     aggregator: str,
     labels: Array,
-    units: Sequence[str | None] | None = None,
+    units: Sequence[str] | None = None,
     anchors: Anchors = NO_ANCHORS,
     *,
     probes: ProbeResponses = NO_PROBES,
@@ -67,10 +67,10 @@ def leave_each_out(
         Whose answer is compared.
     labels : (n,) array
         Labels that the fit has not seen, of split units of which it has seen none; NaN where there is none.
-    units : sequence of n str or None, optional
-        Split unit of each item. An item without one is a unit of its own.
+    units : sequence of n str, optional
+        Split unit of each item; by default each item is one of its own.
     """
-    names = scores.item_ids if units is None else [u or i for u, i in zip(units, scores.item_ids, strict=True)]
+    names = units or scores.item_ids
     refused = _refused(scores, labels, names) if config.resamples else NO_REFITS
     if refused:
         return Dropping(refused=refused)

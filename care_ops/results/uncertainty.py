@@ -32,7 +32,7 @@ def weight_intervals(
     scores: ScoreMatrix,
     config: FitConfig,
     anchors: Anchors = NO_ANCHORS,
-    units: Sequence[str | None] | None = None,
+    units: Sequence[str] | None = None,
     *,
     whole: Mapping[str, Aggregate] | None = None,
     most_items: int = MOST_ITEMS,
@@ -46,8 +46,8 @@ def weight_intervals(
 
     Parameters
     ----------
-    units : sequence of n str or None, optional
-        Split unit of each item. An item without one is a unit of its own.
+    units : sequence of n str, optional
+        Split unit of each item; by default each item is one of its own.
     whole : mapping name -> Aggregate, optional
         The weights on all items, where they have been computed; otherwise they are computed here.
     most_items : int
@@ -62,7 +62,7 @@ def weight_intervals(
     """
     if not config.resamples:
         return {}
-    members = rows_by_unit(scores.item_ids, _unit_names(scores.item_ids, units))
+    members = rows_by_unit(scores.item_ids, units or scores.item_ids)
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
     whole = fit_panel(scores, config, anchors, probes=probes).aggregates if whole is None else whole
@@ -94,14 +94,6 @@ def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
     [True, False, False, True]
     """
     return np.abs(estimate - np.nanmedian(estimate)) >= _NINE_IN_TEN * sd
-
-
-def _unit_names(item_ids: Sequence[str], units: Sequence[str | None] | None) -> Sequence[str]:
-    """The split unit of each item; ``item_ids`` itself where each item is a unit."""
-    if units is None:
-        return item_ids
-    names = tuple([unit if unit else item for unit, item in zip(units, item_ids, strict=True)])
-    return item_ids if names == tuple(item_ids) else names
 
 
 def _drawn(
@@ -148,10 +140,10 @@ def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refi
 def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]] | NDArray[np.intp]:
     """Rows of each split unit; units and their rows sorted by name, so that the order of items does not matter.
 
-    Where ``names`` are the item ids themselves, each item is a unit, and the rows of all come as one array.
+    Where ``names`` are the item ids, each item is a unit, and the rows of all come as one array.
     """
     by_item = np.array(sorted(range(len(item_ids)), key=item_ids.__getitem__), dtype=np.intp)
-    if names is item_ids:  # also where no unit is declared
+    if names is item_ids or list(names) == list(item_ids):  # no unit is declared
         return by_item[:, None]
     code: dict[str, int] = {}
     unit = np.array([code.setdefault(names[int(row)], len(code)) for row in by_item], dtype=np.intp)
