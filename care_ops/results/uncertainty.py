@@ -1,6 +1,6 @@
 """Intervals of weights and loadings, by a bootstrap that draws split units."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -73,7 +73,9 @@ def weight_intervals(
     rng = np.random.default_rng([content_seed(scores), config.seed])
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
-    for rows in _drawn(members, drawn_units, config.resamples, rng, watch):
+    for done in range(config.resamples):
+        watch("intervals of the weights", done, config.resamples)
+        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
         for name, refit in _refitted(scores, config, anchors, probes.resampled(rng), rows).items():
             refits[name].append(refit)
     shrink = float(np.sqrt(drawn_units / len(members)))
@@ -94,19 +96,6 @@ def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
     [True, False, False, True]
     """
     return np.abs(estimate - np.nanmedian(estimate)) >= _NINE_IN_TEN * sd
-
-
-def _drawn(
-    members: list[NDArray[np.intp]] | NDArray[np.intp],
-    units: int,
-    resamples: int,
-    rng: np.random.Generator,
-    watch: Watch,
-) -> Iterator[NDArray[np.intp]]:
-    """The rows of each resample; ``watch`` is told how many are done before each is drawn."""
-    for done in range(resamples):
-        watch("intervals of the weights", done, resamples)
-        yield np.concatenate([members[k] for k in rng.integers(0, len(members), units)])
 
 
 def _refitted(
