@@ -15,16 +15,39 @@ import pytest
 
 LONGEST = ("test_readme.py", "test_roads_of_workspaces.py", "test_experiments.py", "test_demo.py", "test_nights.py")
 """Modules with tests of a minute and more that would otherwise begin late, and end alone on one of the cores."""
+ROADS = ("test_readme.py", "test_roads_of_workspaces.py", "test_strangers_tables.py", "test_own_files.py")
+ROADS += ("test_demo.py", "test_typed_commands.py", "test_documentation.py", "test_light_core.py")
+ROADS += ("test_installed.py", "test_pairs.py")
+"""Modules whose slow tests walk what a person is told to do: they are run whatever the share."""
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption(
+        "--share", default="1/1", help="K/N: of modules with slow tests that walk no road, every Nth from the Kth on"
+    )
+
+
+def _left_out(items: list[pytest.Item], share: str) -> list[pytest.Item]:
+    """Slow tests that are not of this share; modules stay whole."""
+    first, of = map(int, share.split("/"))
+    slow = [item for item in items if item.get_closest_marker("slow") and item.path.name not in ROADS]
+    modules = sorted({str(item.path) for item in slow})
+    mine = set(modules[first - 1 :: of])
+    return [item for item in slow if str(item.path) not in mine]
 
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """What takes longest first, whole workspaces; tests that share a fixture of their module stay in one process.
 
     Otherwise each process would make that fixture: a deployment, a night, pages of 50,000 items. A fixture whose name
     begins with ``_`` makes nothing.
     """
     whole = ("orchestration", "browser")
+    left_out = _left_out(items, config.getoption("--share"))
+    config.hook.pytest_deselected(items=left_out)
+    kept = set(items).difference(left_out)
+    items[:] = [item for item in items if item in kept]
     items.sort(key=lambda item: (item.path.name not in LONGEST, item.path.parent.name not in whole))
     for item in items:
         fixtures = item._fixtureinfo.name2fixturedefs.values()  # type: ignore[attr-defined]

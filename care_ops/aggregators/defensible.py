@@ -43,7 +43,7 @@ _MOST_COPIES, _MOST_AGAINST = 0.5, 2 / 3
 """Share of the judges from which on copies of one judge decide which side is the majority; and how many of them there
 may be for one voice that follows the common factor."""
 
-_UNHEARD, _BELOW = 0.2, 0.7
+_UNHEARD, _BELOW = 0.2, 0.85
 """Loading up to which a voice has nothing to do with what all share, and the share of the others' median below which
 judges who say the same thing may be better judges than they."""
 

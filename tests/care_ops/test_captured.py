@@ -21,6 +21,7 @@ from care_ops.models import robust_factor
 from care_ops.models.coarse import Opinions
 from care_ops.models.liking import controlled, without_liking
 from care_ops.models.voices import voices
+from care_ops.results.fit_facts import MOVED
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
@@ -63,13 +64,14 @@ def test_copies_that_are_half_of_the_panel_are_never_clear():
         assert "copies" in both(scores)[0].details["doubts"]
 
 
+@pytest.mark.parametrize("seen", [0.35, 0.46])
 @pytest.mark.parametrize(("good", "poor"), [(2, 6), (3, 5), (3, 7), (4, 5), (4, 8)])
-def test_good_judges_that_agree_among_poor_ones_may_be_copies_or_better_and_it_is_not_clear(good, poor):
+def test_good_judges_that_agree_among_poor_ones_may_be_copies_or_better_and_it_is_not_clear(good, poor, seen):
     for seed in range(5):
         rng = np.random.default_rng([19, seed])
         quality, mistake = rng.normal(size=(2, 300))
         by_good = quality[:, None] + 0.35 * rng.normal(size=(300, good))
-        by_poor = (0.35 * quality + 0.7 * mistake)[:, None] + 0.6 * rng.normal(size=(300, poor))
+        by_poor = (seen * quality + 0.7 * mistake)[:, None] + 0.6 * rng.normal(size=(300, poor))
         scores = matrix(np.column_stack([by_good, by_poor]))
         assert "copies" in both(scores)[0].details["doubts"]
 
@@ -146,6 +148,20 @@ def test_what_one_vendor_likes_of_the_texts_is_taken_off():
         assert "words" in answer.details["taken_off"]
     assert min(gains) > 0
     assert np.mean(gains) > 0.05
+
+
+def test_what_is_taken_off_is_a_condition_before_it_can_cost_anything():
+    """Some of the judges do not see the length, which is part of quality: little is taken off, and it is a loss."""
+    for seed in range(30):
+        rng = np.random.default_rng([31, seed])
+        words, rest = rng.normal(size=(2, 300))
+        quality = 0.55 * words + 0.83 * rest
+        seen = rng.random(8) < 0.5
+        x = np.where(seen, quality[:, None], rest[:, None]) + rng.normal(size=(300, 8))
+        scores = replace(matrix(x), features={"words": words})
+        answer, _ = both(scores)
+        costs = gain(scores, quality) < -0.01
+        assert not costs or answer.details["doubts"] or answer.details["kept"]["correlation"] < MOVED
 
 
 @pytest.mark.parametrize("declared", [(), ("words",)])

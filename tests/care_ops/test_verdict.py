@@ -59,7 +59,7 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
             "Check. 4 judges allow one answer for 60 items, if the number of words is no part of quality.",
         ),
         (
-            replace(CLEAR, feature="words", taken_off=("words",), kept=Changed(0.995, 1, 0, 6)),
+            replace(CLEAR, feature="words", taken_off=("words",), kept=Changed(0.9999, 1, 0, 6)),
             Standing(),
             "clear",
             "Use. 4 judges allow one answer for 60 items, and nothing seen in scores or texts would turn it.",

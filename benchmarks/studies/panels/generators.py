@@ -268,6 +268,24 @@ def better_judges_graded(rng: Rng) -> Drawn:
     return Drawn(graded(5.5 + 1.8 * x, "ten", rng), _alone(k + rest), quality, _words(rng, n))
 
 
+def one_better_judge(rng: Rng) -> Drawn:
+    """Held out: one good judge among poorer ones that share a mistake."""
+    n, rest = int(rng.choice([150, 400])), int(rng.integers(4, 10))
+    quality, mistake = rng.normal(size=(2, n))
+    good = quality + 0.3 * rng.normal(size=n)
+    poor = rng.uniform(0.3, 0.6, rest) * quality[:, None] + rng.uniform(0.4, 0.7, rest) * mistake[:, None]
+    x = np.column_stack([good, poor + 0.5 * rng.normal(size=(n, rest))])
+    return Drawn(graded(5.5 + 1.8 * x, "ten", rng), _alone(1 + rest), quality, _words(rng, n))
+
+
+def uneven_twins(rng: Rng) -> Drawn:
+    """Held out: judges that differ in reliability, one of which was asked twice or three times."""
+    drawn = one_factor(rng, least=0.25, most=0.75, kind="real")
+    again = drawn.scores[:, :1] + 0.2 * rng.normal(size=(len(drawn.truth), int(rng.integers(1, 3))))
+    scores = np.column_stack([drawn.scores, again])
+    return replace(drawn, scores=scores, families=_alone(scores.shape[1]))
+
+
 def half_blind(rng: Rng) -> Drawn:
     """Held out: quality grows with the number of words, which some of the judges do not see."""
     n, p = 300, int(rng.integers(6, 11))
@@ -373,4 +391,6 @@ HELD_OUT: dict[str, Generator] = {
     "strict and lenient votes": strict_and_lenient,
     "better judges among poorer ones, grades": better_judges_graded,
     "half of the judges blind to length, which is quality": half_blind,
+    "one better judge among poorer ones": one_better_judge,
+    "a judge of any reliability asked again": uneven_twins,
 }
