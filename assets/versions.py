@@ -62,11 +62,6 @@ def panel_version(workspace: Workspace, testset: str) -> str:
     return content_hash(made_of)
 
 
-def review_version(workspace: Workspace, testset: str) -> str:
-    """Hash of the limits of publication; they are the same for every test set."""
-    return content_hash({"testset": testset, "review": asdict(workspace.review)})
-
-
 def settings_version(workspace: Workspace, testset: str) -> str:
     """Hash of everything but the panel that a test set's fit depends on: aggregators, penalties, anchors."""
     spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)

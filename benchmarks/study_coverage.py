@@ -45,7 +45,7 @@ def main() -> None:
             for seed in range(SIMULATIONS):
                 sample = panel(scores[np.random.default_rng([seed, n]).choice(ENDLESS, n, replace=False)])
                 own.append(np.asarray(fit_panel(sample, config).aggregates["care_svd"].weights))
-                for name, interval in weight_intervals(sample, config, resamples=60).items():
+                for name, interval in weight_intervals(sample, config).items():
                     bounds[name].append((interval.lo, interval.hi))
             cells = [f"{_coverage(bounds[name], np.asarray(endless[name].weights)):.3f}" for name in NAMES]
             mean = np.mean(own, axis=0)

@@ -3,18 +3,20 @@
 Plain data without numpy, so that reading a configuration costs nothing.
 """
 
+from __future__ import annotations
+
 import hashlib
 import json
 import re
 import textwrap
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, listed
 from care_ops.least import LEAST_RESAMPLES
 
 Program = Literal["frobenius", "dtrace"]
@@ -125,6 +127,11 @@ def explained(kind: type) -> dict[str, str]:
     return {name: " ".join(filter(None, words)) for name, words in words_of.items()}
 
 
+def named(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Those of the options that are fields of a settings class."""
+    return {entry.name: options[entry.name] for entry in fields(kind) if entry.name in options}
+
+
 @dataclass(frozen=True)
 class AdmissionRule:
     """Who is admitted to a panel; see ``admission.check_panel``.
@@ -196,10 +203,15 @@ class StructureConfig:
         """Whether the program has constraints of its own."""
         return self.edges_within is not None or bool(self.nonnegative_within)
 
-    def judges_named(self) -> set[str]:
-        """The judges that the constraints name."""
+    def refuse_unknown(self, judges: Collection[str], where: str) -> None:
+        """Raise ``InputError`` where a constraint names a judge that is not among these; the message begins so."""
         groups = (*(self.edges_within or ()), *self.nonnegative_within)
-        return {judge for group in groups for judge in group}
+        unknown = sorted({judge for group in groups for judge in group} - set(judges))
+        if unknown:
+            raise InputError(
+                f"{where}edges_within or nonnegative_within names {listed(unknown, 5)}, which is no judge; there are "
+                f"{listed(sorted(judges), 20) or 'none'}"
+            )
 
 
 @dataclass(frozen=True)
@@ -329,6 +341,16 @@ class FitConfig:
             raise InputError(
                 "calibration: a uniform scale needs the test set's scale; declare its lowest and highest score"
             )
+
+    @classmethod
+    def of(cls, options: Mapping[str, Any]) -> FitConfig:
+        """The configuration that options of one flat list give; ``calibrate`` is the scale of quality."""
+        return cls(
+            **named(cls, options),
+            calibration=Calibration(options.get("calibrate", "own"), options.get("prevalence")),
+            structure=StructureConfig(**named(StructureConfig, options)),
+            tensor=TensorConfig(**named(TensorConfig, options)),
+        )
 
     def fingerprint(self) -> str:
         """Hash of the configuration."""

@@ -182,17 +182,8 @@ class PanelEstimator:
     def _config(self) -> FitConfig:
         """The configuration of a fit of one aggregator, with those of its settings that are parameters here."""
         own = self.get_params()
-
-        def given(kind: type) -> dict[str, Any]:
-            return {entry.name: own[entry.name] for entry in fields(kind) if entry.name in own}
-
-        return FitConfig(
-            (own.get("aggregator", self._of),),
-            calibration=Calibration(_judge_of_column(self.calibrate), self.prevalence),
-            structure=StructureConfig(**given(StructureConfig)),
-            tensor=TensorConfig(**given(TensorConfig)),
-            **given(FitConfig),
-        )
+        aggregators = (own.get("aggregator", self._of),)
+        return FitConfig.of({**own, "aggregators": aggregators, "calibrate": _judge_of_column(self.calibrate)})
 
     def _matrix(self, X: ArrayLike) -> ScoreMatrix:  # noqa: N803
         """The scores with made-up names that sort in their order."""

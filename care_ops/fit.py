@@ -1,11 +1,11 @@
 """The fit of one panel, from scores to aggregates, stage by stage."""
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Aggregator, Pair, Problem
 from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
@@ -25,6 +25,11 @@ from care_ops.threads import one_blas_thread
 
 Watch = Callable[[str, int, int], None]
 """Called as a fit goes on: with what is being done, how many parts of it are done, and how many there are."""
+
+
+def unwatched(_what: str, _done: int, _total: int) -> None:
+    """A ``Watch`` for nobody."""
+
 
 Solve = Literal["exactly", "roughly", "not"]
 
@@ -65,7 +70,7 @@ def fit_panel(
     solve: Solve = "exactly",
     pairs: Mapping[str, Pair] | None = None,
     probes: ProbeResponses = NO_PROBES,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> Fit:
     """Moments, structure and every aggregator on one panel.
 
@@ -81,8 +86,6 @@ def fit_panel(
         See ``aggregators.base.Problem``.
     probes : ProbeResponses
         How judges respond to versions of items.
-    watch : callable, optional
-        Told what is being fitted, and how many aggregators of how many are done.
 
     Raises
     ------
@@ -101,8 +104,7 @@ def fit_panel(
     if config.missing == "em" and not moments.sparse:
         moments, em = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
     structure, details, failures = None, dict[str, float](), dict[str, str]()
-    if watch is not None:
-        watch("moments and structure", 0, len(config.aggregators))
+    watch("moments and structure", 0, len(config.aggregators))
     if solve != "not":
         effort = EXACTLY if solve == "exactly" else ROUGHLY
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
@@ -137,7 +139,7 @@ def run_aggregators(
     registry: Mapping[str, Aggregator] = REGISTRY,
     pairs: Mapping[str, Pair] | None = None,
     probes: ProbeResponses = NO_PROBES,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
     """Every configured aggregator on one panel.
 
@@ -149,8 +151,6 @@ def run_aggregators(
         Moments and structure of the scores in canonical order.
     registry : mapping name -> Aggregator
         The aggregators by the names that the configuration uses.
-    watch : callable, optional
-        As in ``fit_panel``.
 
     Returns
     -------
@@ -164,8 +164,7 @@ def run_aggregators(
     failures: dict[str, str] = {}
     with one_blas_thread():  # more threads make small problems slower
         for done, name in enumerate(config.aggregators):
-            if watch is not None:
-                watch(f"fitting {name}", done, len(config.aggregators))
+            watch(f"fitting {name}", done, len(config.aggregators))
             aggregator = registry[name]
             problem = Problem(
                 canonical,
@@ -179,22 +178,9 @@ def run_aggregators(
             )
             try:
                 aggregate = placed(aggregator.fit(problem), problem, anchors)
-                aggregates[name] = _in_order(aggregate, item_order, judge_order)
+                aggregates[name] = aggregate.mapped(
+                    partial(restore, order=item_order), partial(restore, order=judge_order)
+                )
             except FitError as error:
                 failures[name] = str(error)
     return aggregates, failures
-
-
-def _in_order(aggregate: Aggregate, items: NDArray[np.intp], judges: NDArray[np.intp]) -> Aggregate:
-    def back(values: NDArray[np.float64] | None, order: NDArray[np.intp]) -> NDArray[np.float64] | None:
-        return None if values is None else restore(values, order)
-
-    return replace(
-        aggregate,
-        estimate=restore(aggregate.estimate, items),
-        sd=back(aggregate.sd, items),
-        p_quality=back(aggregate.p_quality, items),
-        weights=back(aggregate.weights, judges),
-        loadings=back(aggregate.loadings, judges),
-        latent=back(aggregate.latent, items),
-    )

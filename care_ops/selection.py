@@ -12,7 +12,7 @@ from care_ops.aggregators.care_svd import CareSVD, fit_structure, penalty_rate
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError
-from care_ops.fit import Watch, run_aggregators
+from care_ops.fit import Watch, run_aggregators, unwatched
 from care_ops.metrics import evaluate
 from care_ops.moments.state import Moments, accumulate, shrink
 from care_ops.scores import Array, ScoreMatrix, content_seed
@@ -121,7 +121,7 @@ def select_with_labels(
     aggregator: Literal["care_svd", "care_tensor"] = "care_svd",
     criterion: Criterion = "order",
     grid: Sequence[tuple[float, float | None]] | None = None,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> Selection:
     """The penalties under which the aggregate does best on the labelled items.
 
@@ -135,8 +135,6 @@ def select_with_labels(
         AUC (binary labels) or Kendall's tau; or accuracy at the aggregate's threshold (binary) or less mean absolute
         error on its own scale.
     grid : sequence of (gamma, tau or None), optional
-    watch : callable, optional
-        Told how many points of how many have been tried.
 
     Raises
     ------
@@ -172,7 +170,7 @@ def select_without_labels(
     config: FitConfig,
     units: Sequence[str],
     *,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> Selection:
     """The penalties whose structure makes held-out split units likeliest (Gaussian, of the shrunk correlation).
 
@@ -208,7 +206,7 @@ def _tried(
     moments: Moments,
     config: StructureConfig,
     value_of: Callable[[StructureConfig], float | None],
-    watch: Watch | None,
+    watch: Watch,
 ) -> list[Candidate]:
     """Every point of the grid with its value, or the reason why it has none."""
     unit = 1.0
@@ -216,8 +214,7 @@ def _tried(
         unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n, config.program)
     candidates: list[Candidate] = []
     for done, (gamma, tau) in enumerate(grid):
-        if watch is not None:
-            watch("trying penalties", done, len(grid))
+        watch("trying penalties", done, len(grid))
         relative_tau = config.tau if tau is None else tau / float(np.sqrt(moments.p))
         relative = replace(config, gamma=gamma / unit, tau=relative_tau)
         try:

@@ -211,7 +211,7 @@ class _Run:
             for one in every.values():
                 testset = split_partition(one.asset, str(one.partition))[1]
                 is_unfitted = any(
-                    FitDocument.find(self._workspace.fit_folder(each)) is None
+                    self._workspace.fit_folder(each).find(FitDocument) is None
                     for each in (one.testsets or [testset or ""])
                     if self._scope.testset in (None, each)
                 )

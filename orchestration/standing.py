@@ -186,7 +186,7 @@ def held_back_causes(workspace: Workspace, current: Mapping[str, Verdict]) -> It
     from assets.report.documents import HeldDocument
 
     for testset, verdict in current.items():
-        held = HeldDocument.find(workspace.fit_folder(testset)) if verdict.state == "held back" else None
+        held = workspace.fit_folder(testset).find(HeldDocument) if verdict.state == "held back" else None
         if held is not None and held.facts.edition == verdict.edition:
             said = " ".join([verdict.headline, *verdict.first_reasons])
             step = verdict.next_steps[0] if verdict.next_steps else None

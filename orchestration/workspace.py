@@ -288,7 +288,7 @@ def load_workspace(root: Path) -> Workspace:
     settings = read_settings(root)
     testsets = _load_testsets(root / settings.testsets)
     judges = _load_judges(root, settings, testsets)
-    _check_constraints(root, settings.fit.structure, judges)
+    settings.fit.structure.refuse_unknown(judges, f"{root / CARE_YAML}: fit.")
     workspace = Workspace(
         root=root,
         data=data_folder(root, settings),
@@ -419,16 +419,6 @@ def _with_its_folder(spec: JudgeSpec, root: Path) -> JudgeSpec:
         engine = spec.engine.model_copy(update={"model": str(root / spec.engine.model)})
         return spec.model_copy(update={"engine": engine})
     return spec
-
-
-def _check_constraints(root: Path, structure: StructureConfig, judges: dict[str, JudgeSpec]) -> None:
-    """Raise ``InputError`` where a constraint names a judge that the workspace does not have."""
-    unknown = sorted(structure.judges_named() - judges.keys())
-    if unknown:
-        raise InputError(
-            f"{root / CARE_YAML}: fit.edges_within or fit.nonnegative_within names {', '.join(unknown)}, which is no "
-            f"judge of this workspace; there are {', '.join(sorted(judges)) or 'none'}"
-        )
 
 
 def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.scores import ScoreMatrix
-from warehouse.documents import read_record
+from warehouse.documents import FolderDocument, read_record
 from warehouse.storage import (
     delete,
     find_sound,
@@ -43,6 +43,7 @@ _ARRAYS = pa.schema(
 )
 _FIT_FILES = ("panel.json", "panel.parquet", "moments.arrays", "structure.json", "fit.json")
 T = TypeVar("T")
+F = TypeVar("F", bound=FolderDocument)
 
 
 @dataclass(frozen=True)
@@ -111,9 +112,17 @@ class FitFolder:
         """Store a JSON document."""
         write_document(self.path / f"{name}.json", value)
 
-    def read_record(self, name: str, kind: type[T]) -> T:
-        """The record that a JSON document holds; ``WarehouseError`` if the stage has not run."""
-        return self._read(self.path / f"{name}.json", partial(read_record, kind=kind))
+    def write(self, document: FolderDocument) -> None:
+        """Store the document of a stage."""
+        self.write_json(document.NAME, document.as_document())
+
+    def read(self, kind: type[F]) -> F:
+        """The document of a stage; ``WarehouseError`` if it has not run."""
+        return self._read(self.path / f"{kind.NAME}.json", partial(read_record, kind=kind))
+
+    def find(self, kind: type[F]) -> F | None:
+        """The document of a stage, or None; one that was damaged is set aside and is none."""
+        return self.find_record(kind.NAME, kind)
 
     def find_record(self, name: str, kind: type[T]) -> T | None:
         """The record that a JSON document holds, or None; one that was damaged is set aside and is none."""

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Protocol, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
@@ -20,45 +20,15 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 
-class DocumentFolder(Protocol):
-    """A folder that keeps documents by their names (``artifacts.FitFolder``)."""
-
-    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        """Store a document."""
-        ...
-
-    def read_record(self, name: str, kind: type[R]) -> R:
-        """A stored document as a record; ``WarehouseError`` where there is none."""
-        ...
-
-    def find_record(self, name: str, kind: type[R]) -> R | None:
-        """A stored document as a record, or None."""
-        ...
-
-
 @dataclass(frozen=True)
 class FolderDocument:
-    """A record that is the document ``NAME.json`` of the folder of a fit. Subclasses are frozen dataclasses."""
+    """A record that is the document ``NAME.json`` of ``artifacts.FitFolder``. Subclasses are frozen dataclasses."""
 
     NAME: ClassVar[str]
-
-    def write(self, folder: DocumentFolder) -> None:
-        """Store the document."""
-        folder.write_json(self.NAME, self.as_document())
 
     def as_document(self) -> dict[str, Any]:
         """Plain values, as they are written."""
         return document_of(self)
-
-    @classmethod
-    def read(cls, folder: DocumentFolder) -> Self:
-        """The stored document; ``WarehouseError`` if the stage has not run."""
-        return folder.read_record(cls.NAME, cls)
-
-    @classmethod
-    def find(cls, folder: DocumentFolder) -> Self | None:
-        """The stored document, or None; one that was damaged is set aside and is none."""
-        return folder.find_record(cls.NAME, cls)
 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:

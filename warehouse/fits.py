@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar, overload
+from typing import TYPE_CHECKING, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -97,14 +97,8 @@ class FitRecord:
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
         """The answer in another order of items, NaN for those that it has not; and of the judges, if they are given."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
-        return replace(
-            self.answer,
-            estimate=_taken(self.answer.estimate, items),
-            sd=_if_any(_taken(self.answer.sd, items)),
-            p_quality=_if_any(_taken(self.answer.p_quality, items)),
-            weights=_taken(self.answer.weights, columns),
-            loadings=_taken(self.answer.loadings, columns),
-        )
+        taken = self.answer.mapped(partial(_taken, places=items), partial(_taken, places=columns))
+        return replace(taken, sd=_if_any(taken.sd), p_quality=_if_any(taken.p_quality))
 
 
 def _places(known: Sequence[str], wanted: Sequence[str]) -> NDArray[np.intp]:
@@ -113,14 +107,8 @@ def _places(known: Sequence[str], wanted: Sequence[str]) -> NDArray[np.intp]:
     return np.array([place.get(name, -1) for name in wanted], dtype=np.intp)
 
 
-@overload
-def _taken(values: Array, places: NDArray[np.intp]) -> Array: ...
-@overload
-def _taken(values: Array | None, places: NDArray[np.intp]) -> Array | None: ...
-def _taken(values: Array | None, places: NDArray[np.intp]) -> Array | None:
+def _taken(values: Array, places: NDArray[np.intp]) -> Array:
     """The rows at these places, NaN at -1."""
-    if values is None:
-        return None
     taken = values[places] if len(values) else np.full((len(places), *values.shape[1:]), np.nan)
     return np.where((places < 0).reshape(-1, *[1] * (values.ndim - 1)), np.nan, taken)
 

@@ -22,6 +22,7 @@ from warehouse.manifest import Manifest
 from warehouse.storage import (
     DamagedError,
     delete,
+    digest,
     find_sound,
     folder_of,
     leftovers,
@@ -114,12 +115,12 @@ class PartStore:
         ]
         hidden = ("gold", "split_unit", "metadata")
         visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
-        gold = _digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
+        gold = digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
         versions = {_SOURCE_VERSION: source_version, _GOLD_VERSION: gold, _CODE: code}
         metadata = {key: json.dumps(version).encode() for key, version in versions.items() if version is not None}
         table = pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata))
         write_table(self.items_file(testset), table, _ITEMS_PER_GROUP)
-        return _digest(visible), gold
+        return digest(visible), gold
 
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
         """A test set's items in source order; with ``only`` those of these ids.
@@ -322,7 +323,3 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
     if nameless:
         raise DamagedError(f"{path}: it is damaged (there are rows without {', '.join(nameless)})")
     return table
-
-
-def _digest(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]

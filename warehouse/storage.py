@@ -313,7 +313,7 @@ def readable_lines(path: Path) -> list[dict[str, Any]]:
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
     """A JSON document with the hash of its content, which ``unsealed`` checks."""
-    return {**document, _SEAL: _digest(json.loads(json.dumps(document)))}
+    return {**document, _SEAL: digest(json.loads(json.dumps(document)))}
 
 
 def unsealed(text: str) -> dict[str, Any]:
@@ -325,7 +325,7 @@ def unsealed(text: str) -> dict[str, Any]:
     if not isinstance(document, dict):
         raise ValueError("it is no JSON object")
     content: dict[str, Any] = document
-    if content.pop(_SEAL, None) != _digest(content):
+    if content.pop(_SEAL, None) != digest(content):
         raise ValueError("its content is not what was written")
     return content
 
@@ -425,8 +425,9 @@ def noted(note: Path) -> Path:
 
 def _seal_of_table(schema: pa.Schema, rows: int, metadata: Mapping[bytes, bytes]) -> str:
     pairs = sorted((key.hex(), text.hex()) for key, text in metadata.items())
-    return _digest([[(field.name, str(field.type)) for field in schema], rows, pairs])
+    return digest([[(field.name, str(field.type)) for field in schema], rows, pairs])
 
 
-def _digest(value: object) -> str:
+def digest(value: object) -> str:
+    """Hash of plain values."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]

@@ -12,9 +12,8 @@ from assets.workspace import Workspace
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import LABEL_FREE
 from care_ops.fit import fit_panel
-from care_ops.metrics import evaluate
+from care_ops.metrics import evaluate, mean_ranks
 from care_ops.records import Aggregate
-from care_ops.results.ranks import mean_ranks
 from care_ops.selection import validation_items
 from warehouse.catalog import names
 

@@ -5,27 +5,22 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.made import made
-from assets.fit.pairs import pairs_of
-from assets.fit.stages import fit_code, stage_code
+from assets.fit.made import asset_of_testsets, made
+from assets.fit.stages import fit_code
 from assets.judge_keys import keys_of_judges
 from assets.metadata import bars, table
-from assets.partitions import TESTSETS
 from assets.versions import settings_version
 from assets.workspace import Workspace
-from warehouse.items import ITEM_TEXTS
+from warehouse.items import ITEM_TEXTS, pairs_of
 
 if TYPE_CHECKING:
     from care_ops.records import Aggregate
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["structure", "probes"],
-    group_name="fit",
     kinds={"duckdb"},
     pool="warehouse_writer",
-    code_version=stage_code("aggregates"),
     description="One estimate per item from each aggregator, with weights, loadings and provenance.",
 )
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
@@ -66,7 +61,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     failures = {**document.failures, **failures}
     fits = tuple(fit_ids.items())
     heard = made(folder, "probes").content
-    FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code, heard).write(folder)
+    folder.write(FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code, heard))
     unanswered = [{"aggregator": aggregator, "why": why} for aggregator, why in failures.items()]
     weights = {name: a.weights.tolist() for name, a in answers.items() if a.weights is not None}
     name = next(iter(weights), "no aggregator")

@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from care_ops.doubt import Changed, Doubt
+from care_ops.doubt import OfCare
 from care_ops.errors import WarehouseError
 from care_ops.records import Certificate
 from warehouse.documents import record_of
@@ -22,14 +22,11 @@ class StructuredDetails:
 
 
 @dataclass(frozen=True)
-class CareDetails:
+class CareDetails(OfCare):
     """What ``care`` says of how it came to its answer, as far as it is read (``care_ops.aggregators.care.evidence``).
 
     Attributes
     ----------
-    agreement, rival : float
-        Correlation of the two answers that are defensible without labels; and of the answer with that of the factor
-        that is least like it, None where there is only one.
     label_first : tuple of str
         Items where a label tells the most.
     hypotheses, by_probes : dict hypothesis -> probability, optional
@@ -41,25 +38,14 @@ class CareDetails:
         What was declared of the kinds of probes.
     """
 
-    agreement: float
-    rival: float | None
     label_first: tuple[str, ...]
     hypotheses: dict[str, float] | None = None
     labels_at_random: float = 0.0
     turned: float = 1.0
     by_probes: dict[str, float] | None = None
     declared: dict[str, str] | None = None
-    doubts: tuple[Doubt, ...] = ()
-    families: int | None = None
-    signal: float = 1.0
-    copies: tuple[tuple[str, ...], ...] = ()
     follows: dict[str, float] = field(default_factory=dict[str, float])
-    parted_by: str | None = None
     taken_off: dict[str, float] = field(default_factory=dict[str, float])
-    kept: Changed | None = None
-    without: Changed | None = None
-    beside_mean: Changed | None = None
-    misfit: float = 0.0
     features: tuple[str, ...] | None = None
 
 

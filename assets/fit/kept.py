@@ -21,7 +21,7 @@ PROBES = "probes"
 
 def panel_is_newer(folder: FitFolder) -> bool:
     """Whether the panel has been made anew since the fit; False where one of the two is not there."""
-    panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
+    panel, fit = folder.find(PanelDocument), folder.find(FitDocument)
     return panel is not None and fit is not None and panel.panel != fit.panel
 
 
@@ -36,7 +36,7 @@ def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
             "the panel has been made anew since the fit, so nothing can be said of the two together; the run that made "
             "it, or the next `care run`, makes the fit and then this"
         )
-    return folder.read_panel(), FitDocument.read(folder)
+    return folder.read_panel(), folder.read(FitDocument)
 
 
 def read_answers(workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument") -> dict[str, Aggregate]:
@@ -70,12 +70,12 @@ def write_structure(
     if solved is not None:
         folder.write_arrays("structure", {"sparse": solved.sparse, "low_rank": solved.low_rank})
         solution = SolutionRecord(solved.program, solved.lambda_s, solved.lambda_l, solved.certificate)
-    StructureDocument(details, failures, solution).write(folder)
+    folder.write(StructureDocument(details, failures, solution))
 
 
 def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocument]:
     """The stored solution (None where there is none) and its document."""
-    document = StructureDocument.read(folder)
+    document = folder.read(StructureDocument)
     solution = document.solution
     if solution is None:
         return None, document

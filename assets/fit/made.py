@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from functools import wraps
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -13,13 +13,15 @@ from assets.code import code_version
 from assets.fit.stages import stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import keys_of_judges
-from assets.versions import review_version, settings_version
+from assets.partitions import TESTSETS
+from assets.versions import settings_version
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from warehouse.artifacts import FitFolder
 
     Make = Callable[[dg.AssetExecutionContext, Workspace], dg.MaterializeResult]
+    Deps = Sequence[str | dg.AssetDep]
 
 SOLVED = ("moments", "structure")
 """Stages of a fit that are kept where only what follows them has changed."""
@@ -60,14 +62,28 @@ def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None
     folder.write_json(f"made.{asset}", asdict(MadeDocument(version, content)))
 
 
-def noted(make: Make) -> Make:
-    """Let an asset note what it is made from, once it has been made; what it reads is looked at before it begins."""
+def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Make], dg.AssetsDefinition]:
+    """An asset with a partition a test set, in the group that its folder is; it notes what it was made from."""
+
+    def asset(make: Make) -> dg.AssetsDefinition:
+        module = make.__module__
+        more.update(group_name=module.split(".")[-2], code_version=code_version(module, "care_ops"))
+        return dg.asset(partitions_def=TESTSETS, deps=deps, description=description, **more)(_noted(make))
+
+    return asset
+
+
+def _noted(make: Make) -> Make:
+    """Let an asset note what it is made from, once it has been made; what it reads is looked at before it begins.
+
+    An asset whose own document says what it was made from, as the panel's does, notes nothing here.
+    """
 
     @wraps(make)
     def making(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
-        if not context.selected_asset_keys:  # only its checks were asked for
-            return make(context, workspace)
         asset, testset = context.asset_key.path[-1], context.partition_key
+        if not context.selected_asset_keys or asset not in (*SOLVED, *_MODULES):  # only its checks were asked for
+            return make(context, workspace)
         version = result_version(workspace, testset, asset)
         result = make(context, workspace)
         note(workspace.fit_folder(testset), asset, version)
@@ -82,7 +98,7 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
 
     folder = workspace.fit_folder(testset)
     if asset in SOLVED:
-        panel = PanelDocument.find(folder)
+        panel = folder.find(PanelDocument)
         codes = [stage_code(stage) for stage in SOLVED[: SOLVED.index(asset) + 1]]
         return content_hash([codes, None if panel is None else panel.panel, settings_version(workspace, testset)])
     code = code_version(_MODULES[asset], "care_ops")
@@ -90,14 +106,14 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
         latest = workspace.fits.publications(testset)[-1:]
         shown = [(publication.edition, publication.published_by, publication.pinned) for publication in latest]
         return content_hash([code, shown, [made(folder, each).version for each in (*RESULTS, "review")]])
-    fit = FitDocument.find(folder)
+    fit = folder.find(FitDocument)
     made_of: list[object] = [code, None if fit is None else fit.edition]
     if asset != "factors":
         made_of.append(workspace.parts.gold_version(testset))
     if asset == "systems":
         made_of.append(workspace.testset(testset).systems)
     if asset == "review":
-        made_of.append(review_version(workspace, testset))
+        made_of.append(asdict(workspace.review))
     return content_hash(made_of)
 
 

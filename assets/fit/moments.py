@@ -7,10 +7,9 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.fit.stages import stage_code
 from assets.metadata import bars
-from assets.partitions import TESTSETS
 from assets.workspace import FROM_ENVIRONMENT, DaskConfig, Workspace
 from care_ops.errors import InputError, WarehouseError
 
@@ -31,15 +30,11 @@ if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder, PanelSummary
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["panel"],
-    group_name="fit",
     kinds={"dask"},
-    code_version=stage_code("moments"),
     description="Mergeable moments up to order three of the panel's scores.",
 )
-@noted
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Accumulate the state over row ranges of the panel's file and store it."""
     import numpy as np

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
+from assets.fit.made import asset_of_testsets
 from assets.fit.stages import stage_code
 from assets.judge_keys import scales_of_asked
 from assets.metadata import table
-from assets.partitions import TESTSETS
 from assets.versions import panel_version
 from assets.workspace import Workspace
 from care_ops.least import LEAST_JUDGES
@@ -21,13 +21,10 @@ if TYPE_CHECKING:
     from care_ops.scores import Array, ScoreMatrix
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=[dg.AssetDep("scores", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset"))],
-    group_name="fit",
     kinds={"duckdb", "parquet"},
     pool="warehouse_writer",
-    code_version=stage_code("panel"),
     description="Judges admitted to the fit of a test set, with the reason for each that is not.",
 )
 def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
@@ -41,7 +38,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     folder = workspace.fit_folder(testset)
     folder.write_panel(admitted)
     settings = panel_version(workspace, testset)
-    PanelDocument(slices, settings, stage_code("panel"), admitted.fingerprint()).write(folder)
+    folder.write(PanelDocument(slices, settings, stage_code("panel"), admitted.fingerprint()))
     rows = [asdict(check) for check in checks]
     return dg.MaterializeResult(
         data_version=dg.DataVersion(admitted.fingerprint()[:32]),

@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.made import note, probes_version
-from assets.fit.stages import stage_code
+from assets.fit.made import asset_of_testsets, note, probes_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_item, judge_key, scales_of_asked
 from assets.metadata import table, warning
@@ -33,12 +32,9 @@ _MOST_TOLD = 5
 """Changed responses that a check says in words; its table has all."""
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["panel"],
-    group_name="fit",
     kinds={"parquet"},
-    code_version=stage_code("probes"),
     check_specs=[
         dg.AssetCheckSpec(
             CHECK,

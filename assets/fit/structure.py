@@ -2,21 +2,15 @@
 
 import dagster as dg
 
-from assets.fit.made import noted
-from assets.fit.stages import stage_code
+from assets.fit.made import asset_of_testsets
 from assets.metadata import bars
-from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["moments"],
-    group_name="fit",
-    code_version=stage_code("structure"),
     description="S (direct edges between judges) and L (what latent factors explain), Algorithm 1 step 2.",
 )
-@noted
 def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Solve on the stored moments, store S, L and the certificate."""
     import numpy as np

@@ -73,11 +73,6 @@ class HeldBack:
     says: tuple[str, ...]
     published: Edition | None
 
-    @property
-    def first(self) -> bool:
-        """Whether there is no other that people read."""
-        return self.published is None
-
     def reading(self) -> str:
         """What people read meanwhile, as a sentence."""
         if self.published is None:
@@ -87,7 +82,7 @@ class HeldBack:
 
 def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     """Whether the latest fit of a test set waits for a person."""
-    review = ReviewDocument.find(workspace.fit_folder(testset))
+    review = workspace.fit_folder(testset).find(ReviewDocument)
     if review is None or review.state != "held back":
         return None
     published, waiting = workspace.fits.published(testset), workspace.fits.edition(testset, review.edition)

@@ -77,7 +77,7 @@ def _takes_its_turn(workspace: Workspace, testset: str, edition: Edition) -> boo
     An edition that was compared before is compared again, so that a second review says the same, and one whose review
     was killed half-way too.
     """
-    reviewed = ReviewDocument.find(workspace.fit_folder(testset))
+    reviewed = workspace.fit_folder(testset).find(ReviewDocument)
     if reviewed is not None and reviewed.edition == edition.edition:
         return any(finding.check == CHECK and finding.numbers for finding in reviewed.findings)
     now = datetime.now(UTC)

@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.code import code_version
 from assets.fit.details import CareDetails, CareTensorDetails, D, StructuredDetails, read_details
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.fit.stages import recommended
 from assets.metadata import bars, bullets
 from assets.partitions import TESTSETS
@@ -104,15 +103,12 @@ class ReviewedEdition:
         return sum(rates) / len(rates) if rates else 0.0
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["aggregates", "gold"],
-    group_name="publication",
     kinds={"duckdb"},
     pool="warehouse_writer",
     # Last of what follows the aggregates in a run: people read a fit once it has been evaluated.
     op_tags={"dagster/priority": "-1"},
-    code_version=code_version(__name__, "care_ops"),
     check_specs=[
         # To Dagster none blocks: that a fit is held back fails no run, and its report says what it would change.
         dg.AssetCheckSpec(name, asset="review", description=says, partitions_def=TESTSETS)
@@ -120,7 +116,6 @@ class ReviewedEdition:
     ],
     description="Publishes tonight's fit, or holds it back and says why; what was published before stays.",
 )
-@noted
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the checks; publish where none blocks."""
     testset = context.partition_key
@@ -165,7 +160,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
         evaluate_first(workspace, edition)
         publish(workspace, Publication(testset, edition.edition, "review"))
     _log.info("%s: the review of fit %s says %s", testset, edition.edition, document.state)
-    document.write(workspace.fit_folder(testset))
+    workspace.fit_folder(testset).write(document)
     return document
 
 
@@ -192,7 +187,7 @@ def latest_edition(workspace: Workspace, testset: str) -> "Edition":
     """The edition that a test set's last fit is; ``WarehouseError`` where it is gone."""
     from assets.fit.documents import FitDocument
 
-    edition_id = FitDocument.read(workspace.fit_folder(testset)).edition
+    edition_id = workspace.fit_folder(testset).read(FitDocument).edition
     edition = workspace.fits.edition(testset, edition_id)
     if edition is None:
         raise WarehouseError(f"edition {edition_id} of {testset!r} is gone, or was damaged; `care run` makes it again")

@@ -9,7 +9,7 @@ from scipy.stats import rankdata
 from assets.report.data import JudgeRow, ReportData, Retest, WeightCell
 from care_ops.least import LABELS_TO_ADVISE
 from care_ops.metrics import auc, is_binary, tau
-from care_ops.results.drop_evidence import DropEvidence
+from care_ops.records import DropEvidence
 from care_ops.scores import Array
 from judges.items import FROM_A_FILE
 

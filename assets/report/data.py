@@ -12,11 +12,10 @@ from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, r
 from assets.fit.stages import recommended
 from assets.judging.bill import NightBill, in_words
 from assets.publication.editions import Moved
-from assets.results.documents import FactorRecord, FactorsDocument, SystemsDocument
+from assets.results.documents import FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
+from care_ops.records import Aggregate, Comparison, Dropping, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
-from care_ops.results.drop_evidence import Dropping
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import is_sparse
 
@@ -88,16 +87,11 @@ class JudgeRow:
 
 
 @dataclass(frozen=True)
-class SystemRow:
-    """One system: its items, its value with an interval, whether it is the best, and its distance from the best one."""
+class SystemRow(SystemRecord):
+    """One system: whether it is the best, and its distance from the best one."""
 
-    system: str
-    items: int
-    value: float
-    lo: float | None
-    hi: float | None
-    best: bool
-    behind: Comparison | None
+    best: bool = False
+    behind: Comparison | None = None
 
 
 @dataclass(frozen=True)
@@ -244,10 +238,7 @@ class ReportData:
         # with labels the best by the estimates need not be the best: the one that loses no comparison is
         losers = {comparison.second for comparison in self.systems.comparisons}
         best = next((record.system for record in systems if record.system not in losers), systems[0].system)
-        rows = [
-            SystemRow(r.system, r.items, r.value, r.lo, r.hi, r.system == best, by_pair.get((best, r.system)))
-            for r in systems
-        ]
+        rows = [SystemRow(**vars(r), best=r.system == best, behind=by_pair.get((best, r.system))) for r in systems]
         return sorted(rows, key=lambda row: 0.0 if row.behind is None else row.behind.difference)
 
     @property

@@ -33,7 +33,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     aggregates = read_answers(workspace, testset, scores, fit)
     structure, structure_document = read_structure(folder)
     edition = _edition(workspace, testset, fit.edition)
-    left_out, items = DroppingDocument.find(folder), panel_items(scores, columns, anchors)
+    left_out, items = folder.find(DroppingDocument), panel_items(scores, columns, anchors)
     data = ReportData(
         title=testset,
         description=workspace.testset(testset).description,
@@ -44,8 +44,8 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         evaluations=workspace.fits.find_annotations(testset, fit.by_aggregator, Evaluation),
         gold=items.gold,
         responses=items.responses,
-        factors=FactorsDocument.read(folder),
-        systems=SystemsDocument.read(folder),
+        factors=folder.read(FactorsDocument),
+        systems=folder.read(SystemsDocument),
         labels_seen=len(anchors),
         intervals=workspace.fits.find_annotations(testset, fit.by_aggregator, Intervals),
         edition=edition,
@@ -113,7 +113,7 @@ def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes
 
 def _systems_moved(workspace: Workspace, testset: str, fit_id: str) -> list[str]:
     """How the order of the systems differs from the one by an earlier fit; nothing where it is the same."""
-    now = SystemsDocument.find(workspace.fit_folder(testset))
+    now = workspace.fit_folder(testset).find(SystemsDocument)
     if not workspace.testset(testset).systems or now is None or not now.systems:
         return []
     try:

@@ -225,7 +225,7 @@ def _fitted(
 
     folder, roster = workspace.fit_folder(testset), set(workspace.judges_of(testset))
     seen = {judge: content for judge, content in slice_versions(connection, testset).items() if judge in roster}
-    panel, fit = PanelDocument.find(folder), FitDocument.find(folder)
+    panel, fit = folder.find(PanelDocument), folder.find(FitDocument)
     if panel is None and not seen:
         return  # nobody has scored it
     settings, fit_settings = panel_version(workspace, testset), settings_version(workspace, testset)
@@ -305,16 +305,16 @@ def _followed(
 
 def _unpublished(workspace: Workspace, testset: str) -> bool:
     """Whether the publication that a review made is gone."""
-    review = ReviewDocument.find(workspace.fit_folder(testset))
+    review = workspace.fit_folder(testset).find(ReviewDocument)
     return review is not None and review.state == "published" and not workspace.fits.publications(testset)
 
 
 def _is_told(workspace: Workspace, testset: str, fit: FitDocument) -> bool:
     """Whether people can read of a fit: on its page, or where it is held back in what the index says of it."""
     folder = workspace.fit_folder(testset)
-    review, published = ReviewDocument.find(folder), workspace.fits.published(testset)
+    review, published = folder.find(ReviewDocument), workspace.fits.published(testset)
     if review is not None and review.state == "held back" and (not published or published[1].edition != fit.edition):
-        held = HeldDocument.find(folder)
+        held = folder.find(HeldDocument)
         return held is not None and held.facts.edition == fit.edition
     page = page_name(testset)
     return all((workspace.report_folder / name).is_file() for name in (page, items_name(page)))
@@ -324,7 +324,7 @@ def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset:
     """Whether the database knows the edition, and every file of it is there."""
     known = connection.execute("SELECT 1 FROM editions WHERE edition = ?", [fit.edition]).fetchone() is not None
     folder = workspace.fit_folder(testset)
-    structure = StructureDocument.find(folder)
+    structure = folder.find(StructureDocument)
     solved = structure is not None and structure.solution is not None
     kept = workspace.fits.has_edition(testset, fit.edition, list(fit.by_aggregator.values()))
     return known and kept and folder.has_fit(solved=solved)

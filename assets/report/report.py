@@ -5,10 +5,8 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.code import code_version
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.metadata import as_text, bullets
-from assets.partitions import TESTSETS
 from assets.report.names import labels_name, page_name
 from assets.workspace import Workspace
 
@@ -16,16 +14,12 @@ if TYPE_CHECKING:
     from assets.report.data import Retest
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["review", "evaluation", "intervals", "systems", "factors"],
-    group_name="report",
     kinds={"html", "duckdb"},
     pool="warehouse_writer",
-    code_version=code_version(__name__, "care_ops"),
     description="The page of a test set: who is right, who counts, what the confounders look like.",
 )
-@noted
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Assemble the page from the warehouse and write it, with the verdict and the items that are worth a label."""
     from assets.publication.editions import held_back
@@ -48,9 +42,9 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     is_held = held_back(workspace, testset) is not None
     if is_held:
         changed = ((), ()) if data.changes is None else (tuple(data.changes.why), tuple(data.changes.moves))
-        HeldDocument(replace(facts, publication=None), *changed).write(folder)
+        folder.write(HeldDocument(replace(facts, publication=None), *changed))
     else:
-        FactsDocument(facts).write(folder)
+        folder.write(FactsDocument(facts))
     note_failures(workspace, testset, {})
     with workspace.warehouse.reader() as connection:
         verdict = verdict_on(workspace, testset, state_of(workspace, connection, testset))

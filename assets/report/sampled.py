@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from assets.report.data import ReportData
 from care_ops import samples
-from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, content_seed
 
 
@@ -30,38 +29,20 @@ def rows_shown(scores: ScoreMatrix, gold: Array, always: Collection[str]) -> NDA
     return np.unique(np.concatenate([drawn, named, kept]))
 
 
-def over_sample(data: ReportData, always: Collection[str] = ()) -> ReportData:
+def over_sample(data: ReportData) -> ReportData:
     """The record over a sample of the items; the record itself where there are few.
 
     What the record says of the whole (counts, weights, intervals, evaluations, systems) stays as it is.
-
-    Parameters
-    ----------
-    always : collection of item ids
-        Items beside those to label first that are to be in the sample, such as the ones with a label.
     """
     if not samples.is_sampled(data.scores.shape[0]):
         return data
     first = () if data.care is None else data.care.label_first
-    rows = rows_shown(data.scores, data.gold, {*first, *always})
+    rows = rows_shown(data.scores, data.gold, first)
     return replace(
         data,
         scores=data.scores.select_items(rows),
-        aggregates={name: _of_rows(aggregate, rows) for name, aggregate in data.aggregates.items()},
+        aggregates={name: aggregate.mapped(lambda values: values[rows]) for name, aggregate in data.aggregates.items()},
         gold=data.gold[rows],
         responses=[data.responses[int(row)] for row in rows],
         rivals={name: answer[rows] for name, answer in data.rivals.items()},
-    )
-
-
-def _of_rows(aggregate: Aggregate, rows: NDArray[np.intp]) -> Aggregate:
-    def some(values: Array | None) -> Array | None:
-        return None if values is None else values[rows]
-
-    return replace(
-        aggregate,
-        estimate=aggregate.estimate[rows],
-        sd=some(aggregate.sd),
-        p_quality=some(aggregate.p_quality),
-        latent=some(aggregate.latent),
     )

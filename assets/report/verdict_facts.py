@@ -1,7 +1,7 @@
 """The facts that a verdict is made from, found in a fit and in what was computed from it."""
 
 from collections.abc import Collection
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from assets.report.sampled import over_sample
 from care_ops.admission import outside_scale
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration, FitConfig
+from care_ops.doubt import OfCare
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.least import TELLING_SCORES
@@ -67,21 +68,11 @@ def fit_facts(
     nearest = max(details.follows, key=lambda name: abs(details.follows[name]), default=None)
     return replace(
         facts,
-        doubts=details.doubts,
-        agreement=details.agreement,
-        rival=details.rival,
-        parted_by=details.parted_by,
-        misfit=details.misfit,
-        signal=details.signal,
-        families=details.families,
-        copies=details.copies,
+        **{entry.name: getattr(details, entry.name) for entry in fields(OfCare)},
         feature=nearest,
         follows=0.0 if nearest is None else details.follows[nearest],
         taken_off=tuple(details.taken_off),
         blind=details.features == (),
-        kept=details.kept,
-        without=details.without,
-        beside_mean=details.beside_mean,
         labels=_labels(data, care.labels_used, details, config, anchors),
         probes=_probes(data, details, config),
         followed=tuple(_followed(data)),

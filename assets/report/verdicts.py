@@ -40,7 +40,7 @@ def shown(workspace: Workspace) -> list[str]:
         name
         for name in sorted(workspace.testsets)
         if (workspace.report_folder / page_name(name)).is_file()
-        or ReviewDocument.find(workspace.fit_folder(name)) is not None
+        or workspace.fit_folder(name).find(ReviewDocument) is not None
         or known_failures(workspace, name)
     ]
 
@@ -48,7 +48,8 @@ def shown(workspace: Workspace) -> list[str]:
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     """The verdict on a test set as it stands now."""
     folder, held = workspace.fit_folder(testset), held_back(workspace, testset)
-    document, todo = FactsDocument.find(folder), remedies(workspace, testset, first=held is not None and held.first)
+    first = held is not None and held.published is None
+    document, todo = folder.find(FactsDocument), remedies(workspace, testset, first=first)
     facts = None if document is None else document.facts
     standing = _standing(workspace, testset, state, held)
     if held is None:
@@ -56,7 +57,7 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     if facts is not None and held.published is not None and facts.edition == held.published.edition:
         said = f"The published fit by itself: {decide(facts, Standing(), todo).headline}"
         standing = replace(standing, notes=(Reason("publication", said), *standing.notes))
-    waiting = HeldDocument.find(folder)
+    waiting = folder.find(HeldDocument)
     if waiting is None or waiting.facts.edition != held.edition:  # its report has not been made yet
         return decide(None, standing, todo)
     return decide(waiting.facts, replace(standing, changes=waiting.changes, moves=waiting.moves), todo)
@@ -81,7 +82,7 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
 def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Reason]:
     """A reason about what the latest fit was not made from; none without a fit."""
     names = [name for one in state.outdated if one.asset in _MADE_FROM for name in one.changed]
-    if not names or FitDocument.find(workspace.fit_folder(testset)) is None:
+    if not names or workspace.fit_folder(testset).find(FitDocument) is None:
         return []
     changed = f"{capital(', '.join(dict.fromkeys(names)))} changed since the last run."
     return [Reason("stale", changed, detail="`care run` brings it up to date.")]
@@ -231,7 +232,7 @@ def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str
     if not failures:
         folder.remove_record(FailureDocument.NAME)
     elif failures != known_failures(workspace, testset):
-        FailureDocument(dict(failures)).write(folder)
+        folder.write(FailureDocument(dict(failures)))
 
 
 def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> None:
@@ -241,5 +242,5 @@ def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> No
 
 def known_failures(workspace: Workspace, testset: str) -> dict[str, str]:
     """Why the assets of a test set that are remembered to have failed could not be made."""
-    known = FailureDocument.find(workspace.fit_folder(testset))
+    known = workspace.fit_folder(testset).find(FailureDocument)
     return {} if known is None else known.why

@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from care_ops.least import FOLLOWS
-from care_ops.records import Comparison
-from care_ops.results.drop_evidence import Dropping
+from care_ops.records import Comparison, Dropping
 from warehouse.documents import FolderDocument, document_of
 
 

@@ -9,10 +9,8 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.code import code_version
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.metadata import table
-from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -22,16 +20,12 @@ BEST_JUDGE = "best_judge"
 """The document of how the judge that follows gold best orders the items (an ``Evaluation``); none without gold."""
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["aggregates", "gold"],
-    group_name="results",
     kinds={"duckdb"},
     pool="warehouse_writer",
-    code_version=code_version(__name__, "care_ops"),
     description="Order (tau, AUC) and scale (MAE, accuracy) of every aggregate against gold.",
 )
-@noted
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Evaluate, and say how well the aggregates agree with gold."""
     evaluated = evaluate_latest(workspace, context.partition_key)
@@ -93,7 +87,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
     anchors, scale = workspace.anchors_of(testset), workspace.testset(testset).scale
     folder = workspace.fit_folder(testset)
     folder.remove_record(BEST_JUDGE)
-    fit_ids = FitDocument.read(folder).by_aggregator
+    fit_ids = folder.read(FitDocument).by_aggregator
     with workspace.warehouse.writer() as connection:
         columns = read_item_columns(connection, testset)
         gold = held_out_gold(columns, anchors)

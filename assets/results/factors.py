@@ -5,21 +5,15 @@ from typing import Any
 
 import dagster as dg
 
-from assets.code import code_version
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.metadata import table
-from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["aggregates"],
-    group_name="results",
-    code_version=code_version(__name__, "care_ops"),
     description="What each factor looks like in the texts, and which of them each rule would call quality.",
 )
-@noted
 def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Score the items on each factor and correlate with their texts."""
     from assets.fit.kept import read_fitted, read_moments, read_structure
@@ -31,14 +25,14 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     folder = workspace.fit_folder(context.partition_key)
     solved, document = read_structure(folder)
     if solved is None:
-        FactorsDocument().write(folder)
+        folder.write(FactorsDocument())
         return dg.MaterializeResult(metadata={"no_factors": document.failures["structure"]})
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, context.partition_key)
     texts = dict(zip(columns.item_ids, columns.responses, strict=True))
     scores, _ = read_fitted(folder)
     described = describe(scores, read_moments(folder), solved, [texts.get(i) for i in scores.item_ids])
-    described.write(folder)
+    folder.write(described)
     rows: list[dict[str, Any]] = [
         {"factor": k + 1, **dict(zip(described.features, row, strict=True))}
         for k, row in enumerate(described.correlations)

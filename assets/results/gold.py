@@ -1,7 +1,6 @@
 """Gold as an evaluation may see it, and values brought into the order of the items."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 
@@ -12,21 +11,13 @@ from care_ops.scores import Array, ScoreMatrix
 from warehouse.matrix import ItemColumnsRead
 
 
-@dataclass(frozen=True)
-class PanelItems:
-    """The panel's items in its order: responses, gold with NaN where it is unknown or held out, and split units."""
-
-    responses: Sequence[str | None]
-    gold: Array
-    units: Sequence[str | None]
-
-
-def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> PanelItems:
-    """The panel's items, without the gold of anchors and of what shares a split unit with one."""
+def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> ItemColumnsRead:
+    """The panel's items in its order, without the gold of anchors and of what shares a split unit with one."""
     gold = dict(zip(items.item_ids, held_out_gold(items, anchors).tolist(), strict=True))
     responses = dict(zip(items.item_ids, items.responses, strict=True))
     units = dict(zip(items.item_ids, items.split_units, strict=True))
-    return PanelItems(
+    return ItemColumnsRead(
+        list(scores.item_ids),
         list(map(responses.get, scores.item_ids)),
         aligned(scores.item_ids, gold),
         list(map(units.get, scores.item_ids)),

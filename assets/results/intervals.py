@@ -1,30 +1,29 @@
 """``intervals``: how far each judge's weight would move with other items, and the fit without each judge."""
 
+from dataclasses import replace
+
 import dagster as dg
 
-from assets.code import code_version
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
+from assets.fit.stages import recommended
 from assets.metadata import table
-from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 from care_ops.errors import InputError
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["aggregates", "gold"],
-    group_name="results",
     kinds={"duckdb"},
-    code_version=code_version(__name__, "care_ops"),
     description="Bootstrap intervals of weights and loadings, by split unit; whether labels advise to drop a judge.",
 )
-@noted
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Fit resampled split units, store the intervals beside the weights; then leave each judge out."""
     from assets.fit.kept import read_answers, read_fitted, read_responses
     from assets.results.documents import DroppingDocument
     from assets.results.gold import panel_items
-    from assets.results.refits import Refits
+    from care_ops.results.dropping import leave_each_out
+    from care_ops.results.influence import influence_of
+    from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import load_fits
     from warehouse.matrix import read_item_columns
 
@@ -33,14 +32,17 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
         items = panel_items(scores, read_item_columns(connection, testset), anchors)
-    whole = read_answers(workspace, testset, scores, fit)
-    refits = Refits(scores, config, anchors, items, whole, read_responses(folder))
-    dropping, fit_ids = refits.dropping(), fit.by_aggregator
-    DroppingDocument(dropping).write(folder)
+    whole, probes, units = read_answers(workspace, testset, scores, fit), read_responses(folder), items.units()
+    lead = recommended(whole)
+    dropping = leave_each_out(scores, config, lead, items.gold, units, anchors, probes=probes)
+    influence = influence_of(scores, config, lead, whole[lead].weights, anchors, probes=probes)
+    dropping = replace(dropping, influence=influence)
+    fit_ids = fit.by_aggregator
+    folder.write(DroppingDocument(dropping))
     if config.resamples == 0:
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
     try:
-        intervals_by_name = refits.intervals()
+        intervals_by_name = weight_intervals(scores, config, anchors, units, whole=whole, probes=probes)
     except InputError as error:  # too few split units: weights stand without an interval
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
     for name, interval in intervals_by_name.items():

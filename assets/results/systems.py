@@ -4,22 +4,16 @@ from dataclasses import asdict
 
 import dagster as dg
 
-from assets.code import code_version
-from assets.fit.made import noted
+from assets.fit.made import asset_of_testsets
 from assets.metadata import bars, table
-from assets.partitions import TESTSETS
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError
 
 
-@dg.asset(
-    partitions_def=TESTSETS,
+@asset_of_testsets(
     deps=["aggregates", "gold"],
-    group_name="results",
-    code_version=code_version(__name__, "care_ops"),
     description="Differences between systems with intervals; corrected by anchors where there are enough.",
 )
-@noted
 def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compare the systems that the test set declares, by the recommended aggregate."""
     from assets.fit.kept import read_fitted
@@ -31,15 +25,15 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     folder, declared = workspace.fit_folder(testset), workspace.testset(testset).systems
     panel, fit = read_fitted(folder)
     if not declared or not fit.by_aggregator:
-        SystemsDocument().write(folder)
+        folder.write(SystemsDocument())
         why = "no aggregate" if declared else "the test set declares none"
         return dg.MaterializeResult(metadata={"systems": f"none: {why}"})
     try:
         compared = compared_in(workspace, testset)
     except (FitError, InputError) as error:
-        SystemsDocument().write(folder)
+        folder.write(SystemsDocument())
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})
-    compared.write(folder)
+    folder.write(compared)
     anchors = workspace.anchors_of(testset)
     return dg.MaterializeResult(
         metadata={

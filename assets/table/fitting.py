@@ -9,7 +9,6 @@ from typing import Any
 
 import numpy as np
 
-from assets.fit.pairs import pairs_of
 from assets.fit.stages import fit_code, recommended
 from assets.report.assemble import completed
 from assets.report.data import ReportData
@@ -19,25 +18,27 @@ from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import evaluations, panel_items
-from assets.results.refits import Refits, unwatched
 from care_ops.admission import check_panel, means_not_asked
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import AdmissionRule, FitConfig, StructureConfig
-from care_ops.errors import FitError, InputError, listed
-from care_ops.fit import Fit, Watch, fit_panel
+from care_ops.config import AdmissionRule, FitConfig
+from care_ops.errors import FitError, InputError
+from care_ops.fit import Fit, Watch, fit_panel, unwatched
 from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import JudgeCheck
 from care_ops.results.decide import Standing, decide
+from care_ops.results.dropping import leave_each_out
+from care_ops.results.influence import influence_of
 from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import too_few
 from care_ops.results.sides import Sides, sides_of
+from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
-from warehouse.items import ItemRecord, numbers_in, systems_in
+from warehouse.items import ItemRecord, numbers_in, pairs_of, systems_in
 from warehouse.matrix import ItemColumnsRead
 from warehouse.probes import SWAP
 from warehouse.sources.reading import Reading
@@ -148,7 +149,7 @@ def fit_table(
     FitError
         Fewer than three judges were admitted, no aggregator could answer, or there are no systems to compare.
     """
-    _check_constraints(table, config.fit.structure)
+    config.fit.structure.refuse_unknown(table.scores.judges, f"{table.source}: ")
     panel, checks = admit(table, config)
     panel = replace(panel, features=features_of(table, config))
     items, named = item_columns(table), systems_of(table, config)
@@ -156,7 +157,8 @@ def fit_table(
     fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
-    refits = Refits(fit.scores, config.fit, table.anchors, shown_items, fit.aggregates, table.probes, watch)
+    of_fit, units = (fit.scores, config.fit), shown_items.units()
+    asked: dict[str, Any] = {"probes": table.probes, "watch": watch}
     watch("describing the factors", 0, 0)
     structure, lead = fit.structure, recommended(fit.aggregates)
     estimate = fit.aggregates[lead].estimate
@@ -175,10 +177,13 @@ def fit_table(
         if config.systems
         else SystemsDocument(),
         labels_seen=len(table.anchors),
-        intervals=refits.intervals(),
+        intervals=weight_intervals(*of_fit, table.anchors, units, whole=fit.aggregates, **asked),
         probes=table.probes,
         not_asked=means_not_asked(config.admission, within_scale(table.scores, config.fit.scale)[0].values),
-        dropping=refits.dropping(),
+        dropping=replace(
+            leave_each_out(*of_fit, lead, shown_items.gold, units, table.anchors, **asked),
+            influence=influence_of(*of_fit, lead, fit.aggregates[lead].weights, table.anchors, **asked),
+        ),
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
@@ -239,16 +244,6 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
     counts = {judge: int(count) for judge, count in zip(scores.judges, outside.sum(axis=0), strict=True) if count}
     values = np.where(outside, np.nan, scores.values)
     return replace(scores, values=values), counts
-
-
-def _check_constraints(table: ScoreTable, structure: StructureConfig) -> None:
-    """Raise ``InputError`` where a constraint names a judge that has no scores."""
-    unknown = sorted(structure.judges_named() - set(table.scores.judges))
-    if unknown:
-        raise InputError(
-            f"{table.source}: edges_within or nonnegative_within names {listed(unknown, 5)}, which is no judge of "
-            f"these scores; there are {listed(sorted(table.scores.judges), 20)}"
-        )
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:

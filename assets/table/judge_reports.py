@@ -1,7 +1,7 @@
 """Judges of a table against labels by people."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -142,8 +142,3 @@ def position_sentence(orders: Mapping[str, ScoreMatrix], judge: str, cut: float)
         f"on {_said(effect.turned)} of {effect.turned.count:.0f} pairs its verdict depends on the order; it scores "
         f"{effect.difference:+.3f} ({effect.lo:+.3f} to {effect.hi:+.3f}) in the order {first} beside {second}"
     )
-
-
-def with_cut(config: TableConfig, cut: float | None) -> TableConfig:
-    """The configuration with a declared cut."""
-    return replace(config, fit=replace(config.fit, cut=cut))

@@ -1,7 +1,6 @@
 """Every option of a fit under one flat list of names, which the command line and the Python library share."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields
 from difflib import get_close_matches
 from typing import Any, Literal, TypedDict
 
@@ -9,7 +8,6 @@ from assets.table.fitting import TableConfig
 from care_ops.config import (
     Absent,
     AdmissionRule,
-    Calibration,
     Covariance,
     DeclaredRule,
     FitConfig,
@@ -18,8 +16,7 @@ from care_ops.config import (
     ObservationModel,
     Placement,
     Program,
-    StructureConfig,
-    TensorConfig,
+    named,
 )
 from care_ops.errors import InputError, guarded
 
@@ -115,20 +112,9 @@ def table_config(options: FitOptions) -> TableConfig:
     given |= {name: names_of(given[name]) for name in _NAMES if name in given}
     if "intervals" in given:
         given["resamples"] = given["intervals"]
-    fit = FitConfig(
-        **_fields_of(FitConfig, given),
-        calibration=Calibration(given.get("calibrate", "own"), given.get("prevalence")),
-        structure=StructureConfig(**_fields_of(StructureConfig, given)),
-        tensor=TensorConfig(**_fields_of(TensorConfig, given)),
-    )
-    admission = AdmissionRule(**_fields_of(AdmissionRule, given))
-    return TableConfig(
-        fit, admission, given.get("system", ()), dict(given.get("scales", {})), given.get("features", ())
-    )
-
-
-def _fields_of(kind: type[Any], given: dict[str, Any]) -> dict[str, Any]:
-    return {entry.name: given[entry.name] for entry in fields(kind) if entry.name in given}
+    admission = AdmissionRule(**named(AdmissionRule, given))
+    scales, systems, features = (given.get(name, ()) for name in ("scales", "system", "features"))
+    return TableConfig(FitConfig.of(given), admission, systems, dict(scales), features)
 
 
 def _groups(option: str, groups: Sequence[Sequence[str]]) -> Groups:

@@ -10,11 +10,10 @@ import numpy as np
 
 from assets.results.comparison import Named, label_scale, recommended_answer
 from assets.results.gold import aligned
-from assets.results.refits import unwatched
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
 from assets.workspace import Workspace
 from care_ops.errors import InputError
-from care_ops.fit import Watch
+from care_ops.fit import Watch, unwatched
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.pairs import Duels, duel_gate

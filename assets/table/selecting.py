@@ -9,7 +9,7 @@ import numpy as np
 from care_ops.admission import check_panel
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import InputError
-from care_ops.fit import Watch, fit_panel
+from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.metrics import evaluate
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.selection import Selection, select_with_labels, select_without_labels, validation_items
@@ -91,7 +91,7 @@ def select_table(
     columns: ScoreColumns,
     options: ReadingOptions,
     tell: Tell,
-    watch: Watch | None = None,
+    watch: Watch = unwatched,
 ) -> Choice:
     """Read the tables, admit judges, and search the paper's grid; ``watch`` is told how far the search has come.
 
@@ -159,7 +159,7 @@ def _split_units(records: Mapping[str, ItemRecord], reading: Reading, split: str
 
 
 def _on_the_rest(
-    scores: ScoreMatrix, config: FitConfig, selection: Selection, gold: Array, watch: Watch | None
+    scores: ScoreMatrix, config: FitConfig, selection: Selection, gold: Array, watch: Watch
 ) -> list[dict[str, Any]]:
     """The choice, the default and the mean on the items whose gold chose nothing."""
     rows: list[dict[str, Any]] = []
@@ -169,8 +169,7 @@ def _on_the_rest(
         ("avg", config.structure, "avg"),
     )
     for done, (label, at, name) in enumerate(tried):
-        if watch is not None:
-            watch("measuring the choice", done, len(tried))
+        watch("measuring the choice", done, len(tried))
         aggregate = fit_panel(scores, replace(config, aggregators=(name,), structure=at)).aggregates[name]
         measured = asdict(evaluate(aggregate.estimate, gold, threshold=aggregate.threshold, scale=None))
         used = selection.labels_used if label.endswith("chosen") else 0

@@ -8,7 +8,7 @@ half are answered by fits of the other half (cross-fitting), so that neither ans
 which the two are compared.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from math import ceil
 
@@ -19,11 +19,11 @@ from scipy.stats import t as student
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
-from care_ops.fit import fit_panel
+from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.frozen import FAITHFUL, Frozen, freeze, with_features
 from care_ops.least import LABELS_TO_ADVISE, LEAST_JUDGES
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.results.drop_evidence import DropEvidence, Dropping
+from care_ops.records import NO_REFITS, DropEvidence, Dropping
 from care_ops.results.uncertainty import rows_by_unit
 from care_ops.scores import Array, ScoreMatrix, content_seed
 
@@ -49,11 +49,11 @@ def leave_each_out(
     config: FitConfig,
     aggregator: str,
     labels: Array,
-    units: Sequence[str | None] | None = None,
+    units: Sequence[str] | None = None,
     anchors: Anchors = NO_ANCHORS,
     *,
     probes: ProbeResponses = NO_PROBES,
-    watch: Callable[[int, int], None] | None = None,
+    watch: Watch = unwatched,
 ) -> Dropping:
     """Fit a panel without each of its judges in turn, and compare the answers by labels.
 
@@ -67,12 +67,11 @@ def leave_each_out(
         Whose answer is compared.
     labels : (n,) array
         Labels that the fit has not seen, of split units of which it has seen none; NaN where there is none.
-    units : sequence of n str or None, optional
-        Split unit of each item. An item without one is a unit of its own.
-    watch : callable (done, refits), optional
+    units : sequence of n str, optional
+        Split unit of each item; by default each item is one of its own.
     """
-    names = scores.item_ids if units is None else [u or i for u, i in zip(units, scores.item_ids, strict=True)]
-    refused = _refused(scores, labels, names)
+    names = units or scores.item_ids
+    refused = _refused(scores, labels, names) if config.resamples else NO_REFITS
     if refused:
         return Dropping(refused=refused)
     rng = np.random.default_rng([content_seed(scores), config.seed])
@@ -87,8 +86,7 @@ def leave_each_out(
             rows = np.union1d(drawn(scores.item_ids, np.flatnonzero(half_of != half), rng), seen)
             most = max(most, len(rows))
             for k, judge in enumerate(left_out):
-                if watch is not None:
-                    watch(half * len(left_out) + k, _HALVES * len(left_out))
+                watch("the answer without each judge", half * len(left_out) + k, _HALVES * len(left_out))
                 answered = half_of == half
                 panel = scores.select_judges([name for name in scores.judges if name != judge])
                 frozen = _frozen(panel, rows, alone, anchors, probes)

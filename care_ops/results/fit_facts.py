@@ -2,11 +2,10 @@
 
 from dataclasses import dataclass, field
 
-from care_ops.doubt import Changed, Doubt
+from care_ops.doubt import OfCare
 from care_ops.least import LABELS_TO_SETTLE
-from care_ops.records import JudgeCheck
+from care_ops.records import Influence, JudgeCheck
 from care_ops.results.coverage import Coverage
-from care_ops.results.drop_evidence import Influence
 from care_ops.results.sides import Sides
 
 _SETTLED_FROM = 0.9
@@ -109,7 +108,7 @@ class ProbeEvidence:
 
 
 @dataclass(frozen=True)
-class FitFacts:
+class FitFacts(OfCare):
     """What a fit says of itself; nothing here changes until it is made again.
 
     Attributes
@@ -118,34 +117,12 @@ class FitFacts:
         Also those that are not on the panel.
     failure : str or None
         Why ``care`` gave no answer; what follows then means nothing.
-    doubts : tuple of Doubt
-        Why the answer may be wrong without labels, the gravest first.
-    agreement : float
-        Correlation of the two answers that are defensible without labels.
-    rival : float or None
-        Correlation with the answer of the factor that is least like it among those that several judges follow.
-    parted_by : str or None
-        The feature of the texts in which the defensible answers differ most, where they plainly differ in one.
-    misfit : float
-        Root mean square of the correlations of judges that one common factor leaves unexplained.
-    signal : float
-        How closely judges follow what all share (``care_ops.aggregators.doubts.signal_of``).
-    families : int or None
-        How many families the judges are of; None where the fit does not say.
-    copies : tuple of tuples of judges
-        Judges that say the same thing, a tuple for each voice.
     feature, follows : str and float, optional
         The feature of the texts that the answer follows most, and how closely.
     taken_off : tuple of features
         Features of which what single judges like was taken off their scores.
     blind : bool
         Nothing of the items is known that could show what judges follow beside quality, such as their texts.
-    kept : Changed or None
-        The answer if nothing had been taken off.
-    without : Changed or None
-        The answer if ``feature`` is no part of quality.
-    beside_mean : Changed or None
-        The plain mean of the judges.
     labels, probes : evidence, optional
     followed : tuple of FollowedFeature
         By how closely they are followed.
@@ -166,21 +143,10 @@ class FitFacts:
     items: int
     judges: tuple[JudgeFacts, ...]
     failure: str | None = None
-    doubts: tuple[Doubt, ...] = ()
-    agreement: float = 1.0
-    rival: float | None = None
-    parted_by: str | None = None
-    misfit: float = 0.0
-    signal: float = 1.0
-    families: int | None = None
-    copies: tuple[tuple[str, ...], ...] = ()
     feature: str | None = None
     follows: float = 0.0
     taken_off: tuple[str, ...] = ()
     blind: bool = False
-    kept: Changed | None = None
-    without: Changed | None = None
-    beside_mean: Changed | None = None
     labels: LabelEvidence | None = None
     probes: ProbeEvidence | None = None
     followed: tuple[FollowedFeature, ...] = ()

@@ -15,10 +15,10 @@ from scipy.stats import rankdata
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
-from care_ops.fit import fit_panel
+from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.metrics import changed
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.results.drop_evidence import Influence
+from care_ops.records import Influence
 from care_ops.results.dropping import drawn
 from care_ops.scores import Array, ScoreMatrix, content_seed
 from care_ops.sparsity import is_sparse
@@ -33,44 +33,50 @@ _PUSHED = (0.25, 0.5, 1.0)
 def influence_of(
     scores: ScoreMatrix,
     config: FitConfig,
-    weights: Array,
+    answer: str,
+    weights: Array | None,
     anchors: Anchors = NO_ANCHORS,
+    *,
     probes: ProbeResponses = NO_PROBES,
+    watch: Watch = unwatched,
 ) -> Influence:
     """The worst that judges, each alone and a few together, were found to do to the best tenth of the items.
 
-    Together are tried those that do most alone, so that fewer might do. There is nothing to say of a sparse panel, and
-    where ``care`` has no answer for the items that are drawn.
+    Together are tried those that do most alone, so that fewer might do. There is nothing to say of a sparse panel, of
+    another answer than ``care``, without ``resamples``, and where ``care`` has no answer for the items that are drawn.
 
     Parameters
     ----------
     config, anchors, probes : of the fit
-    weights : (p,) array
-        Of the judges in the answer.
+    answer : str
+        The aggregator that is recommended.
+    weights : (p,) array, optional
+        Of the judges in it.
     """
-    if is_sparse(scores.values):
+    if answer != "care" or weights is None or not config.resamples or is_sparse(scores.values):
         return Influence()
+    watch("the answer if a judge said anything", 0, 0)
     rng = np.random.default_rng([content_seed(scores), config.seed])
     chosen = np.isin(scores.item_ids, [*anchors.labels])
     chosen[drawn(scores.item_ids, np.arange(len(chosen)), rng, MOST_ITEMS)] = True
     panel = scores.select_items(chosen).canonical()
     alone = replace(config, aggregators=("care",), calibration=Calibration())
 
-    def answer(attacked: ScoreMatrix) -> Array:
+    def by_care(attacked: ScoreMatrix) -> Array:
         fitted = fit_panel(attacked, alone, anchors, solve="not", probes=probes).aggregates["care"].estimate
         return np.where(np.isnan(fitted), np.nanmean(fitted), fitted)
 
     try:
-        now = answer(panel)
+        now = by_care(panel)
     except FitError:
         return Influence()
     heaviest = [judge for _, judge in sorted(zip(-np.abs(weights), scores.judges, strict=True))[:MOST_JUDGES]]
-    found = {judge: _worst(panel, answer, now, (judge,), config.scale) for judge in heaviest}
+    found = {judge: _worst(panel, by_care, now, (judge,), config.scale) for judge in heaviest}
     order = sorted(found, key=lambda judge: (-found[judge][0], judge))
     top, together, most = changed(now, now).top, tuple(order[:1]), found[order[0]][0]
     while 2 * most < top and len(together) < min(MOST_TOGETHER, len(scores.judges) // 3):
         together = tuple(order[: len(together) + 1])
-        most = _worst(panel, answer, now, together, config.scale)[0]
+        most = _worst(panel, by_care, now, together, config.scale)[0]
     moved, silent = ({judge: each[k] for judge, each in found.items()} for k in (0, 1))
     return Influence(moved, silent, top, together if 2 * most >= top else (), most, len(now))
 

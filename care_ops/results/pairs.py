@@ -170,13 +170,5 @@ def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
 def _turned(rate: Rate, system: str) -> Rate:
     """The rate of the other one of two systems."""
     value, lo, hi = rate.by_labels
-    return Rate(
-        system,
-        1 - rate.value,
-        1 - rate.hi,
-        1 - rate.lo,
-        rate.items,
-        rate.labels,
-        (1 - value, 1 - hi, 1 - lo),
-        1 - rate.by_judges,
-    )
+    ends = {"value": 1 - rate.value, "lo": 1 - rate.hi, "hi": 1 - rate.lo, "by_labels": (1 - value, 1 - hi, 1 - lo)}
+    return replace(rate, system=system, by_judges=1 - rate.by_judges, **ends)

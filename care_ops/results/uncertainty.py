@@ -1,6 +1,6 @@
 """Intervals of weights and loadings, by a bootstrap that draws split units."""
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
-from care_ops.fit import fit_panel
+from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.least import LEAST_RESAMPLES
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate, Intervals
@@ -32,39 +32,37 @@ def weight_intervals(
     scores: ScoreMatrix,
     config: FitConfig,
     anchors: Anchors = NO_ANCHORS,
-    units: Sequence[str | None] | None = None,
+    units: Sequence[str] | None = None,
     *,
     whole: Mapping[str, Aggregate] | None = None,
-    resamples: int = 100,
     most_items: int = MOST_ITEMS,
-    watch: Callable[[int, int], None] | None = None,
+    watch: Watch = unwatched,
     probes: ProbeResponses = NO_PROBES,
 ) -> dict[str, Intervals]:
-    """90 % intervals for each aggregator that has weights, by the whole fit on resampled split units.
+    """90 % intervals for each aggregator that has weights, by the whole fit on ``config.resamples`` resamples.
 
     They cover the weight that the same method would find on endless items of the same kind, which has the method's own
     bias.
 
     Parameters
     ----------
-    units : sequence of n str or None, optional
-        Split unit of each item. An item without one is a unit of its own.
+    units : sequence of n str, optional
+        Split unit of each item; by default each item is one of its own.
     whole : mapping name -> Aggregate, optional
         The weights on all items, where they have been computed; otherwise they are computed here.
-    resamples, most_items : int
-        Number of resamples, at least 20, and the most items of each.
-    watch : callable (done, resamples), optional
+    most_items : int
+        Of each resample.
 
     Raises
     ------
     InputError
-        Too few resamples, or fewer than two split units.
+        There are fewer than two split units.
     FitError
         No aggregator could answer on all items.
     """
-    if resamples < LEAST_RESAMPLES:
-        raise InputError(f"intervals: at least {LEAST_RESAMPLES} resamples are needed, got {resamples}")
-    members = rows_by_unit(scores.item_ids, _unit_names(scores.item_ids, units))
+    if not config.resamples:
+        return {}
+    members = rows_by_unit(scores.item_ids, units or scores.item_ids)
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
     whole = fit_panel(scores, config, anchors, probes=probes).aggregates if whole is None else whole
@@ -75,7 +73,9 @@ def weight_intervals(
     rng = np.random.default_rng([content_seed(scores), config.seed])
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
-    for rows in _drawn(members, drawn_units, resamples, rng, watch):
+    for done in range(config.resamples):
+        watch("intervals of the weights", done, config.resamples)
+        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
         for name, refit in _refitted(scores, config, anchors, probes.resampled(rng), rows).items():
             refits[name].append(refit)
     shrink = float(np.sqrt(drawn_units / len(members)))
@@ -96,28 +96,6 @@ def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
     [True, False, False, True]
     """
     return np.abs(estimate - np.nanmedian(estimate)) >= _NINE_IN_TEN * sd
-
-
-def _unit_names(item_ids: Sequence[str], units: Sequence[str | None] | None) -> Sequence[str]:
-    """The split unit of each item; ``item_ids`` itself where each item is a unit."""
-    if units is None:
-        return item_ids
-    names = tuple([unit if unit else item for unit, item in zip(units, item_ids, strict=True)])
-    return item_ids if names == tuple(item_ids) else names
-
-
-def _drawn(
-    members: list[NDArray[np.intp]] | NDArray[np.intp],
-    units: int,
-    resamples: int,
-    rng: np.random.Generator,
-    watch: Callable[[int, int], None] | None,
-) -> Iterator[NDArray[np.intp]]:
-    """The rows of each resample; ``watch`` is told how many are done before each is drawn."""
-    for done in range(resamples):
-        if watch is not None:
-            watch(done, resamples)
-        yield np.concatenate([members[k] for k in rng.integers(0, len(members), units)])
 
 
 def _refitted(
@@ -151,10 +129,10 @@ def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refi
 def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]] | NDArray[np.intp]:
     """Rows of each split unit; units and their rows sorted by name, so that the order of items does not matter.
 
-    Where ``names`` are the item ids themselves, each item is a unit, and the rows of all come as one array.
+    Where ``names`` are the item ids, each item is a unit, and the rows of all come as one array.
     """
     by_item = np.array(sorted(range(len(item_ids)), key=item_ids.__getitem__), dtype=np.intp)
-    if names is item_ids:  # also where no unit is declared
+    if names is item_ids or list(names) == list(item_ids):  # no unit is declared
         return by_item[:, None]
     code: dict[str, int] = {}
     unit = np.array([code.setdefault(names[int(row)], len(code)) for row in by_item], dtype=np.intp)

@@ -330,11 +330,12 @@ def judge_report(
     form: tables.Form,
 ) -> None:
     """Say of each judge what it passes of what people pass, how sure that is, and what else it follows."""
-    from assets.table.judge_reports import judge_reports, position_sentence, sentences, with_cut
+    from assets.table.judge_reports import judge_reports, position_sentence, sentences
     from warehouse.sources.files import read_orders
 
     table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, anchors, form)
-    found = judge_reports(table, given, with_cut(config, cut), only=of, level=level)
+    config = replace(config, fit=replace(config.fit, cut=cut))
+    found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:
         errors.print(f"{found.ties} ties are left out: a judge is reported on what people decide")
     if json:

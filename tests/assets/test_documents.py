@@ -22,8 +22,7 @@ from care_ops.errors import WarehouseError
 from care_ops.fit import fit_panel
 from care_ops.frozen import Frozen
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.records import Certificate, Comparison, Evaluation, Intervals
-from care_ops.results.drop_evidence import DropEvidence, Dropping
+from care_ops.records import Certificate, Comparison, DropEvidence, Dropping, Evaluation, Intervals
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
 from warehouse.fits import Edition, FitStore, Publication
@@ -57,19 +56,19 @@ def folder(tmp_path):
 
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda document: type(document).__name__)
 def test_a_document_comes_back_as_it_was_written(folder, document):
-    document.write(folder)
-    assert type(document).read(folder) == document
-    assert type(document).find(folder) == document
+    folder.write(document)
+    assert folder.read(type(document)) == document
+    assert folder.find(type(document)) == document
 
 
 def test_a_document_without_a_key_has_the_records_default_there(folder):
     folder.write_json("systems", {})
-    assert SystemsDocument.read(folder) == SystemsDocument()
+    assert folder.read(SystemsDocument) == SystemsDocument()
 
 
 def test_a_document_of_a_later_release_may_say_more(folder):
     write_document(folder.path / "fit.json", {**DOCUMENTS[0].as_document(), "weather": "fair"})
-    assert FitDocument.read(folder) == DOCUMENTS[0]
+    assert folder.read(FitDocument) == DOCUMENTS[0]
 
 
 @pytest.mark.parametrize(
@@ -79,10 +78,10 @@ def test_a_document_of_a_later_release_may_say_more(folder):
 def test_a_document_that_holds_something_else_is_set_aside_as_damaged(folder, change, key):
     write_document(folder.path / "fit.json", {**DOCUMENTS[0].as_document(), **change})
     with pytest.raises(DamagedError, match=rf"it is damaged \({key}.*set aside as .*`care run` makes it again"):
-        FitDocument.read(folder)
-    assert FitDocument.find(folder) is None
+        folder.read(FitDocument)
+    assert folder.find(FitDocument) is None
     with pytest.raises(WarehouseError, match="it is not there; `care run` makes it"):
-        FitDocument.read(folder)
+        folder.read(FitDocument)
 
 
 ARRAY = np.array([0.1 + 0.2, np.nan])

@@ -109,13 +109,13 @@ def panel(n=400, judges=5, harmful=True, seed=10):
 
 def test_a_judge_whose_refit_is_better_without_it_is_advised_to_be_dropped():
     scores, labels = panel()
-    seen: list[tuple[int, int]] = []
+    seen: list[tuple[str, int, int]] = []
     dropping = leave_each_out(scores, FitConfig(), "care", labels, watch=lambda *done: seen.append(done))
     advice = {judge: evidence.advice for judge, evidence in dropping.evidence.items()}
     assert advice["judge 4"] == "drop"
     assert advice["judge 0"] == "keep"
     assert (dropping.refits, dropping.items, dropping.refused) == (12, 200, "")
-    assert seen == [(k, 12) for k in range(12)]
+    assert seen == [("the answer without each judge", k, 12) for k in range(12)]
 
 
 def test_evidence_does_not_depend_on_the_order_of_items_and_judges():

@@ -43,7 +43,7 @@ def test_no_simple_adversary_does_more_than_what_is_said(judges):
     for seed in range(3):
         scores = panel(seed, judges).canonical()
         answer = fitted(scores)
-        said = influence_of(scores, CARE, answer.weights)
+        said = influence_of(scores, CARE, "care", answer.weights)
         rng = np.random.default_rng(seed)
         for j, judge in enumerate(scores.judges):
             own, other = scores.values[:, j], scores.values[:, (j + 1) % judges]
@@ -58,7 +58,7 @@ def test_what_is_said_is_reached_by_somebody_and_costs_truth():
     """The planted order: after the worst attack so many items as are said stand where better ones stood."""
     scores = panel(4, 6).canonical()
     answer = fitted(scores)
-    said = influence_of(scores, CARE, answer.weights)
+    said = influence_of(scores, CARE, "care", answer.weights)
     assert said.top == 30
     assert 0 < min(said.moved.values()) <= max(said.moved.values()) <= 30
     j = scores.judges.index(max(said.moved, key=said.moved.get))
@@ -75,7 +75,7 @@ def test_what_is_said_is_reached_by_somebody_and_costs_truth():
 
 
 def test_one_of_many_can_do_less_and_few_together_more():
-    few, many = (influence_of(s, CARE, fitted(s).weights) for s in (panel(5, 4), panel(5, 12, noise=0.3)))
+    few, many = (influence_of(s, CARE, "care", fitted(s).weights) for s in (panel(5, 4), panel(5, 12, noise=0.3)))
     assert max(many.moved.values()) < max(few.moved.values())
     assert len(few.together) == 1
     assert len(many.together) != 1
@@ -84,17 +84,17 @@ def test_one_of_many_can_do_less_and_few_together_more():
 
 def test_neither_the_order_of_judges_and_items_nor_a_second_run_changes_it():
     scores = panel(6, 5)
-    said = influence_of(scores, CARE, fitted(scores).weights)
-    assert influence_of(scores, CARE, fitted(scores).weights) == said
+    said = influence_of(scores, CARE, "care", fitted(scores).weights)
+    assert influence_of(scores, CARE, "care", fitted(scores).weights) == said
     turned = ScoreMatrix(scores.values[::-1, ::-1].copy(), scores.item_ids[::-1], scores.judges[::-1])
-    assert influence_of(turned, CARE, fitted(turned).weights) == said
+    assert influence_of(turned, CARE, "care", fitted(turned).weights) == said
 
 
 def test_more_items_and_judges_cost_no_more():
     """Of a large panel items are drawn, and the judges that weigh most."""
     scores = panel(7, MOST_JUDGES + 3, 2_000)
     weights = fitted(scores).weights
-    said = influence_of(scores, CARE, weights)
+    said = influence_of(scores, CARE, "care", weights)
     assert (said.items, said.top) == (500, 50)
     heaviest = {scores.judges[j] for j in np.argsort(-np.abs(weights))[:MOST_JUDGES]}
     assert set(said.moved) == heaviest
@@ -122,5 +122,5 @@ def test_weights_as_they_stand_give_no_bound_as_a_judge_of_noise_gains_weight_by
         change = frozen.features(attacked) - frozen.features(values)
         ends.append(answer.estimate + change @ frozen.coefficients)
     bound = most_swaps(answer.estimate, np.minimum(*ends), np.maximum(*ends))
-    said = influence_of(scores, CARE, answer.weights)
+    said = influence_of(scores, CARE, "care", answer.weights)
     assert said.moved[scores.judges[0]] > bound

@@ -189,7 +189,7 @@ def test_one_gross_kind_does_not_make_a_style_the_quality():
 def test_intervals_of_weights_know_of_probes():
     draw = probed_panel(np.random.default_rng(8), Probing(), style=1.2)
     whole = {"care": care(draw, draw.probes)}
-    intervals = weight_intervals(scores_of(draw), CARE, whole=whole, resamples=20, probes=draw.probes)["care"]
+    intervals = weight_intervals(scores_of(draw), replace(CARE, resamples=20), whole=whole, probes=draw.probes)["care"]
     assert whole["care"].weights is not None
     assert np.mean((intervals.lo <= whole["care"].weights) & (whole["care"].weights <= intervals.hi)) > 0.7
 

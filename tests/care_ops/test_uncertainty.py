@@ -21,11 +21,11 @@ def panel(rng: np.random.Generator, n: int = 400, noise: tuple[float, ...] = (0.
 @pytest.mark.slow
 def test_intervals_cover_the_weights_of_endless_items():
     """Ninety per cent intervals over 25 draws; `make bench-coverage` has 200."""
-    config = FitConfig(aggregators=("uws", "factor_analysis"))
+    config = FitConfig(aggregators=("uws", "factor_analysis"), resamples=40)
     endless = fit_panel(matrix(panel(np.random.default_rng(0), 200_000)), config).aggregates
     hits = []
     for seed in range(1, 26):
-        found = weight_intervals(matrix(panel(np.random.default_rng(seed))), config, resamples=40)
+        found = weight_intervals(matrix(panel(np.random.default_rng(seed))), config)
         hits += [(f.lo <= endless[n].weights) & (endless[n].weights <= f.hi) for n, f in found.items()]
     print(f"\ncoverage {np.mean(hits):.3f}")
     assert 0.8 <= np.mean(hits) <= 0.97
@@ -33,7 +33,7 @@ def test_intervals_cover_the_weights_of_endless_items():
 
 def test_intervals_do_not_depend_on_order_and_widen_with_split_units(rng):
     values = np.repeat(panel(rng, 40), 10, axis=0) + rng.normal(scale=0.05, size=(400, 5))
-    scores, config = matrix(values), FitConfig(aggregators=("uws", "care_svd"))
+    scores, config = matrix(values), FitConfig(aggregators=("uws", "care_svd"), resamples=40)
     units = [f"u{k // 10}" for k in range(400)]
     order, judges = rng.permutation(400), rng.permutation(5)
     shuffled = ScoreMatrix(
@@ -41,20 +41,20 @@ def test_intervals_do_not_depend_on_order_and_widen_with_split_units(rng):
         tuple(scores.item_ids[k] for k in order),
         tuple(scores.judges[k] for k in judges),
     )
-    one = weight_intervals(scores, config, units=units, resamples=40)
-    other = weight_intervals(shuffled, config, units=[units[k] for k in order], resamples=40)
+    one = weight_intervals(scores, config, units=units)
+    other = weight_intervals(shuffled, config, units=[units[k] for k in order])
     for name in config.aggregators:
         np.testing.assert_allclose(other[name].lo, one[name].lo[judges], atol=1e-8)
     assert one["care_svd"].loadings_lo.shape == (5, one["care_svd"].loadings_hi.shape[1])
-    row_by_row = weight_intervals(scores, config, resamples=40)["uws"]
+    row_by_row = weight_intervals(scores, config)["uws"]
     by_unit = one["uws"]
     assert np.mean(by_unit.hi - by_unit.lo) > 2 * np.mean(row_by_row.hi - row_by_row.lo)
 
 
 def test_many_items_are_resampled_in_part_and_scaled(rng):
-    scores, config = matrix(panel(rng, 4_000)), FitConfig(aggregators=("uws",))
-    whole = weight_intervals(scores, config, resamples=100)["uws"]
-    part = weight_intervals(scores, config, resamples=100, most_items=500)["uws"]
+    scores, config = matrix(panel(rng, 4_000)), FitConfig(aggregators=("uws",), resamples=100)
+    whole = weight_intervals(scores, config)["uws"]
+    part = weight_intervals(scores, config, most_items=500)["uws"]
     assert np.mean(part.hi - part.lo) == pytest.approx(np.mean(whole.hi - whole.lo), rel=0.25)
 
 
@@ -62,11 +62,12 @@ def test_intervals_with_anchors_and_bad_input(rng):
     values = panel(rng)
     scores = matrix(values)
     anchors = Anchors({scores.item_ids[k]: float(values[k].mean()) for k in range(0, 400, 8)})
-    found = weight_intervals(scores, FitConfig(aggregators=("avg", "best_judge", "mv")), anchors, resamples=20)
+    found = weight_intervals(scores, FitConfig(aggregators=("avg", "best_judge", "mv"), resamples=20), anchors)
     assert set(found) == {"avg", "best_judge"}  # mv has no weights
     assert found["best_judge"].hi.max() == 1.0
-    with pytest.raises(InputError, match="20 resamples"):
-        weight_intervals(scores, FitConfig(), resamples=3)
+    with pytest.raises(InputError, match="resamples is 3; give 0 for no intervals, or 20 and more"):
+        FitConfig(resamples=3)
+    assert weight_intervals(scores, FitConfig(resamples=0)) == {}
     with pytest.raises(InputError, match="share one split unit"):
         weight_intervals(scores, FitConfig(), units=["u"] * 400)
 
@@ -140,7 +141,7 @@ def test_a_resample_on_which_nobody_can_answer_is_left_out(rng):
     """Few items and judges that are nearly copies: resamples are singular, quick, and counted."""
     base = rng.integers(0, 3, 30).astype(float)
     values = np.column_stack([base, base, 2 - base, rng.integers(0, 3, 30), rng.integers(0, 3, 30)])
-    found = weight_intervals(matrix(values), FitConfig(aggregators=("uws", "care_svd")), resamples=25)
+    found = weight_intervals(matrix(values), FitConfig(aggregators=("uws", "care_svd"), resamples=25))
     assert found["uws"].resamples <= 25
     assert all(i.resamples >= 20 for i in found.values())
 
@@ -151,5 +152,5 @@ def test_a_resample_in_which_a_judge_never_varies_has_no_weights(scores):
     values = rng.normal(size=(60, 1)) + rng.normal(size=(60, 5))
     values[:, 4] = scores[0]
     values[7, 4] = scores[1]
-    interval = weight_intervals(matrix(values), FitConfig(aggregators=("uws",)), resamples=100)["uws"]
+    interval = weight_intervals(matrix(values), FitConfig(aggregators=("uws",), resamples=100))["uws"]
     assert 45 <= interval.resamples <= 82  # the other score is drawn in 63.5 of 100, give or take 4.8

@@ -10,8 +10,8 @@ import pytest
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.doubt import Changed, Doubt
+from care_ops.records import Influence
 from care_ops.results.decide import Standing, decide
-from care_ops.results.drop_evidence import Influence
 from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
 from care_ops.results.settled import probability_settled
 from care_ops.results.verdict import Reason, Remedies, Step

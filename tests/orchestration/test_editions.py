@@ -39,7 +39,7 @@ def nights(made_once, tmp_path):
         assert not run(folder).failures
         write_judge(folder, "readability")
         assert not run(folder).failures
-        review = ReviewDocument.read(load_workspace(folder).fit_folder("one"))
+        review = load_workspace(folder).fit_folder("one").read(ReviewDocument)
         assert review.state == "held back"
         assert "rank correlation below 1" in str([finding.says for finding in review.findings if finding.blocks])
 
@@ -108,7 +108,7 @@ def test_held_back_pinned_and_taken_back(nights):
     assert [row for row in extended if row in old] == old, "published scores do not move"
     assert len(extended) == 44
     assert all(e is not None for _, e in extended)
-    assert ReviewDocument.read(load_workspace(folder).fit_folder("one")).state == "held back", "yet scored"
+    assert load_workspace(folder).fit_folder("one").read(ReviewDocument).state == "held back", "yet scored"
     latest = care_json(folder, "fits", "list", "one")[0]["edition"]
     care(folder, "fits", "promote", first[:6], "--why", "again")
     assert published(folder) == [(first, "promote", True)]
@@ -286,7 +286,7 @@ def test_a_fit_is_evaluated_before_it_is_published(after_a_night):
     assert {asset for asset, _ in outcome.materialised} >= {"aggregates", "review"}
     assert "evaluation" not in {asset for asset, _ in outcome.materialised}
     published = query(after_a_night, "SELECT DISTINCT edition FROM latest_fits")
-    assert published == [(FitDocument.read(load_workspace(after_a_night).fit_folder("one")).edition,)]
+    assert published == [(load_workspace(after_a_night).fit_folder("one").read(FitDocument).edition,)]
     unevaluated = "SELECT count(*) FROM latest_fits LEFT JOIN evaluations e USING (fit_id) WHERE e.fit_id IS NULL"
     assert query(after_a_night, unevaluated) == [(0,)]
 
@@ -295,9 +295,9 @@ def test_a_fit_is_evaluated_before_it_is_published(after_a_night):
 def test_a_panel_that_is_newer_than_the_fit_is_told_and_the_next_run_fits_it(after_a_night):
     """As where a command comes between the steps of a run that Dagster's daemon started."""
     folder = load_workspace(after_a_night).fit_folder("one")
-    panel = PanelDocument.read(folder)
-    replace(panel, panel="made by a run that has not come further").write(folder)
+    panel = folder.read(PanelDocument)
+    folder.write(replace(panel, panel="made by a run that has not come further"))
     failures = run(after_a_night, selection="key:report", again=("report", "one")).failures
     assert "the panel has been made anew since the fit" in failures["report", "one"]
     assert not run(after_a_night).failures
-    assert FitDocument.read(folder).panel == PanelDocument.read(folder).panel
+    assert folder.read(FitDocument).panel == folder.read(PanelDocument).panel

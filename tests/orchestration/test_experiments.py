@@ -34,8 +34,8 @@ from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.state.retention import forget
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
+from care_ops.metrics import mean_ranks
 from care_ops.results.association import benjamini_hochberg, permuted
-from care_ops.results.ranks import mean_ranks
 from care_ops.scores import ScoreMatrix
 from care_ops.simulate import (
     SUFFICIENT_TABLES,

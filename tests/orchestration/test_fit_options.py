@@ -173,7 +173,7 @@ def test_no_edge_at_all_can_be_asked_for_by_the_command(files):
 def test_a_constraint_on_a_judge_without_scores_is_told_in_one_sentence(files):
     done = care("fit", files / "scores.csv", "--nonnegative-within", "j000,nobody", "--out", files / "out")
     assert done.exit_code == 2
-    assert "names nobody, which is no judge of these scores; there are" in " ".join(done.output.split())
+    assert "names nobody, which is no judge; there are" in " ".join(done.output.split())
     assert not (files / "out").exists()
 
 

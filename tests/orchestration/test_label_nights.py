@@ -58,7 +58,7 @@ def add_labels(folder, seed=0):
 
 def reviewed(folder):
     """The verdict, and what each check said."""
-    document = ReviewDocument.read(load_workspace(folder).fit_folder("demo"))
+    document = load_workspace(folder).fit_folder("demo").read(ReviewDocument)
     return document.state, {finding.check: finding for finding in document.findings}
 
 

@@ -244,7 +244,7 @@ def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(after_a_
         assert process.wait(timeout=120) == 0, process.said()
         assert not run(workspace.root).failures
     folder = workspace.fit_folder("one")
-    assert FitDocument.read(folder).panel == PanelDocument.read(folder).panel
+    assert folder.read(FitDocument).panel == folder.read(PanelDocument).panel
     assert run(workspace.root).materialised == []
 
 

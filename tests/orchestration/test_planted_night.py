@@ -398,7 +398,7 @@ class TestResults:
         assert behind.lo <= behind.difference <= behind.hi
 
     def test_review_and_verdict(self, workspace):
-        review = ReviewDocument.read(workspace.fit_folder("planted"))
+        review = workspace.fit_folder("planted").read(ReviewDocument)
         assert review.state == "published"
         assert [finding.check for finding in review.findings if not finding.passed] == ["ambiguous_quality"]
         numbers = next(finding.numbers for finding in review.findings if finding.check == "other_solvers")

@@ -148,12 +148,12 @@ def test_states_that_depend_on_their_starts_are_a_warning(folder):
 
 
 def finding(folder, check, review=None):
-    review = review or ReviewDocument.read(load_workspace(folder).fit_folder("one"))
+    review = review or load_workspace(folder).fit_folder("one").read(ReviewDocument)
     return next(result for result in review.findings if result.check == check)
 
 
 def failed(folder):
-    review = ReviewDocument.read(load_workspace(folder).fit_folder("one"))
+    review = load_workspace(folder).fit_folder("one").read(ReviewDocument)
     return review.state, {finding.check: finding.says for finding in review.findings if not finding.passed}
 
 
