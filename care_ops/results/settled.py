@@ -58,7 +58,7 @@ def probability_by_probes(scores: ScoreMatrix, config: FitConfig, probes: ProbeR
 
     It is that of the hypotheses whose answer is like the one that they lead to, as far as chance would not make the
     falls fit how judges agree (``FallsAndMoves.by_chance``). Where it would, the answer is better or worse with the
-    same probability. On corpora of planted truth it is right or too low (``benchmarks/studies/settled``).
+    same probability. On most corpora of planted truth it is too low, on some small ones too high.
 
     Returns
     -------
