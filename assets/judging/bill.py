@@ -9,12 +9,14 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from assets.judging.batches import every_batch
 from judges.bill import Bill, Ledger, Purse
 from judges.spec import OpenAIEngine
 
 if TYPE_CHECKING:
     from assets.judging.forecast import Forecast, Rate
     from assets.workspace import Workspace
+    from judges.batch import Batch
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def purses(workspace: Workspace) -> list[Purse]:
         return []
     rows = workspace.bills.read(since=_today()).to_pylist()
     spent = sum((row["dollars"] or 0.0) + (row["dollars_unknown"] or 0.0) for row in rows)
+    spent += sum(batch.worst for batches in every_batch(workspace).values() for batch in batches)
     return [Purse(limit, "judging.spend_limit of the night, over all judges", spent)]
 
 
@@ -68,6 +71,7 @@ class Account:
     ) -> None:
         self._workspace, self._judge, self.rate = workspace, judge, rate
         self._night, self._id = _today(), uuid4().hex
+        self._first, self._has_batches = self._night, False
         engine = workspace.judge(judge).engine
         price = engine.price if isinstance(engine, OpenAIEngine) else None
         self._is_priced = price is not None or not engine.needs.endpoint
@@ -79,20 +83,35 @@ class Account:
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
         """From now on what is asked is entered for this test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
-        self._rows.append(
-            {
-                "night": date.fromisoformat(self._night),
-                "judge": self._judge,
-                "testset": testset,
-                "what": what,
-                "began": datetime.now(UTC),
-                "scored": 0,
-                "seconds": 0.0,
-                "prices": self._prices,
-                "forecast_tokens": expected.tokens if expected else None,
-                "forecast_dollars": expected.dollars if expected else None,
-            }
-        )
+        self._rows.append(self._row(self._night, datetime.now(UTC), testset, what, expected))
+
+    def _row(self, night: str, began: datetime, testset: str, what: str, expected: Forecast | None) -> dict[str, Any]:
+        return {
+            "night": date.fromisoformat(night),
+            "judge": self._judge,
+            "testset": testset,
+            "what": what,
+            "began": began,
+            "scored": 0,
+            "seconds": 0.0,
+            "prices": self._prices,
+            "forecast_tokens": expected.tokens if expected else None,
+            "forecast_dollars": expected.dollars if expected else None,
+        }
+
+    def _enter(self, row: dict[str, Any], bill: Bill) -> None:
+        row |= {name: value for name, value in vars(bill).items() if name not in ("dollars", "unknown", "latencies")}
+        row["dollars"], row["dollars_unknown"] = (bill.dollars, bill.unknown) if self._is_priced else (None, None)
+        row["latencies_ms"] = [milliseconds for _, milliseconds in bill.latencies]
+
+    def enter_batch(self, testset: str, what: str, expected: Forecast, batch: Batch, bill: Bill) -> None:
+        """Keep what a batch has cost, under its own name: collected again after a kill, it is on the bill once."""
+        row = self._row(batch.night, datetime.fromisoformat(f"{batch.since}Z"), testset, what, expected)
+        self._enter(row, bill)
+        row["scored"] = bill.questions
+        self._workspace.bills.write(batch.night, batch.token, self._judge, [row])
+        self._first = min(self._first, batch.night)
+        self._has_batches = True
 
     def record(self, scored: int = 0) -> None:
         """Keep what was paid since the last time; called before a batch is stored, so that no payment goes unseen."""
@@ -103,17 +122,15 @@ class Account:
         row["scored"] += scored
         row["seconds"] += now - self._seen
         self._seen = now
-        row |= {name: value for name, value in vars(bill).items() if name not in ("dollars", "unknown", "latencies")}
-        row["dollars"], row["dollars_unknown"] = (bill.dollars, bill.unknown) if self._is_priced else (None, None)
-        row["latencies_ms"] = [milliseconds for _, milliseconds in bill.latencies]
+        self._enter(row, bill)
         asked = [one for one in self._rows if one.get("requests")]
         self._workspace.bills.write(self._night, self._id, self._judge, asked)
 
     def close(self) -> None:
         """Bring the database up to date, where anything was asked."""
-        if any(row.get("requests") for row in self._rows):
+        if self._has_batches or any(row.get("requests") for row in self._rows):
             with self._workspace.warehouse.writer() as connection:
-                self._workspace.bills.load(connection, self._night)
+                self._workspace.bills.load(connection, self._first)
 
 
 def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[NightBill]:

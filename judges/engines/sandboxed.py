@@ -5,7 +5,15 @@ from __future__ import annotations
 from care_ops.errors import JudgeError
 from judges.engines.base import Judged, OneByOne, Scale, checked
 from judges.items import Item, Status
-from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
+from judges.sandbox import (
+    MEMORY_MB,
+    ProgramFile,
+    Sandbox,
+    SandboxDiedError,
+    SandboxTimeoutError,
+    available,
+    why_unavailable,
+)
 from judges.spec import ProgramEngine
 
 _SCALE = (0.0, 10.0)
@@ -24,7 +32,7 @@ class SandboxedJudgeEngine(OneByOne):
                 f"{program.path}: {why_unavailable()}, or say unsafe: true in the judge's engine to run the file with "
                 "all your rights"
             )
-        self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)
+        self._sandbox = Sandbox(program, engine.timeout_s, MEMORY_MB, kind)
         self._scale = scale or _SCALE
         self.version = f"program file, sandbox {kind}"
 
