@@ -1,4 +1,4 @@
-"""Files of questions that are at an endpoint: a document beside the judge's parts for each, until its answers are there."""
+"""Files of questions at an endpoint: for each a document beside the judge's parts, until its answers are there."""
 
 from __future__ import annotations
 

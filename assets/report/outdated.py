@@ -63,7 +63,7 @@ class Outdated:
     testsets : tuple of str
         Of a judge: those that it still owes scores.
     only_waits : bool
-        Of a judge: whether all of it is in files at its endpoint, so that it is only to be looked whether they are read.
+        Of a judge: whether all of it is in files at its endpoint, which are only to be looked at.
     """
 
     asset: str
