@@ -26,8 +26,8 @@ if TYPE_CHECKING:
 OF, KIND, EFFECT = "of", "kind", "effect"
 """Metadata of a probe item: the item that it was made from, how, and what that does to quality."""
 
-_PROGRAM_TIMEOUT_S = 10.0
-"""Seconds that a program may take to make a version."""
+_PROGRAM_TIMEOUT_S, _PROGRAM_MEMORY_MB = 10.0, 1024
+"""What a program that makes versions may use for one of them."""
 
 _SHOWN = 60
 """Characters of a response that a message shows."""
@@ -63,7 +63,7 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
 @contextmanager
 def _program(kind: str, path: Path) -> Generator[Program]:
     """A program that makes versions, while its sandbox is open."""
-    from judges.sandbox import MEMORY_MB, ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
+    from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
 
     safest = available()
     if safest == "none":
@@ -71,7 +71,7 @@ def _program(kind: str, path: Path) -> Generator[Program]:
             f"probes: kind {kind!r} is made by {path}, and there is no sandbox on this machine to run it in; install "
             "bubblewrap, or give a template"
         )
-    sandbox = Sandbox(ProgramFile.read(path), _PROGRAM_TIMEOUT_S, MEMORY_MB, safest, "probe")
+    sandbox = Sandbox(ProgramFile.read(path), _PROGRAM_TIMEOUT_S, _PROGRAM_MEMORY_MB, safest, "probe")
 
     def version(prompt: str, response: str) -> str | None:
         try:

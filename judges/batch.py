@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Protocol
+from pathlib import Path
+from typing import Any
 
 from judges.bill import Bill
 
@@ -49,27 +51,27 @@ class Batch:
     night: str = ""
 
 
-class BatchStore(Protocol):
-    """Keeps the batches of one judge on one test set; ``key`` is that of the judge as it is asked now."""
+@dataclass(frozen=True)
+class BatchStore:
+    """Keeps the batches of one judge on one test set.
+
+    Attributes
+    ----------
+    key : str
+        Of the judge as it is asked now.
+    batches : callable
+        Those that are kept, oldest first.
+    place : callable
+        Where a batch is kept, for a person.
+    keep, remove : callable
+        Keep a batch, or what has become known of it; and delete what is kept.
+    paid : callable
+        Enter what a batch has taken; told again after a kill, it is entered once.
+    """
 
     key: str
-
-    def batches(self) -> list[Batch]:
-        """Those that are kept, oldest first."""
-        ...
-
-    def place(self, batch: Batch) -> str:
-        """Where a batch is kept, for a person."""
-        ...
-
-    def keep(self, batch: Batch) -> None:
-        """Keep a batch, or what has become known of it."""
-        ...
-
-    def remove(self, batch: Batch) -> None:
-        """Delete what is kept of a batch."""
-        ...
-
-    def paid(self, batch: Batch, bill: Bill) -> None:
-        """Enter what a batch has taken; told again after a kill, it is entered once."""
-        ...
+    batches: Callable[[], list[Batch]]
+    place: Callable[[Batch], Path]
+    keep: Callable[[Batch], None]
+    remove: Callable[[Batch], None]
+    paid: Callable[[Batch, Bill], None]

@@ -222,8 +222,8 @@ class Session:
             if context and context.ledger and not context.batches:  # an endpoint's engine has entered each request
                 context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
             sink(item_scores, version)
-            judged = [*judged, *item_scores] if context and context.batches else item_scores
-            down = (down if judged is item_scores else "") or _why_down(spec, judged)  # of files as a whole
+            judged = [*judged, *item_scores] if context and context.batches else item_scores  # a file as a whole
+            down = _why_down(spec, judged) if context and context.batches else down or _why_down(spec, judged)
             batches.stopped = bool(down)  # what has been asked is still stored: it is paid for
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)

@@ -28,9 +28,6 @@ Kind = Literal["bwrap", "unshare", "none"]
 Function = Literal["program_judge", "probe"]
 """What a program defines: ``program_judge(query, response)`` scores, ``probe(query, response)`` returns a version."""
 
-MEMORY_MB = 1024
-"""Memory that a process of somebody else's program may use."""
-
 _START_S = 30.0
 _LONGEST_ANSWER = 65_536
 _PROCESSES = 8

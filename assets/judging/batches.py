@@ -8,7 +8,7 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judges.batch import Batch
+from judges.batch import Batch, BatchStore
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -16,27 +16,17 @@ if TYPE_CHECKING:
     from warehouse.parts import PartStore
 
 
-class StoredBatches:
-    """The batches of one judge on one test set (``judges.batch.BatchStore``); ``enter`` takes what each has cost."""
+def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) -> BatchStore:
+    """The batches of the judge whose parts lie in a folder; ``enter`` takes what each has cost."""
+    from warehouse.storage import delete, write_document
 
-    def __init__(self, folder: Path, key: str, enter: Callable[[Batch, Bill], None]) -> None:
-        self._folder, self.key, self.paid = folder, key, enter
+    def place(batch: Batch) -> Path:
+        return folder / f"batch.{batch.token}.json"
 
-    def batches(self) -> list[Batch]:
-        return _batches_in(self._folder)
+    def keep(batch: Batch) -> None:
+        write_document(place(batch), asdict(batch))
 
-    def place(self, batch: Batch) -> str:
-        return str(self._folder / f"batch.{batch.token}.json")
-
-    def keep(self, batch: Batch) -> None:
-        from warehouse.storage import write_document
-
-        write_document(Path(self.place(batch)), asdict(batch))
-
-    def remove(self, batch: Batch) -> None:
-        from warehouse.storage import delete
-
-        delete(Path(self.place(batch)))
+    return BatchStore(key, lambda: _batches_in(folder), place, keep, lambda batch: delete(place(batch)), enter)
 
 
 def open_batches(workspace: Workspace, judge: str, testset: str, parts: PartStore | None = None) -> list[Batch]:

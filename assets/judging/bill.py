@@ -64,16 +64,26 @@ class Account:
         What the judge may spend together with others.
     rate : Rate, optional
         What its questions have taken before.
+    batch : Batch, optional
+        Of which it is the bill, under the batch's name: collected again after a kill, it is there once.
     """
 
     def __init__(
-        self, workspace: Workspace, judge: str, purses: Sequence[Purse] = (), rate: Rate | None = None
+        self,
+        workspace: Workspace,
+        judge: str,
+        purses: Sequence[Purse] = (),
+        rate: Rate | None = None,
+        batch: Batch | None = None,
     ) -> None:
         self._workspace, self._judge, self.rate = workspace, judge, rate
-        self._night, self._id = _today(), uuid4().hex
-        self._first, self._has_batches = self._night, False
+        self._night, self._id = (batch.night, batch.token) if batch else (_today(), uuid4().hex)
+        self._began = datetime.fromisoformat(f"{batch.since}Z") if batch else None
+        self.nights = [self._night]
         engine = workspace.judge(judge).engine
-        price = engine.price if isinstance(engine, OpenAIEngine) else None
+        price = None
+        if isinstance(engine, OpenAIEngine):
+            price = engine.batch_price if batch else engine.price
         self._is_priced = price is not None or not engine.needs.endpoint
         self._prices = price.source if price else None
         self._rows: list[dict[str, Any]] = []
@@ -83,35 +93,20 @@ class Account:
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
         """From now on what is asked is entered for this test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
-        self._rows.append(self._row(self._night, datetime.now(UTC), testset, what, expected))
-
-    def _row(self, night: str, began: datetime, testset: str, what: str, expected: Forecast | None) -> dict[str, Any]:
-        return {
-            "night": date.fromisoformat(night),
-            "judge": self._judge,
-            "testset": testset,
-            "what": what,
-            "began": began,
-            "scored": 0,
-            "seconds": 0.0,
-            "prices": self._prices,
-            "forecast_tokens": expected.tokens if expected else None,
-            "forecast_dollars": expected.dollars if expected else None,
-        }
-
-    def _enter(self, row: dict[str, Any], bill: Bill) -> None:
-        row |= {name: value for name, value in vars(bill).items() if name not in ("dollars", "unknown", "latencies")}
-        row["dollars"], row["dollars_unknown"] = (bill.dollars, bill.unknown) if self._is_priced else (None, None)
-        row["latencies_ms"] = [milliseconds for _, milliseconds in bill.latencies]
-
-    def enter_batch(self, testset: str, what: str, expected: Forecast, batch: Batch, bill: Bill) -> None:
-        """Keep what a batch has cost, under its own name: collected again after a kill, it is on the bill once."""
-        row = self._row(batch.night, datetime.fromisoformat(f"{batch.since}Z"), testset, what, expected)
-        self._enter(row, bill)
-        row["scored"] = bill.questions
-        self._workspace.bills.write(batch.night, batch.token, self._judge, [row])
-        self._first = min(self._first, batch.night)
-        self._has_batches = True
+        self._rows.append(
+            {
+                "night": date.fromisoformat(self._night),
+                "judge": self._judge,
+                "testset": testset,
+                "what": what,
+                "began": self._began or datetime.now(UTC),
+                "scored": 0,
+                "seconds": 0.0,
+                "prices": self._prices,
+                "forecast_tokens": expected.tokens if expected else None,
+                "forecast_dollars": expected.dollars if expected else None,
+            }
+        )
 
     def record(self, scored: int = 0) -> None:
         """Keep what was paid since the last time; called before a batch is stored, so that no payment goes unseen."""
@@ -122,15 +117,25 @@ class Account:
         row["scored"] += scored
         row["seconds"] += now - self._seen
         self._seen = now
-        self._enter(row, bill)
+        row |= {name: value for name, value in vars(bill).items() if name not in ("dollars", "unknown", "latencies")}
+        row["dollars"], row["dollars_unknown"] = (bill.dollars, bill.unknown) if self._is_priced else (None, None)
+        row["latencies_ms"] = [milliseconds for _, milliseconds in bill.latencies]
         asked = [one for one in self._rows if one.get("requests")]
         self._workspace.bills.write(self._night, self._id, self._judge, asked)
 
     def close(self) -> None:
         """Bring the database up to date, where anything was asked."""
-        if self._has_batches or any(row.get("requests") for row in self._rows):
+        if len(self.nights) > 1 or any(row.get("requests") for row in self._rows):
             with self._workspace.warehouse.writer() as connection:
-                self._workspace.bills.load(connection, self._first)
+                self._workspace.bills.load(connection, min(self.nights))
+
+    def enter(self, batch: Batch, bill: Bill, testset: str, what: str, expected: Forecast) -> None:
+        """Keep what a batch has cost."""
+        own = Account(self._workspace, self._judge, batch=batch)
+        own.begin(testset, what, expected)
+        own.ledger.add(bill)
+        own.record(bill.questions)
+        self.nights.append(batch.night)
 
 
 def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[NightBill]:

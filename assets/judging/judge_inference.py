@@ -16,7 +16,7 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
-from assets.judging.batches import StoredBatches, open_batches
+from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
 from assets.judging.forecast import SAMPLE, expected, rates
 from assets.metadata import as_read, failure, table
@@ -226,9 +226,9 @@ def _score_items(
     if isinstance(engine, OpenAIEngine) and (engine.batch or waiting):
 
         def enter(batch: "Batch", bill: "Bill") -> None:
-            account.enter_batch(testset, what, forecast(batch.questions), batch, bill)
+            account.enter(batch, bill, testset, what, forecast(batch.questions))
 
-        context = replace(context, batches=StoredBatches(parts.scores_folder(judge, testset), wanted.key, enter))
+        context = replace(context, batches=batch_store(parts.scores_folder(judge, testset), wanted.key, enter))
     account.begin(testset, what, forecast(1 if context.batches else len(questions)))
     if engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)

@@ -149,11 +149,11 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         """Put a question into the file, which is sent where it is full; nothing where no money is left for it."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
-        for prompt in self.prompts(item):
-            assert prompt is not None
+        for prompt in filter(None, self.prompts(item)):
             name, said = self._name_of(prompt), self.text_of(prompt)
-            if name in self._collected or name in names:
+            if name in self._waiting:  # by another item, whose other texts the template leaves out
                 continue
+            self._waiting.add(name)
             body = self._knowledge.dialect.body(self._engine, said)
             request = {"custom_id": name, "method": "POST", "url": _CHAT, "body": body}
             text += json.dumps(request).encode() + b"\n"
@@ -169,7 +169,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             return
         file.text += text
         file.lines += names
-        file.items, file.questions, file.worst = file.items + members, file.questions + 1, file.worst + worst
+        file.items, file.questions, file.worst = file.items + members, file.questions + bool(names), file.worst + worst
 
     def _send(self) -> None:
         """Send the file: what is to be sent is kept first, and the batch's id as soon as it is known."""
@@ -179,13 +179,13 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         made_of = (file.items, file.questions, tuple(file.lines), file.body, file.worst)
         batch = Batch(uuid4().hex, self._store.key, f"{datetime.now(UTC):%FT%T.%f}", *made_of)
         self._store.keep(batch)
-        self._waiting.update(file.lines)
         self._ledger.sent += file.worst
-        kind, content = _form("batch", f"{batch.token}.jsonl", bytes(file.text))
-        sent = self._called("POST", "/files", content, kind, batch)
+        name = f"{batch.token}.jsonl"
+        form = httpx.Request("POST", "x:", data={"purpose": "batch"}, files={"file": (name, bytes(file.text))})
+        sent = self._called("POST", "/files", form.read(), form.headers["content-type"], batch)
         asked = {"input_file_id": sent["id"], "endpoint": _CHAT, "completion_window": "24h"}
-        content = json.dumps(asked | {"metadata": {_TOKEN: batch.token}}).encode()
-        made = self._called("POST", "/batches", content, batch=batch)
+        asked["metadata"] = {_TOKEN: batch.token}
+        made = self._called("POST", "/batches", json.dumps(asked).encode(), batch=batch)
         self._store.keep(replace(batch, batch_id=made["id"]))
 
     def _called(
@@ -280,41 +280,35 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self._store.paid(batch, bill)
         for purse in self._ledger.purses:  # it was among what is spent with the most that it could cost
             purse.settle(0.0, bill.dollars + bill.unknown - batch.worst)
-        if batch.judge_key == self._store.key:
-            said = f"its batch is {state.get('status')} without an answer to this"
-            self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, said) for name in {*batch.lines} - seen}
+        said = f"its batch is {state.get('status')} without an answer to this"
+        self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, said) for name in {*batch.lines} - seen}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill) -> str:
-        """Take in one line of a batch's files, an answer or why there is none; returns whose it is."""
+        """Take in one line of a batch's files, an answer or why there is none; returns whose it is, if that is told."""
         try:
             told = json.loads(line)
-            name, response, error = str(told["custom_id"]), told.get("response"), told.get("error")
-            code, body = (response["status_code"], response.get("body")) if response else (0, None)
-        except (ValueError, TypeError, KeyError, AttributeError):
+            name, response = str(told["custom_id"]), told["response"]
+            if response is None:  # it expired or was cancelled before it was asked
+                return ""
+            reply = Reply(response["status_code"], {}, response["body"])
+        except (ValueError, TypeError, KeyError):
             return ""
-        if response:
-            bill.requests += 1
-            answer = self._answer_in(Reply(code, {}, body), batch, bill)
-        else:  # it expired or was cancelled before it was asked
-            answer = PromptAnswer(None, Status.TIMEOUT, self._hidden(json.dumps(error)))
-        if answer is not None and batch.judge_key == self._store.key:
+        bill.requests += 1
+        if (answer := self._answer_in(reply, batch, bill)) is not None:
             self._collected[name] = answer
         return name
 
     def _answer_in(self, reply: Reply, batch: Batch, bill: Bill) -> PromptAnswer | None:
         """The answer in a line, read as that to any other request; None where it is to be asked again at once."""
+        unknown = Bill(unknown=batch.worst / len(batch.lines))
         try:
             if reply.failed:
-                bill.refused += int(reply.status in (429, 529))
-                return self._refused(reply, batch.body, 0.0) if batch.judge_key == self._store.key else None
+                return self._refused(reply, batch.body, 0.0)
             completion = reply.completion()
-            if completion.usage is None:
-                bill.unknown += batch.worst / len(batch.lines)
-            else:
-                bill.add(paid_for(completion.usage, self._batch_price))
-            return self._answer(completion, batch.body) if batch.judge_key == self._store.key else None
+            bill.add(paid_for(completion.usage, self._batch_price) if completion.usage else unknown)
+            return self._answer(completion, batch.body)
         except NoAnswerError as error:
-            bill.unknown += batch.worst / len(batch.lines)
+            bill.add(unknown)
             return PromptAnswer(None, Status.ENGINE_ERROR, self._hidden(str(error)))
         except TemporaryError as error:
             return PromptAnswer(None, error.status, error.raw)
@@ -322,9 +316,3 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             return None if self._knowledge.make_room(error.body) else error.answer
         except (RefusedError, NotAskedError):
             return None
-
-
-def _form(purpose: str, name: str, content: bytes) -> tuple[str, bytes]:
-    """A file as a form that is sent: the kind of its content, and the content."""
-    sent = httpx.Request("POST", "http://localhost", data={"purpose": purpose}, files={"file": (name, content)})
-    return sent.headers["content-type"], sent.read()

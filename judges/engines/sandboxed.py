@@ -5,18 +5,11 @@ from __future__ import annotations
 from care_ops.errors import JudgeError
 from judges.engines.base import Judged, OneByOne, Scale, checked
 from judges.items import Item, Status
-from judges.sandbox import (
-    MEMORY_MB,
-    ProgramFile,
-    Sandbox,
-    SandboxDiedError,
-    SandboxTimeoutError,
-    available,
-    why_unavailable,
-)
+from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
 from judges.spec import ProgramEngine
 
 _SCALE = (0.0, 10.0)
+_MEMORY_MB = 1024
 
 
 class SandboxedJudgeEngine(OneByOne):
@@ -32,7 +25,7 @@ class SandboxedJudgeEngine(OneByOne):
                 f"{program.path}: {why_unavailable()}, or say unsafe: true in the judge's engine to run the file with "
                 "all your rights"
             )
-        self._sandbox = Sandbox(program, engine.timeout_s, MEMORY_MB, kind)
+        self._sandbox = Sandbox(program, engine.timeout_s, _MEMORY_MB, kind)
         self._scale = scale or _SCALE
         self.version = f"program file, sandbox {kind}"
 
