@@ -21,7 +21,7 @@ class Batch:
     judge_key : str
         Key of the judge as it was when it asked.
     since : str
-        When it was made, in UTC (ISO 8601).
+        When it was made, in UTC.
     items, questions : int
         Items that wait for it, and different questions about them.
     lines : tuple of str

@@ -118,7 +118,8 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
         sent = open_batches(workspace, judge, testset) if spec.engine.needs.endpoint else []
         in_batch = sum(batch.items for batch in sent if batch.judge_key == key)
         if made_of != [key, items_hash]:
-            owing.append(Unheard(judge, items, False, items, in_batch=in_batch))
+            given = len(workspace.parts.done(judge, testset, key)) if in_batch else 0
+            owing.append(Unheard(judge, items, False, max(0, items - given), in_batch=in_batch))
             continue
         failed_items = failed.get(judge, set[str]()) if spec.engine.needs.template else set[str]()
         if failed_items or scored < items or in_batch:

@@ -188,8 +188,8 @@ def _judged(
     given = len(workspace.parts.done(entry.judge, testset, key)) if key else 0
     if entry.why or not _has_answered(workspace, connection, testset, entry):
         yield Outdated("judge_inference", entry.judge, "")
-        if given <= (entry.items - entry.unscored if entry.loaded else 0):
-            return  # else what it gave before it failed is loaded
+        if given <= max(entry.in_batch, entry.items - entry.unscored if entry.loaded else 0):
+            return  # else what it gave before it failed, or before the rest is there, is loaded
     version = content_hash([key, items_hash, entry.to_ask, given])
     yield Outdated("scores", str(slice_key(entry.judge, testset)), version, says="the judge has scored since")
 

@@ -41,7 +41,7 @@ MOST_LINES, MOST_BYTES = 50_000, 100 * 2**20
 _TRANSFER_S = 900.0
 """Seconds within which a file must be there."""
 
-_UNDER_WAY = ("validating", "in_progress", "finalizing", "cancelling")
+_ENDED = ("completed", "expired", "cancelled")
 _FATE_UNKNOWN = (0, 408, 409, 425)
 _CHAT = "/v1/chat/completions"
 _TOKEN = "care"
@@ -177,7 +177,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         if not file.lines:
             return
         made_of = (file.items, file.questions, tuple(file.lines), file.body, file.worst)
-        batch = Batch(uuid4().hex, self._store.key, f"{datetime.now(UTC):%FT%T.%f}", *made_of)
+        batch = Batch(uuid4().hex, self._store.key, f"{datetime.now(UTC):%F %T.%f}", *made_of)
         self._store.keep(batch)
         self._ledger.sent += file.worst
         name = f"{batch.token}.jsonl"
@@ -230,22 +230,20 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             if batch is None:
                 continue
             state = self._called("GET", f"/batches/{batch.batch_id}")
-            if state.get("status") in _UNDER_WAY:
+            if state.get("status") in _ENDED:
+                if not batch.night:
+                    batch = replace(batch, night=f"{datetime.now(UTC):%F}")
+                    self._store.keep(batch)
+                self._take(batch, state)
+                ended.append(batch)
+            elif state.get("status") == "failed":
+                self._store.remove(batch)
+                self._stop(f"batch {batch.batch_id} was refused ({self._hidden(json.dumps(state.get('errors')))})")
+            else:
                 self._waiting.update(batch.lines)
                 done = (state.get("request_counts") or {}).get("completed") or 0
                 if batch != (now := replace(batch, done=done)):
                     self._store.keep(now)
-                continue
-            if state.get("status") == "failed":
-                self._store.remove(batch)
-                said = [str(error.get("message")) for error in (state.get("errors") or {}).get("data") or ()]
-                self._stop(f"batch {batch.batch_id} was refused ({self._hidden('; '.join(said))})")
-                continue
-            if not batch.night:
-                batch = replace(batch, night=f"{datetime.now(UTC):%F}")
-                self._store.keep(batch)
-            self._take(batch, state)
-            ended.append(batch)
         return ended
 
     def _with_id(self, batch: Batch) -> Batch | None:

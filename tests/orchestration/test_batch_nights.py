@@ -38,6 +38,7 @@ def test_a_night_sends_and_another_collects(night):
     assert f"judge api: {lines} questions on one are in a batch since" in said
     assert f"({batch['id']}), 0 of {lines} done; the next run collects them" in said
     assert "Judge api has not scored" in said
+    assert "is dead" not in said, "its one score is not fitted before the others are there"
     page = folder / "data" / "report" / page_name("one")
     assert page.is_file(), "the fit goes on with the judges that are there"
     state = {row["judge"]: row["state"] for row in care_json(folder, "status")}["api"]
