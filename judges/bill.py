@@ -104,10 +104,14 @@ class Purse:
 
 
 class Ledger:
-    """What a judge has taken in this run, over all its test sets; others may spend from its purses too."""
+    """What a judge has taken in this run, over all its test sets; others may spend from its purses too.
+
+    Files that were ``sent`` count with the most that they can cost, in US dollars; what they cost is on another bill.
+    """
 
     def __init__(self, purses: Sequence[Purse] = ()) -> None:
         self.purses = tuple(purses)
+        self.sent = 0.0
         self.total, self._since = Bill(), Bill()
         self._lock = threading.Lock()
 

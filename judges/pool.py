@@ -207,22 +207,23 @@ class Session:
         from judges.questions import ItemsInMemory, Questions
 
         questions = items if isinstance(items, Questions) else Questions(ItemsInMemory(items), spec)
-        if not len(questions):
+        if not len(questions) and (context is None or context.batches is None):
             return 0
         if spec.engine.loaded not in ((), self._loaded):
             self.close()
             self._loaded = spec.engine.loaded
         batches = _Batches(questions, spec.batch_size)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
-        done, tokens, started, down = 0, 0, time.perf_counter(), ""
+        done, tokens, started, down, judged = 0, 0, time.perf_counter(), "", list[Score]()
         sizes = questions.items, len(questions), len(batches)
         _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
-            if context is not None and context.ledger is not None:  # an endpoint's engine has entered each request
+            if context and context.ledger and not context.batches:  # an endpoint's engine has entered each request
                 context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
             sink(item_scores, version)
-            down = down or _why_down(spec, item_scores)
+            judged = [*judged, *item_scores] if context and context.batches else item_scores  # a file as a whole
+            down = _why_down(spec, judged) if context and context.batches else down or _why_down(spec, judged)
             batches.stopped = bool(down)  # what has been asked is still stored: it is paid for
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)
@@ -250,13 +251,19 @@ class Session:
         return self._actors.score(spec, iter(batches), len(batches), context)
 
     def _inline(self, spec: JudgeSpec, batches: _Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
-        if isinstance(spec.engine, OpenAIEngine):
+        if isinstance(spec.engine, OpenAIEngine) and context.batches is not None:
+            from judges.engines.batches import BatchJudgeEngine
+
+            with closing(BatchJudgeEngine(spec, spec.engine, context, context.batches)) as by_file:
+                found = by_file.run(batches.one_by_one(), batches.members, lambda: batches.stopped)
+                yield from ((number, scores, by_file.version) for number, scores in enumerate(found))
+        elif isinstance(spec.engine, OpenAIEngine):
             most = BATCHES_AHEAD + spec.engine.concurrency // spec.batch_size
             yield from self._overlapping(spec, batches, context, most)
-            return
-        with closing(build_engine(spec, context, self._models)) as engine:
-            for number, batch in enumerate(batches):
-                yield number, engine.score(batch), engine.version
+        else:
+            with closing(build_engine(spec, context, self._models)) as engine:
+                for number, batch in enumerate(batches):
+                    yield number, engine.score(batch), engine.version
 
     def _overlapping(
         self, spec: JudgeSpec, batches: _Batches, context: Context, most: int
@@ -299,6 +306,16 @@ class _Batches:
                 return
             self._unanswered.update((question.item.key, question) for question in batch)
             yield [question.item for question in batch]
+
+    def one_by_one(self) -> Iterator[list[Item]]:
+        """All batches; what is not answered of one is forgotten when the next is read."""
+        for batch in self._questions.batches(self._size):
+            self._unanswered = {question.item.key: question for question in batch}
+            yield [question.item for question in batch]
+
+    def members(self, item: Item) -> int:
+        """How many items a question is about."""
+        return len(self._unanswered[item.key].members)
 
     def of_items(self, scores: Sequence[Score]) -> list[Score]:
         """The scores of all items, from one score for each question."""

@@ -32,6 +32,11 @@ class Price:
         """What so many tokens cost, in US dollars; ``cached`` ones are among those read."""
         return ((read - cached) * self.read + cached * self.cached + written * self.written) / 1e6
 
+    def at(self, share: float) -> Price:
+        """This share of the price."""
+        source = f"{share:g} of {self.source}, for files"
+        return Price(share * self.read, share * self.cached, share * self.written, source)
+
 
 def listed(base_url: str, model: str) -> Price | None:
     """The price in the table; None where it has none for the model at this host."""

@@ -88,8 +88,6 @@ class ProgramEngine(EngineBase):
         Path of a Python file that defines ``program_judge(query, response)``, relative to the workspace.
     timeout_s : float
         Seconds that a program from a file may take for one item.
-    memory_mb : int
-        Megabytes of memory that the process of a program from a file may use.
     unsafe : bool
         Run the file without a sandbox, with all the rights of this user.
     """
@@ -98,7 +96,6 @@ class ProgramEngine(EngineBase):
     program: str | None = Field(default=None, description="name of the registered program")
     file: str | None = None
     timeout_s: float = Field(default=1.0, gt=0)
-    memory_mb: int = Field(default=1024, ge=64)
     unsafe: bool = False
 
     @model_validator(mode="after")
@@ -288,6 +285,10 @@ class LocalModel(LanguageModel):
         return {**content, "vllm": options} if options else content
 
 
+BATCH_DISCOUNT = 0.5
+"""Share of its price that a question costs in a file (``batch``), by what vendors say in November 2026."""
+
+
 class OpenAIEngine(LanguageModel):
     """Any server that speaks the OpenAI chat completions protocol, or a vendor's own.
 
@@ -328,6 +329,9 @@ class OpenAIEngine(LanguageModel):
     spend_limit : float, optional
         Largest amount that the judge may spend in one run, in US dollars. With a limit but without prices the judge is
         not asked.
+    batch : bool
+        Whether questions go up as files (OpenAI's Batch API), which are answered within a day at half the price of the
+        table. Prices in the judge's file are those of files then.
     """
 
     kind: Literal["openai"] = "openai"
@@ -348,6 +352,7 @@ class OpenAIEngine(LanguageModel):
     price_out: float | None = Field(default=None, ge=0)
     price_cached: float | None = Field(default=None, ge=0)
     spend_limit: float | None = Field(default=None, gt=0)
+    batch: bool = False
 
     @property
     def needs(self) -> Needs:
@@ -367,6 +372,11 @@ class OpenAIEngine(LanguageModel):
         cached = self.price_in if self.price_cached is None else self.price_cached
         return Price(self.price_in, cached, self.price_out, "the judge's file")
 
+    @property
+    def batch_price(self) -> Price | None:
+        """What tokens cost in a file: half of the table's price, or the judge's file's; None if it is not known."""
+        return self.price if self.price is None or self.price_in is not None else self.price.at(BATCH_DISCOUNT)
+
     @model_validator(mode="after")
     def _settings_agree(self) -> OpenAIEngine:
         if self.price_cached is not None and None in (self.price_in, self.price_out):
@@ -379,6 +389,8 @@ class OpenAIEngine(LanguageModel):
             raise ValueError(
                 f"reasoning_effort: {self.form}'s form has a field of its own for it; put it in extra_body"
             )
+        if self.form and self.batch:
+            raise ValueError(f"batch: {self.form}'s own form takes no files of OpenAI's kind; leave batch out")
         if taken := sorted({"messages", "model", "n", "stream"} & set(self.extra_body)):
             raise ValueError(
                 f"extra_body: {', '.join(taken)} cannot be set here; the engine's other settings decide it"
@@ -470,7 +482,7 @@ M = TypeVar("M", bound=BaseModel)
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
-RETIRED = {"engine.pipeline_parallel": 1, "engine.gpu_memory": 0.9}
+RETIRED = {"engine.pipeline_parallel": 1, "engine.gpu_memory": 0.9, "engine.memory_mb": 1024}
 """Settings of a judge's file that there are no more; see ``load_yaml``."""
 
 MOVED = {

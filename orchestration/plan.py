@@ -78,7 +78,7 @@ class Tried:
 
     def may_ask(self, one: Outdated) -> bool:
         """Whether this has not been asked for as often as may be."""
-        return self.times(one) < self.most
+        return self.times(one) < (1 if one.only_waits else self.most)
 
     def times(self, one: Outdated) -> int:
         """How often this was asked for under its version."""

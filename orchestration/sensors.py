@@ -94,7 +94,9 @@ def _tell(desk: Desk, workspace: Workspace, instance: dg.DagsterInstance, settin
     last = last_night(instance, workspace.mount)
     if last is None or not desk.waits_to_beat(last):
         return
-    if not partitions_under_way(instance, workspace.mount) and not all_outdated(workspace):
+    if not partitions_under_way(instance, workspace.mount) and all(
+        one.only_waits for one in all_outdated(workspace).values()
+    ):
         desk.beat(last, bill_of_night(workspace))
 
 

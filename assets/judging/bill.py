@@ -9,12 +9,14 @@ from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
+from assets.judging.batches import every_batch
 from judges.bill import Bill, Ledger, Purse
 from judges.spec import OpenAIEngine
 
 if TYPE_CHECKING:
     from assets.judging.forecast import Forecast, Rate
     from assets.workspace import Workspace
+    from judges.batch import Batch
 
 
 @dataclass(frozen=True)
@@ -49,6 +51,7 @@ def purses(workspace: Workspace) -> list[Purse]:
         return []
     rows = workspace.bills.read(since=_today()).to_pylist()
     spent = sum((row["dollars"] or 0.0) + (row["dollars_unknown"] or 0.0) for row in rows)
+    spent += sum(batch.worst for batches in every_batch(workspace).values() for batch in batches)
     return [Purse(limit, "judging.spend_limit of the night, over all judges", spent)]
 
 
@@ -61,15 +64,26 @@ class Account:
         What the judge may spend together with others.
     rate : Rate, optional
         What its questions have taken before.
+    batch : Batch, optional
+        Of which it is the bill, under the batch's name: collected again after a kill, it is there once.
     """
 
     def __init__(
-        self, workspace: Workspace, judge: str, purses: Sequence[Purse] = (), rate: Rate | None = None
+        self,
+        workspace: Workspace,
+        judge: str,
+        purses: Sequence[Purse] = (),
+        rate: Rate | None = None,
+        batch: Batch | None = None,
     ) -> None:
         self._workspace, self._judge, self.rate = workspace, judge, rate
-        self._night, self._id = _today(), uuid4().hex
+        self._night, self._id = (batch.night, batch.token) if batch else (_today(), uuid4().hex)
+        self._began = datetime.fromisoformat(f"{batch.since}Z") if batch else None
+        self.nights = [self._night]
         engine = workspace.judge(judge).engine
-        price = engine.price if isinstance(engine, OpenAIEngine) else None
+        price = None
+        if isinstance(engine, OpenAIEngine):
+            price = engine.batch_price if batch else engine.price
         self._is_priced = price is not None or not engine.needs.endpoint
         self._prices = price.source if price else None
         self._rows: list[dict[str, Any]] = []
@@ -85,7 +99,7 @@ class Account:
                 "judge": self._judge,
                 "testset": testset,
                 "what": what,
-                "began": datetime.now(UTC),
+                "began": self._began or datetime.now(UTC),
                 "scored": 0,
                 "seconds": 0.0,
                 "prices": self._prices,
@@ -111,9 +125,17 @@ class Account:
 
     def close(self) -> None:
         """Bring the database up to date, where anything was asked."""
-        if any(row.get("requests") for row in self._rows):
+        if len(self.nights) > 1 or any(row.get("requests") for row in self._rows):
             with self._workspace.warehouse.writer() as connection:
-                self._workspace.bills.load(connection, self._night)
+                self._workspace.bills.load(connection, min(self.nights))
+
+    def enter(self, batch: Batch, bill: Bill, testset: str, what: str, expected: Forecast) -> None:
+        """Keep what a batch has cost."""
+        own = Account(self._workspace, self._judge, batch=batch)
+        own.begin(testset, what, expected)
+        own.ledger.add(bill)
+        own.record(bill.questions)
+        self.nights.append(batch.night)
 
 
 def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[NightBill]:

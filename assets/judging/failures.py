@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assets.judge_keys import judge_key
+from assets.judging.batches import open_batches
 from care_ops.errors import CareError
 from judges.items import MAY_PASS, Status
 
@@ -35,6 +36,8 @@ class Unheard:
         Items that failed so as often as the judge's ``attempts`` allow.
     why : str
         Why the judge cannot be asked at all; empty where it can.
+    in_batch : int
+        Items and probes whose answers a file at an endpoint will bring.
     """
 
     judge: str
@@ -44,6 +47,12 @@ class Unheard:
     to_ask: int = 0
     given_up: int = 0
     why: str = ""
+    in_batch: int = 0
+
+    @property
+    def only_waits(self) -> bool:
+        """Whether all that it owes is at the endpoint already."""
+        return not self.why and self.in_batch > 0 and self.unscored + self.to_ask <= self.in_batch
 
     @property
     def incomplete(self) -> bool:
@@ -106,12 +115,15 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
             owing.append(Unheard(judge, items, False, items, why=str(error)))
             continue
         *made_of, scored = slices.get(judge, (None, None, 0))
+        sent = open_batches(workspace, judge, testset) if spec.engine.needs.endpoint else []
+        in_batch = sum(batch.items for batch in sent if batch.judge_key == key)
         if made_of != [key, items_hash]:
-            owing.append(Unheard(judge, items, False, items))
+            given = len(workspace.parts.done(judge, testset, key)) if in_batch else 0
+            owing.append(Unheard(judge, items, False, max(0, items - given), in_batch=in_batch))
             continue
         failed_items = failed.get(judge, set[str]()) if spec.engine.needs.template else set[str]()
-        if failed_items or scored < items:
+        if failed_items or scored < items or in_batch:
             given_up = failed_items & workspace.attempts(judge, testset, key).spent(spec.attempts)
             left = len(failed_items - given_up)
-            owing.append(Unheard(judge, items, True, items - scored, left, len(given_up)))
+            owing.append(Unheard(judge, items, True, items - scored, left, len(given_up), in_batch=in_batch))
     return owing

@@ -12,6 +12,7 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from assets.judge_keys import effective_spec, engine_context, judge_item
+from assets.judging.batches import open_batches
 from assets.judging.pending import pending
 from assets.probe_items import probe_items
 from assets.sources import read_source
@@ -133,9 +134,11 @@ def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], r
     settled = pending(workspace, workspace.probe_parts, judge, testset).settled
     probes = [judge_item(record) for record in probe_items(workspace, testset)]
     to_ask += [probe for probe in probes if probe.key not in settled]
-    questions = len({item.text_key for item in to_ask})
+    sent = open_batches(workspace, judge, testset)
+    waiting = [batch for batch in sent if batch.judge_key == wanted.key]  # nobody is asked about these
+    questions = max(0, len({item.text_key for item in to_ask}) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
-    return replace(found, testset=testset, items=len(to_ask))
+    return replace(found, testset=testset, items=max(0, len(to_ask) - sum(batch.items for batch in waiting)))
 
 
 def expected(
@@ -145,7 +148,7 @@ def expected(
     rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
     engine, dollars = spec.engine, 0.0
     if isinstance(engine, OpenAIEngine):
-        price = engine.price
+        price = engine.batch_price if engine.batch else engine.price
         each = (rated.tokens_in, rated.tokens_out, rated.tokens_cached)
         dollars = None if price is None else questions * price.of(*each)
     seconds = None if rate is None else questions * rate.seconds

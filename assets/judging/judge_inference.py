@@ -8,14 +8,15 @@ import hashlib
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
-from functools import lru_cache
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
 from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
+from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
 from assets.judging.forecast import SAMPLE, expected, rates
 from assets.metadata import as_read, failure, table
@@ -27,9 +28,12 @@ from care_ops.errors import CareError
 from judges.fetching import fetching_ahead
 from judges.items import Score
 from judges.pool import Pool, Progress, Session
+from judges.spec import OpenAIEngine
 from warehouse.sources.reading import Reading
 
 if TYPE_CHECKING:
+    from judges.batch import Batch
+    from judges.bill import Bill
     from judges.questions import ItemSource
     from warehouse.parts import PartStore
 
@@ -212,13 +216,21 @@ def _score_items(
 
     wanted = pending(workspace, parts, judge, testset)
     questions = Questions(items, wanted.spec, wanted.settled)
-    context = engine_context(workspace, account.ledger)
-    if not len(questions):
+    context, engine = engine_context(workspace, account.ledger), wanted.spec.engine
+    waiting = open_batches(workspace, judge, testset, parts)
+    if not len(questions) and not waiting:
         return 0
     sample = [] if account.rate else items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
     what = "items" if parts is workspace.parts else "probes"
-    account.begin(testset, what, expected(workspace, wanted.spec, account.rate, len(questions), sample))
-    if wanted.spec.engine.needs.endpoint:
+    forecast = partial(expected, workspace, wanted.spec, account.rate, sample=sample)
+    if isinstance(engine, OpenAIEngine) and (engine.batch or waiting):
+
+        def enter(batch: "Batch", bill: "Bill") -> None:
+            account.enter(batch, bill, testset, what, forecast(batch.questions))
+
+        context = replace(context, batches=batch_store(parts.scores_folder(judge, testset), wanted.key, enter))
+    account.begin(testset, what, forecast(1 if context.batches else len(questions)))
+    if engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)
     last_report = time.perf_counter()
 

@@ -13,6 +13,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key
+from assets.judging.batches import open_batches
 from assets.judging.failures import why_no_score
 from assets.metadata import failure, histogram, table
 from assets.partitions import SLICES
@@ -99,11 +100,14 @@ def _materialisation(
         version, why = "not scored by this judge", "the judge's specification leaves this test set out"
         return made(tags={"dagster/data_version": version}, metadata={"scored": why})
     judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
-    if loaded.n_missing:
+    batches = open_batches(workspace, judge, testset)
+    if loaded.n_missing > sum(batch.items for batch in batches):
         raise JudgeError(f"{loaded.n_missing} of {loaded.n_items} items have no score yet; `care run` asks for them")
     needs = workspace.judge(judge).engine.needs
     abstained = loaded.statuses.keys() <= {Status.REFUSED} and not (needs.template or needs.recordings)
-    if loaded.n_items and not loaded.n_ok and not abstained:  # a program may have nothing to say of such items
+    if (
+        loaded.n_items and not loaded.n_ok and not abstained and not batches
+    ):  # a program may have nothing to say of such items
         raise JudgeError(why_no_score(workspace, judge, testset, loaded.statuses))
     probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
     return made(

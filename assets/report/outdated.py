@@ -7,6 +7,7 @@ deleted or a folder is copied.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -16,6 +17,7 @@ from assets.fit.made import RESULTS, SOLVED, made, probes_version, result_versio
 from assets.fit.stages import fit_code, stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import judge_item, judge_key
+from assets.judging.batches import open_batches
 from assets.judging.failures import Unheard, unheard
 from assets.partitions import slice_key
 from assets.probe_items import probe_items
@@ -39,6 +41,9 @@ FIT = ("panel", "probes", "moments", "structure", "aggregates", "review", *RESUL
 _FILES = {"review": "review", "factors": "factors", "systems": "systems", "intervals": "dropping"}
 """Documents without which a report cannot be made, by the asset that writes them."""
 
+LOOK_EVERY_S = 1800.0
+"""Seconds after which the daemon looks again whether a batch at an endpoint has ended."""
+
 Partition = tuple[str, str | None]
 """An asset, and its partition where it has any."""
 
@@ -49,7 +54,8 @@ class Outdated:
 
     ``version`` is a hash of what it would be made from now: what failed is not tried for ever under the same one.
     ``changed`` says in words what has changed since it was made, and is empty where it is missing; ``says`` is another
-    reason, as a sentence; ``testsets`` are those that a judge still owes scores.
+    reason, as a sentence; ``testsets`` are those that a judge still owes scores, and
+    ``only_waits`` says that all of these are in files at its endpoint, which are only to be looked at.
     """
 
     asset: str
@@ -58,6 +64,7 @@ class Outdated:
     changed: tuple[str, ...] = ()
     says: str = ""
     testsets: tuple[str, ...] = ()
+    only_waits: bool = False
 
     @property
     def key(self) -> Partition:
@@ -118,9 +125,11 @@ def outdated(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition
                 found[one.key] = one
     for judge, testsets in owing.items():
         items = {testset: known[testset].items_hash for testset in workspace.testsets_of(judge)}
-        version = content_hash([judge_version(workspace, judge), items])
-        says = f"it owes scores of {', '.join(testsets)}"
-        one = Outdated("judge_inference", judge, version, says=says, testsets=tuple(testsets))
+        owed = [entry for testset in testsets for entry in known[testset].owing if entry.judge == judge]
+        waits = all(entry.only_waits for entry in owed)
+        version = content_hash([judge_version(workspace, judge), items, *([int(time.time() / LOOK_EVERY_S)] * waits)])
+        says = f"{'the batch' if waits else 'it owes scores'} of {', '.join(testsets)}{' is open' if waits else ''}"
+        one = Outdated("judge_inference", judge, version, says=says, testsets=tuple(testsets), only_waits=waits)
         found[one.key] = one
     return found
 
@@ -165,14 +174,14 @@ def _judged(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: Unheard, items_hash: str
 ) -> Iterator[Outdated]:
     """The judge that is to be asked, or the scores that it has given and that are to be loaded."""
-    if not (entry.incomplete or entry.to_ask or entry.why):
+    if not (entry.incomplete or entry.to_ask or entry.why or entry.in_batch):
         return  # all that is lacking it was asked for as often as its file allows
     key = "" if entry.why else judge_key(workspace, entry.judge, testset)
     given = len(workspace.parts.done(entry.judge, testset, key)) if key else 0
     if entry.why or not _has_answered(workspace, connection, testset, entry):
         yield Outdated("judge_inference", entry.judge, "")
-        if given <= (entry.items - entry.unscored if entry.loaded else 0):
-            return  # else what it gave before it failed is loaded
+        if given <= max(entry.in_batch, entry.items - entry.unscored if entry.loaded else 0):
+            return  # else what it gave before it failed, or before the rest is there, is loaded
     version = content_hash([key, items_hash, entry.to_ask, given])
     yield Outdated("scores", str(slice_key(entry.judge, testset)), version, says="the judge has scored since")
 
@@ -204,7 +213,7 @@ def _without_scores(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
     ).fetchall()
     for judge, key in rows:
-        if judge not in workspace.judges_of(testset):
+        if judge not in workspace.judges_of(testset) or open_batches(workspace, judge, testset):
             continue
         statuses = connection.execute(
             "SELECT DISTINCT status FROM scores JOIN judges USING (judge_ix) JOIN items USING (item_ix) "

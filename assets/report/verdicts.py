@@ -94,6 +94,8 @@ def _unscored(entry: Unheard) -> Reason:
         "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
         "asks for them and says why, should it fail again."
     )
+    if entry.only_waits:
+        why = "They are in a batch at its endpoint, which is given a day. The next `care run` collects what is there."
     said = f"Judge {entry.judge} has not scored {entry.unscored:,} of {entry.items:,} items yet."
     return Reason("stale", said, (entry.judge,), why)
 

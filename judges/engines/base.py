@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Protocol
 
 from care_ops.errors import InputError, JudgeError
+from judges.batch import BatchStore
 from judges.bill import Ledger
 from judges.items import Item, Score, Status, checked_score
 from judges.prompts import Template, find
@@ -41,6 +42,8 @@ class Context:
         What a paid judge has spent so far, over all test sets of the run.
     learned : Path, optional
         Folder for what is learned of endpoints; without one it is learned anew each time.
+    batches : BatchStore, optional
+        The batches of a judge behind an endpoint on one test set; with it the judge asks by files, or collects them.
     own_template : Template, optional
         The judge's prompt template, where it was read before: another machine does not have the workspace's folder.
     own_program : ProgramFile, optional
@@ -50,6 +53,7 @@ class Context:
     root: Path = Path()
     ledger: Ledger | None = None
     learned: Path | None = None
+    batches: BatchStore | None = None
     own_template: Template | None = None
     own_program: ProgramFile | None = None
 

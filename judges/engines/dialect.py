@@ -122,7 +122,7 @@ class Knowledge:
             return False
         with self._lock:
             if self.dialect.body(self._engine, "").get(parameter) == body[parameter]:  # nobody learned it meanwhile
-                self._keep(self.dialect.without(parameter))
+                self.keep(self.dialect.without(parameter))
         return True
 
     def make_room(self, body: dict[str, Any]) -> bool:
@@ -132,10 +132,11 @@ class Knowledge:
             return False
         with self._lock:
             if self.dialect.body(self._engine, "").get(length) == body[length]:
-                self._keep(self.dialect.roomier())
+                self.keep(self.dialect.roomier())
             return self._engine.max_tokens + self.dialect.room > body[length]
 
-    def _keep(self, dialect: Dialect) -> None:
+    def keep(self, dialect: Dialect) -> None:
+        """Remember what the model takes, so that later runs need not try."""
         self.dialect = dialect
         if self._path is None:
             return

@@ -15,8 +15,8 @@ import time
 import urllib.parse
 import urllib.request
 import zlib
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
+from collections.abc import Generator, Iterable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Annotated, Any
 
@@ -288,8 +288,8 @@ class Endpoint:
         headers, secrets = headers_of(name, engine)
         self.secrets = Secrets(secrets)
         self._form = FORMS[engine.form]
-        always = {"accept-encoding": "identity", "content-type": "application/json", **self._form.headers}
-        self._headers = list((always | headers).items())
+        always = {"accept-encoding": "identity", **self._form.headers}
+        self._headers = always | headers
         try:
             address = urllib.parse.urlsplit(engine.base_url)
             if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
@@ -299,7 +299,8 @@ class Endpoint:
                 f"judge {name!r}: base_url {engine.base_url!r} is no address; write https://HOST/v1"
             ) from None
         path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
-        self._url = address._replace(path=f"{address.path.rstrip('/')}{path}", fragment="").geturl()
+        self._base = address._replace(path=address.path.rstrip("/"), fragment="")
+        self._path = path
         proxies = urllib.request.getproxies()
         bypassed = urllib.request.proxy_bypass(address.hostname or "")
         self._proxy = None if bypassed else proxies.get(address.scheme) or proxies.get("all")
@@ -318,28 +319,57 @@ class Endpoint:
 
         Raises ``LateError`` or ``NoAnswerError`` where no whole answer came in time, or none at all.
         """
-        pool, clock = self._connection()
-        clock.until = time.monotonic() + self._timeout_s
-        content = json.dumps(self._form.request(dict(body))).encode()
+        reply = self.call("POST", self._path, json.dumps(self._form.request(dict(body))).encode())
+        if not reply.failed and isinstance(reply.content, dict):
+            with suppress(KeyError, IndexError, TypeError, AttributeError):  # what has another form is found to be none
+                reply = replace(reply, content=self._form.answer(reply.content))
+        return reply
+
+    def call(
+        self, method: str, path: str, content: bytes = b"", kind: str = "application/json", timeout_s: float = 0.0
+    ) -> Reply:
+        """Send content of some kind to one of the endpoint's paths; raises as ``post`` does."""
+        with self._opened(method, path, content, kind, timeout_s) as response:
+            headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in response.headers}
+            text = _unpacked(response.iter_stream(), headers.get("content-encoding", ""))
         try:
-            with pool.stream("POST", self._url, headers=self._headers, content=content) as response:
-                headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in response.headers}
-                text = _unpacked(response.iter_stream(), headers.get("content-encoding", ""))
-        except httpcore.TimeoutException as error:
-            raise LateError(f"no answer within {self._timeout_s:g} s") from error
-        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, OSError) as error:
-            raise NoAnswerError(f"{type(error).__name__}: {error}") from error
-        try:
-            reply = Reply(response.status, headers, json.loads(text))
+            return Reply(response.status, headers, json.loads(text))
         except (ValueError, RecursionError):
             if response.status == 200:
                 raise NoAnswerError(f"not valid JSON: {text[:1000].decode(errors='replace')}") from None
             return Reply(response.status, headers, text[:100_000].decode(errors="replace"))
 
-        if not reply.failed and isinstance(reply.content, dict):
-            with suppress(KeyError, IndexError, TypeError, AttributeError):  # what has another form is found to be none
-                reply = replace(reply, content=self._form.answer(reply.content))
-        return reply
+    def lines(self, path: str, timeout_s: float) -> Iterator[bytes]:
+        """The lines of a file, as they come; raises as ``post`` does, also where there is no such file."""
+        with self._opened("GET", path, timeout_s=timeout_s) as response:
+            if response.status != 200:
+                raise NoAnswerError(f"HTTP {response.status} for {path}")
+            rest = b""
+            for chunk in response.iter_stream():
+                *whole, rest = (rest + chunk).split(b"\n")
+                yield from whole
+                if len(rest) > MOST_BYTES:
+                    raise NoAnswerError(f"a line of {path} is longer than {MOST_BYTES:,} bytes")
+            yield rest
+
+    @contextmanager
+    def _opened(
+        self, method: str, path: str, content: bytes = b"", kind: str = "application/json", timeout_s: float = 0.0
+    ) -> Generator[httpcore.Response]:
+        pool, clock = self._connection()
+        limit = max(timeout_s, self._timeout_s)
+        clock.until = time.monotonic() + limit
+        path, _, query = path.partition("?")
+        query = "&".join(filter(None, (self._base.query, query)))
+        url = self._base._replace(path=f"{self._base.path}{path}", query=query).geturl()
+        headers = {"content-type": kind, **self._headers}
+        try:
+            with pool.stream(method, url, headers=list(headers.items()), content=content) as response:
+                yield response
+        except httpcore.TimeoutException as error:
+            raise LateError(f"no answer within {limit:g} s") from error
+        except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, OSError) as error:
+            raise NoAnswerError(f"{type(error).__name__}: {error}") from error
 
     def _connection(self) -> tuple[httpcore.ConnectionPool, _Clock]:
         """This thread's own connection; a pool for all would look through every connection for every request."""

@@ -18,7 +18,7 @@ from care_ops.errors import JudgeError, sentence
 from judges.bill import Bill, Ledger, Purse
 from judges.engines.base import Context, StoppedError
 from judges.engines.dialect import LEARNABLE, Knowledge
-from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply
+from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply, Usage
 from judges.engines.pace import LONGEST_WAIT_S, Pace, backoff, seconds
 from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
 from judges.items import RAW_LIMIT, Item, Score, Status
@@ -26,7 +26,7 @@ from judges.parsing import parse_answer
 from judges.prices import Price
 from judges.spec import JudgeSpec, OpenAIEngine
 
-_NOT_ASKED = "not asked"
+NOT_ASKED = "not asked"
 _TOO_LONG = re.compile(
     r"context.{0,40}(length|window|maximum)|maximum context|too (long|large)|token count.*exceeds", re.I
 )
@@ -34,7 +34,7 @@ _FILTERED = re.compile(r"content.?(filter|management|policy)|safety", re.I)
 _log = logging.getLogger(__name__)
 
 
-class _TemporaryError(Exception):
+class TemporaryError(Exception):
     """A request failed in a way that may not happen again; ``status`` is the score's if no attempt succeeds."""
 
     def __init__(self, status: Status, raw: str, *, too_fast: bool = False) -> None:
@@ -42,15 +42,15 @@ class _TemporaryError(Exception):
         self.status, self.raw, self.too_fast = status, raw, too_fast
 
 
-class _NotAskedError(Exception):
+class NotAskedError(Exception):
     """The judge was stopped, or the next request might cost more than what is left of the spend limit."""
 
 
-class _RefusedError(Exception):
+class RefusedError(Exception):
     """The endpoint refused the request as it is; what was learned from it makes another one worth sending."""
 
 
-class _CutOffError(Exception):
+class CutOffError(Exception):
     """The model had no tokens left for its answer; ``answer`` is what is known of it."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
@@ -77,7 +77,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._name, self._engine = spec.name, engine
         self._ledger = ledger = context.ledger or Ledger()
         own = engine.spend_limit
-        before = ledger.total.dollars + ledger.total.unknown
+        before = ledger.total.dollars + ledger.total.unknown + ledger.sent
         self._purses = ledger.purses + (() if own is None else (Purse(own, "spend_limit in its file", before),))
         price = engine.price
         if price is None and self._purses:
@@ -112,17 +112,22 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         the model, a parameter); the error carries the scores that were paid for.
         """
         scores = super().score(items)
-        paid = [score for score in scores if score.raw != _NOT_ASKED]
+        paid = [score for score in scores if score.raw != NOT_ASKED]
+        if self._stopped or len(paid) < len(scores):
+            self.must_go_on(paid)
+        return scores
+
+    def must_go_on(self, paid: Sequence[Score] = ()) -> None:
+        """Raise ``StoppedError``, which carries the scores that were paid for, where nothing more can be asked."""
         if self._stopped:
             raise StoppedError(f"judge {self._name!r}: {self._stopped}", paid)
-        if self._empty is not None and len(paid) < len(scores):
+        if self._empty is not None:
             raise StoppedError(
                 f"judge {self._name!r}: {self._empty.spent:.4f} of {self._empty.limit} US dollars are spent "
                 f"({self._empty.name}), and the next request might cost more than is left; the answers so far are "
                 "kept, and a later run continues from there",
                 paid,
             )
-        return scores
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
         return list(self._threads.map(self._one, prompts))
@@ -131,9 +136,13 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._stopped = self._stopped or sentence(why)
         self._pace.stop()
 
+    def text_of(self, prompt: str) -> str:
+        """What the model is sent for a prompt."""
+        return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
+
     def _one(self, prompt: str) -> PromptAnswer:
         """Ask about one prompt, and again after failures that may be temporary."""
-        text = f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
+        text = self.text_of(prompt)
         failed = fast = 0
         cut: PromptAnswer | None = None
         repeated = False
@@ -142,15 +151,15 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 with self._alone_at_first():
                     answer = self._request(text, repeated=repeated)
                 return answer if cut is None else _together(cut, answer)
-            except _NotAskedError:
-                return cut or PromptAnswer(None, Status.ENGINE_ERROR, _NOT_ASKED)
-            except _RefusedError:
+            except NotAskedError:
+                return cut or PromptAnswer(None, Status.ENGINE_ERROR, NOT_ASKED)
+            except RefusedError:
                 pass
-            except _CutOffError as error:
+            except CutOffError as error:
                 if cut is not None or not self._knowledge.make_room(error.body):
                     return error.answer if cut is None else _together(cut, error.answer)
                 cut = error.answer
-            except _TemporaryError as error:
+            except TemporaryError as error:
                 failed, fast = failed + (not error.too_fast), fast + error.too_fast
                 if failed > self._engine.retries or fast > 2 * self._engine.retries:
                     _log.info("Judge %r: no answer after all retries (%s).", self._name, error.raw)
@@ -174,7 +183,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         learned = False
         try:
             yield
-        except _RefusedError:
+        except RefusedError:
             learned = True
             raise
         finally:
@@ -187,9 +196,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         size = len(text.encode("utf-8", "surrogatepass"))
         with self._pace.turn(size / 4 + self._engine.max_tokens) as started:
             body = self._knowledge.dialect.body(self._engine, text)
-            written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
-            worst = self._price.of(size + 64, written if isinstance(written, int) else 4096)
-            with self._paid(worst) as bill:
+            with self._paid(self._worst(self._price, size, body)) as bill:
                 bill.repeated = int(repeated)
                 sent = time.perf_counter()
                 try:
@@ -199,15 +206,13 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                         return self._refused(reply, body, started)
                     completion = reply.completion()
                 except LateError as error:
-                    raise _TemporaryError(Status.TIMEOUT, str(error)) from error
+                    raise TemporaryError(Status.TIMEOUT, str(error)) from error
                 except NoAnswerError as error:
-                    raise _TemporaryError(Status.ENGINE_ERROR, self._hidden(str(error))) from error
+                    raise TemporaryError(Status.ENGINE_ERROR, self._hidden(str(error))) from error
                 usage = completion.usage
                 bill.answered(1e3 * (time.perf_counter() - sent))
                 if usage is not None:
-                    bill.tokens_in, bill.tokens_cached = usage.prompt_tokens, usage.cached
-                    bill.tokens_out, bill.tokens_reasoning = usage.written, usage.reasoning
-                    bill.dollars = self._price.of(usage.prompt_tokens, usage.written, usage.cached)
+                    bill.add(paid_for(usage, self._price))
                     bill.unknown = 0.0
                 self._pace.answered(usage.prompt_tokens + usage.written if usage else 0, reply.headers)
                 return self._answer(completion, body)
@@ -215,8 +220,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:
         """What follows from an error: an item's status, or one of the exceptions.
 
-        Raises ``_TemporaryError`` where the endpoint is overloaded or fails, ``_RefusedError`` where it does not take a
-        parameter that can be left out, and ``_NotAskedError`` where it will refuse whatever is asked, so that the judge
+        Raises ``TemporaryError`` where the endpoint is overloaded or fails, ``RefusedError`` where it does not take a
+        parameter that can be left out, and ``NotAskedError`` where it will refuse whatever is asked, so that the judge
         is stopped.
         """
         code, said = reply.status, self._hidden(str(reply.error["message"]))
@@ -228,9 +233,9 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             if pause is not None and pause > 1:
                 _log.info("Judge %r: the endpoint asks to wait for %.0f s (%s).", self._name, pause, said)
             self._pace.too_fast(started, pause)
-            raise _TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}", too_fast=True)
+            raise TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}", too_fast=True)
         elif code in (408, 409, 425) or code >= 500:
-            raise _TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}")
+            raise TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}")
         elif code in (200, 400, 413, 422):
             parameter = reply.error.get("param")
             named = parameter if isinstance(parameter, str) and parameter else None
@@ -241,12 +246,12 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             if code == 200:
                 return PromptAnswer(None, Status.ENGINE_ERROR, said)
             if self._knowledge.learn(body, named, str(reply.error["message"])):
-                raise _RefusedError
+                raise RefusedError
         self._stop(
             f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({said}); check base_url, model, the "
             "key and what else its file asks for"
         )
-        raise _NotAskedError
+        raise NotAskedError
 
     def _answer(self, completion: Completion, body: dict[str, Any]) -> PromptAnswer:
         """The answer in a completion."""
@@ -267,7 +272,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         text = content.partition("</think>")[2] if content is not None and thinks else content
         if choice.finish_reason in ("length", "max_tokens") and not (text or "").strip():
             said = f"all of its {counts[1]} tokens were spent before it answered"
-            raise _CutOffError(PromptAnswer(None, Status.CUT_OFF, said, None, None, *counts), body)
+            raise CutOffError(PromptAnswer(None, Status.CUT_OFF, said, None, None, *counts), body)
         if self._engine.scoring != "text":
             probabilities = self._probabilities(choice, content)
             if probabilities is not None:
@@ -307,18 +312,9 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def _paid(self, worst: float) -> Generator[Bill]:
         """Keep the books of one request, which costs at most ``worst``; what it cost is not known until it is told.
 
-        A token has at least one byte, so ``worst``, which counts bytes, is never too little.
-
-        Raises ``_NotAskedError`` where the judge is stopped, or a limit leaves less than ``worst``.
+        Raises as ``_reserve`` does.
         """
-        if self._stopped:
-            raise _NotAskedError
-        for place, purse in enumerate(self._purses):
-            if not purse.reserve(worst):
-                for other in self._purses[:place]:
-                    other.settle(worst, 0.0)
-                self._empty = purse
-                raise _NotAskedError
+        self._reserve(worst)
         bill = Bill(requests=1, unknown=worst)
         try:
             yield bill
@@ -327,8 +323,36 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 purse.settle(worst, bill.dollars + bill.unknown)
             self._ledger.add(bill)
 
+    @staticmethod
+    def _worst(price: Price, size: int, body: dict[str, Any]) -> float:
+        """The most that a request can cost whose text has this many bytes; a token has at least one."""
+        written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
+        return price.of(size + 64, written if isinstance(written, int) else 4096)
+
+    def _reserve(self, worst: float) -> None:
+        """Set money aside; raises ``NotAskedError`` where the judge is stopped, or a limit leaves less than that."""
+        if self._stopped:
+            raise NotAskedError
+        for place, purse in enumerate(self._purses):
+            if not purse.reserve(worst):
+                for other in self._purses[:place]:
+                    other.settle(worst, 0.0)
+                self._empty = purse
+                raise NotAskedError
+
     def _hidden(self, text: str, limit: int = 200) -> str:
         return self._endpoint.secrets.hide(text, limit)
+
+
+def paid_for(usage: Usage, price: Price) -> Bill:
+    """The tokens of an answer, and what they cost."""
+    return Bill(
+        tokens_in=usage.prompt_tokens,
+        tokens_cached=usage.cached,
+        tokens_out=usage.written,
+        tokens_reasoning=usage.reasoning,
+        dollars=price.of(usage.prompt_tokens, usage.written, usage.cached),
+    )
 
 
 def _together(cut: PromptAnswer, answer: PromptAnswer) -> PromptAnswer:

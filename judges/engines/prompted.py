@@ -46,20 +46,22 @@ class PromptedJudgeEngine(ABC):
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item; pairs are shown in both orders unless the judge's settings say otherwise."""
         started = time.perf_counter()
-        both = self._template.pairwise and self._settings.orders == "both"
-        prompts: list[str | None] = []
-        for item in items:
-            lacking = self._template.missing(item)
-            shown = [item, _swapped(item)] if both else [item]
-            prompts += [None if lacking else self._template.render(one, self._scale) for one in shown]
+        prompts = [prompt for item in items for prompt in self.prompts(item)]
         distinct = list(dict.fromkeys(p for p in prompts if p is not None))
         answer_of = dict(zip(distinct, self.ask(distinct), strict=True))
         answers = [None if p is None else answer_of[p] for p in prompts]
         now = time.perf_counter()  # of batches that overlap each second is counted once
         per_item = 1e3 * max(0.0, now - max(started, self._last_end)) / max(len(items), 1)
         self._last_end = max(now, self._last_end)
-        step = 2 if both else 1
+        step = len(prompts) // max(len(items), 1)
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
+
+    def prompts(self, item: Item) -> list[str | None]:
+        """The prompt about an item, or two of a pair in both orders; None where the item lacks a text."""
+        both = self._template.pairwise and self._settings.orders == "both"
+        lacking = self._template.missing(item)
+        shown = [item, _swapped(item)] if both else [item]
+        return [None if lacking else self._template.render(one, self._scale) for one in shown]
 
     def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
         """Do nothing: a model's memory is freed when its process ends."""

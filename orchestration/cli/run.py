@@ -148,12 +148,16 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
 
 def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: bool) -> None:
     """What is left to others, how much was made, and where the report lies."""
+    from assets.judging.batches import told
+
     if outcome.left_to_daemon:
         errors.print(
             f"Dagster has {outcome.left_to_daemon} run(s) or backfill(s) waiting for this workspace; "
             "what depends on them is left to it",
             style="yellow",
         )
+    for sentence in told(loaded):
+        errors.print(sentence)
     for testset in sorted(outcome.outdated):
         errors.print(
             f"{testset}: its fit is not of the scores and settings that are there now; run `care run` again",

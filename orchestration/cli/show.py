@@ -38,6 +38,7 @@ _WEBSERVER = __name__.removesuffix("cli.show") + "webserver"
 def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> None:
     """Show the verdict on each test set, how much each judge scored, what is missing, stale or failed; the bill."""
     from assets.experiments.registry import outdated_kept
+    from assets.judging.batches import told
     from assets.judging.bill import bill_of_night, bills
     from assets.report.outdated import states
     from assets.report.verdicts import current_verdicts
@@ -65,6 +66,8 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
     console.print("scores / items; empty: the judge does not score the test set", style="dim")
     if bill := bill_of_night(loaded):
         console.print(bill)
+    for sentence in told(loaded):
+        console.print(sentence)
     if outdated := outdated_kept(loaded):
         console.print(f"experiments out of date: {', '.join(outdated)}")
 
@@ -89,6 +92,7 @@ def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str,
         outdated = {(one.asset, one.partition) for one in state.outdated}
         broken = {entry.judge for entry in state.owing if entry.why}
         stale = {entry.judge for entry in state.owing if not entry.loaded}
+        sent = {entry.judge: f", {entry.in_batch} in a batch" for entry in state.owing if entry.in_batch}
         for judge in workspace.judges_of(testset):
             n_ok, n_items = counts.get((judge, testset), (0, None))
             without_scores = judge in failed or (n_items is not None and ("scores", f"{judge}|{testset}") in outdated)
@@ -99,6 +103,7 @@ def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str,
             else:
                 is_stale = judge in stale or ("items", testset) in outdated
                 said[judge, testset] = "stale" if is_stale else f"{n_ok} / {n_items}"
+            said[judge, testset] += sent.get(judge, "")
     return dict(sorted(said.items()))
 
 

@@ -1,4 +1,4 @@
-"""A local server that speaks the OpenAI protocol and misbehaves in every way that real servers do."""
+"""A local server that speaks the OpenAI protocol, files and batches too, and misbehaves as real servers do."""
 
 from __future__ import annotations
 
@@ -6,7 +6,11 @@ import json
 import math
 import threading
 import time
+from collections import Counter
+from email.parser import BytesParser
+from email.policy import HTTP
 from http.server import BaseHTTPRequestHandler
+from urllib.parse import parse_qs
 
 from tests.support.servers import LocalServer
 
@@ -17,18 +21,113 @@ class Server(LocalServer):
     def __init__(self, say):
         self.say, self.requests, self.seen, self.at = say, [], {}, []
         self.lock = threading.Lock()
+        self.files, self.batches, self.paid, self.tokens = {}, {}, Counter(), [0, 0]
+        self.has_batches = True
         super().__init__(Handler)
+
+    def answered(self, text, attempt, batch=False):
+        """What is said to one request; an answer is paid for, by its text."""
+        told = self.say(text, attempt)
+        if isinstance(told, dict) and "usage" in told:
+            with self.lock:
+                self.paid[text] += 1
+                usage = told["usage"]
+                self.tokens = [self.tokens[0] + usage["prompt_tokens"], self.tokens[1] + usage["completion_tokens"]]
+                self.dollars += (
+                    (0.5 if batch else 1.0) * (usage["prompt_tokens"] * 2 + usage["completion_tokens"] * 10) / 1e6
+                )
+        return told
+
+    dollars = 0.0
+
+    def work(self, most=10**9, status="completed"):
+        """Answer the batches that are open, so many lines of each; the others have expired or were cancelled."""
+        for batch in self.batches.values():
+            if batch["status"] != "in_progress":
+                continue
+            good, bad = [], []
+            for k, line in enumerate(map(json.loads, self.files[batch["input_file_id"]].splitlines())):
+                assert line["method"] == "POST"
+                assert line["url"] == batch["endpoint"] == "/v1/chat/completions"
+                if k >= most:
+                    bad.append({"custom_id": line["custom_id"], "response": None, "error": {"code": "batch_expired"}})
+                    continue
+                text = line["body"]["messages"][0]["content"]
+                self.seen[text] = self.seen.get(text, 0) + 1
+                told = self.answered(text, self.seen[text], batch=True)
+                code, body = told if isinstance(told, tuple) else (200, told)
+                body = json.loads(body) if isinstance(body, str) else body
+                response = {"status_code": code, "request_id": "r", "body": body}
+                (good if code == 200 else bad).append({"custom_id": line["custom_id"], "response": response})
+            batch["status"] = status
+            batch["request_counts"]["completed"] = len(good)
+            for name, lines in (("output_file_id", good), ("error_file_id", bad)):
+                if lines:
+                    batch[name] = self.keep("".join(json.dumps(line) + "\n" for line in lines).encode())
+
+    def keep(self, content):
+        name = f"file-{len(self.files)}"
+        self.files[name] = content
+        return name
 
 
 class Handler(BaseHTTPRequestHandler):
+    def do_GET(self):
+        path, _, query = self.path.partition("?")
+        *_, kind, name = path.strip("/").removesuffix("/content").split("/")
+        if path == "/v1/batches":
+            every, after = list(self.server.batches.values()), parse_qs(query).get("after", [None])[0]
+            start = 0 if after is None else 1 + [batch["id"] for batch in every].index(after)
+            page = every[start : start + 2]
+            return self.send(200, json.dumps({"data": page, "has_more": start + 2 < len(every)}).encode())
+        if kind == "files" and name in self.server.files:
+            return self.send(200, self.server.files[name])
+        if kind == "batches" and name in self.server.batches:
+            return self.send(200, json.dumps(self.server.batches[name]).encode())
+        return self.send(404, b'{"error": {"message": "no such thing"}}')
+
+    def upload(self, content):
+        """Takes a file (a form with its purpose) or a batch of one."""
+        if not self.server.has_batches:
+            return self.send(404, b'{"detail": "Not Found"}')
+        if self.path == "/v1/files":
+            form = BytesParser(policy=HTTP).parsebytes(
+                b"content-type: %s\r\n\r\n%s" % (self.headers["content-type"].encode(), content)
+            )
+            parts = {
+                part.get_param("name", header="content-disposition"): part.get_payload(decode=True)
+                for part in form.iter_parts()
+            }
+            assert parts["purpose"] == b"batch"
+            return self.send(200, json.dumps({"id": self.server.keep(parts["file"])}).encode())
+        asked = json.loads(content)
+        assert asked["completion_window"] == "24h"
+        lines = self.server.files[asked["input_file_id"]].splitlines()
+        batch = asked | {
+            "id": f"batch-{sum(1 for name in self.server.batches if name.startswith('batch'))}",
+            "status": "in_progress",
+        }
+        batch["request_counts"] = {"total": len(lines), "completed": 0, "failed": 0}
+        self.server.batches[batch["id"]] = batch
+        return self.send(200, json.dumps(batch).encode())
+
+    def send(self, code, content):
+        self.send_response(code)
+        self.send_header("content-length", str(len(content)))
+        self.end_headers()
+        self.wfile.write(content)
+
     def do_POST(self):
-        body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+        content = self.rfile.read(int(self.headers["content-length"]))
+        if not self.path.endswith("/chat/completions"):
+            return self.upload(content)
+        body = json.loads(content)
         text = body["messages"][0]["content"]
         with self.server.lock:
             attempt = self.server.seen[text] = self.server.seen.get(text, 0) + 1
             self.server.requests.append((body, dict(self.headers)))
             self.server.at.append(time.monotonic())
-        told = self.server.say(text, attempt)
+        told = self.server.answered(text, attempt)
         if isinstance(told, float):
             time.sleep(told)
             told = answer("7")
@@ -39,6 +138,7 @@ class Handler(BaseHTTPRequestHandler):
         self.send_header("content-length", str(len(content)))
         self.end_headers()
         self.wfile.write(content.encode())
+        return None
 
     def log_message(self, *_):
         pass

@@ -1,0 +1,316 @@
+"""Asks an endpoint by files: a night's questions go up as one or a few (OpenAI's Batch API), and a later run collects.
+
+What is sent is kept before it is sent, under a token that goes with it, so that whoever is killed at whatever point
+pays nothing twice: a batch whose id was not kept is found by its token, and what is kept of a batch is deleted after
+its answers are stored.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+from hashlib import sha256
+from typing import Any
+from uuid import uuid4
+
+import httpx
+
+from judges.batch import Batch, BatchStore
+from judges.bill import Bill
+from judges.engines.base import Context
+from judges.engines.endpoint import NoAnswerError, Reply
+from judges.engines.openai import (
+    NOT_ASKED,
+    CutOffError,
+    NotAskedError,
+    OpenAIJudgeEngine,
+    RefusedError,
+    TemporaryError,
+    paid_for,
+)
+from judges.engines.pace import backoff
+from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
+from judges.items import MAY_PASS, Item, Score, Status
+from judges.spec import JudgeSpec, OpenAIEngine
+
+MOST_LINES, MOST_BYTES = 50_000, 100 * 2**20
+"""Of a file; vendors take 200 MB, but a file is held in memory until it is sent."""
+
+_TRANSFER_S = 900.0
+"""Seconds within which a file must be there."""
+
+_ENDED = ("completed", "expired", "cancelled")
+_FATE_UNKNOWN = (0, 408, 409, 425)
+_CHAT = "/v1/chat/completions"
+_TOKEN = "care"
+
+
+@dataclass
+class _File:
+    """The questions that go up together."""
+
+    text: bytearray = field(default_factory=bytearray)
+    lines: list[str] = field(default_factory=list[str])
+    items: int = 0
+    questions: int = 0
+    worst: float = 0.0
+    body: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+class BatchJudgeEngine(OpenAIJudgeEngine):
+    """Collects the batches of a judge that have ended, and sends further questions where its file says ``batch``.
+
+    Parameters
+    ----------
+    store : BatchStore
+        The batches that are at the endpoint.
+    """
+
+    def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context, store: BatchStore) -> None:
+        super().__init__(spec, engine, context)
+        self._store = store
+        self._batch_price = engine.batch_price or self._price
+        self._collected: dict[str, PromptAnswer] = {}
+        self._waiting = set[str]()
+        self._file, self._place = _File(), ""
+
+    def run(
+        self, batches: Iterable[Sequence[Item]], members: Callable[[Item], int], stopped: Callable[[], bool]
+    ) -> Iterator[list[Score]]:
+        """The scores that are there, as they can be stored; then what is left is sent, unless the judge is ``stopped``.
+
+        Parameters
+        ----------
+        batches : iterable of sequences of Item
+            All questions without a score.
+        members : callable
+            How many items a question is about.
+
+        Raises
+        ------
+        StoppedError
+            The endpoint cannot be reached, has no such interface, or refuses what is asked; or nothing more may be
+            spent.
+        """
+        ended = self._collect()
+        for items in batches:
+            known, fresh = self._sorted(items)
+            going_on = not (self._stopped or stopped())
+            alone = not self._knowledge.tried  # until it is known what the model takes, as with every other judge
+            now = fresh[: int(alone) if self._engine.batch else None] if going_on else []
+            scores = PromptedJudgeEngine.score(self, [*known, *now])
+            self._ledger.add(Bill(questions=len(now)))
+            if now and self._knowledge.tried:
+                self._knowledge.keep(self._knowledge.dialect)  # no later night sends one question first
+            if scores := [score for score in scores if score.raw != NOT_ASKED]:
+                yield scores
+            for item in fresh[len(now) :]:
+                if not (self._stopped or stopped() or self._empty):
+                    self._write(item, members(item))
+        if not stopped():
+            self._send()
+        for batch in ended:
+            self._store.remove(batch)
+        self.must_go_on()
+
+    def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
+        """The answers that were collected, and those to other prompts, which are asked one by one."""
+        found = [self._collected.get(self._name_of(prompt)) for prompt in prompts]
+        lacking = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
+        asked = iter(super().ask(lacking))
+        return [next(asked) if answer is None else answer for answer in found]
+
+    def _name_of(self, prompt: str) -> str:
+        """The name of a request; another judge, or the same with other settings, has others."""
+        return sha256(f"{self._store.key} {self.text_of(prompt)}".encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+    def _sorted(self, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
+        """The items whose answers are known, and those that nobody has been asked about."""
+        known: list[Item] = []
+        fresh: list[Item] = []
+        for item in items:
+            names = [self._name_of(prompt) for prompt in self.prompts(item) if prompt is not None]
+            if self._waiting.intersection(names):
+                continue
+            answers = [self._collected.get(name) for name in names]
+            failed = [answer is not None and answer.status in MAY_PASS for answer in answers]
+            if any(answer and not lost for answer, lost in zip(answers, failed, strict=True)):
+                for name, lost in zip(names, failed, strict=True):
+                    if lost:  # of a pair one half was paid for, so that the other is asked at once
+                        del self._collected[name]
+                known.append(item)
+            else:
+                (known if all(answers) else fresh).append(item)
+        return known, fresh
+
+    def _write(self, item: Item, members: int) -> None:
+        """Put a question into the file, which is sent where it is full; nothing where no money is left for it."""
+        file, worst, text = self._file, 0.0, b""
+        names: list[str] = []
+        for prompt in filter(None, self.prompts(item)):
+            name, said = self._name_of(prompt), self.text_of(prompt)
+            if name in self._waiting:  # by another item, whose other texts the template leaves out
+                continue
+            self._waiting.add(name)
+            body = self._knowledge.dialect.body(self._engine, said)
+            request = {"custom_id": name, "method": "POST", "url": _CHAT, "body": body}
+            text += json.dumps(request).encode() + b"\n"
+            worst += self._worst(self._batch_price, len(said.encode("utf-8", "surrogatepass")), body)
+            file.body = {key: value for key, value in body.items() if key != "messages"}
+            names.append(name)
+        if file.lines and (len(file.lines) + len(names) > MOST_LINES or len(file.text) + len(text) > MOST_BYTES):
+            self._send()
+            file = self._file
+        try:
+            self._reserve(worst)
+        except NotAskedError:
+            return
+        file.text += text
+        file.lines += names
+        file.items, file.questions, file.worst = file.items + members, file.questions + bool(names), file.worst + worst
+
+    def _send(self) -> None:
+        """Send the file: what is to be sent is kept first, and the batch's id as soon as it is known."""
+        file, self._file = self._file, _File(body=self._file.body)
+        if not file.lines:
+            return
+        made_of = (file.items, file.questions, tuple(file.lines), file.body, file.worst)
+        batch = Batch(uuid4().hex, self._store.key, f"{datetime.now(UTC):%F %T.%f}", *made_of)
+        self._store.keep(batch)
+        self._ledger.sent += file.worst
+        name = f"{batch.token}.jsonl"
+        form = httpx.Request("POST", "x:", data={"purpose": "batch"}, files={"file": (name, bytes(file.text))})
+        sent = self._called("POST", "/files", form.read(), form.headers["content-type"], batch)
+        asked = {"input_file_id": sent["id"], "endpoint": _CHAT, "completion_window": "24h"}
+        asked["metadata"] = {_TOKEN: batch.token}
+        made = self._called("POST", "/batches", json.dumps(asked).encode(), batch=batch)
+        self._store.keep(replace(batch, batch_id=made["id"]))
+
+    def _called(
+        self, method: str, path: str, content: bytes = b"", kind: str = "application/json", batch: Batch | None = None
+    ) -> dict[str, Any]:
+        """What the endpoint answers; only what costs nothing is tried again.
+
+        Raises ``StoppedError`` where it has no answer. What is kept of ``batch`` is deleted where it cannot have been
+        made.
+        """
+        failed, where = 0, path.partition("?")[0]
+        while True:
+            try:
+                reply = self._endpoint.call(method, path, content, kind, _TRANSFER_S if content else 0.0)
+                if not reply.failed and (method == "GET" or reply.content["id"]):
+                    return reply.content
+                code, said = reply.status, str(reply.error["message"])
+            except (NoAnswerError, TypeError, KeyError) as error:
+                code, said = 0, str(error)
+            unknown = code in _FATE_UNKNOWN or code >= 500
+            failed += 1
+            if failed > self._engine.retries or path == "/batches" or not (unknown or code == 429):
+                break
+            self._pace.rest(backoff(failed))
+        if batch is not None and (path == "/files" or not unknown):
+            self._store.remove(batch)
+        said = f"{f'HTTP {code}' if code else 'no answer'} for {method} {where} ({self._hidden(said)})"
+        if code == 404 and path == "/files":
+            said += "; an endpoint without files has no batches, so take `batch` out of the judge's file"
+        elif code == 404:
+            said += f"; where it is gone for good, delete {self._place} and its questions are asked anew"
+        self._stop(said)
+        self.must_go_on()
+        raise AssertionError
+
+    def _collect(self) -> list[Batch]:
+        """Read the answers of the batches that have ended, and return these."""
+        ended: list[Batch] = []
+        for kept in self._store.batches():
+            self._place = self._store.place(kept)
+            batch = self._with_id(kept)
+            if batch is None:
+                continue
+            state = self._called("GET", f"/batches/{batch.batch_id}")
+            if state.get("status") in _ENDED:
+                if not batch.night:
+                    batch = replace(batch, night=f"{datetime.now(UTC):%F}")
+                    self._store.keep(batch)
+                self._take(batch, state)
+                ended.append(batch)
+            elif state.get("status") == "failed":
+                self._store.remove(batch)
+                self._stop(f"batch {batch.batch_id} was refused ({self._hidden(json.dumps(state.get('errors')))})")
+            else:
+                self._waiting.update(batch.lines)
+                done = (state.get("request_counts") or {}).get("completed") or 0
+                if batch != (now := replace(batch, done=done)):
+                    self._store.keep(now)
+        return ended
+
+    def _with_id(self, batch: Batch) -> Batch | None:
+        """A batch with its id, which is looked for where it is not known; None where it was not made."""
+        after = ""
+        while not batch.batch_id:
+            page = self._called("GET", f"/batches?limit=100{after}")
+            rows = page.get("data") or []
+            found = [row["id"] for row in rows if (row.get("metadata") or {}).get(_TOKEN) == batch.token]
+            if found:
+                batch = replace(batch, batch_id=found[0])
+                self._store.keep(batch)
+            elif not rows or not page.get("has_more"):
+                self._store.remove(batch)
+                return None
+            else:
+                after = f"&after={rows[-1]['id']}"
+        return batch
+
+    def _take(self, batch: Batch, state: dict[str, Any]) -> None:
+        """Read the files of a batch that has ended, and enter what it has cost."""
+        bill, seen = Bill(), set[str]()
+        try:
+            for name in ("output_file_id", "error_file_id"):
+                if state.get(name):
+                    for line in self._endpoint.lines(f"/files/{state[name]}/content", _TRANSFER_S):
+                        seen.add(self._read(line, batch, bill))
+        except NoAnswerError as error:
+            self._stop(f"the answers of batch {batch.batch_id} cannot be read ({self._hidden(str(error))})")
+            self.must_go_on()
+        bill.questions = round(batch.questions * bill.requests / len(batch.lines))
+        self._store.paid(batch, bill)
+        for purse in self._ledger.purses:  # it was among what is spent with the most that it could cost
+            purse.settle(0.0, bill.dollars + bill.unknown - batch.worst)
+        said = f"its batch is {state.get('status')} without an answer to this"
+        self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, said) for name in {*batch.lines} - seen}
+
+    def _read(self, line: bytes, batch: Batch, bill: Bill) -> str:
+        """Take in one line of a batch's files, an answer or why there is none; returns whose it is, if that is told."""
+        try:
+            told = json.loads(line)
+            name, response = str(told["custom_id"]), told["response"]
+            if response is None:  # it expired or was cancelled before it was asked
+                return ""
+            reply = Reply(response["status_code"], {}, response["body"])
+        except (ValueError, TypeError, KeyError):
+            return ""
+        bill.requests += 1
+        if (answer := self._answer_in(reply, batch, bill)) is not None:
+            self._collected[name] = answer
+        return name
+
+    def _answer_in(self, reply: Reply, batch: Batch, bill: Bill) -> PromptAnswer | None:
+        """The answer in a line, read as that to any other request; None where it is to be asked again at once."""
+        unknown = Bill(unknown=batch.worst / len(batch.lines))
+        try:
+            if reply.failed:
+                return self._refused(reply, batch.body, 0.0)
+            completion = reply.completion()
+            bill.add(paid_for(completion.usage, self._batch_price) if completion.usage else unknown)
+            return self._answer(completion, batch.body)
+        except NoAnswerError as error:
+            bill.add(unknown)
+            return PromptAnswer(None, Status.ENGINE_ERROR, self._hidden(str(error)))
+        except TemporaryError as error:
+            return PromptAnswer(None, error.status, error.raw)
+        except CutOffError as error:
+            return None if self._knowledge.make_room(error.body) else error.answer
+        except (RefusedError, NotAskedError):
+            return None

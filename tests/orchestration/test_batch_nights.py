@@ -1,0 +1,114 @@
+"""A night whose judge asks by files: sent, waited for, collected; nothing fails, and nothing is made for nothing."""
+
+from __future__ import annotations
+
+import time
+
+import pytest
+
+from assets.report.names import page_name
+from assets.report.outdated import LOOK_EVERY_S
+from orchestration.plan import Tried, all_outdated, ready
+from orchestration.workspace import load_workspace
+from tests.support.openai_server import Server, answer
+from tests.support.workspaces import care, care_json, make, query, ran, run
+
+N = 40
+ASKING = ("judge_inference", "api")
+
+
+@pytest.fixture
+def night(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    folder = make(tmp_path / "ws", ("length", "thoroughness", "conciseness"), N)
+    with Server(lambda text, _: answer(str(1 + len(text) % 9))) as server:
+        (folder / "judges" / "api.yaml").write_text(
+            f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, scoring: text, "
+            "batch: true, price_in: 1.0, price_out: 5.0}\n"
+        )
+        yield folder, server
+
+
+@pytest.mark.slow
+def test_a_night_sends_and_another_collects(night):
+    folder, server = night
+    said = " ".join(care(folder, "run").split())
+    (batch,) = server.batches.values()
+    lines = batch["request_counts"]["total"]
+    assert f"judge api: {lines} questions on one are in a batch since" in said
+    assert f"({batch['id']}), 0 of {lines} done; the next run collects them" in said
+    assert "Judge api has not scored" in said
+    assert "is dead" not in said, "its one score is not fitted before the others are there"
+    page = folder / "data" / "report" / page_name("one")
+    assert page.is_file(), "the fit goes on with the judges that are there"
+    state = {row["judge"]: row["state"] for row in care_json(folder, "status")}["api"]
+    assert state.endswith(" in a batch")
+    assert f"({batch['id']}), 0 of {lines} done" in " ".join(care(folder, "status").split())
+    assert [row for row in care_json(folder, "run", "--dry-run") if row["judge"] == "api"] == []
+
+    made = page.stat().st_mtime_ns
+    for _ in range(2):
+        outcome = run(folder)
+        assert outcome.failures == {}
+        assert outcome.materialised == [ASKING], "it is only looked at"
+    assert page.stat().st_mtime_ns == made
+    assert len(server.batches) == 1
+
+    server.work()
+    outcome = run(folder)
+    assert outcome.failures == {}
+    assert ran(outcome, "scores") == ["api|one"]
+    assert {row["judge"]: row["state"] for row in care_json(folder, "status")}["api"] == f"{N} / {N}"
+    assert set(server.paid.values()) == {1}
+    ((dollars, tokens, forecast),) = query(
+        folder, "SELECT dollars, tokens_in, forecast_dollars FROM bills WHERE judge = 'api'"
+    )
+    assert tokens == server.tokens[0]
+    assert dollars == pytest.approx((server.tokens[0] * 1.0 + server.tokens[1] * 5.0) / 1e6)
+    assert 0 < forecast < 10 * dollars
+    assert ">api</" in page.read_text()
+    assert run(folder).materialised == []
+
+
+@pytest.mark.slow
+def test_the_daemon_looks_at_an_open_batch_now_and_then(night, monkeypatch):
+    folder, _ = night
+    run(folder)
+    now, tried = [1e9], Tried(most=2)
+    monkeypatch.setattr(time, "time", lambda: now[0])
+
+    def looks():
+        workspace = load_workspace(folder)
+        stale = all_outdated(workspace)
+        tried.look(stale, ())
+        asked = ready(workspace, stale, tried)
+        tried.note(asked)
+        return [one.key for one in asked]
+
+    assert [looks() for _ in range(3)] == [[ASKING], [], []]
+    now[0] += LOOK_EVERY_S
+    assert [looks() for _ in range(3)] == [[ASKING], [], []]
+
+
+@pytest.mark.slow
+def test_answers_about_probes_that_come_late_are_fitted(night):
+    folder, server = night
+    with (folder / "testsets" / "one.yaml").open("a") as file:
+        file.write("probes: {kinds: [padding, one_fact], items: 10}\n")
+    run(folder)
+    first, second = server.batches.values()
+    late = second | {"status": "validating"}
+    server.batches[second["id"]] = late
+    server.work()
+    assert first["status"] == "completed"
+    outcome = run(folder)
+    assert outcome.failures == {}
+    assert {row["judge"]: row["state"] for row in care_json(folder, "status")}["api"].startswith(f"{N} / {N}, ")
+    assert run(folder).materialised == [ASKING]
+    late["status"] = "in_progress"
+    server.work()
+    outcome = run(folder)
+    assert outcome.failures == {}
+    assert ran(outcome, "probes") == ["one"]
+    assert run(folder).materialised == []
+    assert set(server.paid.values()) == {1}
