@@ -40,7 +40,7 @@ _FAULTS = re.compile(r"Traceback|Could not set lock|database is locked|has held 
 _CURRENT = ("testsets:", "items:", "scores:", "slices:", "panels:")
 """Tables that hold the present state and no history."""
 _PUBLICATIONS = "parts/fits/testset=one/publications.jsonl"
-_HISTORY = ("report/trend.html", "fits/testset=one/review.json", "compared.txt", _PUBLICATIONS)
+_HISTORY = ("report/trend.html", "fits/testset=one/review.json", _PUBLICATIONS)
 """Files that hold history."""
 
 Row = tuple[str, str, str, str]

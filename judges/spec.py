@@ -88,6 +88,8 @@ class ProgramEngine(EngineBase):
         Path of a Python file that defines ``program_judge(query, response)``, relative to the workspace.
     timeout_s : float
         Seconds that a program from a file may take for one item.
+    memory_mb : int
+        Megabytes of memory that the process of a program from a file may use.
     unsafe : bool
         Run the file without a sandbox, with all the rights of this user.
     """
@@ -96,6 +98,7 @@ class ProgramEngine(EngineBase):
     program: str | None = Field(default=None, description="name of the registered program")
     file: str | None = None
     timeout_s: float = Field(default=1.0, gt=0)
+    memory_mb: int = Field(default=1024, ge=64)
     unsafe: bool = False
 
     @model_validator(mode="after")
@@ -482,7 +485,7 @@ M = TypeVar("M", bound=BaseModel)
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
-RETIRED = {"engine.pipeline_parallel": 1, "engine.gpu_memory": 0.9, "engine.memory_mb": 1024}
+RETIRED = {"engine.pipeline_parallel": 1, "engine.gpu_memory": 0.9}
 """Settings of a judge's file that there are no more; see ``load_yaml``."""
 
 MOVED = {

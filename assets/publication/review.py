@@ -30,7 +30,6 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "panel_shrunk": (True, "Judges that sat on the published panel and are still in the workspace were admitted."),
     "missing_scores": (True, "The panel's scores are there, as far as they were before."),
     "certificate": (True, "The structure was solved to its certificate."),
-    "other_solvers": (True, "cvxpy and tensorly give the same answer, on one fit a night."),
     "quality": (True, "What the recommended aggregate calls quality points where it pointed before."),
     "drift": (True, "The recommended aggregate is distributed and ordered as before."),
     "gold_leakage": (True, "No judge's scores are the gold label itself, unless care.yaml declares it."),
@@ -42,7 +41,7 @@ CHECKS: dict[str, tuple[bool, str]] = {
 }
 """Name -> (blocking, what holds where it passes)."""
 
-_OF_THE_FIT = {"certificate", "other_solvers", "quality", "drift"}
+_OF_THE_FIT = {"certificate", "quality", "drift"}
 """Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
 
 _MOST_MISSING, _MOST_MEAN_SHIFT = 0.2, 0.5
@@ -211,7 +210,6 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     """Every check of an edition against the one published before."""
     from assets.fit.kept import read_fitted
     from assets.publication.label_agreement import check_label_agreement
-    from assets.publication.other_solvers import check_other_solvers
     from assets.results.gold import aligned
     from care_ops.results.drift import copies_of_gold
     from warehouse.matrix import read_item_columns
@@ -227,7 +225,6 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         _shrunk(tonight, then, set(workspace.judges_of(testset))),
         _missing(tonight, then),
         _certificate(tonight.certificate),
-        check_other_solvers(workspace, testset, edition),
         *_changed(workspace, edition, before, tonight, then),
         _leakage(leaked),
         _duplicates(tonight, then),

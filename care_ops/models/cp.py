@@ -59,11 +59,6 @@ class Components:
             return f"{self.negative_weights} of {k} components have no positive weight"
         return None
 
-    def require_positive_weights(self) -> None:
-        """Raise ``FitError`` where a weight is not positive, so that these are no components of a mixture."""
-        if self.negative_weights:
-            raise FitError(f"tensor: {self.negative_weights} of {len(self.weights)} components have no positive weight")
-
 
 def augmented_moment(moments: Moments, views: Views) -> Array:
     """E[(1, y_1) (x) (1, y_2) (x) (1, y_3)] of the centred scores y, by view.

@@ -9,7 +9,6 @@ from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeou
 from judges.spec import ProgramEngine
 
 _SCALE = (0.0, 10.0)
-_MEMORY_MB = 1024
 
 
 class SandboxedJudgeEngine(OneByOne):
@@ -25,7 +24,7 @@ class SandboxedJudgeEngine(OneByOne):
                 f"{program.path}: {why_unavailable()}, or say unsafe: true in the judge's engine to run the file with "
                 "all your rights"
             )
-        self._sandbox = Sandbox(program, engine.timeout_s, _MEMORY_MB, kind)
+        self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)
         self._scale = scale or _SCALE
         self.version = f"program file, sandbox {kind}"
 

@@ -129,13 +129,14 @@ def test_no_function_has_more_than_sixty_lines():
 def test_the_product_grows_no_more():
     """It is on its way to 48,000 lines: who lowers it lowers this number, who must raise it says what was retired.
 
-    It was 56,460 before twin records, forwarding helpers and rules in two places went; grades as people write them,
-    numbers that are no scores and what may be better judges than the others came.
+    It was 56,460 before twin records, forwarding helpers and rules in two places went. Questions in files at half the
+    price (600 lines), what one judge could change and who chooses by the side came; the nightly comparison with other
+    solvers, which is a test now, refits' and documents' layers and an order by weights set to zero went for them.
     """
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     counted = [ROOT / name for name in tracked if name.endswith((".py", ".html", ".js", ".css", ".sql"))]
-    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 55_100
+    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 55_394
 
 
 def test_the_graph_is_the_way_of_one_score(tmp_path):

@@ -401,9 +401,6 @@ class TestResults:
         review = workspace.fit_folder("planted").read(ReviewDocument)
         assert review.state == "published"
         assert [finding.check for finding in review.findings if not finding.passed] == ["ambiguous_quality"]
-        numbers = next(finding.numbers for finding in review.findings if finding.check == "other_solvers")
-        assert numbers["cvxpy_difference"] <= numbers["cvxpy_allowed"]
-        assert numbers["tensorly_difference"] <= numbers["tensorly_allowed"]
         assert verdict_on(workspace, "planted", State(())).state == "ambiguous"
 
 

@@ -21,7 +21,6 @@ NO_COMMANDS = {
 
 ONLY_NAMED = {
     "care fits accept": {
-        "assets/publication/other_solvers.py": "a check's advice; the verdict of a fit that is held back has the whole",
         "assets/publication/review.py": "a check's advice; the verdict of a fit that is held back has the whole",
         "orchestration/cli/editions.py": "the lock's holder",
     },

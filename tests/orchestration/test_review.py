@@ -3,23 +3,17 @@
 import json
 import shlex
 import shutil
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
-from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from assets.publication import other_solvers
 from assets.publication.documents import ReviewDocument
 from assets.publication.label_agreement import check_label_agreement
-from assets.publication.other_solvers import _takes_its_turn
-from assets.publication.review import _states, review_latest
+from assets.publication.review import _states
 from assets.report.verdicts import told
-from care_ops.aggregators import care_svd
 from care_ops.anchors import Anchors
-from care_ops.structure.program import solve
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, run
@@ -66,62 +60,6 @@ def published(made_once):
 @pytest.fixture
 def folder(published, tmp_path):
     return shutil.copytree(published, tmp_path / "ws")
-
-
-@pytest.mark.slow
-def test_a_structure_that_cvxpy_does_not_confirm_is_held_back(folder, monkeypatch):
-    """The wrong answer comes with a certificate in order, as from a library that computes wrongly.
-
-    Slow, since it is a night of its own: only a night shows that the check keeps a wrong fit from being published.
-    """
-
-    def solve_wrongly(*arguments, **options):
-        solved = solve(*arguments, **options)
-        return replace(solved, sparse=solved.sparse + 0.01 * np.eye(len(solved.sparse)))
-
-    assert finding(folder, "other_solvers").passed
-    compared = load_workspace(folder).data / "compared.txt"
-    compared.write_text("2020-01-01T00:00:00+00:00 of another night")
-    write(folder, copies=1)
-    monkeypatch.setattr(care_svd, "solve", solve_wrongly)
-    assert not run(folder).failures
-    state, failures = failed(folder)
-    assert state == "held back"
-    assert failures.keys() == {"other_solvers"}
-    numbers = finding(folder, "other_solvers").numbers
-    assert numbers["cvxpy_difference"] > 10 * numbers["cvxpy_allowed"]
-    assert "`care fits accept`" in failures["other_solvers"]
-
-
-def test_one_fit_is_compared_within_twelve_hours_however_many_are_reviewed_at_once(folder):
-    workspace = load_workspace(folder)
-    record = workspace.data / "compared.txt"
-    tonight = workspace.fits.editions("one")[-1]
-    editions = [replace(tonight, edition=f"{number:016x}") for number in range(8)]
-
-    def turns():
-        with ThreadPoolExecutor(len(editions)) as pool:
-            return list(pool.map(lambda edition: _takes_its_turn(workspace, "one", edition), editions))
-
-    assert sum(turns()) == 0, "the fixture's own fit was compared"
-    for long_ago in (f"{(datetime.now(UTC) - timedelta(hours=13)).isoformat()} 0", "torn \xff", ""):
-        record.write_text(long_ago, encoding="latin-1")
-        first = turns()
-        assert sum(first) == 1
-        assert turns() == first, "a review that was killed takes its turn again"
-    record.unlink()
-    assert sum(turns()) == 1
-
-
-@pytest.mark.slow
-def test_a_fit_is_compared_again_where_its_review_runs_again_and_not_beyond_the_limit(folder, monkeypatch):
-    workspace = load_workspace(folder)
-    first = finding(folder, "other_solvers")
-    (workspace.data / "compared.txt").write_text("2020-01-01 0")
-    assert finding(folder, "other_solvers", review_latest(workspace, "one")) == first
-    monkeypatch.setattr(other_solvers, "MOST_JUDGES", 4)
-    told = finding(folder, "other_solvers", review_latest(workspace, "one"))
-    assert told.says.startswith("not compared: the panel has 5 judges, and more than 4 ")
 
 
 def test_states_that_depend_on_their_starts_are_a_warning(folder):

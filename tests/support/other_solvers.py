@@ -99,7 +99,8 @@ def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Ge
     """
     target = cp.rebuilt(cp.by_tensorly(tensor, k, rng, _ATTEMPTS))
     ours = cp.decompose(target, views, k, rng)
-    ours.require_positive_weights()
+    if ours.negative_weights:
+        raise FitError(f"tensor: {ours.negative_weights} of {k} components have no positive weight")
     ones = np.ones((1, k))
     first, second, third = (np.vstack([ones, ours.means[:, group].T]) for group in views.groups)
     again = cp.rebuilt([first * (ours.weights * target[0, 0, 0]), second, third])
