@@ -8,16 +8,16 @@ from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from judges.batch import Batch, BatchStore
-
 if TYPE_CHECKING:
     from assets.workspace import Workspace
+    from judges.batch import Batch, BatchStore
     from judges.bill import Bill
     from warehouse.parts import PartStore
 
 
 def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) -> BatchStore:
     """The batches of the judge whose parts lie in a folder; ``enter`` takes what each has cost."""
+    from judges.batch import BatchStore
     from warehouse.storage import delete, write_document
 
     def place(batch: Batch) -> Path:
@@ -37,6 +37,7 @@ def open_batches(workspace: Workspace, judge: str, testset: str, parts: PartStor
 
 def _batches_in(folder: Path) -> list[Batch]:
     """What is kept in a folder, oldest first; a damaged document is set aside, and the judge is not asked then."""
+    from judges.batch import Batch
     from warehouse.documents import read_record
     from warehouse.storage import find_sound
 

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
-from assets.fit.details import CareDetails, CareTensorDetails, D, StructuredDetails, read_details
 from assets.fit.made import asset_of_testsets
 from assets.fit.stages import recommended
 from assets.metadata import bars, bullets
@@ -21,6 +20,7 @@ from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
 
 if TYPE_CHECKING:
+    from assets.fit.details import D
     from care_ops.records import Certificate
     from warehouse.fits import Edition, EditionInputs, FitRecord
 
@@ -311,6 +311,8 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
 
 def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:
     """An edition as the checks see it; what its fits do not have is empty."""
+    from assets.fit.details import CareDetails, StructuredDetails
+
     name = recommended(edition.fits)
     fits = {each: workspace.fits.read_fit(testset, edition.fits[each]) for each in {name, "care_svd"} & {*edition.fits}}
     best, structured = fits.get(name), fits.get("care_svd")
@@ -326,7 +328,9 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> Rev
     )
 
 
-def _details(fit: "FitRecord", kind: type[D]) -> D:
+def _details(fit: "FitRecord", kind: "type[D]") -> "D":
+    from assets.fit.details import read_details
+
     return read_details(fit.answer.name, fit.answer.details, kind)
 
 
@@ -441,6 +445,8 @@ def _ambiguous(*, is_doubtful: bool) -> CheckResult:
 
 
 def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResult:
+    from assets.fit.details import CareTensorDetails
+
     fit_id = edition.fits.get("care_tensor")
     if fit_id is None:
         return _result("states", True, "care_tensor gave no answer", {})

@@ -7,15 +7,17 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from care_ops.errors import InputError, JudgeError
-from judges.batch import BatchStore
 from judges.bill import Ledger
 from judges.items import Item, Score, Status, checked_score
 from judges.prompts import Template, find
 from judges.sandbox import ProgramFile
 from judges.spec import JudgeSpec, LanguageModel, ProgramEngine
+
+if TYPE_CHECKING:
+    from judges.batch import BatchStore
 
 Scale = tuple[float, float]
 Judged = tuple[float | None, Status, str | None]

@@ -90,6 +90,7 @@ def slowly(shard: Shard, judges: tuple[str, ...], shift: np.ndarray) -> Moments:
 REAL = sharded.shard_moments
 
 
+@pytest.mark.slow
 def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatch, client):
     """On two processes: the digits of a loop in one process, undisturbed or not."""
     shards = shards_of(write(tmp_path / "scores.parquet", scores(rng, 4_000)), 100)

@@ -164,6 +164,7 @@ def killed_at(step):
         patch.undo()
 
 
+@pytest.mark.slow
 def test_killed_at_any_step_it_pays_once(made, tmp_path, monkeypatch):
     """As it sends, and as it collects; the endpoint has others, which fill the first page."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")

@@ -160,6 +160,7 @@ PartStore.write_scores = killed
 """
 
 
+@pytest.mark.slow
 def test_what_was_paid_before_a_kill_is_on_the_bill(panel, tmp_path):
     """The process is gone as it is about to store its third batch; the next run pays the rest, the bill has both."""
     folder, servers = panel
@@ -198,6 +199,7 @@ def test_a_night_spends_no_more_than_the_workspace_allows(panel):
     assert sum(server.dollars_at(*PRICES[name]) for name, server in servers.items()) <= 0.02
 
 
+@pytest.mark.slow
 def test_bills_of_past_nights_are_merged_and_the_database_is_rebuilt_from_them(panel):
     folder, _ = panel
     run(folder, judge="cached")

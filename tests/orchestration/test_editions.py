@@ -150,6 +150,7 @@ def in_files(folder, edition, aggregator="care"):
     return sorted(fit.estimates.items())
 
 
+@pytest.mark.slow
 def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(after_a_night):
     """Items that were gone for a night have other ordinals, under which the older fit has no rows."""
     folder = after_a_night
@@ -229,6 +230,7 @@ def files_that_name(folder, item):
     return named
 
 
+@pytest.mark.slow
 def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     """Labels that a fit has seen are kept with its edition, and its details say which items to label first."""
     folder, item = make(tmp_path / "ws"), "someone@example.org"

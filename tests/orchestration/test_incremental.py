@@ -46,6 +46,7 @@ def estimates(folder) -> list[tuple]:
     )
 
 
+@pytest.mark.slow
 def test_only_what_changed_runs_again(tmp_path):
     folder = make(tmp_path / "ws")
 

@@ -416,6 +416,7 @@ def test_a_trial_says_pass_or_fail(tmp_path):
     assert json.loads(result.stdout)[0]["spread"] > 0
 
 
+@pytest.mark.slow
 def test_processes_that_open_a_new_workspace_at_once_do_not_break_its_storage(tmp_path):
     """Two that make Dagster's storage at once leave it with two versions, which no command can open any more."""
     folder = make(tmp_path / "ws")

@@ -68,12 +68,14 @@ def says(name: str, verdict, order) -> bool:
     """Whether the verdict and the order are what the test set's description says."""
     sentences = " ".join(reason.sentence for reason in verdict.reasons)
     if name == "clear":
-        return verdict.pill == "Use" and order["care"] > order["avg"]
+        return verdict.state == "clear" and order["care"] > order["avg"]
     if name == "length":
         by_length = "number of words" in sentences or "number of sentences" in sentences
         return verdict.pill == "Don't use yet" and by_length and order["care"] > order["avg"] + 0.1
     once = "gorse-friday and gorse-monday say the same thing, and are counted once." in sentences
-    return verdict.pill == "Use" and once and "By the probes this answer is right" in sentences
+    return (
+        verdict.pill == "Use" and once and "By the probes the answer is at least as good as the plain mean" in sentences
+    )
 
 
 @pytest.mark.parametrize("name", ["clear", "length", "copies"])
@@ -83,4 +85,5 @@ def test_each_test_set_says_what_it_is_there_to_say_however_it_is_drawn(name, tm
     assert all(order["care"] > order["avg"] for _, order in draws)
     said = [says(name, verdict, order) for verdict, order in draws]
     assert said[0]
+    assert draws[0][0].pill == ("Don't use yet" if name == "length" else "Use")
     assert sum(said) >= 5
