@@ -282,9 +282,9 @@ def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
 
 
 def _influence(facts: FitFacts) -> list[Reason]:
-    """Who could move half of the best tenth, where one judge or a tenth of them suffices."""
+    """Who could move half of the best tenth, where a tenth of the judges suffices; one of a handful always may."""
     found = facts.influence
-    if not 0 < len(found.together) <= max(1, len(facts.admitted) // 10):
+    if not 0 < len(found.together) <= len(facts.admitted) // 10:
         return []
     alone = [judge for judge, moved in sorted(found.moved.items()) if 2 * moved >= found.top]
     who = f"{listed(alone, _NAMED)} alone" if len(alone) == 1 else f"Any one of {listed(alone, _NAMED)}"

@@ -244,8 +244,9 @@ def test_labels_settle_two_factors_and_no_labels_settle_nothing(rng):
 @pytest.mark.parametrize(
     ("judges", "moved", "together", "begins"),
     [
-        (4, {"a": 5, "b": 4, "c": 2}, ("a",), "Any one of a, b could change half of the best 8 items"),
-        (4, {"a": 5, "b": 3}, ("a",), "a alone could change half of the best 8 items"),
+        (9, {"a": 5, "b": 4, "c": 2}, ("a",), None),
+        (10, {"a": 5, "b": 4, "c": 2}, ("a",), "Any one of a, b could change half of the best 8 items"),
+        (12, {"a": 5, "b": 3}, ("a",), "a alone could change half of the best 8 items"),
         (20, {"a": 3, "b": 3}, ("a", "b"), "a, b together could change half of the best 8 items"),
         (19, {"a": 3, "b": 3}, ("a", "b"), None),
         (4, {"a": 3, "b": 3}, (), None),
