@@ -82,7 +82,7 @@ def _noted(make: Make) -> Make:
 
     @wraps(make)
     def making(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
-        asset, testset = context.asset_key.path[-1], context.partition_key
+        asset, testset = make.__name__, context.partition_key
         if not context.selected_asset_keys or asset not in (*SOLVED, *_MODULES):  # only its checks were asked for
             return make(context, workspace)
         version = result_version(workspace, testset, asset)
