@@ -207,7 +207,8 @@ class Session:
         from judges.questions import ItemsInMemory, Questions
 
         questions = items if isinstance(items, Questions) else Questions(ItemsInMemory(items), spec)
-        if not len(questions) and (context is None or context.batches is None):
+        by_file = context is not None and context.batches is not None
+        if not len(questions) and not by_file:
             return 0
         if spec.engine.loaded not in ((), self._loaded):
             self.close()
@@ -219,11 +220,11 @@ class Session:
         _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
-            if context and context.ledger and not context.batches:  # an endpoint's engine has entered each request
+            if context and context.ledger and not by_file:  # an endpoint's engine has entered each request
                 context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
             sink(item_scores, version)
-            judged = [*judged, *item_scores] if context and context.batches else item_scores  # a file as a whole
-            down = _why_down(spec, judged) if context and context.batches else down or _why_down(spec, judged)
+            judged = [*judged, *item_scores] if by_file else item_scores  # a file is judged as a whole
+            down = _why_down(spec, judged) if by_file else down or _why_down(spec, judged)
             batches.stopped = bool(down)  # what has been asked is still stored: it is paid for
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)

@@ -30,7 +30,9 @@ def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) ->
 
 
 def open_batches(workspace: Workspace, judge: str, testset: str, parts: PartStore | None = None) -> list[Batch]:
-    """The batches with questions of a judge on a test set's items and probes, or on those of one store of parts."""
+    """The batches of a judge behind an endpoint on a test set's items and probes, or on those of one store of parts."""
+    if not workspace.judge(judge).engine.needs.endpoint:
+        return []
     stores = (workspace.parts, workspace.probe_parts) if parts is None else (parts,)
     return [batch for store in stores for batch in _batches_in(store.scores_folder(judge, testset))]
 

@@ -115,8 +115,7 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
             owing.append(Unheard(judge, items, False, items, why=str(error)))
             continue
         *made_of, scored = slices.get(judge, (None, None, 0))
-        sent = open_batches(workspace, judge, testset) if spec.engine.needs.endpoint else []
-        in_batch = sum(batch.items for batch in sent if batch.judge_key == key)
+        in_batch = sum(one.items for one in open_batches(workspace, judge, testset) if one.judge_key == key)
         if made_of != [key, items_hash]:
             given = len(workspace.parts.done(judge, testset, key)) if in_batch else 0
             owing.append(Unheard(judge, items, False, max(0, items - given), in_batch=in_batch))

@@ -134,8 +134,7 @@ def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], r
     settled = pending(workspace, workspace.probe_parts, judge, testset).settled
     probes = [judge_item(record) for record in probe_items(workspace, testset)]
     to_ask += [probe for probe in probes if probe.key not in settled]
-    sent = open_batches(workspace, judge, testset)
-    waiting = [batch for batch in sent if batch.judge_key == wanted.key]  # nobody is asked about these
+    waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == wanted.key]
     questions = max(0, len({item.text_key for item in to_ask}) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
     return replace(found, testset=testset, items=max(0, len(to_ask) - sum(batch.items for batch in waiting)))

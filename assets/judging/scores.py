@@ -104,10 +104,9 @@ def _materialisation(
     if loaded.n_missing > sum(batch.items for batch in batches):
         raise JudgeError(f"{loaded.n_missing} of {loaded.n_items} items have no score yet; `care run` asks for them")
     needs = workspace.judge(judge).engine.needs
+    # A program may have nothing to say of such items, and of others the answers may be on their way.
     abstained = loaded.statuses.keys() <= {Status.REFUSED} and not (needs.template or needs.recordings)
-    if (
-        loaded.n_items and not loaded.n_ok and not abstained and not batches
-    ):  # a program may have nothing to say of such items
+    if loaded.n_items and not loaded.n_ok and not (abstained or batches):
         raise JudgeError(why_no_score(workspace, judge, testset, loaded.statuses))
     probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
     return made(
