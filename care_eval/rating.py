@@ -9,7 +9,7 @@ from assets.labels import read_labels
 from assets.table.fitting import TableConfig
 from assets.table.options import names_of
 from assets.table.rating import Method, gate_table, rate_table
-from assets.table.reading import TableInputs, read_table, score_columns
+from assets.table.reading import TableInputs, read_table, score_columns, usual_item
 from assets.table.selecting import Choice, Search, select_table
 from care_eval.table import Columns, as_table, in_python, optional_table, several
 from care_ops.config import FitConfig
@@ -73,8 +73,7 @@ def rate(
     """
     inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
     return rate_table(
-        read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody),
-        _labels(labels, item, drawn),
+        *_with_labels(inputs, score_columns(item, several(judge), score, None), labels, drawn),
         TableConfig(systems=names_of(system)),
         level=level,
         of_these_items=not population,
@@ -91,7 +90,7 @@ def gate(
     labels: TableSource | Mapping[str, float],
     *,
     drawn: Literal["random"] | None = None,
-    items: TableSource | Columns,
+    items: TableSource | Columns | None = None,
     system: str | Sequence[str],
     judges: TableSource | Mapping[str, str] | None = None,
     anchors: TableSource | Mapping[str, float] | None = None,
@@ -127,13 +126,10 @@ def gate(
     FitError
         The panel gives no answer.
     """
-    inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
-    table = read_table(inputs, score_columns(item, several(judge), score, None), ReadingOptions(), tell_nobody)
-    config = TableConfig(fit=FitConfig(cut=cut), systems=names_of(system))
+    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
     return gate_table(
-        table,
-        _labels(labels, item, drawn),
-        config,
+        *_with_labels(inputs, score_columns(item, several(judge), score, None), labels, drawn),
+        TableConfig(fit=FitConfig(cut=cut), systems=names_of(system)),
         new,
         against,
         margin=margin,
@@ -196,9 +192,16 @@ def select(
     )
 
 
-def _labels(labels: TableSource | Mapping[str, float], item: str | None, drawn: Literal["random"] | None) -> Labels:
-    """The labels of a table or of a mapping, and how their items were drawn."""
+def _with_labels(
+    inputs: TableInputs,
+    columns: ScoreColumns,
+    labels: TableSource | Mapping[str, float],
+    drawn: Literal["random"] | None,
+) -> tuple[ScoreTable, Labels]:
+    """The tables, and the labels of a table or of a mapping, with how their items were drawn."""
+    table, item = read_table(inputs, columns, ReadingOptions(), tell_nobody), None
     if isinstance(labels, Mapping):
-        named = pa.table({item or "item_id": list(labels.keys()), "label": list(labels.values())})
-        return read_labels(named, item, ReadingOptions(), unstated=drawn)
-    return read_labels(labels, item, ReadingOptions(), unstated=drawn)
+        labels = pa.table({"item_id": list(labels.keys()), "label": list(labels.values())})
+    else:
+        item = usual_item(table.readings[0], columns)
+    return table, read_labels(labels, item, ReadingOptions(), unstated=drawn)

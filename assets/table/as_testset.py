@@ -105,8 +105,12 @@ def _told(path: Path, folder: Path) -> str:
 def _write_items(path: Path, table: ScoreTable) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         records = [table.items.get(item) for item in table.scores.item_ids]
-        texts = [name for name in ITEM_TEXTS if any(getattr(record, name, None) is not None for record in records)]
+        fields = [
+            f for f in (*ITEM_TEXTS, "split_unit") if any(getattr(record, f, None) is not None for record in records)
+        ]
+        more = list(dict.fromkeys(name for record in records if record is not None for name in record.metadata))
         writer = csv.writer(file)
-        writer.writerow(["item_id", *texts])
+        writer.writerow(["item_id", *fields, *more])
         for item, record in zip(table.scores.item_ids, records, strict=True):
-            writer.writerow([item, *(getattr(record, name, None) for name in texts)])
+            said = {} if record is None else record.metadata
+            writer.writerow([item, *(getattr(record, name, None) for name in fields), *map(said.get, more)])

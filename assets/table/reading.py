@@ -58,7 +58,7 @@ def read_table(
     """
     from assets.table.fitting import ScoreTable
     from care_ops.strays import on_one_scale
-    from warehouse.sources.files import read_scores, texts_beside_scores
+    from warehouse.sources.files import items_named, read_scores, texts_beside_scores
 
     readings: list[Reading] = []
 
@@ -67,10 +67,10 @@ def read_table(
         tell(reading)
 
     of_scores: list[Reading] = []
-    scores = read_scores(inputs.scores, columns, options=options, tell=of_scores.append).scores
+    recorded = read_scores(inputs.scores, columns, options=options, tell=of_scores.append)
     source = of_scores[0].source
     try:
-        scores, brought, done = on_one_scale(scores, inputs.scale, inputs.scales or {})
+        scores, brought, done = on_one_scale(recorded.scores, inputs.scale, inputs.scales or {})
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
     beside, read = [], of_scores[0]
@@ -80,8 +80,8 @@ def read_table(
     matrix = _with_families(scores, inputs.judges, options, keep)
     if matrix.shape[1] < LEAST_COLUMNS:
         raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; a panel needs at least three")
-    item = columns.item_id
-    records = {record.item_id: record for record in beside}
+    item = usual_item(of_scores[0], columns)
+    records = items_named(recorded, of_scores[0].columns["item"]) | {record.item_id: record for record in beside}
     if inputs.items is not None:
         records = _read_items(inputs.items, matrix, item, options, keep)
     anchors = _read_anchors(inputs.anchors, item, options, keep)
@@ -109,6 +109,12 @@ def read_criteria(
         table = read_table(own, columns, options, tell)
         tables[criterion] = replace(table, source=criterion)
     return tables
+
+
+def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
+    """What tables beside the scores may call their items: as the user did, or the columns that name them together."""
+    found = of_scores.columns["item"]
+    return found if "," in found else columns.item_id
 
 
 def _read_anchors(

@@ -154,9 +154,9 @@ def gate(
     if workspace is not None:
         _refuse_of_tables({"--items": items, "--judges": judges, "--anchors": anchors, **dict.fromkeys(form.given, 1)})
         table, given, config = _from_workspace(workspace, str(scores), system, labels, drawn, against_edition)
-    elif labels is None or items is None or not system or against_edition is not None:
+    elif labels is None or not system or against_edition is not None:
         raise InputError(
-            "a gate over a table needs --labels, --items and --system; a kept edition (--against-edition) is that of a "
+            "a gate over a table needs --labels and --system; a kept edition (--against-edition) is that of a "
             "--workspace"
         )
     else:
@@ -257,13 +257,14 @@ def read_with_labels(
     """The tables of a command that goes by labels; how each was read is printed."""
     from assets.labels import read_labels
     from assets.table.fitting import TableConfig
+    from assets.table.reading import usual_item
 
     if labels is None:
         raise InputError("this goes by what people say: give --labels, a table of item_id and label")
-    if system and items is None:
-        raise InputError(f"--system {system[0]}: give --items, the table that has this column")
     table = tables.read_table(scores, items, judges, anchors, form)
-    given = read_labels(labels, form.columns.item_id, form.reading, tables.tell, unstated=drawn)
+    if system and not table.items:
+        raise InputError(f"--system {system[0]}: give --items, the table that has this column")
+    given = read_labels(labels, usual_item(table.readings[0], form.columns), form.reading, tables.tell, unstated=drawn)
     return table, given, TableConfig(systems=tuple(system or ()))
 
 

@@ -381,7 +381,7 @@ def _columns_beside_judges() -> list[WildFile]:
 def _names_of_columns() -> list[WildFile]:
     """Names of columns that say, or do not say, what the columns hold."""
     return [
-        WildFile("text.csv", "texts", _with("model", "gpt", "claude", "gpt"), told=("'model' (holds text)",)),
+        WildFile("text.csv", "texts", _with("model", "gpt", "claude", "gpt"), told=("kept beside them: 'model'",)),
         WildFile(
             "length_judge.csv",
             "judges that are named",
@@ -670,7 +670,7 @@ def _typed_tables() -> list[WildFile]:
             "nested.parquet",
             "scores nested in one column",
             _parquet(nested),
-            refused="'scores' is left out (nested, struct<a",
+            told=("'scores' is read as its fields",),
         ),
         WildFile(
             "nested_beside.parquet", "nested beside flat", _parquet({**flat, **nested}), told=("'scores' (nested",)

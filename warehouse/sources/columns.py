@@ -30,7 +30,11 @@ JUDGE = (
     *("judge", "judge_id", "judge_name", "judge_model", "rater", "rater_id", "annotator", "annotator_id"),
     *("grader", "evaluator", "scorer", "worker", "worker_id"),
 )
+_QUESTION = ("question_id", "prompt_id", "query_id", "task_id", "conversation_id")
+"""Looked for after the others: a question may have several answers, each of which is an item."""
 SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
+_CHOICE = ("winner", "preference", "preferred", "vote")
+"""Looked for after the others."""
 LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
@@ -45,7 +49,7 @@ _SIZES = (
     *("duration", "seconds"),
 )
 _DATES = ("date", "datetime", "time", "timestamp", "created_at", "updated_at", "year", "month", "day")
-_BOOKKEEPING = ("fold", "split", "seed", "epoch", "run", "batch", "version")
+_BOOKKEEPING = ("fold", "split", "seed", "epoch", "run", "batch", "version", "turn", "repeat", "trial", "attempt")
 _AGGREGATES = ("mean", "avg", "average", "median", "sum", "total", "mean_score", "avg_score", "average_score", "std")
 TEXTS = {
     "prompt": ("prompt", "question", "instruction", "query", "input"),
@@ -96,6 +100,16 @@ def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str)
     return None
 
 
+def split_item(names: Sequence[str], item: str) -> tuple[str, ...]:
+    """The columns that name an item together, which ``item`` has with commas between them; mostly one."""
+    return (item,) if item in names else tuple(name.strip() for name in item.split(","))
+
+
+def is_score(name: str) -> bool:
+    """Whether a column's name says that it holds scores."""
+    return is_called(name, (*SCORE, *_CHOICE))
+
+
 def named(where: str, names: Sequence[str], column: str) -> str:
     """The column that the user named; raises ``InputError`` if the table has no such column."""
     if column not in names:
@@ -104,10 +118,14 @@ def named(where: str, names: Sequence[str], column: str) -> str:
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """The column of item ids: the one that the user named, or else the one found by its name; None if there is none."""
+    """The column of item ids: what the user named, or else the one found by its name; None if there is none.
+
+    The user may name several, with commas between them.
+    """
     if wanted is not None:
-        return named(where, names, wanted)
-    return find(where, names, ITEM, "--item (columns.item_id in a workspace)")
+        return ",".join(named(where, names, name) for name in split_item(names, wanted))
+    option = "--item (columns.item_id in a workspace)"
+    return find(where, names, ITEM, option) or find(where, names, _QUESTION, option)
 
 
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:
@@ -120,16 +138,18 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> Sco
     if columns.judge_columns:
         return ScoreLayout(item)
 
-    def chosen(role: str, synonyms: Sequence[str], taken: Collection[str | None]) -> str | None:
+    def chosen(role: str, taken: Collection[str | None], *synonyms: Sequence[str]) -> str | None:
         if role in given:
             return named(where, names, getattr(columns, role))
         others = [name for name in names if name not in taken]
-        return find(where, others, synonyms, f"--{role} (columns.{role} in a workspace)")
+        option = f"--{role} (columns.{role} in a workspace)"
+        return next((found for usual in synonyms if (found := find(where, others, usual, option))), None)
 
-    judge = chosen("judge", JUDGE, {item})
+    own = {item} if item is None else set(split_item(names, item))
+    judge = chosen("judge", own, JUDGE)
     if judge is None and "score" not in given:
         return ScoreLayout(item)
-    score = chosen("score", SCORE, {item, judge})
+    score = chosen("score", {*own, judge}, SCORE, _CHOICE)
     if judge is not None and score is not None:
         return ScoreLayout(item, judge, score)
     if not given & {"judge", "score"}:
@@ -181,7 +201,7 @@ def judge_columns(
     Raises ``InputError`` where the table lacks a column that the user named, is a long table without a column of
     scores, or has no judge.
     """
-    others = [name for name in input_table.names if name != item]
+    others = [name for name in input_table.names if name not in (item, *item.split(","))]
     if columns.judge_columns:
         judges = [named(input_table.name, others, name) for name in columns.judge_columns]
         return judges, [LeftOut(name, "not among the judges named") for name in others if name not in judges]

@@ -33,9 +33,11 @@ from warehouse.sources.columns import (
     judge_columns,
     named,
     score_layout,
+    split_item,
 )
 from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.reading import LeftOut, Reading, listed
+from warehouse.sources.shapes import means, names_beside_items, repeated_by, said_of_items, unnested, whole_items
 from warehouse.sources.tables import TableSource, meets_anything, of_series, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
@@ -56,6 +58,8 @@ _PAIRS = tuple(
 
 _FAMILY = ("family", "base_model", "vendor", "provider")
 
+_MEANS = "judges scored an item several times, which {!r} counts: the mean of these scores is taken"
+
 Tell = Callable[[Reading], object]
 """A function that is told how a table was read."""
 
@@ -63,11 +67,12 @@ Tell = Callable[[Reading], object]
 @dataclass(frozen=True)
 class RecordedTable:
     """The scores in a file, items in the order of their first row; and by judge and item the texts that were scored,
-    empty if the file does not hold them.
+    empty if the file does not hold them. Also what other columns say of each item.
     """
 
     scores: ScoreMatrix
     responses: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    said: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
@@ -101,13 +106,20 @@ def read_scores(
     """
     columns, options = columns or ScoreColumns(), options or ReadingOptions()
     input_table, chosen = _open_scores(source, columns, options)
-    item = item_or_index(input_table, chosen.item)
+    input_table, item = whole_items(input_table, item_or_index(input_table, chosen.item), chosen.judge)
     if chosen.judge is not None and chosen.score is not None:
         recorded, reading = _long(input_table, item, chosen.judge, chosen.score, columns, options)
     else:
         recorded, reading = _wide(input_table, item, columns, options)
-    tell(reading)
-    return recorded
+    said = said_of_items(input_table, item, chosen.judge)
+    kept = next(iter(said.values()), {})
+    left_out = tuple(left for left in reading.left_out if left.column not in kept)
+    tell(
+        replace(reading, left_out=left_out).noting(
+            [f"kept beside them: {listed([repr(name) for name in kept])}"] if kept else []
+        )
+    )
+    return replace(recorded, said=said)
 
 
 @meets_anything
@@ -146,8 +158,10 @@ def read_items(
     """
     options = options or ReadingOptions()
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
-    input_table, item = _open_items(source, wanted, item, options)
+    input_table, item = whole_items(*_open_items(source, wanted, item, options))
     fields = _item_fields(input_table, item, columns, drop)
+    if "," in item:
+        fields.setdefault("split_unit", item.split(",")[0])
     for column in where or {}:
         named(input_table.name, input_table.names, column)
     table = _without(input_table, drop)
@@ -157,6 +171,8 @@ def read_items(
     if "gold" in fields:
         gold, notes = numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
     chosen = [k for k, row in enumerate(rows) if all(row.get(c) == value for c, value in (where or {}).items())]
+    if repeated_by(input_table, [item]) is not None:
+        chosen = list({int(ids.codes[k]): k for k in reversed(chosen)}.values())[::-1]
     if not chosen:
         raise InputError(f"{input_table.name}: no row where {dict(where or {})}; correct `where`")
     refuse_repeated(input_table, item, ids, np.array(chosen, dtype=np.intp))
@@ -177,6 +193,14 @@ def read_items(
     ]
 
 
+def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
+    """Items of which the table of scores says whose they are; where several columns name one, the first is its unit."""
+    return {
+        item_id: ItemRecord(item_id, split_unit=said.get(item.split(",")[0]), metadata=dict(said))
+        for item_id, said in recorded.said.items()
+    }
+
+
 def texts_beside_scores(
     source: TableSource, reading: Reading, options: ReadingOptions | None = None
 ) -> tuple[list[ItemRecord], Reading]:
@@ -185,10 +209,9 @@ def texts_beside_scores(
     if reading.layout != "wide" or "item" not in reading.columns or not texts:
         return [], reading
     drop = [*reading.judges, *(left.column for left in reading.left_out if left.column not in texts)]
-    taken: list[Reading] = []
-    records = read_items(
-        source, ItemColumns(item_id=reading.columns["item"]), drop=drop, options=options, tell=taken.append
-    )
+    item, taken = reading.columns["item"], list[Reading]()
+    table = unnested(read_input_table(source, lambda names: WantedColumns(_as_text(names, item)), options)).table
+    records = read_items(table, ItemColumns(item_id=item), drop=drop, options=options, tell=taken.append)
     found = {field: column for field, column in taken[0].columns.items() if field in ITEM_TEXTS}
     if not found:
         return [], reading
@@ -226,6 +249,8 @@ def read_label_cells(
     """
     options = options or ReadingOptions()
     input_table, item = _open_items(of_series(source, "item_id", "label"), None, item, options)
+    if item not in input_table.names:  # several columns name it together
+        input_table, item = whole_items(input_table, item)
     columns = {"item": item, "label": needed(input_table, LABEL, "labels are a table of item_id, label")}
     for role, names in _LABEL_COLUMNS.items():
         column = find(input_table.name, input_table.names, names, "its usual name")
@@ -315,7 +340,8 @@ def _open_items(
     """A table and its item column: ``wanted`` if given, else ``usual`` if there is one, else the one found by name."""
 
     def column(where: str, names: Sequence[str]) -> str | None:
-        return item_column(where, names, usual if wanted is None and usual in names else wanted)
+        is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
+        return item_column(where, names, usual if is_usual else wanted)
 
     input_table = read_input_table(
         source, lambda names: WantedColumns(_as_text(names, column(str(source), names))), options
@@ -324,8 +350,9 @@ def _open_items(
 
 
 def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
-    """Columns that may hold item ids, which are read as text: the item column, or else every index."""
-    return frozenset([item] if item is not None else [name for name in names if is_index(name)])
+    """Columns that may name items, which are read as text: the item's, or else every index; and those of systems."""
+    own = [name for name in names if is_index(name)] if item is None else split_item(names, item)
+    return frozenset([*own, *names_beside_items(names)])
 
 
 def _item_fields(
@@ -361,7 +388,7 @@ def _open_scores(
         response = [named(str(source), names, columns.response)] if columns.response is not None else []
         return WantedColumns(as_text | {chosen.judge}, as_text | {chosen.judge, chosen.score, *response})
 
-    input_table = read_input_table(source, plan, options)
+    input_table = unnested(read_input_table(source, plan, options))
     return input_table, score_layout(input_table.name, input_table.names, columns)
 
 
@@ -372,9 +399,14 @@ def _long(
     values, notes = numbers(input_table, [score], options.decimal, judges=judges, order=options.grades)
     cells = items.codes * np.intp(len(judges.names))
     cells += judges.codes
-    _refuse_repeated_cells(input_table, items, judges, cells)
-    matrix = np.full(len(items.names) * len(judges.names), np.nan)
-    matrix[cells] = values[:, 0]
+    count = repeated_by(input_table, [item, judge])
+    if count is None:
+        _refuse_repeated_cells(input_table, item, items, judges, cells)
+        matrix = np.full(len(items.names) * len(judges.names), np.nan)
+        matrix[cells] = values[:, 0]
+    else:
+        matrix = means(values[:, 0], cells, len(items.names) * len(judges.names))
+        notes.append(_MEANS.format(count))
     scores = ScoreMatrix(matrix.reshape(len(items.names), len(judges.names)), tuple(items.names), tuple(judges.names))
     taken = {"item": item, "judge": judge, "score": score}
     responses: dict[str, dict[str, str]] = {}
@@ -384,7 +416,8 @@ def _long(
         for item_id, name, text in zip(as_texts(items), as_texts(judges), texts, strict=True):
             if text:
                 responses.setdefault(name, {})[item_id] = str(text)
-    unused = [name for name in (*input_table.names, *input_table.unread) if name not in taken.values()]
+    used = {*taken.values(), *item.split(",")}
+    unused = [name for name in (*input_table.names, *input_table.unread) if name not in used]
     left_out = [LeftOut(name, "not needed") for name in unused]
     size = f"items: {len(items.names):,}, judges: {len(judges.names):,} ({listed([repr(j) for j in judges.names])})"
     notes = [*notes, size, _missing_scores(input_table, matrix)]
@@ -401,7 +434,7 @@ def _missing_scores(input_table: InputTable, values: NDArray[np.float64]) -> str
 
 
 def _refuse_repeated_cells(
-    input_table: InputTable, items: Identifiers, judges: Identifiers, cells: NDArray[np.intp]
+    input_table: InputTable, item: str, items: Identifiers, judges: Identifiers, cells: NDArray[np.intp]
 ) -> None:
     """Raise ``InputError`` if a judge has scored an item more than once."""
     taken = np.zeros(len(items.names) * len(judges.names), dtype=np.bool_)
@@ -419,7 +452,8 @@ def _refuse_repeated_cells(
     ]
     more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
     raise InputError(
-        f"{input_table.name}: several rows for {', '.join(examples)}{more}; keep one of each, or their mean"
+        f"{input_table.name}: several rows for {', '.join(examples)}{more}; keep one of each, or their mean; where "
+        f"more columns name an item, name them all: --item {item},COLUMN"
     )
 
 
@@ -427,11 +461,16 @@ def _wide(
     input_table: InputTable, item: str, columns: ScoreColumns, options: ReadingOptions
 ) -> tuple[RecordedTable, Reading]:
     judges, left_out = judge_columns(input_table, item, columns, options.grades)
-    items = identifiers(input_table, item)
-    refuse_repeated(input_table, item, items, remedy=_remedy_of_repeated(input_table))
+    items, count = identifiers(input_table, item), repeated_by(input_table, [item])
+    if count is None:
+        refuse_repeated(input_table, item, items, remedy=_remedy_of_repeated(input_table))
     refuse_spaces(input_table, "the name of a judge", judges)
     no_judge = "; leave a column that is no judge out with --drop"
     values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
+    if count is not None:
+        cells = items.codes.astype(np.intp)
+        values = np.column_stack([means(column, cells, len(items.names)) for column in values.T])
+        notes.append(_MEANS.format(count))
     notes = [*notes, _missing_scores(input_table, values)]
     reading = _reading(input_table, {"item": item}, "wide", tuple(judges), left_out, notes)
     return RecordedTable(ScoreMatrix(values, tuple(items.names), tuple(judges))), reading
@@ -441,7 +480,10 @@ def _remedy_of_repeated(input_table: InputTable) -> str:
     """Advice for the error that a wide table has several rows for an item."""
     judge, score = (next((n for n in input_table.names if is_called(n, synonyms)), None) for synonyms in (JUDGE, SCORE))
     if judge is None and score is None:
-        return "a wide table has one row per item; keep one, or name a long table's columns with --judge and --score"
+        return (
+            "a wide table has one row per item; keep one, name all columns that name an item (--item id,COLUMN), or a "
+            "long table's with --judge and --score"
+        )
     lacking, option = ("score", "--score") if score is None else ("judge", "--judge")
     return (
         f"with its column {(judge or score)!r} it looks like a long table without a {lacking}'s column; name that "

@@ -16,10 +16,13 @@ pc: Any = pyarrow.compute  # its functions are made at import, so pyright does n
 _OF_ONE = {"pass": "fail", "passed": "failed", "yes": "no", "y": "n", "true": "false", "good": "bad"}
 """Words about one answer: that for 1, and its opposite for 0."""
 
-_OF_TWO = {"a": "b", "left": "right", "win": "lose", "won": "lost", "wins": "loses"}
+_OF_TWO = {
+    **{"a": "b", "left": "right", "win": "lose", "won": "lost", "wins": "loses", "first": "second"},
+    **{f"{what}_{a}": f"{what}_{b}" for what in ("model", "response", "answer") for a, b in ("ab", "12")},
+}
 """Words about two answers: that for 1, where the first one is better, and its opposite for 0."""
 
-_TIES = ("tie", "tied", "draw")
+_TIES = ("tie", "tied", "draw", "tie (bothbad)", "bothbad", "both_bad")
 
 _WORDS = _OF_ONE | _OF_TWO
 MEANINGS = dict.fromkeys(_WORDS, 1.0) | dict.fromkeys(_WORDS.values(), 0.0) | dict.fromkeys(_TIES, 0.5)

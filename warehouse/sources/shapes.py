@@ -1,0 +1,141 @@
+"""Tables whose rows are not one score or one item each: items by several columns, judges that repeat, nested scores.
+
+A table of answers names the question and the system that answered, one of pairs the question and both systems. The item
+is then all of these together, and so is its id: ``q7 / gpt-4o``.
+"""
+
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute
+from numpy.typing import NDArray
+
+from warehouse.sources.columns import ITEM, JUDGE, is_called, is_score, split_item
+from warehouse.sources.input_table import InputTable
+
+pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
+
+_SYSTEM = (
+    *("system", "system_id", "system_name", "model", "model_id", "model_name", "candidate", "generator", "turn"),
+    *("model_a", "model_b", "system_a", "system_b", "model_1", "model_2", "system_1", "system_2"),
+)
+_REPEAT = ("run", "run_id", "repeat", "repetition", "trial", "attempt", "replicate", "iteration", "seed")
+
+
+def names_beside_items(names: Sequence[str]) -> list[str]:
+    """Columns that may name an item together with another one, or count how often a judge scored it."""
+    return [name for name in names if is_called(name, (*_SYSTEM, *_REPEAT))]
+
+
+def whole_items(input_table: InputTable, item: str, judge: str | None = None) -> tuple[InputTable, str]:
+    """The table with one column that names its items, and the name of that column, such as ``question_id,model``.
+
+    Parameters
+    ----------
+    item : str
+        One column, or several with commas between them. One that has several rows for an item (and ``judge``) is joined
+        by the columns of systems, if all together have one; but not where a table of scores lacks its judges, of whom
+        one may be such a column.
+    """
+    own = [item] if judge is None else [item, judge]
+    parts = split_item(input_table.names, item)
+    beside = [name for name in names_beside_items(input_table.names) if name not in (*parts, *own)]
+    systems = [name for name in beside if is_called(name, _SYSTEM)]
+    if len(parts) == 1 and systems and (judge is not None or not any(map(is_score, input_table.names))):
+        repeats = [name for name in beside if name not in systems]
+        tried = ([], repeats, systems, beside)
+        enough = next((more for more in tried if _is_unique(input_table, [*own, *more])), [])
+        parts = (item, *(name for name in systems if name in enough))
+    if len(parts) == 1:
+        return input_table, item
+    texts = [input_table.table.column(name).cast(pa.string()) for name in parts]
+    table = input_table.table.append_column(",".join(parts), pc.binary_join_element_wise(*texts, " / "))
+    return replace(input_table, table=table), ",".join(parts)
+
+
+def said_of_items(input_table: InputTable, item: str, judge: str | None = None) -> dict[str, dict[str, str]]:
+    """Of each item what the columns that name it say, and those of systems; nothing unless they say one thing."""
+    parts = [name for name in item.split(",") if name in input_table.names]
+    systems = [name for name in input_table.names if is_called(name, _SYSTEM) and name not in (*parts, item, judge)]
+    columns = [item, *(parts if len(parts) > 1 else []), *systems]
+    if len(columns) < 2:
+        return {}
+    rows = input_table.table.select(columns).group_by(columns).aggregate([]).to_pylist()
+    said = {str(row.pop(item)): {name: str(value) for name, value in row.items()} for row in rows}
+    return said if len(said) == len(rows) else {}
+
+
+def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
+    """The column that counts the rows of which these columns name several; None where nothing is repeated or counts."""
+    counts = [name for name in input_table.names if is_called(name, _REPEAT) and name not in own]
+    if not counts or _is_unique(input_table, own):
+        return None
+    return next((name for name in counts if _is_unique(input_table, [*own, name])), None)
+
+
+def _is_unique(input_table: InputTable, columns: Sequence[str]) -> bool:
+    chosen = input_table.table.select(list(columns))
+    if any(pa.types.is_nested(field.type) for field in chosen.schema):
+        return False
+    return chosen.group_by(chosen.column_names).aggregate([]).num_rows == chosen.num_rows
+
+
+def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> NDArray[np.float64]:
+    """The mean of the values (n,) of each of ``size`` cells; NaN where a cell has none."""
+    known = ~np.isnan(values)
+    count = np.bincount(cells[known], minlength=size)
+    total = np.bincount(cells[known], values[known], minlength=size)
+    return np.divide(total, count, out=np.full(size, np.nan), where=count > 0)
+
+
+def unnested(input_table: InputTable) -> InputTable:
+    """The table with nested scores in rows and columns of their own.
+
+    A list of objects with a judge and a score, ``[{"judge": "gpt", "score": 7}, ...]``, becomes a row for each; an
+    object of numbers, ``{"gpt": 7, "claude": 8}``, a column for each; a judge's name that is a list of words, one text.
+    Everything else stays.
+    """
+    for field in input_table.table.schema:
+        if field.type == pa.list_(pa.string()) and is_called(field.name, JUDGE):
+            column, k = pc.binary_join(input_table.table.column(field.name), " "), input_table.names.index(field.name)
+            input_table = replace(input_table, table=input_table.table.set_column(k, field.name, column))
+        elif pa.types.is_list(field.type) and _holds_scores(field.type.value_type):
+            input_table = _in_rows(input_table, field.name)
+        elif pa.types.is_struct(field.type) and _holds_judges(field, input_table.names):
+            input_table = _in_columns(input_table, field.name, input_table.table.column(field.name).flatten())
+    return input_table
+
+
+def _holds_scores(kind: pa.DataType) -> bool:
+    names = [field.name for field in kind] if pa.types.is_struct(kind) else []
+    return any(is_called(name, JUDGE) for name in names) and any(map(is_score, names))
+
+
+def _holds_judges(field: pa.Field, names: Sequence[str]) -> bool:
+    kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
+    numbers = all(any(is_kind(inner.type) for is_kind in kinds) for inner in field.type)
+    return numbers and not is_called(field.name, ITEM) and not {inner.name for inner in field.type} & set(names)
+
+
+def _in_rows(input_table: InputTable, name: str) -> InputTable:
+    lists = input_table.table.column(name).combine_chunks()
+    rows = pc.list_parent_indices(lists)
+    parents, table = rows.to_pylist(), input_table.table.take(rows)
+    repeated = replace(
+        input_table, table=table, locate=lambda found: input_table.locate([parents[row] for row in found])
+    )
+    return _in_columns(repeated, name, pa.chunked_array([pc.list_flatten(lists)]).flatten())
+
+
+def _in_columns(input_table: InputTable, name: str, columns: Sequence[pa.ChunkedArray]) -> InputTable:
+    """The table with the fields of a nested column in its place, under their own names where these are free."""
+    kind = input_table.table.schema.field(name).type
+    fields = kind.value_type if pa.types.is_list(kind) else kind
+    table = input_table.table.drop_columns([name])
+    for field, column in zip(fields, columns, strict=True):
+        own = field.name if field.name.strip() and field.name not in table.column_names else f"{name}.{field.name}"
+        table = table.append_column(own, column)
+    return replace(input_table, table=table, notes=(*input_table.notes, f"{name!r} is read as its fields"))
