@@ -6,7 +6,7 @@ from typing import Literal
 import pyarrow as pa
 
 from assets.labels import read_labels
-from assets.table.fitting import TableConfig
+from assets.table.fitting import ScoreTable, TableConfig
 from assets.table.options import names_of
 from assets.table.rating import Method, gate_table, rate_table
 from assets.table.reading import TableInputs, read_table, score_columns, usual_item
@@ -18,7 +18,7 @@ from care_ops.results.gate import Decision
 from care_ops.results.rates import Rates
 from warehouse.sources.files import tell_nobody
 from warehouse.sources.tables import TableSource
-from warehouse.testsets import ReadingOptions
+from warehouse.testsets import ReadingOptions, ScoreColumns
 
 
 @in_python
@@ -199,9 +199,8 @@ def _with_labels(
     drawn: Literal["random"] | None,
 ) -> tuple[ScoreTable, Labels]:
     """The tables, and the labels of a table or of a mapping, with how their items were drawn."""
-    table, item = read_table(inputs, columns, ReadingOptions(), tell_nobody), None
+    table, options = read_table(inputs, columns, ReadingOptions(), tell_nobody), ReadingOptions()
     if isinstance(labels, Mapping):
-        labels = pa.table({"item_id": list(labels.keys()), "label": list(labels.values())})
-    else:
-        item = usual_item(table.readings[0], columns)
-    return table, read_labels(labels, item, ReadingOptions(), unstated=drawn)
+        named = pa.table({"item_id": list(labels.keys()), "label": list(labels.values())})
+        return table, read_labels(named, None, options, unstated=drawn)
+    return table, read_labels(labels, usual_item(table.readings[0], columns), options, unstated=drawn)

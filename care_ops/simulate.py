@@ -250,29 +250,6 @@ the mean; ``unequal``: it does not cancel; ``leaky``: it outweighs quality every
 weak. A judge's shifts are its view's times a factor from (.8, 1.2)."""
 
 
-def allowed_table(rng: np.random.Generator) -> TableOfMeans:
-    """A table of means drawn from those that the paper's words on the second-order-sufficient regime allow.
-
-    "One view is primarily Q-driven": its confounder effect has either sign and at most half the size of its quality
-    effect, which is from (.3, 1), three to ten standard deviations of the noise. "The other two encode strong but
-    oppositely signed confounder effects": these are from (.3, 2) in size, positive in the second view and negative in
-    the third, and outweigh the view's own quality effect, which is not negative. A table of four states by five judges
-    is free besides: a view has its own base from (-.5, .5), and the confounder's effect where Q = 1 differs from that
-    where Q = 0 by up to half of it.
-    """
-
-    def shifts(quality: float, confounder: float) -> ViewShifts:
-        return ViewShifts(rng.uniform(-0.5, 0.5), quality, confounder, confounder * rng.uniform(-0.5, 0.5))
-
-    first = rng.uniform(0.3, 1.0)
-    second, third = rng.uniform(0.3, 2.0, 2)
-    return (
-        shifts(first, first * rng.uniform(-0.5, 0.5)),
-        shifts(second * rng.uniform(0.0, 1.0), second),
-        shifts(third * rng.uniform(0.0, 1.0), -third),
-    )
-
-
 def second_order_sufficient(
     rng: np.random.Generator, strength: float, table: TableOfMeans, *, truth: int, n: int = 50_000
 ) -> ConfoundedDraw:
@@ -285,7 +262,7 @@ def second_order_sufficient(
     strength : float
         g in [0, 1], on the difference that the confounder makes alone.
     table : three ViewShifts
-        One of ``SUFFICIENT_TABLES``, or an ``allowed_table``.
+        One of ``SUFFICIENT_TABLES``, or another.
     truth : int
         Seed of the judges' factors, so that a sweep over g shares them.
     """

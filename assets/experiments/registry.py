@@ -31,7 +31,6 @@ OF_PANELS = (
 KEYS = (
     *OF_PANELS,
     "regime_sufficient",
-    "sufficient_family",
     "regime_insufficient",
     "graph_aware_views",
     "orthogonality",

@@ -15,7 +15,6 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import false_discovery_control, spearmanr, studentized_range
 
-from assets.experiments import sufficient_family
 from assets.experiments.adversarial_answers import planted, recovered
 from assets.experiments.aggregation_tables import critical_difference
 from assets.experiments.base import ExperimentFindings, Heatmap
@@ -26,7 +25,6 @@ from assets.experiments.orthogonality import errors_of, overlap_draw
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, OF_PANELS, experiments, outdated
-from assets.experiments.sufficient_family import picture, shape_of
 from assets.experiments.sweep import accuracies
 from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
@@ -39,8 +37,6 @@ from care_ops.results.association import benjamini_hochberg, permuted
 from care_ops.scores import ScoreMatrix
 from care_ops.simulate import (
     SUFFICIENT_TABLES,
-    ViewShifts,
-    allowed_table,
     second_order_insufficient,
     second_order_sufficient,
 )
@@ -143,48 +139,6 @@ def test_each_regime_is_what_the_paper_says_of_its_draw():
     none = second_order_sufficient(np.random.default_rng(0), 0.0, SUFFICIENT_TABLES["unequal"], truth=1, n=2_000)
     assert np.array_equal(none.means[0], none.means[2])
     assert np.array_equal(none.means[1], none.means[3])
-
-
-def test_tables_of_the_first_regime_are_what_the_paper_allows():
-    for seed in range(50):
-        first, second, third = allowed_table(np.random.default_rng(seed))
-        assert abs(first.confounder) <= 0.5 * first.quality
-        assert second.confounder > 0 > third.confounder
-        assert second.confounder >= second.quality >= 0
-        assert -third.confounder >= third.quality >= 0
-    table = allowed_table(np.random.default_rng(0))
-    draws = [second_order_sufficient(np.random.default_rng(1), g, table, truth=1, n=10) for g in (0.0, 0.5, 1.0)]
-    none, half, full = (draw.means for draw in draws)
-    assert np.array_equal(none[0], none[2])
-    assert np.array_equal(none[1], none[3])
-    assert half == pytest.approx((none + full) / 2), "means move in a line from no confounder to all of it"
-
-
-def test_a_table_whose_mean_is_all_confounder_lets_the_mean_collapse_and_a_harmless_one_nobody():
-    quality, confounder = ViewShifts(0.0, 0.6, 0.0, 0.0), ViewShifts(0.0, 0.0, 1.5, 0.0)
-    harmless, harmful = (quality, quality, quality), (quality, confounder, ViewShifts(0.0, 0.0, 0.3, 0.0))
-    assert shape_of(harmless)["C over Q in the mean"] == 0
-    assert shape_of(harmful)["C over Q in the mean"] == pytest.approx(3.0)
-    told = picture(harmless, 0)["labels"]
-    assert told["care_svd stays"]
-    assert told["care_svd by labels stays"]
-    assert not any(told[name] for name in ("mv", "avg", "ws", "uws", "all collapse", "picture, care_svd"))
-    assert picture(harmful, 0)["labels"]["avg"]
-
-
-def test_the_first_table_with_the_papers_picture_is_swept(monkeypatch):
-    """Of two hundred tables number 71 is the first; here it is the only one."""
-    table = allowed_table(np.random.default_rng([71, 91]))
-    monkeypatch.setattr("care_ops.simulate.allowed_table", lambda _: table)
-    monkeypatch.setattr("assets.experiments.sufficient_family.picture", lambda table, _: picture(table, 71))
-    found = sufficient_family.run(None, tables=1, seeds=1, items=400, strengths=[0.0, 1.0])
-    assert found.says[-1].startswith("The first of them, table 0, cut at the panel's mean or one half, with 400 items")
-    assert [t.title for t in found.tables][-2:] == [
-        "Table 0: shifts of its views",
-        "Table 0, cut at the panel's mean or one half: accuracy over 1 draws",
-    ]
-    assert len(found.figures) == 1
-    assert len(found.tables[-2].rows) == 3
 
 
 def test_states_mapped_by_labels_find_quality_where_means_do_not():

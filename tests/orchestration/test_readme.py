@@ -62,7 +62,6 @@ for key, size in {
     "aggregation_tables": {"seeds": 1, "resamples": 20},
     "paper_protocol": {"seeds": 1},
     "regime_sufficient": {"seeds": 1, "items": 400},
-    "sufficient_family": {"tables": 8, "seeds": 1, "items": 400, "strengths": [0.0, 1.0]},
     "regime_insufficient": {"seeds": 1, "strengths": [0.0, 1.0]},
     "graph_aware_views": {"seeds": 1, "items": [400]},
     "orthogonality": {"seeds": 1, "items": 400},
