@@ -139,3 +139,19 @@ def test_a_judge_that_is_a_list_of_words_has_one_name(tmp_path):
     rows = [{"question_id": k, "judge": [judge, "single-v1"], "score": 5 + k} for k in range(3) for judge in JUDGES]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     assert read_scores(path).scores.judges[0] == "gpt single-v1"
+
+
+def test_criteria_are_told_apart_from_judges(answers):
+    one = answers[answers.model == "s0"]
+    by_two = pd.concat([long(one).assign(criterion=name) for name in ("clarity", "depth")])
+    with pytest.raises(InputError, match="criterion of each row: care criteria pandas DataFrame --by criterion"):
+        read_scores(by_two)
+    told: list = []
+    read_scores(
+        one.rename(columns={judge: f"{judge}_{'clarity depth'.split()[k % 2]}" for k, judge in enumerate(JUDGES)}),
+        tell=told.append,
+    )
+    advice = "fit each criterion by itself: --judge gpt_clarity --judge qwen_clarity --judge mistral_clarity"
+    assert any(note.endswith(advice) for note in told[0].notes)
+    read_scores(one, tell=told.append)
+    assert not any("criteria" in note for note in told[1].notes)

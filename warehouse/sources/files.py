@@ -37,7 +37,16 @@ from warehouse.sources.columns import (
 )
 from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.reading import LeftOut, Reading, listed
-from warehouse.sources.shapes import means, names_beside_items, repeated_by, said_of_items, unnested, whole_items
+from warehouse.sources.shapes import (
+    criteria_in_names,
+    how_to_part,
+    means,
+    names_beside_items,
+    repeated_by,
+    said_of_items,
+    unnested,
+    whole_items,
+)
 from warehouse.sources.tables import TableSource, meets_anything, of_series, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
@@ -451,10 +460,8 @@ def _refuse_repeated_cells(
         for first, second in zip(order[repeated[:5]].tolist(), order[repeated[:5] + 1].tolist(), strict=True)
     ]
     more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
-    raise InputError(
-        f"{input_table.name}: several rows for {', '.join(examples)}{more}; keep one of each, or their mean; where "
-        f"more columns name an item, name them all: --item {item},COLUMN"
-    )
+    remedy = how_to_part(input_table, item)
+    raise InputError(f"{input_table.name}: several rows for {', '.join(examples)}{more}; {remedy}")
 
 
 def _wide(
@@ -471,7 +478,7 @@ def _wide(
         cells = items.codes.astype(np.intp)
         values = np.column_stack([means(column, cells, len(items.names)) for column in values.T])
         notes.append(_MEANS.format(count))
-    notes = [*notes, _missing_scores(input_table, values)]
+    notes = [*notes, _missing_scores(input_table, values), *criteria_in_names(judges)]
     reading = _reading(input_table, {"item": item}, "wide", tuple(judges), left_out, notes)
     return RecordedTable(ScoreMatrix(values, tuple(items.names), tuple(judges))), reading
 

@@ -4,6 +4,7 @@ A table of answers names the question and the system that answered, one of pairs
 is then all of these together, and so is its id: ``q7 / gpt-4o``.
 """
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
@@ -15,12 +16,29 @@ from numpy.typing import NDArray
 
 from warehouse.sources.columns import ITEM, JUDGE, is_called, is_score, split_item
 from warehouse.sources.input_table import InputTable
+from warehouse.sources.reading import listed
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
 _SYSTEM = (
     *("system", "system_id", "system_name", "model", "model_id", "model_name", "candidate", "generator", "turn"),
     *("model_a", "model_b", "system_a", "system_b", "model_1", "model_2", "system_1", "system_2"),
+)
+_CRITERION = ("criterion", "criteria", "aspect", "dimension", "metric", "attribute")
+_CRITERIA = (
+    *(
+        "helpfulness",
+        "accuracy",
+        "correctness",
+        "clarity",
+        "coherence",
+        "relevance",
+        "fluency",
+        "safety",
+        "harmlessness",
+    ),
+    *("consistency", "completeness", "conciseness", "faithfulness", "factuality", "truthfulness", "honesty", "overall"),
+    *("depth", "style", "tone", "creativity", "engagement", "grammar", "helpful", "correct", "safe", "relevant"),
 )
 _REPEAT = ("run", "run_id", "repeat", "repetition", "trial", "attempt", "replicate", "iteration", "seed")
 
@@ -66,6 +84,28 @@ def said_of_items(input_table: InputTable, item: str, judge: str | None = None) 
     rows = input_table.table.select(columns).group_by(columns).aggregate([]).to_pylist()
     said = {str(row.pop(item)): {name: str(value) for name, value in row.items()} for row in rows}
     return said if len(said) == len(rows) else {}
+
+
+def how_to_part(input_table: InputTable, item: str) -> str:
+    """What a person may do where a judge has several rows for an item, and no column that is known parts them."""
+    by = next((name for name in input_table.names if is_called(name, _CRITERION)), None)
+    if by is not None:
+        return f"{by!r} seems to name the criterion of each row: care criteria {input_table.name} --by {by}"
+    return f"keep one of each, or their mean; where more columns name an item, name them all: --item {item},COLUMN"
+
+
+def criteria_in_names(judges: Sequence[str]) -> list[str]:
+    """A sentence where judges are named by a criterion each, such as ``gpt_clarity``; none where they are not."""
+    parted = [re.split(r"[\s_.:/-]+", name) for name in judges]
+    found = [next((part for part in parts if is_called(part, _CRITERIA)), None) for parts in parted]
+    criteria = list(dict.fromkeys(filter(None, found)))
+    if None in found or not 1 < len(criteria) < len(judges):
+        return []
+    one = [name for name, criterion in zip(judges, found, strict=True) if criterion == criteria[0]]
+    return [
+        f"the judges are named after {len(criteria)} criteria ({listed(criteria)}), and are taken for judges of one "
+        f"quality; fit each criterion by itself: {' '.join(f'--judge {name}' for name in one[:12])}"
+    ]
 
 
 def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
