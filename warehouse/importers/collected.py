@@ -20,6 +20,7 @@ import pyarrow as pa
 
 from care_ops.errors import InputError
 from care_ops.scores import ScoreMatrix
+from warehouse.conversations import messages_of, transcript
 from warehouse.items import ItemRecord
 from warehouse.sources.columns import ITEM, LABEL, is_called, plain
 from warehouse.sources.files import RecordedTable
@@ -202,9 +203,11 @@ def id_of(*metadata: Mapping[str, Any]) -> str | None:
 
 
 def text_of(value: Any) -> str | None:
-    """A text: a string, the texts of a list of messages, or any other value as JSON."""
+    """A text: a string, a conversation, the texts of a list of parts, or any other value as JSON."""
     if value is None or isinstance(value, str):
         return value
+    if messages := messages_of(value):
+        return transcript(messages)
     if isinstance(value, list) and all(isinstance(part, Mapping) for part in value):
         return "\n\n".join(text_of(part.get("content", part.get("text"))) or "" for part in value)
     return json.dumps(value, ensure_ascii=False)

@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 
 from care_ops.errors import InputError
+from warehouse.conversations import messages_of, parted
 from warehouse.importers.collected import (
     Collector,
     files_of,
@@ -166,6 +167,9 @@ def _distinct(names: list[str]) -> list[str]:
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
-    """The text of the first choice."""
+    """What followed the last message of the user, if tools were called; else the text of the first choice."""
+    messages = messages_of(sample.get("messages"))
+    if any(message.get("tool_calls") for message in messages):
+        return parted(messages)[1]
     choices = (sample.get("output") or {}).get("choices") or []
     return text_of(choices[0].get("message", {}).get("content")) if choices else None

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from care_ops.errors import InputError
+from warehouse.conversations import NAMES as CONVERSATIONS
 from warehouse.sources.grades import REMEDY, order_of
 from warehouse.sources.grades import plain as plain_word
 from warehouse.sources.input_table import InputTable
@@ -53,7 +54,7 @@ _BOOKKEEPING = ("fold", "split", "seed", "epoch", "run", "batch", "version", "tu
 _AGGREGATES = ("mean", "avg", "average", "median", "sum", "total", "mean_score", "avg_score", "average_score", "std")
 TEXTS = {
     "prompt": ("prompt", "question", "instruction", "query", "input"),
-    "response": ("response", "answer", "output", "completion", "generation", "text"),
+    "response": ("response", "answer", "output", "completion", "generation", "text", *CONVERSATIONS),
 }
 """Usual names of an item's texts, by its fields."""
 
@@ -246,7 +247,7 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
     if by_name is not None:
         return by_name
     if pa.types.is_nested(kind):
-        return f"nested, {kind}; make it a column a field"
+        return HOLDS_TEXT if is_called(name, _TEXTS) else f"nested, {kind}; make it a column a field"
     if pa.types.is_temporal(kind):
         return "holds dates or times"
     if pa.types.is_binary(kind) or pa.types.is_large_binary(kind):

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from care_ops.errors import InputError
 from care_ops.scores import ScoreMatrix
+from warehouse.conversations import messages_of, parted, transcript
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.sources.columns import (
     HOLDS_TEXT,
@@ -60,9 +61,8 @@ _LABEL_COLUMNS = {
 """Optional columns of a table of labels: role -> usual names."""
 
 
-_PAIRS = tuple(
-    (f"{name}_{left}", f"{name}_{right}") for name in ("response", "answer", "output") for left, right in ("ab", "12")
-)
+_ANSWERS = ("response", "answer", "output", "conversation", "messages")
+_PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for left, right in ("ab", "12"))
 """Usual names of the two answers of a pair, the left one and the right one."""
 
 _FAMILY = ("family", "base_model", "vendor", "provider")
@@ -193,13 +193,23 @@ def read_items(
     return [
         ItemRecord(
             ids.names[ids.codes[k]],
-            **{f: _text(rows[k].get(fields[f])) for f in ITEM_TEXTS if f in fields},
+            **_item_texts({f: rows[k].get(fields[f]) for f in ITEM_TEXTS if f in fields}),
             gold=None if gold is None or np.isnan(gold[k, 0]) else float(gold[k, 0]),
             split_unit=_text(rows[k].get(fields["split_unit"])) if "split_unit" in fields else None,
             metadata={c: rows[k][c] for c in metadata},
         )
         for k in chosen
     ]
+
+
+def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
+    """The texts of an item; of a conversation that is an answer, what led to it is the prompt, if there is no other."""
+    talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
+    said = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
+    for name in talks.keys() & {"response", "response_2"}:
+        before, said[name] = parted(talks[name])
+        said["prompt"] = said.get("prompt") or before
+    return said
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from care_ops.errors import InputError, how_to_install
+from warehouse.conversations import messages_of, parted, transcript
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.testsets import HuggingFaceSource, resolve
 
@@ -126,11 +127,8 @@ def _at(row: Any, path: str, name: str) -> Any:
 
 
 def _text(value: Any, *, last: bool = False) -> str | None:
-    """A value as a judge reads it: of messages all of them, each under its role, or the ``last`` one alone."""
-    messages = value if isinstance(value, list) else []
-    contents = [message["content"] for message in messages if isinstance(message, Mapping) and "content" in message]
-    if not contents or len(contents) < len(messages):
-        return None if value is None else str(value)
-    if last or len(contents) == 1:
-        return str(contents[-1])
-    return "\n\n".join(f"{str(m.get('role', '')).capitalize()}: {m['content']}" for m in messages)
+    """A value as a judge reads it: of messages all of them, each under its role, or those of the ``last`` answer."""
+    messages = messages_of(value) if isinstance(value, list) else []
+    if messages:
+        return parted(messages)[1] if last else transcript(messages)
+    return None if value is None else str(value)

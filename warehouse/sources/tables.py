@@ -3,6 +3,7 @@
 A file's name says of which kind it is, and its first bytes must agree; no parser is tried to see whether it fits.
 """
 
+import json
 import re
 from collections.abc import Callable
 from dataclasses import replace
@@ -196,6 +197,15 @@ def of_series(source: TableSource, index: str, values: str) -> TableSource:
     return pa.table({index: [str(name) for name in series.index], values: series.tolist()})
 
 
+def _table_of_pandas(frame: Any) -> pa.Table:
+    """The table of a frame; lists of several kinds of values, as messages have, are written as JSON."""
+    try:
+        return pa.table(frame)
+    except (pa.ArrowInvalid, pa.ArrowTypeError):
+        lists = [name for name in frame.columns if frame[name].map(type).eq(list).any()]
+        return pa.table(frame.assign(**{name: frame[name].map(json.dumps) for name in lists}))
+
+
 def _of_several_kinds(frame: Any) -> str:
     """Which columns of pandas hold values of several kinds, and how one makes them numbers; empty where none does."""
     kinds = {name: {type(value).__name__ for value in frame[name].dropna()} for name in getattr(frame, "columns", ())}
@@ -214,7 +224,7 @@ def _from_frame(frame: object) -> InputTable:
     name = f"{package} {kind.__name__}"
     # Of another library's buffers nobody knows the size, so nothing else can be validated.
     try:
-        table = _validated(frame) if isinstance(frame, pa.Table) else pa.table(frame)
+        table = _validated(frame) if isinstance(frame, pa.Table) else _table_of_pandas(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
         raise InputError(f"{name}: {_of_several_kinds(frame) or error}; give each column one kind of value") from error
     return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")

@@ -1,0 +1,92 @@
+"""Conversations as the two texts that a judge reads: what led to an answer, and the answer with all calls of tools.
+
+Messages are those of OpenAI's chat form (``tool_calls``, the role ``tool``), Anthropic's (blocks ``tool_use`` and
+``tool_result``) and ShareGPT's (``from``, ``value``).
+"""
+
+import json
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+NAMES = ("messages", "conversation", "conversations", "dialog", "dialogue", "trajectory", "transcript", "chat")
+"""Usual names of a column of conversations."""
+
+_SPEAKERS = {"human": "user", "gpt": "assistant", "model": "assistant", "ai": "assistant", "function": "tool"}
+Message = Mapping[str, Any]
+
+
+def messages_of(value: Any) -> list[Message]:
+    """The messages of a conversation, which may be written as JSON; none where the value is something else.
+
+    >>> messages_of('[{"role": "user", "content": "Hello"}]')
+    [{'role': 'user', 'content': 'Hello'}]
+    >>> messages_of("Hello")
+    []
+    """
+    if isinstance(value, str) and value.lstrip().startswith("[") and value.rstrip().endswith("]"):
+        try:
+            value = json.loads(value)
+        except (ValueError, RecursionError):
+            return []
+    messages = value if isinstance(value, list) else []
+    are_messages = all(isinstance(each, Mapping) and isinstance(_role(each), str) for each in messages)
+    return messages if are_messages else []
+
+
+def parted(messages: Sequence[Message]) -> tuple[str | None, str | None]:
+    """What led to the answer, up to the last message of the user, and the answer: everything after it.
+
+    >>> parted([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}])
+    ('2 + 2?', '4')
+    """
+    asked = [k for k, message in enumerate(messages) if _speaker(message) == "user"]
+    first = asked[-1] + 1 if asked else 0
+    return transcript(messages[:first]), transcript(messages[first:])
+
+
+def transcript(messages: Sequence[Message]) -> str | None:
+    """The messages under the names of who speaks; one alone without a name, and None for none."""
+    if len(messages) < 2:
+        return _said(messages[0]) if messages else None
+    return "\n\n".join(f"{_speaker(message).capitalize()}: {_said(message)}" for message in messages)
+
+
+def _role(message: Message) -> Any:
+    return message.get("role") or message.get("from")
+
+
+def _speaker(message: Message) -> str:
+    """Who speaks; what a tool gave is the tool's, also where it stands in a message of the user."""
+    role = _SPEAKERS.get(_role(message), _role(message))
+    content = message.get("content")
+    blocks = content if isinstance(content, list) else []
+    results = [isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks]
+    return "tool" if role == "user" and results and all(results) else role
+
+
+def _said(message: Message) -> str:
+    content = message.get("content")
+    calls = [_called(each.get("function") or each) for each in message.get("tool_calls") or []]
+    return "\n".join(filter(None, [_text(message.get("value") if content is None else content), *calls]))
+
+
+def _text(content: Any) -> str:
+    """The text of a message's content: as it is, or that of its blocks."""
+    if not isinstance(content, list):
+        return "" if content is None else str(content)
+    return "\n".join(filter(None, map(_block, content)))
+
+
+def _block(block: Any) -> str:
+    if not isinstance(block, Mapping):
+        return str(block)
+    if block.get("type") == "tool_use":
+        return _called(block)
+    if block.get("text") is not None:
+        return str(block["text"])
+    return _text(block.get("content")) or f"[{block.get('type')}]"
+
+
+def _called(call: Mapping[str, Any]) -> str:
+    given = call.get("arguments", call.get("input"))
+    return f"calls {call.get('name')}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"
