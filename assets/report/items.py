@@ -62,7 +62,10 @@ def item_rows(data: ReportData) -> list[ItemRow]:
     known = np.flatnonzero(~np.isnan(estimate))
     order = known[np.argsort(-estimate[known], kind="stable")]
     sd = np.full(len(estimate), np.nan) if aggregate.sd is None else aggregate.sd
-    lo, hi = estimate - _NINETY_PERCENT * sd, estimate + _NINETY_PERCENT * sd
+    scale = np.nanmin(data.scores.values), np.nanmax(data.scores.values)
+    if np.any((estimate < scale[0]) | (estimate > scale[1])):
+        scale = -np.inf, np.inf  # the answer has a unit of its own
+    lo, hi = (np.clip(estimate + side * _NINETY_PERCENT * sd, *scale) for side in (-1, 1))
     spread = _spread(data)
     places = range(len(order))
     if samples.is_sampled(len(order)):

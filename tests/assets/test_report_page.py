@@ -103,6 +103,10 @@ def test_items_have_the_interval_that_their_standard_deviation_gives(data):
     sd = data.aggregates["care"].sd[data.scores.item_ids.index(best.item_id)]
     assert (best.lo, best.hi) == pytest.approx((best.estimate - 1.645 * sd, best.estimate + 1.645 * sd))
     assert all(row.lo is None for row in item_rows(with_care(data, sd=None)))
+    mean = np.nanmean(data.scores.values, axis=1)
+    wide = item_rows(with_care(data, estimate=mean, sd=np.full(len(mean), 1e3)))
+    grades = (np.nanmin(data.scores.values), np.nanmax(data.scores.values))
+    assert {(row.lo, row.hi) for row in wide} == {grades}, "no interval goes beyond the grades"
 
 
 def test_items_to_label_show_where_the_rival_answers_put_them_and_every_score(data):
