@@ -71,9 +71,10 @@ def check_panel(
     -------
     list of JudgeCheck, in the order of ``scores.judges``
     """
-    if is_sparse(scores.values) and means_not_asked(rule, scores.values):
+    not_asked = means_not_asked(rule, scores.values, sum((out_of_range or {}).values()))
+    if is_sparse(scores.values) and not_asked:
         return _check_crowd(scores, rule, out_of_range or {}, text_mismatches or {})
-    if means_not_asked(rule, scores.values):
+    if not_asked:
         rule = replace(rule, max_missing=1.0)
     total = np.zeros(len(scores.values))
     for column in columns(scores.values):  # and again below: a second panel, of z-scores, would cost more than they do
@@ -120,9 +121,15 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
     return f"Left out are {reasons}. {loosen}."
 
 
-def means_not_asked(rule: AdmissionRule, values: Array) -> bool:
-    """Whether a score that is not there means that its judge was not asked, by the rule or by the scores."""
-    return is_sparse(values) if rule.absent == "auto" else rule.absent == "not_asked"
+def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> bool:
+    """Whether a score that is not there means that its judge was not asked, by the rule or by the scores.
+
+    By the scores it does where most judges lack more than the rule lets pass, and none of them is ``outside`` a scale.
+    """
+    if rule.absent != "auto":
+        return rule.absent == "not_asked"
+    lacking = np.isnan(values).mean(axis=0) > rule.max_missing
+    return is_sparse(values) or (not outside and bool(lacking.mean() > 0.5))
 
 
 def _check_crowd(

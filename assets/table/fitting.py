@@ -159,6 +159,7 @@ def fit_table(
     shown_items = panel_items(fit.scores, items, table.anchors)
     of_fit, units = (fit.scores, config.fit), shown_items.units()
     asked: dict[str, Any] = {"probes": table.probes, "watch": watch}
+    scores, outside = within_scale(table.scores, config.fit.scale)
     watch("describing the factors", 0, 0)
     structure, lead = fit.structure, recommended(fit.aggregates)
     estimate = fit.aggregates[lead].estimate
@@ -179,7 +180,7 @@ def fit_table(
         labels_seen=len(table.anchors),
         intervals=weight_intervals(*of_fit, table.anchors, units, whole=fit.aggregates, **asked),
         probes=table.probes,
-        not_asked=means_not_asked(config.admission, within_scale(table.scores, config.fit.scale)[0].values),
+        not_asked=means_not_asked(config.admission, scores.values, sum(outside.values())),
         dropping=replace(
             leave_each_out(*of_fit, lead, shown_items.gold, units, table.anchors, **asked),
             influence=influence_of(*of_fit, lead, fit.aggregates[lead].weights, table.anchors, **asked),

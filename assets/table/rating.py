@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
+from scipy.stats import rankdata
 
 from assets.results.comparison import Named, label_scale, recommended_answer
 from assets.results.gold import aligned
@@ -15,11 +16,12 @@ from assets.workspace import Workspace
 from care_ops.errors import InputError
 from care_ops.fit import Watch, unwatched
 from care_ops.labels import Labels
+from care_ops.least import LABELS_TO_SETTLE
 from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.pairs import Duels, duel_gate
 from care_ops.results.rates import Rates, Repeats, rates_of
 from care_ops.results.sequential import sequential_rates
-from care_ops.scores import Array
+from care_ops.scores import Array, mean_of_present
 
 Method = Literal["ppi", "rogan-gladen"]
 """How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""
@@ -117,6 +119,10 @@ def _by_error_rates(
     return rogan_gladen(passes, sample.labels, sample.systems or [], new, old, margin=margin, level=level, seed=seed)
 
 
+_BY_CHANCE, _PLAIN = 3.0, 0.3
+"""Standard errors of a rank correlation that chance hardly reaches, and the least one that is told."""
+
+
 @dataclass(frozen=True)
 class _Sample:
     """The panel's answer and what was labelled, in the order of the scores; each has n entries.
@@ -193,6 +199,22 @@ def workspace_table(
     return ScoreTable(testset, scores, records), config
 
 
+def labels_against(table: ScoreTable, labels: Labels, config: TableConfig) -> str | None:
+    """That labels run against the mean of the judges, as they do where 1 stands for bad; None where they do not."""
+    mean = dict(zip(table.scores.item_ids, mean_of_present(table.scores.values, axis=1).tolist(), strict=True))
+    pairs = [(mean[item], label) for item, label in labels.values.items() if not np.isnan(mean.get(item, np.nan))]
+    if len(pairs) < LABELS_TO_SETTLE or len(config.systems) == 2:
+        return None
+    ranks = np.array([rankdata(side) for side in zip(*pairs, strict=True)])
+    found = float(np.corrcoef(ranks)[0, 1]) if np.ptp(ranks, axis=1).min() > 0 else 0.0
+    if found > -max(_BY_CHANCE / np.sqrt(len(pairs)), _PLAIN):
+        return None
+    return (
+        f"the labels contradict the judges (rank correlation {found:+.2f} over {len(pairs)} items): is a higher label "
+        "the better one, and is each label at its own item?"
+    )
+
+
 def sides_told(table: ScoreTable, config: TableConfig) -> str | None:
     """How pairs are read, for a person to check; None where items are none."""
     if len(config.systems) != 2:
@@ -211,7 +233,8 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     scored = set(table.scores.item_ids)
     strange = [item for item in labels.values if item not in scored]
     if strange:
-        raise InputError(f"{len(strange)} label(s) are of items without scores, the first is {strange[0]!r}")
+        called = f"; items with scores are called {table.scores.item_ids[0]!r} and the like"
+        raise InputError(f"{len(strange)} label(s) are of items without scores, the first is {strange[0]!r}{called}")
     twice = [item for item in labels.values if item in table.anchors.labels]
     if twice:
         raise InputError(

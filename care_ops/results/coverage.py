@@ -3,11 +3,16 @@
 from dataclasses import dataclass
 
 import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from care_ops.errors import counted, listed
-from care_ops.least import LEAST_SCORES
-from care_ops.scores import ScoreMatrix
+from care_ops.least import LEAST_SCORES, TELLING_ITEMS
+from care_ops.scores import Array, ScoreMatrix, mean_of_present
 from care_ops.sparsity import components, is_sparse
+
+_BY_CHANCE, _PLAIN = 4.0, 0.2
+"""Standard errors of a rank correlation that chance does not reach, and the least one that is worth saying."""
 
 _NAMED = 3
 """Most judges, and most groups, that a sentence names."""
@@ -39,6 +44,9 @@ class Coverage:
         Whether most judges scored less than half of the items.
     groups : tuple of Group
         Groups of judges that share no item; one where all are connected.
+    absent_by_score : float
+        Rank correlation, over items with a score, of how many scores are absent with how high the others are; 0 where
+        chance explains it.
     """
 
     items: int
@@ -49,6 +57,7 @@ class Coverage:
     not_asked: bool
     sparse: bool
     groups: tuple[Group, ...]
+    absent_by_score: float = 0.0
 
     @property
     def mostly_few(self) -> bool:
@@ -90,19 +99,31 @@ class Coverage:
         """What absent scores were taken for; None where there are none."""
         if not self.missing:
             return None
-        absent = f"{self.missing:,} of {self.items * self.judges:,} scores are absent"
+        absent = f"{self.missing:,} of {self.items * self.judges:,} scores are absent or outside the scale"
         if not self.not_asked:
             return (
-                f"{absent}; they count as failures of their judges. Where judges were not asked, say so: `absent` "
-                "not_asked."
+                f"{absent}; they count as failures of their judges. Where judges were not asked, say so: "
+                "`--absent not_asked`."
             )
-        if not self.sparse:
-            return f"{absent}; they count as not asked, as was declared."
+        counts = f"{absent}, and count as not asked (where they are failures, say so: `--absent failed`)."
+        few = "Of so few scores a judge, a mistake that several judges share cannot be told from quality."
+        return f"{counts} {few}" if self.sparse else counts
+
+    def on_absent_by_score(self) -> str | None:
+        """That scores are absent where the others are low, or high; None where that is not so."""
+        if not self.absent_by_score:
+            return None
+        low = self.absent_by_score < 0
         return (
-            f"{absent}, and most judges scored less than half of the items: absent scores count as not asked (where "
-            "they are failures, say so: `absent` failed). So few scores show one common factor; a bias that many "
-            "judges share cannot be told from quality."
+            f"Scores are absent mostly where the others are {'low' if low else 'high'} (rank correlation "
+            f"{self.absent_by_score:+.2f}): items that lack some may be {'worse' if low else 'better'} than they seem."
         )
+
+    def on_unscored(self) -> str | None:
+        """That items have no score, and so no answer; None where all have one."""
+        if not self.unscored:
+            return None
+        return f"{counted(self.unscored, 'item')} {'has' if self.unscored == 1 else 'have'} no score, and no answer."
 
 
 def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
@@ -122,4 +143,17 @@ def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
         not_asked=not_asked,
         sparse=is_sparse(scores.values),
         groups=groups,
+        absent_by_score=_absent_by_score(scores.values, by_item),
     )
+
+
+def _absent_by_score(values: Array, present: NDArray[np.integer]) -> float:
+    some = np.flatnonzero(present > 0)
+    if present.min(initial=0) == present.max(initial=0) or len(some) < TELLING_ITEMS:
+        return 0.0
+    centred = values[some] - mean_of_present(values)
+    spread = np.sqrt(mean_of_present(centred**2))
+    level = mean_of_present(centred / np.where(spread > 0, spread, 1.0), axis=1)
+    ranks = [rankdata(one) for one in (-present[some], level)]
+    found = float(np.corrcoef(*ranks)[0, 1]) if min(map(np.ptp, ranks)) > 0 else 0.0
+    return found if abs(found) > max(_BY_CHANCE / np.sqrt(len(some)), _PLAIN) else 0.0

@@ -66,6 +66,8 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
 def answer_of(facts: FitFacts) -> tuple[State, Reason]:
     """The state of a fit that gives an answer and is up to date, and what to say of it first."""
     judges, items = len(facts.admitted), counted(facts.items, "item")
+    if facts.coverage is not None and facts.coverage.unscored:
+        items = f"{facts.items - facts.coverage.unscored:,} of {items}"
     if facts.labels is not None and facts.labels_contradict:
         said = (
             "Your labels contradict your judges. Is a higher label the better one, and is each label at its own item?"
@@ -76,7 +78,9 @@ def answer_of(facts: FitFacts) -> tuple[State, Reason]:
         return "ambiguous", Reason("ambiguity", said, detail=detail)
     if not facts.doubts:
         far = "as far as scores can tell without texts."
-        if facts.rests_on_taste:
+        if facts.coverage is not None and facts.coverage.sparse:
+            far = "if they share no mistake, which so few scores a judge would not show."
+        elif facts.rests_on_taste:
             far = f"if {_in_words(facts.taken_off)} {'is' if len(facts.taken_off) == 1 else 'are'} no part of quality."
         elif facts.feature is not None:
             far = "and nothing seen in scores or texts would turn it."
@@ -179,7 +183,7 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
     absent: list[Reason] = []
     if facts.coverage is not None:
         coverage = _on_coverage(facts.coverage)
-        absent = [] if facts.coverage.sparse else [reason for reason in coverage if reason.topic == "missing scores"]
+        absent = [reason for reason in coverage if reason.topic == "missing scores"]
         reasons += [reason for reason in coverage if reason not in absent]
     reasons += _no_judges(facts.judges) + _dead(facts.judges)
     if len(facts.admitted) == LEAST_JUDGES and answer_of(facts)[0] != "too little data":
@@ -234,7 +238,8 @@ def _evidence(facts: FitFacts) -> list[Reason]:
     reasons: list[Reason] = []
     if facts.labels is not None and not facts.labels_contradict:
         number, found = counted(facts.labels.labels, "label"), facts.labels
-        said = f"{number} agree with the answer: {_probability(found.probability)} that it is the right one."
+        right = "that it is the right one of those that judges allow"
+        said = f"{number} agree with the answer: {_probability(found.probability)} {right}."
         if found.at_random > 0.5:
             said = f"{number} have little to do with what your judges say: look whether each is at its own item."
         elif not found.settles and found.labels < LABELS_TO_SETTLE:
@@ -315,7 +320,9 @@ def _on_coverage(coverage: Coverage) -> list[Reason]:
     said: list[tuple[Topic, str | None]] = [
         (few_scores, coverage.on_few_scores()),
         ("not connected", coverage.on_groups()),
-        ("missing scores", coverage.on_missing_scores()),
+        ("no answer", coverage.on_unscored()),
+        ("no answer", coverage.on_absent_by_score()),
+        ("condition" if coverage.sparse else "missing scores", coverage.on_missing_scores()),
     ]
     return [Reason(topic, sentence) for topic, sentence in said if sentence is not None]
 

@@ -41,6 +41,7 @@ Topic = Literal[
     "suspect judge",
     "influence",
     "missing scores",
+    "no answer",
     "owing judge",
     "certificate",
     "publication",

@@ -204,6 +204,9 @@ def try_judge(
         )
         raise typer.Exit(1)
     errors.print(f"passes: it scores the good answer {verdict.spread:g} above the bad one", style="green")
+    if verdict.length_gain is not None and verdict.length_gain > verdict.spread:
+        more = verdict.length_gain - verdict.spread
+        errors.print(f"but the bad answer, padded, {more:g} above the good one: it likes length", style="yellow")
 
 
 def _answers_twice(

@@ -96,7 +96,7 @@ def rate(
         table, given, config = _from_workspace(workspace, str(scores), system, labels, drawn, None)
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
-    _tell_sides(table, config)
+    _tell_first(table, given, config)
     looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
     with watching("fitting the panel") as watch:
         rates = rate_table(table, given, config, of_these_items=not population, watch=watch, **looks)
@@ -112,11 +112,14 @@ def rate(
         errors.print(f"no rate for {name}: {why}", style="yellow")
 
 
-def _tell_sides(table: ScoreTable, config: TableConfig) -> None:
-    from assets.table.rating import sides_told
+def _tell_first(table: ScoreTable, labels: LabelRecord, config: TableConfig) -> None:
+    """How pairs are read, and whether the labels can be meant so."""
+    from assets.table.rating import labels_against, sides_told
 
     if told := sides_told(table, config):
         errors.print(told)
+    if told := labels_against(table, labels, config):
+        errors.print(f"warning: {told}", style="yellow")
 
 
 @tables.with_form
@@ -163,7 +166,7 @@ def gate(
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
     if cut is not None:
         config = replace(config, fit=replace(config.fit, cut=cut))
-    _tell_sides(table, config)
+    _tell_first(table, given, config)
     looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
     row: dict[str, Any]
     try:

@@ -169,7 +169,7 @@ def test_a_crowd_gets_an_answer_a_page_and_a_verdict_that_says_how(crowd_table, 
     lo, hi = result.page.intervals["care"].lo, result.page.intervals["care"].hi
     assert np.isfinite(lo).all()
     assert np.all(lo <= hi)
-    assert "absent scores count as not asked" in str(result.verdict)
+    assert "and count as not asked" in str(result.verdict)
     assert all(len(reason.sentence) < 600 for reason in result.verdict.reasons)
     assert len(result.verdict.reasons) < 10
     write_files(result, tmp_path)

@@ -116,3 +116,15 @@ def test_concentration_is_shannons():
     share, bits = concentration(np.array([1.0, 1.0, 2.0, 3.0, np.nan]))
     assert (share, bits) == (0.5, 1.5)
     assert concentration(np.array([np.nan])) == (1.0, 0.0)
+
+
+def test_where_most_judges_lack_scores_these_were_not_asked_for_and_where_one_does_it_has_failed():
+    rng = np.random.default_rng(5)
+    values = rng.normal(size=(200, 1)) + rng.normal(size=(200, 8))
+    everywhere, one = values.copy(), values.copy()
+    everywhere[rng.random(values.shape) < 0.3] = np.nan
+    one[rng.random(200) < 0.3, 0] = np.nan
+    for holes, admitted in ((everywhere, 8), (one, 7)):
+        assert sum(check.admitted for check in check_panel(matrix(holes), AdmissionRule())) == admitted
+    outside = check_panel(matrix(everywhere), AdmissionRule(), out_of_range={"j0": 60})
+    assert not any(check.admitted for check in outside), "scores outside a scale were given, so that judges were asked"

@@ -222,7 +222,39 @@ def test_the_verdict_says_what_absent_scores_were_taken_for():
     assert not any("absent" in reason.sentence for reason in verdict(matrix(values), not_asked=False).reasons)
     values[0, 0] = np.nan
     failed, declared = (str(verdict(matrix(values), not_asked=flag)) for flag in (False, True))
-    assert "1 of 40 scores are absent; they count as failures of their judges" in failed
-    assert "they count as not asked, as was declared" in declared
+    assert "1 of 40 scores are absent or outside the scale; they count as failures of their judges" in failed
+    assert "and count as not asked" in declared
     _, sparse = crowd(7, 100, 20, 3, 2)
-    assert "absent scores count as not asked" in str(verdict(matrix(sparse), not_asked=True))
+    assert "and count as not asked" in str(verdict(matrix(sparse), not_asked=True))
+
+
+def test_an_answer_by_few_scores_a_judge_is_to_be_checked():
+    """A mistake that half of the judges share shows on a full table, and on one with three scores an item hardly."""
+    _, sparse = crowd(7, 100, 20, 3, 2)
+    found = verdict(matrix(sparse), not_asked=True)
+    assert (found.state, found.pill) == ("clear", "Check")
+    assert "if they share no mistake, which so few scores a judge would not show" in found.sentence
+
+
+def test_items_without_a_score_are_not_counted_and_are_told():
+    values = np.random.default_rng(0).normal(size=(60, 4))
+    values[:7] = np.nan
+    found = verdict(matrix(values), not_asked=True)
+    assert "53 of 60 items" in found.sentence
+    assert found.first_reasons[0] == "7 items have no score, and no answer."
+
+
+def test_scores_that_are_absent_where_the_others_are_low_are_told_and_by_chance_they_are_not():
+    rng = np.random.default_rng(1)
+    quality = rng.normal(size=400)
+    values = quality[:, None] + rng.normal(size=(400, 8)) + 2.0 * np.arange(8)  # some judges are stricter than others
+    chance, strict = values.copy(), values.copy()
+    chance[rng.random(values.shape) < 0.3] = np.nan
+    strict[rng.random(400) < 0.5, 0] = np.nan
+    low = np.where((quality < -1)[:, None] & (rng.random(values.shape) < 0.6), np.nan, values)
+    said = {
+        name: str(verdict(matrix(v), not_asked=True))
+        for name, v in (("chance", chance), ("strict", strict), ("low", low))
+    }
+    told = "Scores are absent mostly where the others are low"
+    assert [told in said[name] for name in ("chance", "strict", "low")] == [False, False, True]

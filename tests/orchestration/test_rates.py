@@ -343,3 +343,17 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         assert (code, sentence in output) == (2, True), output
     code, _, output = care(*given[:-2])
     assert (code, "--cut says above which it passes an answer" in output) == (2, True), output
+
+
+def test_labels_that_run_against_every_judge_are_told(folder):
+    header, *rows = (folder / "labels.csv").read_text().splitlines()
+    place = header.split(",").index("label")
+
+    def turned(row: str) -> str:
+        cells = row.split(",")
+        return ",".join([*cells[:place], f"{1 - float(cells[place]):g}", *cells[place + 1 :]])
+
+    _, _, right = of_systems(folder, "gate", "new", "--against", "old")
+    (folder / "turned.csv").write_text("\n".join([header, *map(turned, rows)]) + "\n")
+    _, _, wrong = of_systems(folder, "gate", "new", "--against", "old", labels="turned.csv")
+    assert ["the labels contradict the judges" in said for said in (right, wrong)] == [False, True]

@@ -155,3 +155,18 @@ def test_criteria_are_told_apart_from_judges(answers):
     assert any(note.endswith(advice) for note in told[0].notes)
     read_scores(one, tell=told.append)
     assert not any("criteria" in note for note in told[1].notes)
+
+
+def test_one_row_too_many_does_not_change_what_an_item_is(answers):
+    rows = long(answers)
+    with pytest.raises(InputError, match="several rows for item 'q0 / s0' and judge 'gpt'"):
+        read_scores(pd.concat([rows, rows[:1]]))
+
+
+@pytest.mark.parametrize("made", ["mean", "sum", "median"])
+def test_a_column_that_is_computed_from_the_others_is_no_judge(answers, made):
+    one, told = answers[answers.model == "s0"].copy(), []
+    one["final_score"] = getattr(one[list(JUDGES)], made)(axis=1).round(2)
+    assert read_scores(one, tell=told.append).scores.judges == JUDGES
+    assert told[0].left_out[-1].why == "the mean, sum or median of the others"
+    assert read_scores(one, ScoreColumns(judge_columns=(*JUDGES, "final_score"))).scores.judges[-1] == "final_score"

@@ -67,6 +67,10 @@ _COUNTED_ROWS = 10
 """A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
 
 
+_LEAST_JUDGES_OF_A_MEAN, _ROUNDED = 4, 0.0051
+"""Fewest columns of which one may be computed from the others, and how far rounding to two decimals may move it."""
+
+
 @dataclass(frozen=True)
 class ScoreLayout:
     """The columns of a table of scores; ``judge`` and ``score`` are None if the table is wide."""
@@ -217,6 +221,8 @@ def judge_columns(
         )
     reasons = {name: why_no_judge(name, input_table.table.column(name), columns.drop) for name in others}
     judges = [name for name, why in reasons.items() if why is None]
+    reasons |= dict.fromkeys(computed(input_table.table.select(judges)), "the mean, sum or median of the others")
+    judges = [name for name in judges if reasons[name] is None]
     columns_of = {name: input_table.table.column(name) for name in judges}
     worded = [name for name, column in columns_of.items() if is_text(column.type) and holds_words(column)]
     if len(worded) < len(judges):  # else a column that says of each item yes or no would be taken for a judge
@@ -236,6 +242,24 @@ def judge_columns(
             "name all judges, each with --judge (columns.judge_columns in a workspace)"
         )
     return judges, left_out
+
+
+def computed(table: pa.Table) -> list[str]:
+    """Columns of numbers that are the mean, sum or median of all others, in ten rows or more, as a table's total is."""
+    numeric = [
+        field.name for field in table.schema if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
+    ]
+    values = np.column_stack([table.column(name).to_numpy().astype(float) for name in numeric]) if numeric else None
+    if values is None or len(numeric) < _LEAST_JUDGES_OF_A_MEAN:
+        return []
+    values = values[~np.isnan(values).any(axis=1)]
+    total, found = values.sum(axis=1), list[str]()
+    for k, name in enumerate(numeric if len(values) >= _COUNTED_ROWS else []):
+        others = (total - values[:, k]) / (len(numeric) - 1)
+        made = (others, total - values[:, k], np.median(np.delete(values, k, axis=1), axis=1))
+        if any(np.abs(values[:, k] - each).max() < _ROUNDED for each in made):
+            found.append(name)
+    return found
 
 
 def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ()) -> str | None:

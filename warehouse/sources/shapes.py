@@ -55,7 +55,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
     ----------
     item : str
         One column, or several with commas between them. One that has several rows for an item (and ``judge``) is joined
-        by the columns of systems, if all together have one; but not where a table of scores lacks its judges, of whom
+        by the columns of systems, if this parts more rows; but not where a table of scores lacks its judges, of whom
         one may be such a column.
     """
     own = [item] if judge is None else [item, judge]
@@ -65,7 +65,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
     if len(parts) == 1 and systems and (judge is not None or not any(map(is_score, input_table.names))):
         repeats = [name for name in beside if name not in systems]
         tried = ([], repeats, systems, beside)
-        enough = next((more for more in tried if _is_unique(input_table, [*own, *more])), [])
+        enough = max(tried, key=lambda more: (round(_distinct(input_table, [*own, *more]), 1), -len(more)))
         parts = (item, *(name for name in systems if name in enough))
     if len(parts) == 1:
         return input_table, item
@@ -116,11 +116,16 @@ def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
     return next((name for name in counts if _is_unique(input_table, [*own, name])), None)
 
 
-def _is_unique(input_table: InputTable, columns: Sequence[str]) -> bool:
+def _distinct(input_table: InputTable, columns: Sequence[str]) -> float:
+    """The share of the rows that say something else in these columns than all rows before."""
     chosen = input_table.table.select(list(columns))
     if any(pa.types.is_nested(field.type) for field in chosen.schema):
-        return False
-    return chosen.group_by(chosen.column_names).aggregate([]).num_rows == chosen.num_rows
+        return 0.0
+    return chosen.group_by(chosen.column_names).aggregate([]).num_rows / chosen.num_rows
+
+
+def _is_unique(input_table: InputTable, columns: Sequence[str]) -> bool:
+    return _distinct(input_table, columns) == 1.0
 
 
 def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> NDArray[np.float64]:

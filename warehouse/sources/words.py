@@ -13,7 +13,15 @@ from numpy.typing import NDArray
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
-_OF_ONE = {"pass": "fail", "passed": "failed", "yes": "no", "y": "n", "true": "false", "good": "bad"}
+_OF_ONE = {
+    "correct": "incorrect",
+    "pass": "fail",
+    "passed": "failed",
+    "yes": "no",
+    "y": "n",
+    "true": "false",
+    "good": "bad",
+}
 """Words about one answer: that for 1, and its opposite for 0."""
 
 _OF_TWO = {
