@@ -143,6 +143,8 @@ def reasons(before: Edition, after: Edition) -> list[str]:
     added, removed = new.slices.keys() - old.slices.keys(), old.slices.keys() - new.slices.keys()
     rescored = {judge for judge in new.slices.keys() & old.slices.keys() if new.slices[judge] != old.slices[judge]}
     sentences: list[str] = []
+    if len(rescored) > 1 and rescored == old.slices.keys() & new.slices.keys():  # as new items make it
+        sentences, rescored = ["items came, left or changed, or every judge's scores did"], set()
     for judges, happened in ((added, "came"), (removed, "left"), (rescored, "changed scores")):
         if judges:
             named = ", ".join(sorted(judges)[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
