@@ -57,7 +57,7 @@ def _role(message: Message) -> Any:
 
 def _speaker(message: Message) -> str:
     """Who speaks; what a tool gave is the tool's, also where it stands in a message of the user."""
-    role = _SPEAKERS.get(_role(message), _role(message))
+    role = str(_SPEAKERS.get(_role(message), _role(message)))
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
     results = [isinstance(block, Mapping) and block.get("type") == "tool_result" for block in blocks]
