@@ -1,7 +1,8 @@
 """One ``care fit`` in this process, with the CPU seconds and the peak memory of each stage, written as JSON.
 
-``python benchmarks/fit_stages.py SCORES OUT RESULT [--whole]``. It measures the checkout that is first on the path,
-also an earlier one: what it wraps are the functions that stand between the stages. With ``--whole`` no sample is drawn.
+``python benchmarks/fit_stages.py SCORES OUT RESULT [--whole] [--bare]``. It measures the checkout that is first on the
+path, also an earlier one: what it wraps are the functions that stand between the stages. With ``--whole`` no sample is
+drawn, with ``--bare`` there are none of the pipeline's libraries.
 
 Belongs here: one measured run. Belongs elsewhere: which runs are compared (``study_fit_scale``).
 """
@@ -24,11 +25,15 @@ _STAGES = {
     "describe": ("assets.table.fitting", "factors"),
     "completed": ("assets.table.fitting", "page data"),
     "fit_facts": ("assets.table.fitting", "verdict"),
+    "influence_of": ("assets.table.fitting", "influence"),
     "items_to_label": ("assets.table.fitting", "items to label"),
     "write_table": ("assets.table.files", "tables"),
     "write_page": ("assets.table.files", "page"),
 }
 """By function: the module where it is looked up, and the stage that it is."""
+
+_PIPELINE = ("cvxpy", "dagster", "dask", "distributed", "duckdb", "numba", "ray", "tensorly")
+"""Libraries that ``pip install .`` does not bring."""
 
 
 class Stages:
@@ -84,6 +89,8 @@ def _peak_mebibytes() -> float:
 
 def main(scores: str, out: str, result: str, *options: str) -> None:
     """Fit, and write what each stage took."""
+    if "--bare" in options:
+        sys.modules.update(dict.fromkeys(_PIPELINE))  # type: ignore[arg-type]  # None is what is not installed
     stages = Stages()
     from orchestration.cli.app import main as care
 
