@@ -184,7 +184,7 @@ pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 rivals: ## an environment with other libraries, and what they make of planted votes; needs CARE_DATA_DIR
 	test -x build/rivals/bin/python || $(PYTHON) -m venv build/rivals
 	build/rivals/bin/pip install --quiet torch==2.13.0 crowd-kit==1.4.2 snorkel==0.10.0 krippendorff==0.9.0 \
-		choix==0.4.1 scikit-learn 'pyarrow<18' cje-eval==0.9.3 fewhumans==1.0.0
+		choix==0.4.1 'scikit-learn<1.6' 'pyarrow<18' cje-eval==0.9.3 fewhumans==1.0.0
 	build/rivals/bin/python -m tests.oracles.rivals
 
 docs: $(VENV)/.dev ## the documentation's site, in build/docs

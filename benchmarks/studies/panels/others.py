@@ -11,34 +11,24 @@ import numpy as np
 import pandas as pd
 from cje.array_api import calibrated_mean_ci
 from cje.calibration.judge import JudgeCalibrator
-from crowdkit.aggregation import (
-    GLAD,
-    MACE,
-    MMSR,
-    DawidSkene,
-    NoisyBradleyTerry,
-    OneCoinDawidSkene,
-    Wawa,
-    ZeroBasedSkill,
-)
+from crowdkit.aggregation import MMSR, DawidSkene, NoisyBradleyTerry, OneCoinDawidSkene, Wawa
 from fewhumans.estimators import ppi_plus_mean
 
 MODELS = {
     "Dawid-Skene": lambda: DawidSkene(n_iter=100),
     "one-coin Dawid-Skene": lambda: OneCoinDawidSkene(n_iter=100),
-    "GLAD": GLAD,
-    "MACE": lambda: MACE(random_state=0),
     "Wawa": Wawa,
-    "zero-based skill": ZeroBasedSkill,
 }
 
 
 def crowd(job: dict) -> dict:
-    """Expected value of each item by each model of votes; of comparisons also by the noisy Bradley-Terry model."""
+    """Expected value of each item by each model of votes; of two answers also by the models that are made for two."""
     task, worker, label, values, n = (job[part] for part in ("task", "worker", "label", "values", "items"))
     frame = pd.DataFrame({"task": task, "worker": worker, "label": label})
     answers = {}
     for name, model in MODELS.items():
+        if name == "one-coin Dawid-Skene" and "two" not in job:
+            continue
         probability = model().fit_predict_proba(frame)
         answers[name] = np.full(int(n), np.nan)
         answers[name][probability.index.to_numpy(int)] = (
@@ -47,7 +37,7 @@ def crowd(job: dict) -> dict:
     skill = MMSR().fit(frame).skills_.clip(1e-6, 1 - 1e-6)
     weight = np.log((len(values) - 1) * skill / (1 - skill)).reindex(worker).to_numpy()
     answers["M-MSR"] = np.bincount(task, weight * values[label], int(n))
-    if "pairs" in job:
+    if "two" in job and 0.5 in values:
         answers["noisy Bradley-Terry"] = compared(frame, values, int(n))
     return answers
 
@@ -69,7 +59,7 @@ def calibrate(job: dict) -> dict:
     known, answers = ~np.isnan(labels), {}
     for name, covariates in (("cje-eval", None), ("cje-eval with words", job.get("features"))):
         calibrator = JudgeCalibrator(calibration_mode="auto" if covariates is None else "two_stage")
-        calibrator.fit_cv(score, labels, known, covariates=covariates, quiet=True)
+        calibrator.fit_cv(score, labels[known], known, covariates=covariates, quiet=True)
         used = covariates if calibrator.covariates_used else None
         answers[name] = calibrator.predict(score, used)
     return answers
