@@ -4,9 +4,8 @@
 
 The design, fixed before any result but those that the choice below needs:
 
-- The panels are those of ``benchmarks.studies.panels``, by the same seeds: the first ``DRAWS`` draws of each kind of
-  ``GRADED`` and ``OF_VOTES``. Order is Kendall's tau with the truth as if ties were broken at random; a gain is that
-  over the plain mean.
+- The panels are those of ``benchmarks.studies.panels``, by the same seeds: the first ``DRAWS`` draws of each of ``KINDS``.
+  Order is Kendall's tau with the truth as if ties were broken at random; a gain is that over the plain mean.
 - ``care`` reads scores, families and texts, as its users give them. Models of votes read the grades (ten bins of equal
   width where scores are no grades). Models of two answers, and of comparisons, are tried on kinds of votes alone, where
   all read the same; ``ising`` counts all answers, and so takes at most ``MOST_JUDGES`` judges and no ties.
@@ -57,36 +56,33 @@ from tests.support.panels import ridge
 RESULT = Path("benchmarks/results/panels-rivals.md")
 RIVALS = Path("build/rivals/bin/python")
 OTHERS = Path(__file__).with_name("others.py")
-DRAWS, DRAWS_OF_RATES = 50, 200
+DRAWS, DRAWS_OF_RATES = 50, 100
 PENALTY = 10.0
-GRADED = (
+KINDS = (
     "ordinary",
-    "ordinary, no texts",
-    "ordinary, neither",
     "4 copies of 10",
     "one factor",
-    "weak signal",
     "item response",
-    "heavy tails",
-    "better judges among poorer ones, grades",
-    "one better judge among poorer ones",
-)
-OF_VOTES = (
+    "pairs with a side",
     "ordinary, votes",
     "3 copies of 10, votes",
-    "one judge asked twice, votes",
     "one factor, votes",
-    "strict and lenient votes",
-    "pairs with a side",
+    "ordinary, neither",
+    "better judges among poorer ones, grades",
+    "one better judge among poorer ones",
     "pairs with copies of a judge of sides",
+    "heavy tails",
 )
-WITH_LABELS = ("ordinary", "ordinary, no texts", "one factor", "item response", "4 copies of 10")
+WITH_LABELS = ("ordinary", "ordinary, no texts", "4 copies of 10")
 LABELS = (10, 20, 50)
 RATED = ("ordinary", "4 copies of 10")
 PASSES, LABELS_OF_RATES = 0.3, 50
 
 Job = Mapping[str, NDArray[np.generic]]
 Answers = dict[str, Array]
+Gains = Mapping[str, Mapping[str, Sequence[float]]]
+Orders = Mapping[str, Mapping[int, Mapping[str, Sequence[float]]]]
+Rated = Mapping[str, Mapping[str, Sequence[tuple[float, float, float, float]]]]
 
 
 @dataclass(frozen=True)
@@ -180,7 +176,7 @@ def without_labels(kind: str, draws: int, seed: int) -> dict[str, list[float]]:
     gains: dict[str, list[float]] = {}
     for k, (drawn, theirs) in enumerate(zip(panels, others([crowd_job(drawn) for drawn in panels]), strict=True)):
         mean = order(drawn.mean, drawn.truth)
-        apart = of_votes(drawn) if kind in OF_VOTES else {}
+        apart = of_votes(drawn) if np.isin(drawn.scores.values, (0.0, 0.5, 1.0)).all() else {}
         for name, estimate in {"care": care(drawn), **theirs, **of_annotators(drawn), **apart}.items():
             row = gains.setdefault(name, [float("nan")] * draws)
             row[k] = order(estimate, drawn.truth) - mean
@@ -254,7 +250,7 @@ def rates(kind: str, draws: int, seed: int) -> dict[str, list[tuple[float, float
     return found
 
 
-def table_without_labels(by_kind: Mapping[str, Mapping[str, Sequence[float]]]) -> list[str]:
+def table_without_labels(by_kind: Gains) -> list[str]:
     """Mean gain of each method on each kind, and below who is better than ``care`` by more than two standard errors."""
     names = list(dict.fromkeys(name for gains in by_kind.values() for name in gains))
     lines = [f"| panels | {' | '.join(names)} |", "|---" * (len(names) + 1) + "|"]
@@ -290,7 +286,7 @@ def table_without_labels(by_kind: Mapping[str, Mapping[str, Sequence[float]]]) -
     return [*lines, "", "Better than `care` by more than two standard errors of the paired difference:", "", *better]
 
 
-def table_with_labels(by_kind: Mapping[str, Mapping[int, Mapping[str, Sequence[float]]]]) -> list[str]:
+def table_with_labels(by_kind: Orders) -> list[str]:
     """Mean order on the items without a label."""
     names = list(dict.fromkeys(name for by_m in by_kind.values() for found in by_m.values() for name in found))
     lines = [f"| panels | labels | {' | '.join(names)} |", "|---" * (len(names) + 2) + "|"]
@@ -301,7 +297,7 @@ def table_with_labels(by_kind: Mapping[str, Mapping[int, Mapping[str, Sequence[f
     return lines
 
 
-def table_of_rates(by_kind: Mapping[str, Mapping[str, Sequence[tuple[float, float, float, float]]]]) -> list[str]:
+def table_of_rates(by_kind: Rated) -> list[str]:
     """Coverage of the 90 % intervals, their mean width, and the root mean squared error."""
     lines = ["| panels | method | coverage | width | error |", "|---|---|---|---|---|"]
     for kind, found in by_kind.items():
@@ -313,18 +309,26 @@ def table_of_rates(by_kind: Mapping[str, Mapping[str, Sequence[tuple[float, floa
 
 
 def main() -> None:
-    """Draw, measure, and write the tables."""
+    """Draw, measure, and write the tables, after each kind anew."""
     draws = int(sys.argv[1]) if len(sys.argv) > 1 else DRAWS
-    seed = seed_of_the_study()
+    seed, many = seed_of_the_study(), DRAWS_OF_RATES * draws // DRAWS
+    order_of, labelled_of, rate_of = {}, {}, {}
     with ProcessPoolExecutor(2) as pool:
-        kinds = [*OF_VOTES, *GRADED]
-        order_of = dict(zip(kinds, pool.map(without_labels, kinds, [draws] * 99, [seed] * 99), strict=False))
-        labelled_of = dict(
-            zip(WITH_LABELS, pool.map(with_labels, WITH_LABELS, [draws] * 99, [seed] * 99), strict=False)
+        stages = (
+            (order_of, without_labels, KINDS, draws),
+            (labelled_of, with_labels, WITH_LABELS, draws),
+            (rate_of, rates, RATED, many),
         )
-        many = DRAWS_OF_RATES * draws // DRAWS
-        rate_of = dict(zip(RATED, pool.map(rates, RATED, [many] * 99, [seed] * 99), strict=False))
-    lines = [
+        for found, measure, kinds, number in stages:
+            of_each = pool.map(measure, kinds, [number] * len(kinds), [seed] * len(kinds))
+            for kind, measured in zip(kinds, of_each, strict=True):
+                found[kind] = measured
+                RESULT.write_text("\n".join(tables(draws, many, order_of, labelled_of, rate_of)))
+
+
+def tables(draws: int, many: int, order_of: Gains, labelled_of: Orders, rate_of: Rated) -> list[str]:
+    """What is measured so far."""
+    return [
         "# Rivals on panels of known truth",
         "",
         f"Written by `python -m benchmarks.studies.panels.rivals {draws}` (`make study-rivals`); its docstring has the "
@@ -345,8 +349,6 @@ def main() -> None:
         *table_of_rates(rate_of),
         "",
     ]
-    RESULT.write_text("\n".join(lines))
-    print("\n".join(lines))
 
 
 if __name__ == "__main__":
