@@ -4,8 +4,8 @@
 
 The design, fixed before any result but those that the choice below needs:
 
-- The panels are those of ``benchmarks.studies.panels``, by the same seeds: the first ``DRAWS`` draws of each of ``KINDS``.
-  Order is Kendall's tau with the truth as if ties were broken at random; a gain is that over the plain mean.
+- The panels are those of ``benchmarks.studies.panels``, by the same seeds: the first ``DRAWS`` draws of each of
+  ``KINDS``. Order is Kendall's tau with the truth as if ties were broken at random; a gain is that over the plain mean.
 - ``care`` reads scores, families and texts, as its users give them. Models of votes read the grades (ten bins of equal
   width where scores are no grades). Models of two answers, and of comparisons, are tried on kinds of votes alone, where
   all read the same; ``ising`` counts all answers, and so takes at most ``MOST_JUDGES`` judges and no ties.
