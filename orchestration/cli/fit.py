@@ -128,7 +128,7 @@ def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> N
     if page.systems.systems and not as_json:
         show(system_table(page.system_rows()), f"systems, by {page.systems.aggregator}", as_json=False)
     for name, why in page.failures.items():
-        errors.print(f"could not answer: {name}: {why}", style="yellow")
+        errors.print(f"could not answer: {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
     kept = constraints_sentence(result.fit.structure)
     if kept and not as_json:
         console.print(kept)
