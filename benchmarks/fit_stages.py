@@ -19,12 +19,13 @@ from pathlib import Path
 from typing import Any
 
 _STAGES = {
-    "read_table": ("orchestration.cli.fit", "reading"),
+    "read_table": ("orchestration.cli.tables", "reading"),
     "admit": ("assets.table.fitting", "admission"),
     "weight_intervals": ("assets.table.fitting", "intervals"),
     "describe": ("assets.table.fitting", "factors"),
     "completed": ("assets.table.fitting", "page data"),
     "fit_facts": ("assets.table.fitting", "verdict"),
+    "leave_each_out": ("assets.table.fitting", "without each judge"),
     "influence_of": ("assets.table.fitting", "influence"),
     "items_to_label": ("assets.table.fitting", "items to label"),
     "write_table": ("assets.table.files", "tables"),

@@ -1,9 +1,10 @@
 """``care fit`` on many items: CPU seconds and peak memory by stage, wide and long, beside an earlier commit and rivals.
 
-``python -m benchmarks.study_fit_scale [--items N ...] [--before COMMIT]`` writes to ``benchmarks/results/fit-scale.md``
-for each size and layout what every stage takes (``fit_stages``), with the pipeline's libraries and without them (numba
-among them), each aggregate against a fit without them and against one that draws no sample, and what scikit-learn's
-and crowd-kit's nearest models take on the same scores (crowd-kit where ``make rivals`` has been done).
+``python -m benchmarks.study_fit_scale [--items N ...] [--before COMMIT] [--quick]`` writes to
+``benchmarks/results/fit-scale.md`` for each size and layout what every stage takes (``fit_stages``), with the
+pipeline's libraries and without them (numba among them), each aggregate against a fit without them and against one
+that draws no sample, and what scikit-learn's and crowd-kit's nearest models take on the same scores (crowd-kit where
+``make rivals`` has been done).
 
 Belongs here: which runs there are, and their tables. Belongs elsewhere: measuring one run (``fit_stages``).
 """
@@ -83,6 +84,8 @@ def main() -> None:
         before = None if options.before is None else _checkout(options.before, folder / "before")
         for items in options.items:
             tables = write_tables(folder, items)
+            if options.quick:
+                del tables["long"]
             for layout, path in tables.items():
                 runs = {} if before is None else {"before": _fit(before, path, folder / "before-fit")}
                 runs["now"] = _fit(_HERE, path, folder / f"now-{layout}")
@@ -91,9 +94,11 @@ def main() -> None:
                 _print_stages(f"{items:,} x {JUDGES}, {layout}", runs)
                 if layout == "wide":
                     wide[items] = runs["now"]
+            _print_differences(folder / "now-wide", folder / "bare", "a fit without the pipeline's libraries")
+            if options.quick:
+                continue
             whole = folder / "whole"
             _fit(_HERE, tables["wide"], whole, "--whole")
-            _print_differences(folder / "now-wide", folder / "bare", "a fit without the pipeline's libraries")
             _print_differences(folder / "now-wide", whole, "a fit that draws no sample")
             _print_rivals(tables["wide"], folder)
     _print_growth(wide)
@@ -122,6 +127,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="care fit on many items")
     parser.add_argument("--items", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--before", help="an earlier commit, which is measured too")
+    parser.add_argument("--quick", action="store_true", help="the wide table alone, beside a fit without libraries")
     return parser.parse_args()
 
 
