@@ -116,8 +116,10 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
         return Reason("ambiguity", said)
     if doubt == "feature":
         return _feature(facts)
-    if doubt == "families" and facts.families == 1:
-        said = "All your judges were declared one family, and what one family agrees on may be its mistake."
+    if doubt == "families":
+        said = "The answer depends on which judges were declared one family: other declarations lead to other answers."
+        if facts.families == 1:
+            said = "All your judges were declared one family, and what one family agrees on may be its mistake."
         return Reason("ambiguity", said)
     if doubt == "copies":
         largest = max(facts.copies, key=len, default=())
@@ -133,10 +135,6 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
         "opposed": (
             "A quarter of your judges or more rank the answers the other way round, and nothing says who is right.",
             "Look whether some scales are reversed.",
-        ),
-        "families": (
-            "The answer depends on which judges were declared one family: other declarations lead to other answers.",
-            "",
         ),
     }[doubt]
     return Reason("ambiguity", sentence, detail=detail)
@@ -194,8 +192,8 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         said = f"{', '.join(names[:-1])} and {names[-1]} say the same thing, and are counted once."
         reasons.append(Reason("copies", said, names))
     if not state.startswith("settled"):
-        told = {"opposed"} if "no common signal" in facts.doubts else set()  # by the sentence on both
-        reasons += [_doubted(facts, doubt) for doubt in facts.doubts[1:] if doubt not in told]
+        first, said_with_it = facts.doubts[:1], ("no common signal", "opposed")
+        reasons += [_doubted(facts, doubt) for doubt in facts.doubts[1:] if (*first, doubt) != said_with_it]
     if "feature" in facts.doubts and facts.without is not None:
         changed = f"{facts.without.halves_changed:,} of {counted(facts.items, 'item')}"
         said = (
