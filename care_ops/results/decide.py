@@ -121,7 +121,7 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         more = "Score more items" if facts.doubts[0] == "few items" else "Add judges of other kinds"
         return Step(f"{more}, and fit again."), _after("Or", remedies.label)
     if facts.rests_on_taste and state == "clear":
-        return _after("If that is so,", remedies.use), _after("If it is, or nobody can say,", remedies.label)
+        return _after("If that is so,", remedies.use), _after("If not, or if nobody can say,", remedies.label)
     return (remedies.use, _after("To be surer,", remedies.label)) if state == "clear" else (remedies.use,)
 
 

@@ -265,7 +265,7 @@ def test_the_next_step_goes_on_from_the_sentence():
     few_judges = replace(CLEAR, judges=JUDGES[:3], doubts=("few judges",))
     steps = [
         (CLEAR, ["Use.", "To be surer, label."]),
-        (taste, ["If that is so, use.", "If it is, or nobody can say, label."]),
+        (taste, ["If that is so, use.", "If not, or if nobody can say, label."]),
         (few_items, ["Score more items, and fit again.", "Or label."]),
         (few_judges, ["Add judges of other kinds, and fit again.", "Or label."]),
     ]
