@@ -31,9 +31,8 @@ def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems
 
     Rows stand best first; ``systems`` are their heading and drawing, as they are ranked.
     """
-    doubted = verdict.pill != "Use" and len(data.rivals) == 2 and data.care is not None and data.care.doubts
-    if doubted and (rivals := _rivals(data)) is not None:
-        return rivals
+    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care and data.care.doubts and (part := _rivals(data)):
+        return part
     if systems is not None:
         heading, drawn = systems
         return Figure("first", "Systems, with 90 % intervals", f"{heading}.", drawn)

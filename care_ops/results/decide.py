@@ -115,8 +115,11 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
             ),
             remedies.label,
         )
-    if state in ("ambiguous", "no common signal"):
+    if state == "ambiguous":
         return (remedies.label,)
+    if state == "no common signal":
+        look = Step("See whether all judges scored these items, and on one question; or take other judges.")
+        return look, _after("Or", remedies.label)
     if state == "too little data":
         more = "Score more items" if facts.doubts[0] == "few items" else "Add judges of other kinds"
         return Step(f"{more}, and fit again."), _after("Or", remedies.label)

@@ -259,6 +259,9 @@ def test_who_could_move_the_best_items_is_a_reason_where_few_suffice(judges, mov
     assert [sentence.startswith(begins) for sentence in said] == ([] if begins is None else [True])
 
 
+NO_SIGNAL = "See whether all judges scored these items, and on one question; or take other judges."
+
+
 def test_the_next_step_goes_on_from_the_sentence():
     taste = replace(CLEAR, feature="words", taken_off=("words",), kept=Changed(0.95, 9, 2, 6))
     few_items = replace(CLEAR, items=40, doubts=("few items",))
@@ -267,6 +270,7 @@ def test_the_next_step_goes_on_from_the_sentence():
         (CLEAR, ["Use.", "To be surer, label."]),
         (taste, ["If that is so, use.", "If not, or if nobody can say, label."]),
         (few_items, ["Score more items, and fit again.", "Or label."]),
+        (replace(CLEAR, doubts=("no common signal",)), [NO_SIGNAL, "Or label."]),
         (few_judges, ["Add judges of other kinds, and fit again.", "Or label."]),
     ]
     for facts, sentences in steps:
