@@ -144,6 +144,7 @@ study-panels: $(VENV)/.dev ## is care ever worse than the mean, and is clear tru
 
 study-rivals: $(VENV)/.dev ## other aggregators on the same panels, to benchmarks/results/panels-rivals.md; needs `make rivals` before; half an hour
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels.rivals
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels.rivals --labels
 
 study-settled: $(VENV)/.dev ## is "settled by probes" calibrated; to benchmarks/results/settled.md; ten minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.settled

@@ -22,13 +22,13 @@ The design, fixed before any result but those that the choice below needs:
 - Rates: the share of items whose quality is above .3, by 50 labels, 90 % intervals: fewhumans' PPI++ and cje-eval
   beside ``care rate``, each by the mean of the judges and by the answer of ``care`` (without a label).
 
-Tables go to ``benchmarks/results/panels-rivals.md``.
+Tables go to ``benchmarks/results/panels-rivals.md``, and with ``--labels`` to ``panels-rivals-labels.md`` beside it.
 """
 
 from __future__ import annotations
 
+import argparse
 import subprocess
-import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
@@ -54,6 +54,7 @@ from tests.support.dependent_votes import MOST_JUDGES, bt_sigma, ising, random_e
 from tests.support.panels import ridge
 
 RESULT = Path("benchmarks/results/panels-rivals.md")
+LABELS_RESULT = Path("benchmarks/results/panels-rivals-labels.md")
 RIVALS = Path("build/rivals/bin/python")
 OTHERS = Path(__file__).with_name("others.py")
 DRAWS, DRAWS_OF_RATES = 50, 100
@@ -309,46 +310,46 @@ def table_of_rates(by_kind: Rated) -> list[str]:
 
 
 def main() -> None:
-    """Draw, measure, and write the tables, after each kind anew."""
-    draws = int(sys.argv[1]) if len(sys.argv) > 1 else DRAWS
-    seed, many = seed_of_the_study(), DRAWS_OF_RATES * draws // DRAWS
+    """Draw, measure, and write a file, after each kind anew."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.studies.panels.rivals")
+    parser.add_argument("draws", type=int, nargs="?", default=DRAWS)
+    parser.add_argument("--labels", action="store_true", help="what a few labels are worth, and rates by them")
+    given = parser.parse_args()
+    seed, many = seed_of_the_study(), DRAWS_OF_RATES * given.draws // DRAWS
     order_of, labelled_of, rate_of = {}, {}, {}
+    stages = [(order_of, without_labels, KINDS, given.draws)]
+    if given.labels:
+        stages = [(labelled_of, with_labels, WITH_LABELS, given.draws), (rate_of, rates, RATED, many)]
     with ProcessPoolExecutor(2) as pool:
-        stages = (
-            (order_of, without_labels, KINDS, draws),
-            (labelled_of, with_labels, WITH_LABELS, draws),
-            (rate_of, rates, RATED, many),
-        )
         for found, measure, kinds, number in stages:
             of_each = pool.map(measure, kinds, [number] * len(kinds), [seed] * len(kinds))
             for kind, measured in zip(kinds, of_each, strict=True):
                 found[kind] = measured
-                RESULT.write_text("\n".join(tables(draws, many, order_of, labelled_of, rate_of)))
+                text = labels_text(labelled_of, rate_of, many) if given.labels else order_text(order_of)
+                head = HEAD.format(draws=given.draws, option=" --labels" if given.labels else "")
+                (LABELS_RESULT if given.labels else RESULT).write_text("\n".join([head, *text, ""]))
 
 
-def tables(draws: int, many: int, order_of: Gains, labelled_of: Orders, rate_of: Rated) -> list[str]:
-    """What is measured so far."""
-    return [
-        "# Rivals on panels of known truth",
-        "",
-        f"Written by `python -m benchmarks.studies.panels.rivals {draws}` (`make study-rivals`); its docstring has the "
-        f"design; {draws} draws of each kind, by the seeds of [panels](panels.md). Kendall's tau.",
-        "",
-        "## Without labels: gain over the plain mean",
-        "",
-        "In parentheses on how many draws a method applies, where it is not all.",
-        "",
-        *table_without_labels(order_of),
-        "",
-        "## With labels: order on the other items",
-        "",
-        *table_with_labels(labelled_of),
-        "",
-        f"## Share of items whose quality is above {PASSES}, by {LABELS_OF_RATES} labels, 90 % intervals, {many} draws",
-        "",
-        *table_of_rates(rate_of),
-        "",
-    ]
+HEAD = """# Rivals on panels of known truth
+
+Written by `python -m benchmarks.studies.panels.rivals {draws}{option}` (`make study-rivals`); its docstring has the design;
+{draws} draws of each kind, by the seeds of [panels](panels.md). Kendall's tau.
+"""
+
+
+def order_text(order_of: Gains) -> list[str]:
+    """What is measured so far without labels."""
+    told = "In parentheses on how many draws a method applies, where it is not all."
+    return ["## Without labels: gain over the plain mean", "", told, "", *table_without_labels(order_of)]
+
+
+def labels_text(labelled_of: Orders, rate_of: Rated, many: int) -> list[str]:
+    """What is measured so far with labels."""
+    share = (
+        f"## Share of items whose quality is above {PASSES}, by {LABELS_OF_RATES} labels, 90 % intervals, {many} draws"
+    )
+    order_table, rate_table = table_with_labels(labelled_of), table_of_rates(rate_of)
+    return ["## With labels: order on the other items", "", *order_table, "", share, "", *rate_table]
 
 
 if __name__ == "__main__":
