@@ -332,8 +332,8 @@ def main() -> None:
 
 HEAD = """# Rivals on panels of known truth
 
-Written by `python -m benchmarks.studies.panels.rivals {draws}{option}` (`make study-rivals`); its docstring has the design;
-{draws} draws of each kind, by the seeds of [panels](panels.md). Kendall's tau.
+Written by `python -m benchmarks.studies.panels.rivals {draws}{option}` (`make study-rivals`), whose docstring has the
+design; {draws} draws of each kind, by the seeds of [panels](panels.md). Kendall's tau.
 """
 
 
