@@ -345,11 +345,10 @@ def order_text(order_of: Gains) -> list[str]:
 
 def labels_text(labelled_of: Orders, rate_of: Rated, many: int) -> list[str]:
     """What is measured so far with labels."""
-    share = (
-        f"## Share of items whose quality is above {PASSES}, by {LABELS_OF_RATES} labels, 90 % intervals, {many} draws"
-    )
+    share = f"## Share of items whose quality is above {PASSES}, by {LABELS_OF_RATES} labels, 90 % intervals"
+    noise = f"{many} draws: a coverage of .9 has a standard error of {np.sqrt(0.09 / many):.2f}."
     order_table, rate_table = table_with_labels(labelled_of), table_of_rates(rate_of)
-    return ["## With labels: order on the other items", "", *order_table, "", share, "", *rate_table]
+    return ["## With labels: order on the other items", "", *order_table, "", share, "", noise, "", *rate_table]
 
 
 if __name__ == "__main__":
