@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm live check verify fuzz soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-settled bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm live check verify fuzz soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-rivals study-settled bench-panels bench-truth bench-before bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # What `make run` needs, from the lock.
@@ -131,6 +131,9 @@ bench-panels: $(VENV)/.dev ## choices of CARE-SVD over real panels; needs CARE_D
 bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without labels, to benchmarks/results/recorded.md; needs CARE_DATA_DIR
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.study_truth
 
+bench-before: $(VENV)/.dev ## care beside commit 818e32e, with and without labels, to benchmarks/results/before.md; needs CARE_DATA_DIR; half an hour
+	$(BIN)/python -W ignore -m benchmarks.study_before
+
 bench-rates: ## coverage and width of rates by few labels beside truescore and ppi-python; needs CARE_DATA_DIR; two hours
 	test -x build/rates/bin/python || $(PYTHON) -m venv build/rates
 	build/rates/bin/pip install --quiet -c requirements.lock -e '.[dev]' truescore==0.7.4 ppi-python==0.2.3
@@ -138,6 +141,10 @@ bench-rates: ## coverage and width of rates by few labels beside truescore and p
 
 study-panels: $(VENV)/.dev ## is care ever worse than the mean, and is clear true; to benchmarks/results/panels.md; ten minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels
+
+study-rivals: $(VENV)/.dev ## other aggregators on the same panels, to benchmarks/results/panels-rivals.md; needs `make rivals` before; half an hour
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels.rivals
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels.rivals --labels
 
 study-settled: $(VENV)/.dev ## is "settled by probes" calibrated; to benchmarks/results/settled.md; ten minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.settled
@@ -178,7 +185,7 @@ pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 rivals: ## an environment with other libraries, and what they make of planted votes; needs CARE_DATA_DIR
 	test -x build/rivals/bin/python || $(PYTHON) -m venv build/rivals
 	build/rivals/bin/pip install --quiet torch==2.13.0 crowd-kit==1.4.2 snorkel==0.10.0 krippendorff==0.9.0 \
-		choix==0.4.1 scikit-learn 'pyarrow<18'
+		choix==0.4.1 'scikit-learn<1.6' 'pyarrow<18' cje-eval==0.9.3 fewhumans==1.0.0
 	build/rivals/bin/python -m tests.oracles.rivals
 
 docs: $(VENV)/.dev ## the documentation's site, in build/docs

@@ -1,7 +1,8 @@
 """One ``care fit`` in this process, with the CPU seconds and the peak memory of each stage, written as JSON.
 
-``python benchmarks/fit_stages.py SCORES OUT RESULT [--whole]``. It measures the checkout that is first on the path,
-also an earlier one: what it wraps are the functions that stand between the stages. With ``--whole`` no sample is drawn.
+``python benchmarks/fit_stages.py SCORES OUT RESULT [--whole] [--bare]``. It measures the checkout that is first on the
+path, also an earlier one: what it wraps are the functions that stand between the stages. With ``--whole`` no sample is
+drawn, with ``--bare`` there are none of the pipeline's libraries.
 
 Belongs here: one measured run. Belongs elsewhere: which runs are compared (``study_fit_scale``).
 """
@@ -18,17 +19,22 @@ from pathlib import Path
 from typing import Any
 
 _STAGES = {
-    "read_table": ("orchestration.cli.fit", "reading"),
+    "read_table": ("orchestration.cli.tables", "reading"),
     "admit": ("assets.table.fitting", "admission"),
     "weight_intervals": ("assets.table.fitting", "intervals"),
     "describe": ("assets.table.fitting", "factors"),
     "completed": ("assets.table.fitting", "page data"),
     "fit_facts": ("assets.table.fitting", "verdict"),
+    "leave_each_out": ("assets.table.fitting", "without each judge"),
+    "influence_of": ("assets.table.fitting", "influence"),
     "items_to_label": ("assets.table.fitting", "items to label"),
     "write_table": ("assets.table.files", "tables"),
     "write_page": ("assets.table.files", "page"),
 }
 """By function: the module where it is looked up, and the stage that it is."""
+
+_PIPELINE = ("cvxpy", "dagster", "dask", "distributed", "duckdb", "numba", "ray", "tensorly")
+"""Libraries that ``pip install .`` does not bring."""
 
 
 class Stages:
@@ -84,6 +90,8 @@ def _peak_mebibytes() -> float:
 
 def main(scores: str, out: str, result: str, *options: str) -> None:
     """Fit, and write what each stage took."""
+    if "--bare" in options:
+        sys.modules.update(dict.fromkeys(_PIPELINE))  # type: ignore[arg-type]  # None is what is not installed
     stages = Stages()
     from orchestration.cli.app import main as care
 

@@ -1,8 +1,10 @@
 """``care fit`` on many items: CPU seconds and peak memory by stage, wide and long, beside an earlier commit and rivals.
 
-``python -m benchmarks.study_fit_scale [--items N ...] [--before COMMIT]`` prints for each size and layout what every
-stage takes (``fit_stages``), each aggregate against a fit of the same commit that draws no sample, and what
-scikit-learn's and crowd-kit's nearest models take on the same scores (crowd-kit where ``make rivals`` has been done).
+``python -m benchmarks.study_fit_scale [--items N ...] [--before COMMIT] [--quick]`` writes to
+``benchmarks/results/fit-scale.md`` for each size and layout what every stage takes (``fit_stages``), with the
+pipeline's libraries and without them (numba among them), each aggregate against a fit without them and against one
+that draws no sample, and what scikit-learn's and crowd-kit's nearest models take on the same scores (crowd-kit where
+``make rivals`` has been done).
 
 Belongs here: which runs there are, and their tables. Belongs elsewhere: measuring one run (``fit_stages``).
 """
@@ -17,6 +19,7 @@ import sys
 import tarfile
 import tempfile
 from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
 from io import BytesIO
 from pathlib import Path
 
@@ -27,6 +30,7 @@ import pyarrow.parquet as pq
 
 from care_ops.metrics import rank_correlation
 
+RESULT = Path("benchmarks/results/fit-scale.md")
 JUDGES = 24
 _HERE = Path(__file__).parents[1]
 _RIVALS = Path("build/rivals/bin/python")
@@ -69,23 +73,33 @@ Measured = Mapping[str, Sequence[float]]
 
 
 def main() -> None:
-    """Print the tables of each size."""
+    """Write the tables of each size."""
     options = _options()
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, RESULT.open("w", encoding="utf-8") as written, redirect_stdout(written):
+        print(
+            "# `care fit` on many items\n\nBy `make bench-scale`: 24 judges, real scores, one BLAS thread, single runs."
+        )
         folder = Path(name)
         wide: dict[int, Measured] = {}
         before = None if options.before is None else _checkout(options.before, folder / "before")
         for items in options.items:
             tables = write_tables(folder, items)
+            if options.quick:
+                del tables["long"]
             for layout, path in tables.items():
                 runs = {} if before is None else {"before": _fit(before, path, folder / "before-fit")}
                 runs["now"] = _fit(_HERE, path, folder / f"now-{layout}")
+                if layout == "wide":
+                    runs["now, without the pipeline's libraries"] = _fit(_HERE, path, folder / "bare", "--bare")
                 _print_stages(f"{items:,} x {JUDGES}, {layout}", runs)
                 if layout == "wide":
                     wide[items] = runs["now"]
+            _print_differences(folder / "now-wide", folder / "bare", "a fit without the pipeline's libraries")
+            if options.quick:
+                continue
             whole = folder / "whole"
             _fit(_HERE, tables["wide"], whole, "--whole")
-            _print_differences(folder / "now-wide", whole)
+            _print_differences(folder / "now-wide", whole, "a fit that draws no sample")
             _print_rivals(tables["wide"], folder)
     _print_growth(wide)
 
@@ -113,6 +127,7 @@ def _options() -> argparse.Namespace:
     parser = argparse.ArgumentParser(description="care fit on many items")
     parser.add_argument("--items", type=int, nargs="+", default=[100_000, 1_000_000])
     parser.add_argument("--before", help="an earlier commit, which is measured too")
+    parser.add_argument("--quick", action="store_true", help="the wide table alone, beside a fit without libraries")
     return parser.parse_args()
 
 
@@ -162,10 +177,10 @@ def _print_growth(runs: Mapping[int, Measured]) -> None:
         print(f"| {stage} | {told} |")
 
 
-def _print_differences(sampled: Path, whole: Path) -> None:
-    """Each aggregate against the one of a fit that draws no sample."""
-    print("\n| aggregate | largest difference | 1 - rank correlation |\n|---|---|---|")
-    tables = [pq.read_table(folder / "aggregates.parquet") for folder in (sampled, whole)]
+def _print_differences(fitted: Path, other: Path, what: str) -> None:
+    """Each aggregate against the one of another fit."""
+    print(f"\n| beside {what} | largest difference | 1 - rank correlation |\n|---|---|---|")
+    tables = [pq.read_table(folder / "aggregates.parquet") for folder in (fitted, other)]
     for name in tables[0].column("aggregator").unique().to_pylist():
         chosen = pc.field("aggregator") == name
         first, second = (table.filter(chosen).column("estimate").to_numpy() for table in tables)

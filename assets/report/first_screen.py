@@ -27,25 +27,28 @@ _JUDGES_SHOWN = 12
 
 
 def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems: tuple[str, Markup] | None) -> Figure:
-    """What there is to see: rival answers where there are any, else systems, else the items by their rank.
+    """What there is to see: rival answers where such part, else systems, else the items by their rank.
 
     Rows stand best first; ``systems`` are their heading and drawing, as they are ranked.
     """
-    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care is not None and data.care.doubts:
-        return _rivals(data)
+    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care and data.care.doubts and (part := _rivals(data)):
+        return part
     if systems is not None:
         heading, drawn = systems
         return Figure("first", "Systems, with 90 % intervals", f"{heading}.", drawn)
     return _ranked(data, rows)
 
 
-def _rivals(data: ReportData) -> Figure:
-    """Every item by its ranks in two answers that are both defensible, coloured by what these differ in."""
+def _rivals(data: ReportData) -> Figure | None:
+    """Every item by its ranks in two answers that are both defensible, coloured by what these differ in; or None."""
     assert data.care is not None
     first, second = data.rivals.values()
     one, other = (name.replace("_", " ") for name in data.rivals)
     known = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
     ranks = [100.0 * rankdata(answer[known]) / len(known) for answer in (first, second)]
+    far = np.abs(ranks[0] - ranks[1]) > 25.0
+    if not far.any():
+        return None
     levels, legend = _levels(data, known)
     to_label = set(data.care.label_first)
     ringed = np.array([data.scores.item_ids[k] in to_label for k in known])
@@ -61,7 +64,6 @@ def _rivals(data: ReportData) -> Figure:
         )
         for k in shown
     ]
-    far = np.abs(ranks[0] - ranks[1]) > 25.0
     caption = f"Each dot is an item; {int(far.sum()):,} of {len(known):,} differ by more than 25 places of 100."
     axes = Axes(f"rank, {one} (100 is best)", f"rank, {other}", (0.0, 100.0), (0.0, 100.0), diagonal=True)
     return scatter("first", "Two answers that part", caption, dots, axes, legend)

@@ -76,8 +76,9 @@ class ScoreTable:
 
     @property
     def records(self) -> list[ItemRecord]:
-        """What is known of the scored items, in the order of the scores."""
-        return [self.items.get(item) or ItemRecord(item) for item in self.scores.item_ids]
+        """What is known of the scored items, in the order of the scores; one record for all of which nothing is."""
+        nothing = ItemRecord("")
+        return [self.items.get(item, nothing) for item in self.scores.item_ids]
 
 
 @dataclass(frozen=True)
@@ -243,8 +244,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
         return scores, {}
     outside = (scores.values < scale[0]) | (scores.values > scale[1])
     counts = {judge: int(count) for judge, count in zip(scores.judges, outside.sum(axis=0), strict=True) if count}
-    values = np.where(outside, np.nan, scores.values)
-    return replace(scores, values=values), counts
+    return replace(scores, values=np.where(outside, np.nan, scores.values)), counts
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:

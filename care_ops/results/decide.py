@@ -1,7 +1,7 @@
 """How a verdict is decided, from what a fit says of itself and what has happened since."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from care_ops.least import LEAST_JUDGES
 from care_ops.results.fit_facts import FitFacts
@@ -115,11 +115,22 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
             ),
             remedies.label,
         )
-    if state in ("ambiguous", "no common signal"):
+    if state == "ambiguous":
         return (remedies.label,)
+    if state == "no common signal":
+        look = Step("See whether all judges scored these items, and on one question; or take other judges.")
+        return look, _after("Or", remedies.label)
     if state == "too little data":
-        return (remedies.label, Step("Add judges of other kinds, or items, too."))
-    return (remedies.use, remedies.label) if state == "clear" else (remedies.use,)
+        more = "Score more items" if facts.doubts[0] == "few items" else "Add judges of other kinds"
+        return Step(f"{more}, and fit again."), _after("Or", remedies.label)
+    if facts.rests_on_taste and state == "clear":
+        return _after("If that is so,", remedies.use), _after("If not, or if nobody can say,", remedies.label)
+    return (remedies.use, _after("To be surer,", remedies.label)) if state == "clear" else (remedies.use,)
+
+
+def _after(words: str, step: Step) -> Step:
+    """The step where its sentence goes on after some words."""
+    return replace(step, sentence=f"{words} {step.sentence[:1].lower()}{step.sentence[1:]}")
 
 
 def _ended(sentence: str) -> str:

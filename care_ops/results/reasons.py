@@ -120,26 +120,25 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
         return Reason("ambiguity", said)
     if doubt == "feature":
         return _feature(facts)
-    if doubt == "families" and facts.families == 1:
-        said = "All your judges were declared one family, and what one family agrees on may be its mistake."
+    if doubt == "families":
+        said = "The answer depends on which judges were declared one family: other declarations lead to other answers."
+        if facts.families == 1:
+            said = "All your judges were declared one family, and what one family agrees on may be its mistake."
         return Reason("ambiguity", said)
     if doubt == "copies":
         largest = max(facts.copies, key=len, default=())
         named = listed(largest, _NAMED) or "Several judges"
         said = f"{named} say one same thing: copies of one judge, or better judges than the others?"
         return Reason("ambiguity", said, largest)
+    reversed_too = ", or some scales are reversed" if "opposed" in facts.doubts else ""
     sentence, detail = {
         "no common signal": (
-            "Your judges hardly agree with one another, so there is nothing to combine.",
+            f"Your judges hardly agree with one another{reversed_too}, so there is nothing to combine.",
             f"Each correlates with what all share by {facts.signal:+.2f} on average.",
         ),
         "opposed": (
             "A quarter of your judges or more rank the answers the other way round, and nothing says who is right.",
             "Look whether some scales are reversed.",
-        ),
-        "families": (
-            "The answer depends on which judges were declared one family: other declarations lead to other answers.",
-            "",
         ),
     }[doubt]
     return Reason("ambiguity", sentence, detail=detail)
@@ -158,22 +157,15 @@ def _several_answers(facts: FitFacts) -> Reason:
     if facts.parted_by is not None:
         parted = f"mostly by {feature_in_words(facts.parted_by)}"
     if facts.rival is not None and abs(facts.rival) < RIVAL:
-        return Reason(
-            "ambiguity",
-            f"Your judges split into camps that rank the answers differently, {parted}.",
-            detail=f"Several follow a factor that correlates at only {facts.rival:+.2f} with the answer.",
-        )
-    if facts.agreement >= LEAST_AGREEMENT and facts.misfit > 0:
-        return Reason(
-            "ambiguity",
-            "Your judges share more than one thing, and scores cannot say which of them is quality.",
-            detail=f"One common factor leaves correlations of judges unexplained, by {facts.misfit:.2f} on average.",
-        )
-    return Reason(
-        "ambiguity",
-        f"Two sensible ways to combine your judges rank the answers differently, {parted}.",
-        detail=f"The mean of the judges and the factor that they share correlate at only {facts.agreement:+.2f}.",
-    )
+        said = f"Your judges split into camps that rank the answers differently, {parted}."
+        detail = f"Several follow a factor that correlates at only {facts.rival:+.2f} with the answer."
+    elif facts.agreement >= LEAST_AGREEMENT and facts.misfit > 0:
+        said = "Your judges share more than one thing, and scores cannot say which of them is quality."
+        detail = f"One common factor leaves correlations of judges unexplained, by {facts.misfit:.2f} on average."
+    else:
+        said = f"Two sensible ways to combine your judges rank the answers differently, {parted}."
+        detail = f"The mean of the judges and the factor that they share correlate at only {facts.agreement:+.2f}."
+    return Reason("ambiguity", said, detail=detail)
 
 
 def reasons_of(facts: FitFacts) -> list[Reason]:
@@ -204,7 +196,8 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         said = f"{', '.join(names[:-1])} and {names[-1]} say the same thing, and are counted once."
         reasons.append(Reason("copies", said, names))
     if not state.startswith("settled"):
-        reasons += [_doubted(facts, doubt) for doubt in facts.doubts[1:]]
+        first, said_with_it = facts.doubts[:1], ("no common signal", "opposed")
+        reasons += [_doubted(facts, doubt) for doubt in facts.doubts[1:] if (*first, doubt) != said_with_it]
     if "feature" in facts.doubts and facts.without is not None:
         changed = f"{facts.without.halves_changed:,} of {counted(facts.items, 'item')}"
         said = (
@@ -212,13 +205,9 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         )
         reasons.append(Reason("ambiguity", said))
     if facts.blind and facts.doubts and not state.startswith("settled"):
-        reasons.append(
-            Reason(
-                "followed",
-                "No text of the items is known, so nobody can see whether judges follow the length of answers.",
-                detail="Give the texts too: `--items`, or the items of the test set.",
-            )
-        )
+        said = "No text of the items is known, so nobody can see whether judges follow the length of answers."
+        detail = "Give the texts too: `--items`, or the items of the test set."
+        reasons.append(Reason("followed", said, detail=detail))
     if facts.taken_off:
         said = (
             f"What single judges like about {_in_words(facts.taken_off)} beyond the others is taken off their scores."

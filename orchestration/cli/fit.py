@@ -103,16 +103,14 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
     from assets.report.to_label import FILE
     from care_ops.results.verdict import Remedies, Step
 
-    labels = out / FILE
+    labels, answer = out / FILE, out / "aggregates.parquet"
     again = Step("Correct what the sentence names, then fit again.", typed_again(context))
     return Remedies(
         label=Step(
             f"Fill in the column `label` of {labels} (ten to twenty items), then fit again with the labels.",
             typed_again(context, anchors=labels),
         ),
-        use=Step(
-            f"Use the answer: the column `estimate` of {out / 'aggregates.parquet'}, where `aggregator` is `care`."
-        ),
+        use=Step(f"Use the answer: the column `estimate` of {answer}, where `aggregator` is `care`."),
         again=again,
         decide=again,
     )

@@ -13,6 +13,7 @@ from assets.report.cards import advice, followed, judge_cards
 from assets.report.charts import Axes, Series, line_chart, series_styles
 from assets.report.data import Retest
 from assets.report.figures import nights
+from assets.report.first_screen import picture
 from assets.report.gather import gather
 from assets.report.items import item_rows, label_rows, most_informative
 from assets.report.page import write_page
@@ -36,6 +37,13 @@ def data():
 
 def with_care(data, **changes):
     return replace(data, aggregates={**data.aggregates, "care": replace(data.aggregates["care"], **changes)})
+
+
+def test_two_answers_are_drawn_as_parting_only_where_they_part(data):
+    doubted = with_care(data, details={**data.aggregates["care"].details, "doubts": ["few items"]})
+    assert picture(doubted, VERDICT, item_rows(doubted), None).title == "Two answers that part"
+    alike = replace(doubted, rivals={name: doubted.scores.values.mean(axis=1) for name in doubted.rivals})
+    assert picture(alike, VERDICT, item_rows(alike), None).title.startswith("Items ranked")
 
 
 def test_cards_stand_by_falling_weight_and_those_left_out_come_last(data):

@@ -257,3 +257,33 @@ def test_who_could_move_the_best_items_is_a_reason_where_few_suffice(judges, mov
     facts = replace(CLEAR, judges=panel, influence=Influence(moved, {}, 8, together, 5, 80))
     said = [reason.sentence for reason in decide(facts, Standing(), REMEDIES).reasons if reason.topic == "influence"]
     assert [sentence.startswith(begins) for sentence in said] == ([] if begins is None else [True])
+
+
+NO_SIGNAL = "See whether all judges scored these items, and on one question; or take other judges."
+
+
+def test_the_next_step_goes_on_from_the_sentence():
+    taste = replace(CLEAR, feature="words", taken_off=("words",), kept=Changed(0.95, 9, 2, 6))
+    few_items = replace(CLEAR, items=40, doubts=("few items",))
+    few_judges = replace(CLEAR, judges=JUDGES[:3], doubts=("few judges",))
+    steps = [
+        (CLEAR, ["Use.", "To be surer, label."]),
+        (taste, ["If that is so, use.", "If not, or if nobody can say, label."]),
+        (few_items, ["Score more items, and fit again.", "Or label."]),
+        (replace(CLEAR, doubts=("no common signal",)), [NO_SIGNAL, "Or label."]),
+        (few_judges, ["Add judges of other kinds, and fit again.", "Or label."]),
+    ]
+    for facts, sentences in steps:
+        verdict = decide(facts, Standing(), REMEDIES)
+        assert [step.sentence for step in verdict.first_steps] == sentences
+        assert verdict.first_steps[-1].command == "care label"
+
+
+def test_judges_without_a_common_signal_are_not_told_twice_that_some_may_be_reversed():
+    lost = replace(CLEAR, doubts=("no common signal", "opposed"), signal=0.02)
+    verdict = decide(lost, Standing(), REMEDIES)
+    assert verdict.sentence == (
+        "Your judges hardly agree with one another, or some scales are reversed, so there is nothing to combine."
+    )
+    assert "the other way round" not in str(verdict.reasons)
+    assert "reversed" not in decide(replace(lost, doubts=("no common signal",)), Standing(), REMEDIES).sentence
