@@ -13,10 +13,10 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from assets.experiments.observation_models import KINDS, study
 from care_ops.models import mixture
 from care_ops.simulate import grouped_mixture
 from care_ops.structure.views import CLEAR_EDGE, fisher_z
+from tests.support.observed import KINDS, study
 
 Array = NDArray[np.float64]
 

@@ -1,7 +1,6 @@
 """Data drawn from the paper's own models, with the truth beside them."""
 
 from dataclasses import dataclass
-from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -120,75 +119,6 @@ def grouped_mixture(
     states = rng.choice(4, size=n, p=np.array(_WEIGHTS))
     scores = means[states] + noise * (rng.standard_normal((n, p)) @ root.T)
     return MixtureDraw(scores, states.astype(np.intp), means, np.array(_WEIGHTS), noise), edges
-
-
-Kind = Literal["binary", "categorical", "ordinal", "student", "scale mixture", "mixed"]
-
-
-@dataclass(frozen=True)
-class ObservedDraw:
-    """Scores of judges that are not Gaussian given the state.
-
-    Attributes
-    ----------
-    scores : (n, p) array
-        Grades as 0, 1, ...
-    states : (n,) array of int
-    weights : (k,) array
-    parameters : dict judge column -> (k, m) array
-        Probabilities of its grades by state, or its location by state (m = 1).
-    levels : tuple of p int
-        Grades of each judge, 0 for real scores.
-    """
-
-    scores: Array
-    states: NDArray[np.intp]
-    weights: Array
-    parameters: dict[int, Array]
-    levels: tuple[int, ...]
-
-
-def observed_mixture(rng: np.random.Generator, kind: Kind, *, truth: int, n: int) -> ObservedDraw:
-    """Draw from three states with nine judges of one kind (paper, appendix "General CARE Setup").
-
-    Parameters
-    ----------
-    rng : numpy.random.Generator
-        Generator of the scores.
-    truth : int
-        Seed of the parameters, so that samples of different size share them.
-    kind : str
-        ``mixed`` has thirds of Gaussian, binary and ordinal judges.
-    """
-    fixed = np.random.default_rng([truth, len(kind)])
-    weights, p, k = np.array([0.5, 0.3, 0.2]), 9, 3
-    states = rng.choice(k, size=n, p=weights / weights.sum())
-    scores, parameters, levels = np.empty((n, p)), dict[int, Array](), list[int]()
-    shared = np.sqrt(4.0 / rng.chisquare(4.0, n)) if kind == "scale mixture" else np.ones(n)
-    for j in range(p):
-        which = kind if kind != "mixed" else ("gaussian", "binary", "ordinal")[3 * j // p]
-        location = fixed.permutation(np.linspace(-1.6, 1.6, k)) + fixed.normal(scale=0.2, size=k)
-        if which in ("student", "scale mixture", "gaussian"):
-            noise = rng.standard_t(3.0, n) if which == "student" else shared * rng.standard_normal(n)
-            scores[:, j] = location[states] + 0.7 * noise
-            parameters[j], grades = location[:, None], 0
-        else:
-            if which == "binary":
-                chance = np.column_stack([1 - _sigmoid(location), _sigmoid(location)])
-            elif which == "ordinal":
-                cuts = np.array([-1.5, -0.5, 0.5, 1.5]) + fixed.normal(scale=0.1)
-                chance = np.diff(_sigmoid(cuts[None, :] - location[:, None]), axis=1, prepend=0.0, append=1.0)
-            else:
-                chance = fixed.dirichlet(np.full(4, 0.6), size=k)
-            running = np.cumsum(chance, axis=1)[states]
-            scores[:, j] = np.minimum((rng.random(n)[:, None] > running).sum(axis=1), chance.shape[1] - 1)
-            parameters[j], grades = chance, chance.shape[1]
-        levels.append(grades)
-    return ObservedDraw(scores, states.astype(np.intp), weights, parameters, tuple(levels))
-
-
-def _sigmoid(x: Array) -> Array:
-    return 1.0 / (1.0 + np.exp(-x))
 
 
 @dataclass(frozen=True)

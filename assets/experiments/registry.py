@@ -35,7 +35,6 @@ KEYS = (
     "graph_aware_views",
     "orthogonality",
     "tensor_against_svd",
-    "observation_models",
     "theory_rates",
     "ledger",
 )

@@ -4,20 +4,20 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_t, norm, t
 
-from assets.experiments.observation_models import (
+from care_ops.errors import FitError, InputError
+from care_ops.models import observation
+from care_ops.models.observation import Gaussian, Graded, Ordinal, ScaleMixture, StudentT
+from tests.support.dependent_draws import dependent_judges
+from tests.support.observed import (
     KINDS,
     error,
     found_parameters,
     gaussian,
     gaussian_score,
     models_of,
+    observed_mixture,
     told_apart,
 )
-from care_ops.errors import FitError, InputError
-from care_ops.models import observation
-from care_ops.models.observation import Gaussian, Graded, Ordinal, ScaleMixture, StudentT
-from care_ops.simulate import observed_mixture
-from tests.support.dependent_draws import dependent_judges
 
 N = 6_000
 

@@ -66,7 +66,6 @@ for key, size in {
     "graph_aware_views": {"seeds": 1, "items": [400]},
     "orthogonality": {"seeds": 1, "items": 400},
     "tensor_against_svd": {"seeds": 1},
-    "observation_models": {"seeds": 1, "items": [400, 800]},
     "theory_rates": {"seeds": 2, "items": [400, 800, 1600], "models": 10},
 }.items():
     experiments()[key].small.update(size)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from scipy.special import ndtr, stdtrit
 
 from care_ops.scores import Array
-from care_ops.simulate import Kind
+from tests.support.observed import Kind
 
 _DENSITY = 0.4
 """Share of the pairs of judges in a third that are edges."""

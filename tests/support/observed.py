@@ -1,16 +1,14 @@
-"""Observation models that suit the judges beside ones that do not: what each of them finds."""
+"""Judges that are not Gaussian given the state: draws of known truth, and how far a fitted model is from it."""
 
 import itertools
 from collections.abc import Sequence
-from typing import Any
+from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.special import ndtr
 
-from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
-from assets.report.charts import Series
-from assets.workspace import Workspace
 from care_ops.models import mixture, observation
 from care_ops.models.observation import (
     Gaussian,
@@ -22,31 +20,76 @@ from care_ops.models.observation import (
     StudentT,
 )
 from care_ops.scores import Array
-from care_ops.simulate import Kind, ObservedDraw, observed_mixture
+
+Kind = Literal["binary", "categorical", "ordinal", "student", "scale mixture", "mixed"]
 
 KINDS: tuple[Kind, ...] = ("binary", "categorical", "ordinal", "student", "scale mixture", "mixed")
 
 
-def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
-    """Make a table with a row for each kind of judge."""
-    rows: list[dict[str, Any]] = [{"judges": kind, **study(kind, items, seeds)} for kind in KINDS]
-    slopes, gains = [row["slope"] for row in rows], [row["held-out gain, nats"] for row in rows]
-    lost = {row["judges"]: row["in their state"] - row["Gaussian"] for row in rows}
-    most = max(lost, key=lambda kind: lost[kind])
-    matters = [kind for kind, difference in lost.items() if difference > 0.01]
-    curves = [Series(str(row["judges"]), items, [row[f"error, n = {n:,}"] for n in items]) for row in rows]
-    return ExperimentFindings(
-        [
-            f"Fitted as they are, errors fall with slopes from {min(slopes):.2f} to {max(slopes):.2f} "
-            "(-.5 is the rate of a parametric model).",
-            f"Held out, it gains {min(gains):.2f} to {max(gains):.2f} nats an item over a Gaussian mixture, in "
-            f"{sum(gain > 0 for gain in gains)} of {len(gains)} kinds.",
-            f"Telling items apart, the wrong model costs most with {most} judges: {lost[most]:+.3f} of the items; by "
-            f"more than .01 it costs with {', '.join(matters) or 'none'}.",
-        ],
-        [Table(f"Medians over {seeds} seeds; errors of planted parameters under the best permutation", rows)],
-        [Chart("Error of the planted parameters", "items", "root mean square error", curves, logarithmic=True)],
-    )
+@dataclass(frozen=True)
+class ObservedDraw:
+    """Scores of judges that are not Gaussian given the state.
+
+    Attributes
+    ----------
+    scores : (n, p) array
+        Grades as 0, 1, ...
+    states : (n,) array of int
+    weights : (k,) array
+    parameters : dict judge column -> (k, m) array
+        Probabilities of its grades by state, or its location by state (m = 1).
+    levels : tuple of p int
+        Grades of each judge, 0 for real scores.
+    """
+
+    scores: Array
+    states: NDArray[np.intp]
+    weights: Array
+    parameters: dict[int, Array]
+    levels: tuple[int, ...]
+
+
+def observed_mixture(rng: np.random.Generator, kind: Kind, *, truth: int, n: int) -> ObservedDraw:
+    """Draw from three states with nine judges of one kind (paper, appendix "General CARE Setup").
+
+    Parameters
+    ----------
+    rng : numpy.random.Generator
+        Generator of the scores.
+    truth : int
+        Seed of the parameters, so that samples of different size share them.
+    kind : str
+        ``mixed`` has thirds of Gaussian, binary and ordinal judges.
+    """
+    fixed = np.random.default_rng([truth, len(kind)])
+    weights, p, k = np.array([0.5, 0.3, 0.2]), 9, 3
+    states = rng.choice(k, size=n, p=weights / weights.sum())
+    scores, parameters, levels = np.empty((n, p)), dict[int, Array](), list[int]()
+    shared = np.sqrt(4.0 / rng.chisquare(4.0, n)) if kind == "scale mixture" else np.ones(n)
+    for j in range(p):
+        which = kind if kind != "mixed" else ("gaussian", "binary", "ordinal")[3 * j // p]
+        location = fixed.permutation(np.linspace(-1.6, 1.6, k)) + fixed.normal(scale=0.2, size=k)
+        if which in ("student", "scale mixture", "gaussian"):
+            noise = rng.standard_t(3.0, n) if which == "student" else shared * rng.standard_normal(n)
+            scores[:, j] = location[states] + 0.7 * noise
+            parameters[j], grades = location[:, None], 0
+        else:
+            if which == "binary":
+                chance = np.column_stack([1 - _sigmoid(location), _sigmoid(location)])
+            elif which == "ordinal":
+                cuts = np.array([-1.5, -0.5, 0.5, 1.5]) + fixed.normal(scale=0.1)
+                chance = np.diff(_sigmoid(cuts[None, :] - location[:, None]), axis=1, prepend=0.0, append=1.0)
+            else:
+                chance = fixed.dirichlet(np.full(4, 0.6), size=k)
+            running = np.cumsum(chance, axis=1)[states]
+            scores[:, j] = np.minimum((rng.random(n)[:, None] > running).sum(axis=1), chance.shape[1] - 1)
+            parameters[j], grades = chance, chance.shape[1]
+        levels.append(grades)
+    return ObservedDraw(scores, states.astype(np.intp), weights, parameters, tuple(levels))
+
+
+def _sigmoid(x: Array) -> Array:
+    return 1.0 / (1.0 + np.exp(-x))
 
 
 def models_of(levels: Sequence[int], kind: Kind, *, ordinal: bool) -> list[ObservationModel]:
@@ -153,19 +196,3 @@ def study(kind: Kind, sizes: Sequence[int], seeds: int) -> dict[str, float]:
         "in their state": float(np.median(right)),
         "Gaussian": float(np.median(wrong)),
     }
-
-
-EXPERIMENT = Experiment(
-    key="observation_models",
-    title="Observation models, right and wrong",
-    asks="What does it cost to take graded or heavy-tailed judges for Gaussian ones?",
-    paper="CARE-Tensor is stated for any exponential family; experiments use Gaussian judges.",
-    protocol=(
-        "Three states, judges of one kind with planted parameters (mixed: some Gaussian, some binary, some ordinal), "
-        "independent within states. The right model knows the kind, not the parameters; the wrong one is a Gaussian "
-        "mixture, of a rounded Gaussian where held-out grades are scored."
-    ),
-    run=run,
-    small={"seeds": 3, "items": (1_000, 3_162, 10_000)},
-    full={"seeds": 10, "items": (1_000, 3_162, 10_000, 31_623)},
-)
