@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm live check verify fuzz soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-settled bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-settled bench-panels bench-truth bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # What `make run` needs, from the lock.
@@ -70,6 +70,9 @@ soak-judging: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
 
 fuzz: $(VENV)/.dev ## spoilt things at every door for MINUTES (10), by SEED; ends with 1 where one is not met
 	$(BIN)/python -W ignore -m benchmarks.fuzz_doors $(or $(MINUTES),10) --seed $(or $(SEED),0)
+
+mutants: $(VENV)/.dev ## 200 small mistakes in the code, which tests notice them; goes on where it was stopped; an hour
+	nice $(BIN)/python -m benchmarks.mutants $(if $(AGAIN),--again)
 
 soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
 	$(BIN)/python -m benchmarks.soak_year

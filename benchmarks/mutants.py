@@ -1,0 +1,450 @@
+"""Do the tests notice a small mistake in the code? ``python -m benchmarks.mutants [--count N] [--seed N] [--again]``.
+
+A *mutant* is the code with one small change: a comparison or an operation is another one, a condition is turned round,
+a number is one more, a statement or a returned value is gone. It is *killed* where a test fails that passes without
+the change, or does not end. Mutants are drawn by a seed, as many from each stratum, and live in a copy of the tree.
+Each meets the fast tests that walk over its line (coverage with a context for each test), the shortest first, up to a
+limit of time. What has been found is kept in ``build/mutants``, so that the walk goes on where it was stopped;
+``--again`` walks the survivors once more, and covers test files that have changed anew. Figures go to
+``benchmarks/results/mutants.md``; what a person has judged of survivors stands in ``benchmarks/mutants.yaml``.
+
+Not changed: texts, annotations, decorators, what is raised or logged, and imports.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import hashlib
+import json
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+import yaml
+
+ROOT = Path(__file__).parents[1]
+KEPT = ROOT / "build" / "mutants"
+RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
+JUDGED = ROOT / "benchmarks" / "mutants.yaml"
+STRATA: Mapping[str, tuple[str, ...]] = {
+    "structure": ("care_ops/structure",),
+    "moments": ("care_ops/moments",),
+    "models": ("care_ops/models",),
+    "aggregators": ("care_ops/aggregators",),
+    "verdict": ("care_ops/results/verdict.py", "care_ops/results/decide.py", "care_ops/results/reasons.py"),
+    "writer": ("warehouse/parts.py", "warehouse/storage.py"),
+}
+TESTS = ("tests/care_ops", "tests/care_eval", "tests/assets", "tests/warehouse", "tests/judges")
+TESTS_S, LEAST_S = 60.0, 60.0
+"""Seconds of tests that a mutant meets, as they took under coverage, and those that it has beside four times that."""
+
+_COMPARED = {
+    ast.Lt: (ast.LtE, ast.GtE),
+    ast.LtE: (ast.Lt, ast.Gt),
+    ast.Gt: (ast.GtE, ast.LtE),
+    ast.GtE: (ast.Gt, ast.Lt),
+    ast.Eq: (ast.NotEq,),
+    ast.NotEq: (ast.Eq,),
+    ast.Is: (ast.IsNot,),
+    ast.IsNot: (ast.Is,),
+    ast.In: (ast.NotIn,),
+    ast.NotIn: (ast.In,),
+}
+_OPERATED = {
+    ast.Add: ast.Sub,
+    ast.Sub: ast.Add,
+    ast.Mult: ast.Div,
+    ast.Div: ast.Mult,
+    ast.FloorDiv: ast.Mult,
+    ast.Mod: ast.Mult,
+    ast.Pow: ast.Mult,
+    ast.BitAnd: ast.BitOr,
+    ast.BitOr: ast.BitAnd,
+}
+_PAIRS = ("min max", "any all", "minimum maximum", "argmin argmax", "zeros ones", "floor ceil", "nanmin nanmax")
+_CALLED = {a: b for pair in _PAIRS for a, b in (pair.split(), pair.split()[::-1])}
+_LEFT_OUT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
+
+
+@dataclass(frozen=True)
+class Mutant:
+    """One change: ``before`` at the bytes from ``start`` to ``end`` of a file becomes ``after``.
+
+    ``lines`` are the first and last of the statement, or of the condition, that it is in, and ``within`` those of the
+    function.
+    """
+
+    stratum: str
+    file: str
+    function: str
+    lines: tuple[int, int]
+    within: tuple[int, int]
+    start: int
+    end: int
+    before: str
+    after: str
+
+    @property
+    def name(self) -> str:
+        """What it is called, also after other lines of its file have moved."""
+        return f"{self.file} {self.function}: `{_short(self.before)}` becomes `{_short(self.after)}`"
+
+    @property
+    def key(self) -> str:
+        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
+
+
+def main() -> None:
+    """Draw the mutants, walk those that have not been walked, and write what was found."""
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("--count", type=int, default=200)
+    parser.add_argument("--seed", type=int, default=44)
+    parser.add_argument("--again", action="store_true", help="walk the survivors once more")
+    given = parser.parse_args()
+    KEPT.mkdir(parents=True, exist_ok=True)
+    candidates = {stratum: list(candidates_of(stratum)) for stratum in STRATA}
+    drawn = draw(candidates, given.count, given.seed)
+    with tempfile.TemporaryDirectory(prefix="mutants") as folder:
+        tree = copied(Path(folder))
+        covered = cover(tree)
+        found = known()
+        for number, mutant in enumerate(drawn, start=1):
+            if mutant.key not in found:
+                found[mutant.key] = ending = walk(mutant, tree, covered)
+                with (KEPT / "found.jsonl").open("a") as file:
+                    file.write(json.dumps([mutant.key, ending]) + "\n")
+                print(f"{number}/{len(drawn)} {ending}: {mutant.file}:{mutant.lines[0]} {mutant.name}", flush=True)
+    RESULTS.write_text(report(candidates, drawn, found, given.seed))
+    print(RESULTS.read_text())
+
+
+def known() -> dict[str, str]:
+    """How the mutants ended that have been walked before, by their keys; the last walk counts."""
+    path = KEPT / "found.jsonl"
+    return dict(map(json.loads, path.read_text().splitlines())) if path.exists() else {}
+
+
+def judgements() -> dict[str, str]:
+    """What a person has judged of survivors, by their names."""
+    return (yaml.safe_load(JUDGED.read_text()) or {}) if JUDGED.exists() else {}
+
+
+def candidates_of(stratum: str) -> Iterator[Mutant]:
+    """Every mutant of a stratum."""
+    for place in STRATA[stratum]:
+        for path in sorted((ROOT / place).glob("*.py")) if (ROOT / place).is_dir() else [ROOT / place]:
+            yield from mutants_of(path.read_bytes(), stratum, str(path.relative_to(ROOT)))
+
+
+def draw(candidates: Mapping[str, Sequence[Mutant]], count: int, seed: int) -> list[Mutant]:
+    """As many of each stratum, and one more of the first where they do not come out even."""
+    drawn = list[Mutant]()
+    for place, (stratum, every) in enumerate(candidates.items()):
+        share = count // len(candidates) + (place < count % len(candidates))
+        drawn += random.Random(f"{seed}/{stratum}").sample(every, min(share, len(every)))
+    return drawn
+
+
+def mutants_of(source: bytes, stratum: str = "", file: str = "") -> Iterator[Mutant]:
+    """Every mutant of a module, in the order of its places."""
+    starts = [0]
+    for line in source.splitlines(keepends=True):
+        starts.append(starts[-1] + len(line))
+
+    def changes(node: ast.AST, names: tuple[str, ...], lines: tuple[int, int], within: tuple[int, int]) -> Iterator:
+        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
+            names, within = (*names, node.name), (node.lineno, node.end_lineno or node.lineno)
+        if isinstance(node, (ast.expr, ast.stmt)) and node.end_lineno:
+            lines = lines_of(node) if isinstance(node, ast.stmt) or lines == (0, 0) else lines
+            for part, after in variants(node, in_function=within != (0, 0)):
+                start = starts[part.lineno - 1] + part.col_offset
+                end = starts[part.end_lineno - 1] + part.end_col_offset
+                before = source[start:end].decode()
+                yield Mutant(stratum, file, ".".join(names) or "module", lines, within, start, end, before, after)
+        for child in kept_children(node):
+            yield from changes(child, names, lines, within)
+
+    yield from changes(ast.parse(source), (), (0, 0), (0, 0))
+
+
+def lines_of(node: ast.AST) -> tuple[int, int]:
+    """The lines of a statement; of one that holds others those of its condition alone."""
+    last = getattr(node, "test", getattr(node, "iter", node)) if hasattr(node, "body") else node
+    return node.lineno, node.lineno if last is node and hasattr(node, "body") else last.end_lineno  # type: ignore[attr-defined]
+
+
+def kept_children(node: ast.AST) -> Iterator[ast.AST]:
+    """The parts of a node in which something may be changed."""
+    for name, value in ast.iter_fields(node):
+        if name in ("annotation", "returns", "decorator_list", "type_comment", "bases", "ctx", "op", "ops"):
+            continue
+        for child in value if isinstance(value, list) else [value]:
+            if isinstance(child, ast.AST) and not isinstance(child, _LEFT_OUT) and not is_no_code(child):
+                yield child
+
+
+def is_no_code(node: ast.AST) -> bool:
+    """Whether a statement is a docstring, a line of the log, or there for types alone."""
+    if isinstance(node, ast.If):
+        return ast.unparse(node.test) == "TYPE_CHECKING"
+    if not isinstance(node, ast.Expr):
+        return False
+    return isinstance(node.value, ast.Constant) or ast.unparse(node).startswith(("_log.", "warnings."))
+
+
+def variants(node: ast.AST, *, in_function: bool) -> Iterator[tuple[ast.AST, str]]:
+    """The small mistakes that can be made at a node: what is replaced, and by which text."""
+    match node:
+        case ast.Compare(left=left, ops=[op], comparators=right) if type(op) in _COMPARED:
+            for other in _COMPARED[type(op)]:
+                yield node, f"({ast.unparse(ast.Compare(left, [other()], right))})"
+        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATED and in_function and not has_text(node):
+            yield node, f"({ast.unparse(ast.BinOp(left, _OPERATED[type(op)](), right))})"
+        case ast.BoolOp(op=op, values=values):
+            yield node, f"({ast.unparse(ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values))})"
+        case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert(), operand=operand):
+            yield node, f"({ast.unparse(operand)})"
+        case ast.Constant(value=bool() as value):
+            yield node, str(not value)
+        case ast.Constant(value=int() as value):
+            yield node, str(value + 1)
+        case ast.Constant(value=float() as value):
+            yield node, repr(2 * value or 1.0)
+        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _CALLED:
+            called = ast.unparse(node.func)
+            yield node.func, called.removesuffix(name) + _CALLED[name]
+        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
+            yield node, "return None"
+        case ast.AugAssign() | ast.Expr(value=ast.Call()):
+            yield node, "pass"
+        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) if in_function:
+            yield node, "pass"
+        case ast.Continue() | ast.Break():
+            yield node, "break" if isinstance(node, ast.Continue) else "continue"
+    if isinstance(node, (ast.If, ast.IfExp, ast.While)):
+        yield node.test, f"(not ({ast.unparse(node.test)}))"
+
+
+def has_text(node: ast.AST) -> bool:
+    """Whether what is put together is a text."""
+    return any(isinstance(part, ast.JoinedStr) or _is_text(part) for part in ast.walk(node))
+
+
+def _is_text(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and isinstance(node.value, str)
+
+
+def copied(folder: Path) -> Path:
+    """A copy of all that belongs to the repository, and of what is new in it."""
+    named = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    done = subprocess.run(named, cwd=ROOT, capture_output=True, check=True)
+    for name in filter(None, done.stdout.decode().split("\0")):
+        if (ROOT / name).is_file():
+            (folder / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copy2(ROOT / name, folder / name)
+    return folder
+
+
+def cover(tree: Path) -> dict[str, dict[str, object]]:
+    """By test function: the seconds that it takes, and by file the lines that it walks over.
+
+    Only test files that have changed since they were last covered are run. Tests that fail are left out.
+    """
+    hashes = {str(p.relative_to(tree)): _hash(p) for f in TESTS for p in sorted((tree / f).rglob("test_*.py"))}
+    store = KEPT / "covered.json"
+    kept = json.loads(store.read_text()) if store.exists() else {"hashes": {}, "tests": {}}
+    stale = [name for name, content in hashes.items() if kept["hashes"].get(name) != content]
+    if stale:
+        tests = {name: what for name, what in kept["tests"].items() if name.partition("::")[0] not in stale}
+        tests |= _covered_now(tree, stale)
+        kept = {"hashes": kept["hashes"] | {name: hashes[name] for name in stale}, "tests": tests}
+        store.write_text(json.dumps(kept))
+    return {name: what for name, what in kept["tests"].items() if name.partition("::")[0] in hashes}
+
+
+def _covered_now(tree: Path, files: Sequence[str]) -> dict[str, dict[str, object]]:
+    from coverage import CoverageData
+
+    data, log = KEPT / "coverage", KEPT / "seconds.jsonl"
+    for path in (data, log):
+        path.unlink(missing_ok=True)
+    command = [sys.executable, "-m", "coverage", "run", f"--data-file={data}", "--source=care_ops,warehouse"]
+    command += ["-m", "pytest", "-q", "-m", "not slow", "-p", "benchmarks.mutants", "-p", "no:xdist", *files]
+    subprocess.run(command, cwd=tree, env={**os.environ, "CARE_MUTANTS_LOG": str(log)}, check=False)
+    seconds, failed = Counter[str](), set[str]()
+    for name, took, passed in map(json.loads, log.read_text().splitlines()):
+        seconds[name] += took
+        failed |= set() if passed else {name}
+    read = CoverageData(str(data))
+    read.read()
+    lines: dict[str, dict[str, list[int]]] = defaultdict(lambda: defaultdict(list))
+    for path in read.measured_files():
+        for line, contexts in read.contexts_by_lineno(path).items():
+            for context in contexts:
+                lines[context][str(Path(path).relative_to(tree))].append(line)
+    whole: dict[str, dict[str, object]] = {}
+    for name in seconds:
+        if name not in failed:
+            mine, of_file = lines[name], lines[name.partition("::")[0]]
+            walked = {path: sorted({*mine.get(path, []), *of_file.get(path, [])}) for path in {*mine, *of_file}}
+            whole[name] = {"seconds": seconds[name], "lines": walked}
+    return whole
+
+
+def pytest_runtest_setup(item) -> None:
+    """What fixtures walk over is counted for every test of the file: they may be made once for all of them."""
+    _switch(item.nodeid.partition("::")[0])
+
+
+def pytest_runtest_call(item) -> None:
+    _switch(item.nodeid.partition("[")[0])
+
+
+def _switch(context: str) -> None:
+    import coverage
+
+    running = coverage.Coverage.current()
+    if running is not None:
+        running.switch_context(context)
+
+
+def pytest_runtest_logreport(report) -> None:
+    with Path(os.environ["CARE_MUTANTS_LOG"]).open("a") as file:
+        passed = report.outcome != "failed"
+        file.write(json.dumps([report.nodeid.partition("[")[0], report.duration, passed]) + "\n")
+
+
+def chosen(mutant: Mutant, covered: Mapping[str, Mapping[str, object]]) -> list[str]:
+    """The tests that a mutant meets, the shortest first: those that walk over its line.
+
+    Where none does, as within compiled code, those of its function, then of its file, then of its folder.
+    """
+
+    def walking(name: str, first: int, last: int) -> bool:
+        return any(first <= line <= last for line in covered[name]["lines"].get(mutant.file, ()))  # type: ignore[attr-defined]
+
+    def in_folder(name: str) -> bool:
+        return any(Path(path).parent == Path(mutant.file).parent for path in covered[name]["lines"])  # type: ignore[attr-defined]
+
+    tests = [name for name in covered if walking(name, *mutant.lines)]
+    tests = tests or [name for name in covered if mutant.within != (0, 0) and walking(name, *mutant.within)]
+    tests = tests or [name for name in covered if mutant.file in covered[name]["lines"]]  # type: ignore[operator]
+    tests = tests or [name for name in covered if in_folder(name)]
+    stem = Path(mutant.file).stem
+    own = [name for name in tests if stem in Path(name.partition("::")[0]).stem]
+    meets, total = list[str](), 0.0
+    for name in sorted(tests, key=lambda name: (name not in own, covered[name]["seconds"])):
+        total += float(covered[name]["seconds"])  # type: ignore[arg-type]
+        if total > TESTS_S and meets:
+            break
+        meets.append(name)
+    return meets
+
+
+def walk(mutant: Mutant, tree: Path, covered: Mapping[str, Mapping[str, object]]) -> str:
+    """Put a mutant into the copy, run its tests, and take it out: ``killed``, ``did not end`` or ``survived``."""
+    tests = chosen(mutant, covered)
+    if not tests:
+        return "survived"
+    path = tree / mutant.file
+    sound = path.read_bytes()
+    path.write_bytes(sound[: mutant.start] + mutant.after.encode() + sound[mutant.end :])
+    try:
+        return _run(tests, tree, LEAST_S + 4 * sum(float(covered[name]["seconds"]) for name in tests))  # type: ignore[arg-type]
+    finally:
+        path.write_bytes(sound)
+        _forget_compiled(path)
+
+
+def _run(tests: Sequence[str], tree: Path, limit_s: float) -> str:
+    command = [sys.executable, "-m", "pytest", "-x", "-q", "-m", "not slow", "-p", "no:xdist", "--hypothesis-seed=0"]
+    for name in {test.partition("::")[0] for test in tests}:
+        _forget_compiled(tree / name)
+    quiet = subprocess.DEVNULL
+    process = subprocess.Popen([*command, *tests], cwd=tree, stdout=quiet, stderr=quiet, start_new_session=True)
+    try:
+        return "survived" if process.wait(limit_s) == 0 else "killed"
+    except subprocess.TimeoutExpired:
+        return "did not end"
+    finally:
+        _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """End a walk with all processes that it has started."""
+    if process.poll() is None:
+        os.killpg(process.pid, signal.SIGKILL)
+        process.wait()
+
+
+def _forget_compiled(path: Path) -> None:
+    """Python tells compiled files by the second and the size, and a mutant may have the same of both."""
+    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
+        compiled.unlink(missing_ok=True)
+
+
+def report(
+    candidates: Mapping[str, Sequence[Mutant]], drawn: Sequence[Mutant], found: Mapping[str, str], seed: int
+) -> str:
+    """What is written of a walk, in Markdown."""
+    judged = judgements()
+    rows = [_row(s, len(candidates[s]), [m for m in drawn if m.stratum == s], found, judged) for s in STRATA]
+    rows.append(_row("all", sum(map(len, candidates.values())), drawn, found, judged))
+    survivors = [mutant for mutant in drawn if found[mutant.key] == "survived"]
+    lines = [
+        f"- {m.file}:{m.lines[0]}, {m.name.partition(' ')[2]}. *{judged.get(m.name, 'not judged')}*" for m in survivors
+    ]
+    return "\n".join(
+        [
+            "# Mutants",
+            "",
+            f"`make mutants` (seed {seed}, {time.strftime('%Y-%m-%d')}): small mistakes in the code, one at a time, "
+            f"each met by the fast tests that walk over its line (at most {TESTS_S:.0f} s). *Equivalent* is one "
+            "that no test can tell from the code, as a person has judged it.",
+            "",
+            "| stratum | places | mutants | killed | of these without an end | survivors | equivalent | killed, % | "
+            "of those that are not equivalent, % |",
+            "|---|---|---|---|---|---|---|---|---|",
+            *rows,
+            "",
+            "## Survivors, and what was judged of them",
+            "",
+            *sorted(lines),
+            "",
+        ]
+    )
+
+
+def _row(
+    stratum: str, places: int, mutants: Sequence[Mutant], found: Mapping[str, str], judged: Mapping[str, str]
+) -> str:
+    endings = Counter(found[mutant.key] for mutant in mutants)
+    survived, late = endings["survived"], endings["did not end"]
+    killed = len(mutants) - survived
+    alive = [mutant for mutant in mutants if found[mutant.key] == "survived"]
+    same = sum(judged.get(mutant.name, "").startswith("equivalent") for mutant in alive)
+    shares = f"{100 * killed / len(mutants):.0f} | {100 * killed / max(len(mutants) - same, 1):.0f}"
+    return f"| {stratum} | {places:,} | {len(mutants)} | {killed} | {late} | {survived} | {same} | {shares} |"
+
+
+def _short(text: str) -> str:
+    line = " ".join(text.split())
+    return line if len(line) <= 90 else f"{line[:60]} ... {line[-25:]}"
+
+
+def _hash(path: Path) -> str:
+    return hashlib.sha256(path.read_bytes()).hexdigest()
+
+
+if __name__ == "__main__":
+    main()
