@@ -469,6 +469,14 @@ class JudgeSpec(BaseModel):
             name = " ".join(name.replace(mark, " ").split())
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
+    def shown(self) -> str:
+        """The specification in JSON, for people; without what may be a key, values of headers and an address's query."""
+        told = self.model_dump(mode="json")
+        if isinstance(self.engine, OpenAIEngine):
+            headers = dict.fromkeys(self.engine.headers, "***")
+            told["engine"] |= {"headers": headers, "base_url": self.engine.base_url.partition("?")[0]}
+        return json.dumps(told)
+
     def scores(self, testset: str) -> bool:
         """Whether the judge scores this test set."""
         return self.testsets is None or testset in self.testsets

@@ -55,8 +55,8 @@ def hook(monkeypatch):
 
 def everything(folder):
     """Name and text of every file, also of what is packed within."""
-    for path in sorted(p for p in folder.rglob("*") if p.is_file()):
-        content = path.read_bytes()
+    contents = {path: path.read_bytes() for path in sorted(folder.rglob("*")) if path.is_file()}
+    for path, content in contents.items():  # whoever opens a database merges the files beside it
         yield path, content.decode("latin-1")
         if path.suffix == ".parquet":
             yield path, repr(pq.ParquetFile(path).read().to_pylist())
@@ -126,7 +126,7 @@ def test_keys_are_nowhere_in_the_workspace_the_runs_or_the_output(echo, hook, tm
     (folder / "judges" / "f.yaml").write_text(
         "engine: {kind: program, file: leaky.py, unsafe: true}\nmost_failing: 1.0\n"
     )
-    said = [care(folder, "run", "-v", code=1), care(folder, "status"), care(folder, "doctor", code=1)]
+    said = [care(folder, "run", "-v", code=1), care(folder, "status"), care(folder, "doctor")]
     said += [care(folder, "judges", "test", judge, code=1) for judge in ("a", "e", "f", "g")]
     said += list(capfd.readouterr())
     assert len(echo.bodies) >= 90

@@ -15,9 +15,8 @@ _SMALL, _MOST_TIMES_LARGER = 2**30, 200
 """Bytes that any compressed file may unpack to, and times its own size that a larger one may."""
 
 _BLOCK_BYTES = 2**24
+_LOOKS_S = 0.05
 _LOCK = threading.Lock()
-_limits: list[tuple[int, int]] = []
-"""What the limit of addresses was before each reading that is going on; the first is that of the process."""
 
 
 def free_memory() -> int | None:
@@ -36,6 +35,51 @@ def _of_this_process(which: int) -> int:
     return int(Path("/proc/self/statm").read_text().split()[which]) * resource.getpagesize()
 
 
+class _Watch:
+    """Keeps the process from taking more memory than a number of bytes, while at least one reading is going on.
+
+    A system limits addresses, of which a process reserves several times what it uses: so the limit moves on with them,
+    and is at any time what has been reserved and what is left of the memory.
+    """
+
+    def __init__(self) -> None:
+        self._readings, self._ended = 0, threading.Event()
+        self._before = resource.getrlimit(resource.RLIMIT_AS)
+        self._thread: threading.Thread | None = None
+
+    def begin(self, free: int | None) -> None:
+        with _LOCK:
+            self._readings += 1
+            if self._readings > 1 or free is None:  # the limit of a reading around this one holds
+                return
+            self._before, self._ended = resource.getrlimit(resource.RLIMIT_AS), threading.Event()
+            most = _of_this_process(1) + free
+            self._limit(most)
+            self._thread = threading.Thread(target=self._look, args=(most,), daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        with _LOCK:
+            self._readings -= 1
+            if not self._readings and self._thread is not None:
+                self._ended.set()
+                self._thread.join()
+                self._thread = None
+                resource.setrlimit(resource.RLIMIT_AS, self._before)
+
+    def _look(self, most: int) -> None:
+        while not self._ended.wait(_LOOKS_S):
+            self._limit(most)
+
+    def _limit(self, most: int) -> None:
+        limit = _of_this_process(0) + max(most - _of_this_process(1), 0)
+        soft, hard = self._before
+        resource.setrlimit(resource.RLIMIT_AS, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard))
+
+
+_watch = _Watch()
+
+
 @contextmanager
 def within_memory(where: object) -> Generator[None]:
     """Let a block that reads something have the memory that is free, and no more.
@@ -43,12 +87,7 @@ def within_memory(where: object) -> Generator[None]:
     Otherwise the system would end this process, or another one. Raises ``InputError`` where that is not enough.
     """
     free = free_memory()
-    with _LOCK:
-        _limits.append(resource.getrlimit(resource.RLIMIT_AS))
-        if len(_limits) == 1 and free is not None:  # else the limit of a reading around this one holds
-            soft, hard = _limits[0]
-            most = _of_this_process(0) + free
-            resource.setrlimit(resource.RLIMIT_AS, (most if soft < 0 else min(most, soft), hard))
+    _watch.begin(free)
     try:
         yield
     except MemoryError as error:
@@ -57,11 +96,7 @@ def within_memory(where: object) -> Generator[None]:
             "out, or read it on a larger machine"
         ) from error
     finally:
-        with _LOCK:
-            before = _limits[0]
-            _limits.pop()
-            if not _limits:
-                resource.setrlimit(resource.RLIMIT_AS, before)
+        _watch.end()
 
 
 def refuse_bomb(path: Path, compression: str) -> None:

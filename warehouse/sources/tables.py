@@ -199,7 +199,8 @@ def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
             connection.execute("SET file_search_path = ?", [str(folder)])
             connection.execute("SET allowed_directories = ?", [[str(folder)]])
             connection.execute("SET allowed_paths = ?", [named])  # DuckDB looks for them by the names that are written
-            connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+            connection.execute("SET enable_progress_bar = false; SET enable_external_access = false")
+            connection.execute("SET lock_configuration = true")
             with ended_after(_LONGEST_QUERY_S, connection.interrupt):
                 relation: Any = connection.sql(query) if kinds == ["SELECT"] else None
                 table = None if relation is None else relation.to_arrow_table()
