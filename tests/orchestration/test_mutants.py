@@ -57,6 +57,7 @@ def test_a_seed_draws_the_same_mutants_as_many_of_each_stratum():
     candidates = {stratum: list(mutants.candidates_of(stratum)) for stratum in mutants.STRATA}
     drawn = draw(candidates, 200, 44)
     assert drawn == draw(candidates, 200, 44) != draw(candidates, 200, 45)
+    assert [mutant.stratum for mutant in drawn[:6]] == list(mutants.STRATA)
     counts = [sum(mutant.stratum == stratum for mutant in drawn) for stratum in mutants.STRATA]
     assert counts == [34, 34, 33, 33, 33, 33]
     assert len({mutant.key for mutant in drawn}) == 200
