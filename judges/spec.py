@@ -470,7 +470,7 @@ class JudgeSpec(BaseModel):
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
     def shown(self) -> str:
-        """The specification in JSON, for people; without what may be a key, values of headers and an address's query."""
+        """The specification in JSON, for people; without what may be a key: values of headers, an address's query."""
         told = self.model_dump(mode="json")
         if isinstance(self.engine, OpenAIEngine):
             headers = dict.fromkeys(self.engine.headers, "***")
