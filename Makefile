@@ -74,7 +74,7 @@ soak-judging: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
 	$(MODELS)/bin/python -m benchmarks.soak_judging
 
 fuzz: $(VENV)/.dev ## spoilt things at every door for MINUTES (10), by SEED; ends with 1 where one is not met
-	$(BIN)/python -W ignore -m benchmarks.fuzz_doors $(or $(MINUTES),10) --seed $(or $(SEED),0)
+	nice $(BIN)/python -W ignore -m benchmarks.fuzz_doors $(or $(MINUTES),10) --seed $(or $(SEED),0) --out benchmarks/results/fuzz.md
 
 mutants: $(VENV)/.dev ## 200 small mistakes in the code, which tests notice them; goes on where it was stopped; an hour
 	nice $(BIN)/python -m benchmarks.mutants $(if $(AGAIN),--again)
