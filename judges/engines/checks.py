@@ -51,10 +51,12 @@ def _sandbox(engine: ProgramEngine) -> tuple[str, str]:
 def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
     where = engine.base_url.partition("?")[0]
     try:
-        with closing(Endpoint(name, engine.model_copy(update={"timeout_s": min(engine.timeout_s, 10.0)}))) as endpoint:
-            code = endpoint.status("/models")
+        endpoint = Endpoint(name, engine.model_copy(update={"timeout_s": min(engine.timeout_s, 10.0)}))
     except JudgeError as error:
         return "fails", str(error)
+    try:
+        with closing(endpoint):
+            code = endpoint.status("/models")
     except NoAnswerError as error:
         return "fails", f"{where} cannot be reached ({endpoint.secrets.hide(str(error))})"
     if code in (401, 403):

@@ -333,3 +333,5 @@ def test_the_rate_of_the_theorem_bounds_the_error_by_a_constant():
     assert flat.means > 1e6
     with pytest.raises(InputError, match="epsilon"):
         tensor_rate(np.ones((4, 12)), np.full(4, 0.25), np.eye(12), groups, 100, 1.5)
+    with pytest.raises(InputError, match="n be positive"):
+        tensor_rate(np.ones((4, 12)), np.full(4, 0.25), np.eye(12), groups, 0)
