@@ -184,6 +184,7 @@ def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
     told = confirmed_by_anchors(posterior, labels, label_free)
     assert told["anchors_agree"]
     assert told["anchors_confirm"]
+    assert told["anchors_right"] == (7 + 6 + 3 + 7) / 32, "whichever fold is left out, the map is the same"
     against = confirmed_by_anchors(posterior, 1 - labels, label_free)
     assert not against["anchors_agree"]
     assert against["anchors_confirm"], "labels left out are told all the same"
