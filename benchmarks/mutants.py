@@ -5,7 +5,7 @@ a number is one more, a statement or a returned value is gone. It is *killed* wh
 the change, or does not end. Mutants are drawn by a seed, as many from each stratum, and live in a copy of the tree.
 Each meets the fast tests that walk over its line (coverage with a context for each test), the shortest first, up to a
 limit of time. What has been found is kept in ``build/mutants``, so that the walk goes on where it was stopped;
-``--again`` walks the survivors once more, and covers test files that have changed anew. Figures go to
+``--again`` lets the survivors meet the tests that have been written since. Figures go to
 ``benchmarks/results/mutants.md``; what a person has judged of survivors stands in ``benchmarks/mutants.yaml``.
 
 Not changed: texts, annotations, decorators, what is raised or logged, and imports.
@@ -33,7 +33,7 @@ from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import zip_longest
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 import yaml
@@ -139,14 +139,15 @@ def main() -> None:
             importlib.import_module(library)
     with tempfile.TemporaryDirectory(prefix="mutants") as folder:
         tree = copied(Path(folder))
-        covered = cover(tree)
+        covered = kept_map()["tests"] if given.again else cover(tree)
+        new = new_tests(tree, covered) if given.again else []
         found, judged, until = known(), judgements(), time.monotonic() + 60 * given.minutes
         for number, mutant in enumerate(drawn, start=1):
             once_more = given.again and not judged.get(mutant.name, "").startswith("equivalent")
             if time.monotonic() > until:
                 break
             if mutant.key not in found or (once_more and found[mutant.key] == "survived"):
-                found[mutant.key] = ending = walk(mutant, tree, covered)
+                found[mutant.key] = ending = walk(mutant, tree, covered, new)
                 with (KEPT / "found.jsonl").open("a") as file:
                     file.write(json.dumps([mutant.key, ending]) + "\n")
                 print(f"{number}/{len(drawn)} {ending}: {mutant.file}:{mutant.lines[0]} {mutant.name}", flush=True)
@@ -287,15 +288,30 @@ def cover(tree: Path) -> dict[str, dict[str, object]]:
     Only test files that have changed since they were last covered are run. Tests that fail are left out.
     """
     hashes = {str(p.relative_to(tree)): _hash(p) for pattern in TESTS for p in sorted(tree.glob(pattern))}
-    store = KEPT / "covered.json"
-    kept = json.loads(store.read_text()) if store.exists() else {"hashes": {}, "tests": {}}
+    kept = kept_map()
     stale = [name for name, content in hashes.items() if kept["hashes"].get(name) != content]
     for files in (stale[k : k + _FILES_AT_ONCE] for k in range(0, len(stale), _FILES_AT_ONCE)):
         tests = {name: what for name, what in kept["tests"].items() if name.partition("::")[0] not in files}
         tests |= _covered_now(tree, files)
         kept = {"hashes": kept["hashes"] | {name: hashes[name] for name in files}, "tests": tests}
-        store.write_text(json.dumps(kept))
+        (KEPT / "covered.json").write_text(json.dumps(kept))
     return {name: what for name, what in kept["tests"].items() if name.partition("::")[0] in hashes}
+
+
+def kept_map() -> dict[str, dict[str, Any]]:
+    """What has been found of tests before: ``hashes`` of their files, and ``tests`` with what they walk over."""
+    path = KEPT / "covered.json"
+    return json.loads(path.read_text()) if path.exists() else {"hashes": {}, "tests": {}}
+
+
+def new_tests(tree: Path, covered: Mapping[str, object]) -> list[str]:
+    """Test functions that were written since the others were covered."""
+    found = list[str]()
+    for path in sorted(path for pattern in TESTS for path in tree.glob(pattern)):
+        functions = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
+        found += [f"{path.relative_to(tree)}::{name}" for name in functions if name.startswith("test_")]
+    old = {name.partition("::")[0] for name in covered}
+    return [name for name in found if name not in covered and name.partition("::")[0] in old]
 
 
 def _covered_now(tree: Path, files: Sequence[str]) -> dict[str, dict[str, object]]:
@@ -382,16 +398,19 @@ def chosen(mutant: Mutant, covered: Mapping[str, Mapping[str, object]]) -> list[
     return meets
 
 
-def walk(mutant: Mutant, tree: Path, covered: Mapping[str, Mapping[str, object]]) -> str:
-    """Put a mutant into the copy, run its tests, and take it out: ``killed``, ``did not end`` or ``survived``."""
-    tests = chosen(mutant, covered)
+def walk(mutant: Mutant, tree: Path, covered: Mapping[str, Mapping[str, object]], new: Sequence[str] = ()) -> str:
+    """Put a mutant into the copy, run its tests, and take it out: ``killed``, ``did not end`` or ``survived``.
+
+    A mutant that has survived its own meets the ``new`` ones.
+    """
+    tests = new or chosen(mutant, covered)
     if not tests:
         return "survived"
     path = tree / mutant.file
     sound = path.read_bytes()
     path.write_bytes(sound[: mutant.start] + mutant.after.encode() + sound[mutant.end :])
     try:
-        return _run(tests, tree, LEAST_S + 4 * sum(float(covered[name]["seconds"]) for name in tests))  # type: ignore[arg-type]
+        return _run(tests, tree, LEAST_S + 4 * sum(float(covered[n]["seconds"]) for n in tests if n in covered))  # type: ignore[arg-type]
     finally:
         path.write_bytes(sound)
         _forget_compiled(path)
@@ -411,7 +430,7 @@ def _run(tests: Sequence[str], tree: Path, limit_s: float) -> str:
     if not ended:
         os.waitpid(process, 0)
         return "did not end"
-    return "survived" if status == 0 else "killed"
+    return "survived" if os.waitstatus_to_exitcode(status) in (0, pytest.ExitCode.NO_TESTS_COLLECTED) else "killed"
 
 
 def _test(tests: Sequence[str], tree: Path) -> NoReturn:

@@ -170,12 +170,14 @@ def test_the_best_judge_needs_labels_and_is_the_best(rng):
     assert "give more anchors" in fit_panel(scores, config).failures["best_judge"]
 
 
-def test_a_judge_that_scored_one_labelled_item_is_not_the_best(rng):
-    """One item has no order, so that nothing is known of such a judge."""
+@pytest.mark.parametrize("told", [np.nan, 0.0])
+def test_a_judge_that_says_nothing_of_labelled_items_is_not_the_best(rng, told):
+    """One score, or equal ones, have no order, so that nothing is known of such a judge."""
     quality = rng.normal(size=100)
     scores = quality[:, None] + rng.normal(size=(100, 3)) * np.array([1.0, 1.5, 1.5])
     scores = np.column_stack([scores, quality])
-    scores[1:20, 3] = np.nan
+    scores[1:20, 3] = told
+    scores[0, 3] = 0.0
     panel = matrix(scores)
     anchors = Anchors({panel.item_ids[i]: float(quality[i]) for i in range(20)})
     found = fit_panel(panel, FitConfig(aggregators=("avg", "best_judge")), anchors).aggregates["best_judge"]

@@ -289,3 +289,10 @@ def test_what_to_do_about_what_is_stale_or_was_never_made_is_to_make_it():
     stale = decide(AMBIGUOUS, Standing(stale=(Reason("stale", "Its scores have changed."),)), REMEDIES)
     assert (stale.state, stale.next_steps) == ("stale", (REMEDIES.again,))
     assert decide(None, Standing(), REMEDIES).next_steps == (REMEDIES.again,)
+
+
+def test_of_several_groups_of_copies_the_largest_is_named():
+    copies = (("a", "b"), ("c", "d", "e"))
+    said = reasons._doubted(replace(AMBIGUOUS, copies=copies, doubts=("copies",)), "copies")
+    assert said.sentence.startswith("c, d, e say one same thing")
+    assert said.judges == copies[1]
