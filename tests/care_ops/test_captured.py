@@ -344,3 +344,13 @@ def test_voices_are_numbered_in_the_order_of_the_judges_and_chains_are_one():
     for a, b in ((1, 4), (4, 5), (1, 5)):
         c[a, b] = c[b, a] = 0.95
     assert voices(Opinions(c, c, c)).tolist() == [0, 1, 2, 3, 1, 1]
+
+
+def test_how_far_judges_follow_what_they_share_is_told(rng):
+    """The common loading of the draws, which one factor explains."""
+    quality = rng.normal(size=(2_000, 1))
+    for loading in (0.4, 0.7):
+        x = loading * quality + np.sqrt(1 - loading**2) * rng.normal(size=(2_000, 8))
+        told = fit_panel(matrix(x), FitConfig(aggregators=("care",))).aggregates["care"].details
+        assert told["signal"] == pytest.approx(loading, abs=0.06)
+        assert 0 <= told["misfit"] < 0.05
