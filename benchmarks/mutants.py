@@ -20,40 +20,34 @@ import importlib
 import json
 import math
 import os
-import random
 import shutil
-import signal
 import subprocess
 import sys
 import tempfile
 import time
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
-from dataclasses import asdict, dataclass
-from itertools import zip_longest
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
-import pytest
 import yaml
 
+from tests.support.mutants import STRATA, Mutant, candidates_of, draw, ending_of
+
 ROOT = Path(__file__).parents[1]
+
 KEPT = ROOT / "build" / "mutants"
+
 RESULTS = ROOT / "benchmarks" / "results" / "mutants.md"
+
 JUDGED = ROOT / "benchmarks" / "mutants.yaml"
-STRATA: Mapping[str, tuple[str, ...]] = {
-    "structure": ("care_ops/structure",),
-    "moments": ("care_ops/moments",),
-    "models": ("care_ops/models",),
-    "aggregators": ("care_ops/aggregators",),
-    "verdict": ("care_ops/results/verdict.py", "care_ops/results/decide.py", "care_ops/results/reasons.py"),
-    "writer": ("warehouse/parts.py", "warehouse/storage.py"),
-}
+
 TESTS = (
     "tests/care_ops/test_*.py",
     *(f"tests/warehouse/test_{name}.py" for name in ("item_texts", "manifest", "probes", "storage", "store")),
 )
+
 TESTS_S, LEAST_S = 30.0, 120.0
 """Seconds of tests that a mutant meets, as they took under coverage, and those that it has beside four times that."""
 
@@ -66,61 +60,6 @@ _LIBRARIES = (
     *("pydantic", "jinja2", "threadpoolctl", "cvxpy", "tensorly", "httpx", "typer.testing", "rich.progress"),
 )
 """What tests of any module import, and take seconds to; it is there before a test begins."""
-
-_COMPARED = {
-    ast.Lt: (ast.LtE, ast.GtE),
-    ast.LtE: (ast.Lt, ast.Gt),
-    ast.Gt: (ast.GtE, ast.LtE),
-    ast.GtE: (ast.Gt, ast.Lt),
-    ast.Eq: (ast.NotEq,),
-    ast.NotEq: (ast.Eq,),
-    ast.Is: (ast.IsNot,),
-    ast.IsNot: (ast.Is,),
-    ast.In: (ast.NotIn,),
-    ast.NotIn: (ast.In,),
-}
-_OPERATED = {
-    ast.Add: ast.Sub,
-    ast.Sub: ast.Add,
-    ast.Mult: ast.Div,
-    ast.Div: ast.Mult,
-    ast.FloorDiv: ast.Mult,
-    ast.Mod: ast.Mult,
-    ast.Pow: ast.Mult,
-    ast.BitAnd: ast.BitOr,
-    ast.BitOr: ast.BitAnd,
-}
-_PAIRS = ("min max", "any all", "minimum maximum", "argmin argmax", "zeros ones", "floor ceil", "nanmin nanmax")
-_CALLED = {a: b for pair in _PAIRS for a, b in (pair.split(), pair.split()[::-1])}
-_LEFT_OUT = (ast.Raise, ast.Assert, ast.JoinedStr, ast.Import, ast.ImportFrom)
-
-
-@dataclass(frozen=True)
-class Mutant:
-    """One change: ``before`` at the bytes from ``start`` to ``end`` of a file becomes ``after``.
-
-    ``lines`` are the first and last of the statement, or of the condition, that it is in, and ``within`` those of the
-    function.
-    """
-
-    stratum: str
-    file: str
-    function: str
-    lines: tuple[int, int]
-    within: tuple[int, int]
-    start: int
-    end: int
-    before: str
-    after: str
-
-    @property
-    def name(self) -> str:
-        """What it is called, also after other lines of its file have moved."""
-        return f"{self.file} {self.function}: `{_short(self.before)}` becomes `{_short(self.after)}`"
-
-    @property
-    def key(self) -> str:
-        return hashlib.sha256(json.dumps(asdict(self)).encode()).hexdigest()[:16]
 
 
 def main() -> None:
@@ -164,111 +103,6 @@ def known() -> dict[str, str]:
 def judgements() -> dict[str, str]:
     """What a person has judged of survivors, by their names."""
     return (yaml.safe_load(JUDGED.read_text()) or {}) if JUDGED.exists() else {}
-
-
-def candidates_of(stratum: str) -> Iterator[Mutant]:
-    """Every mutant of a stratum."""
-    for place in STRATA[stratum]:
-        for path in sorted((ROOT / place).glob("*.py")) if (ROOT / place).is_dir() else [ROOT / place]:
-            yield from mutants_of(path.read_bytes(), stratum, str(path.relative_to(ROOT)))
-
-
-def draw(candidates: Mapping[str, Sequence[Mutant]], count: int, seed: int) -> list[Mutant]:
-    """As many of each stratum, in turn, and one more of the first where they do not come out even."""
-    drawn = list[list[Mutant]]()
-    for place, (stratum, every) in enumerate(candidates.items()):
-        share = count // len(candidates) + (place < count % len(candidates))
-        drawn.append(random.Random(f"{seed}/{stratum}").sample(every, min(share, len(every))))
-    return [mutant for turn in zip_longest(*drawn) for mutant in turn if mutant is not None]
-
-
-def mutants_of(source: bytes, stratum: str = "", file: str = "") -> Iterator[Mutant]:
-    """Every mutant of a module, in the order of its places."""
-    starts = [0]
-    for line in source.splitlines(keepends=True):
-        starts.append(starts[-1] + len(line))
-
-    def changes(node: ast.AST, names: tuple[str, ...], lines: tuple[int, int], within: tuple[int, int]) -> Iterator:
-        if isinstance(node, (ast.FunctionDef, ast.ClassDef)):
-            names, within = (*names, node.name), (node.lineno, node.end_lineno or node.lineno)
-        if isinstance(node, (ast.expr, ast.stmt)) and node.end_lineno:
-            lines = lines_of(node) if isinstance(node, ast.stmt) or lines == (0, 0) else lines
-            for part, after in variants(node, in_function=within != (0, 0)):
-                start = starts[part.lineno - 1] + part.col_offset
-                end = starts[part.end_lineno - 1] + part.end_col_offset
-                before = source[start:end].decode()
-                yield Mutant(stratum, file, ".".join(names) or "module", lines, within, start, end, before, after)
-        for child in kept_children(node):
-            yield from changes(child, names, lines, within)
-
-    yield from changes(ast.parse(source), (), (0, 0), (0, 0))
-
-
-def lines_of(node: ast.AST) -> tuple[int, int]:
-    """The lines of a statement; of one that holds others those of its condition alone."""
-    last = getattr(node, "test", getattr(node, "iter", node)) if hasattr(node, "body") else node
-    return node.lineno, node.lineno if last is node and hasattr(node, "body") else last.end_lineno  # type: ignore[attr-defined]
-
-
-def kept_children(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a node in which something may be changed."""
-    for name, value in ast.iter_fields(node):
-        if name in ("annotation", "returns", "decorator_list", "type_comment", "bases", "ctx", "op", "ops"):
-            continue
-        for child in value if isinstance(value, list) else [value]:
-            if isinstance(child, ast.AST) and not isinstance(child, _LEFT_OUT) and not is_no_code(child):
-                yield child
-
-
-def is_no_code(node: ast.AST) -> bool:
-    """Whether a statement is a docstring, a line of the log, or there for types alone."""
-    if isinstance(node, ast.If):
-        return ast.unparse(node.test) == "TYPE_CHECKING"
-    if not isinstance(node, ast.Expr):
-        return False
-    return isinstance(node.value, ast.Constant) or ast.unparse(node).startswith(("_log.", "warnings."))
-
-
-def variants(node: ast.AST, *, in_function: bool) -> Iterator[tuple[ast.AST, str]]:
-    """The small mistakes that can be made at a node: what is replaced, and by which text."""
-    match node:
-        case ast.Compare(left=left, ops=[op], comparators=right) if type(op) in _COMPARED:
-            for other in _COMPARED[type(op)]:
-                yield node, f"({ast.unparse(ast.Compare(left, [other()], right))})"
-        case ast.BinOp(left=left, op=op, right=right) if type(op) in _OPERATED and in_function and not has_text(node):
-            yield node, f"({ast.unparse(ast.BinOp(left, _OPERATED[type(op)](), right))})"
-        case ast.BoolOp(op=op, values=values):
-            yield node, f"({ast.unparse(ast.BoolOp(ast.Or() if isinstance(op, ast.And) else ast.And(), values))})"
-        case ast.UnaryOp(op=ast.Not() | ast.USub() | ast.Invert(), operand=operand):
-            yield node, f"({ast.unparse(operand)})"
-        case ast.Constant(value=bool() as value):
-            yield node, str(not value)
-        case ast.Constant(value=int() as value):
-            yield node, str(value + 1)
-        case ast.Constant(value=float() as value):
-            yield node, repr(2 * value or 1.0)
-        case ast.Call(func=ast.Name(id=name) | ast.Attribute(attr=name)) if name in _CALLED:
-            called = ast.unparse(node.func)
-            yield node.func, called.removesuffix(name) + _CALLED[name]
-        case ast.Return(value=ast.expr() as value) if ast.unparse(value) != "None":
-            yield node, "return None"
-        case ast.AugAssign() | ast.Expr(value=ast.Call()):
-            yield node, "pass"
-        case ast.Assign(targets=[ast.Attribute() | ast.Subscript()]) if in_function:
-            yield node, "pass"
-        case ast.Continue() | ast.Break():
-            yield node, "break" if isinstance(node, ast.Continue) else "continue"
-    if isinstance(node, (ast.If, ast.IfExp, ast.While)):
-        yield node.test, f"(not ({ast.unparse(node.test)}))"
-
-
-def has_text(node: ast.AST) -> bool:
-    """Whether what is put together is a text."""
-    return any(isinstance(part, ast.JoinedStr) or _is_text(part) for part in ast.walk(node))
-
-
-def _is_text(node: ast.AST) -> bool:
-    return isinstance(node, ast.Constant) and isinstance(node.value, str)
 
 
 def copied(folder: Path) -> Path:
@@ -399,60 +233,14 @@ def chosen(mutant: Mutant, covered: Mapping[str, Mapping[str, object]]) -> list[
 
 
 def walk(mutant: Mutant, tree: Path, covered: Mapping[str, Mapping[str, object]], new: Sequence[str] = ()) -> str:
-    """Put a mutant into the copy, run its tests, and take it out: ``killed``, ``did not end`` or ``survived``.
+    """How a mutant ends that meets the tests which walk over its line.
 
-    A mutant that has survived its own meets the ``new`` ones.
+    Of the ``new`` ones, where there are, it meets those whose file names its module, or else all.
     """
-    tests = new or chosen(mutant, covered)
-    if not tests:
-        return "survived"
-    path = tree / mutant.file
-    sound = path.read_bytes()
-    path.write_bytes(sound[: mutant.start] + mutant.after.encode() + sound[mutant.end :])
-    try:
-        return _run(tests, tree, LEAST_S + 4 * sum(float(covered[n]["seconds"]) for n in tests if n in covered))  # type: ignore[arg-type]
-    finally:
-        path.write_bytes(sound)
-        _forget_compiled(path)
-
-
-def _run(tests: Sequence[str], tree: Path, limit_s: float) -> str:
-    """Run tests in a process that has the libraries of this one, and imports our own code from the copy."""
-    process = os.fork()
-    if process == 0:
-        _test(tests, tree)
-    until, ended, status = time.monotonic() + limit_s, 0, 0
-    while not ended and time.monotonic() < until:
-        time.sleep(0.05)
-        ended, status = os.waitpid(process, os.WNOHANG)
-    with suppress(ProcessLookupError):  # with all processes that it has started
-        os.killpg(process, signal.SIGKILL)
-    if not ended:
-        os.waitpid(process, 0)
-        return "did not end"
-    return "survived" if os.waitstatus_to_exitcode(status) in (0, pytest.ExitCode.NO_TESTS_COLLECTED) else "killed"
-
-
-def _test(tests: Sequence[str], tree: Path) -> NoReturn:
-    code = 1
-    try:
-        os.setsid()
-        for descriptor in (0, 1, 2):
-            os.dup2(os.open(os.devnull, os.O_RDWR), descriptor)
-        os.chdir(tree)
-        sys.path[:] = [str(tree), *(path for path in sys.path if path not in ("", str(ROOT)))]
-        for name in [name for name in sys.modules if name.partition(".")[0] in ("benchmarks", "tests")]:
-            del sys.modules[name]
-        options = ["-x", "-q", "-m", "not slow", "-p", "no:xdist", "--hypothesis-seed=0", f"--rootdir={tree}"]
-        code = int(pytest.main([*options, *tests]))
-    finally:
-        os._exit(code)
-
-
-def _forget_compiled(path: Path) -> None:
-    """Python tells compiled files by the second and the size, and a mutant may have the same of both."""
-    for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
-        compiled.unlink(missing_ok=True)
+    named = [name for name in new if Path(mutant.file).stem in (tree / name.partition("::")[0]).read_text()]
+    tests = named or new or chosen(mutant, covered)
+    seconds = sum(float(covered[name]["seconds"]) for name in tests if name in covered)  # type: ignore[arg-type]
+    return ending_of(mutant, tree, tests, LEAST_S + 4 * seconds) if tests else "survived"
 
 
 def report(
@@ -497,11 +285,6 @@ def _row(
     same = sum(judged.get(mutant.name, "").startswith("equivalent") for mutant in alive)
     shares = f"{100 * killed / len(mutants):.0f} | {100 * killed / max(len(mutants) - same, 1):.0f}"
     return f"| {stratum} | {places:,} | {len(mutants)} | {killed} | {late} | {survived} | {same} | {shares} |"
-
-
-def _short(text: str) -> str:
-    line = " ".join(text.split())
-    return line if len(line) <= 90 else f"{line[:60]} ... {line[-25:]}"
 
 
 def _hash(path: Path) -> str:

@@ -4,8 +4,8 @@ import ast
 
 import pytest
 
-from benchmarks import mutants
-from benchmarks.mutants import Mutant, draw, mutants_of
+from tests.support import mutants
+from tests.support.mutants import Mutant, draw, mutants_of
 
 SOURCE = '''
 """A docstring of 1 line."""
@@ -67,8 +67,7 @@ def test_a_seed_draws_the_same_mutants_as_many_of_each_stratum():
 def test_a_mutant_that_a_test_notices_is_killed_and_one_that_none_notices_survives(tmp_path):
     (tmp_path / "m.py").write_text("def sign(x):\n    return 1 if x > 0 else -1\n")
     (tmp_path / "test_m.py").write_text("from m import sign\n\n\ndef test_sign():\n    assert sign(2) == 1\n")
-    covered = {"test_m.py::test_sign": {"seconds": 0.1, "lines": {"m.py": [2]}}}
     made = list(mutants_of((tmp_path / "m.py").read_bytes(), file="m.py"))
-    ended = {(mutant.before, mutant.after): mutants.walk(mutant, tmp_path, covered) for mutant in made}
+    ended = {(mutant.before, mutant.after): mutants.ending_of(mutant, tmp_path, ["test_m.py"], 60) for mutant in made}
     assert ended["x > 0", "(x >= 0)"] == ended["-1", "(1)"] == "survived"
     assert ended["x > 0", "(x <= 0)"] == ended["return 1 if x > 0 else -1", "return None"] == "killed"
