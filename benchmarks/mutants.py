@@ -85,12 +85,12 @@ def main() -> None:
             once_more = given.again and not judged.get(mutant.name, "").startswith("equivalent")
             if time.monotonic() > until:
                 break
-            if mutant.key not in found or (once_more and found[mutant.key] == "survived"):
+            if (once_more and found.get(mutant.key) == "survived") or (mutant.key not in found and not given.again):
                 found[mutant.key] = ending = walk(mutant, tree, covered, new)
                 with (KEPT / "found.jsonl").open("a") as file:
                     file.write(json.dumps([mutant.key, ending]) + "\n")
                 print(f"{number}/{len(drawn)} {ending}: {mutant.file}:{mutant.lines[0]} {mutant.name}", flush=True)
-    RESULTS.write_text(report(candidates, [mutant for mutant in drawn if mutant.key in found], found, given.seed))
+    RESULTS.write_text(report(candidates, drawn, found, given.seed))
     print(RESULTS.read_text())
 
 
@@ -246,8 +246,9 @@ def walk(mutant: Mutant, tree: Path, covered: Mapping[str, Mapping[str, object]]
 def report(
     candidates: Mapping[str, Sequence[Mutant]], drawn: Sequence[Mutant], found: Mapping[str, str], seed: int
 ) -> str:
-    """What is written of a walk, in Markdown."""
-    judged = judgements()
+    """What is written of a walk, in Markdown; of mutants that have not been walked only how many there are."""
+    judged, asked = judgements(), len(drawn)
+    drawn = [mutant for mutant in drawn if mutant.key in found]
     rows = [_row(s, len(candidates[s]), [m for m in drawn if m.stratum == s], found, judged) for s in STRATA]
     rows.append(_row("all", sum(map(len, candidates.values())), drawn, found, judged))
     survivors = [mutant for mutant in drawn if found[mutant.key] == "survived"]
@@ -258,7 +259,8 @@ def report(
         [
             "# Mutants",
             "",
-            f"`make mutants` (seed {seed}, {time.strftime('%Y-%m-%d')}): small mistakes in the code, one at a time, "
+            f"`make mutants` (seed {seed}, {time.strftime('%Y-%m-%d')}), {len(drawn)} of {asked} "
+            "walked: small mistakes in the code, one at a time, "
             f"each met by the fast tests that walk over its line (at most {TESTS_S:.0f} s). *Equivalent* is one "
             "that no test can tell from the code, as a person has judged it.",
             "",

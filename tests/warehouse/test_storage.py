@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -217,6 +218,14 @@ def test_parts_that_were_merged_are_as_old_as_the_newest_of_them(parts):
     assert parts.compact("judge", "one") == 1
     (large,) = parts.scores_folder("judge", "one").glob("*.parquet")
     assert large.stat().st_mtime_ns == 10**18 + 1
+
+
+def test_scores_say_when_they_were_written(tmp_path):
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    row = {"item_id": "a", "item_key": "k", "score": 1.0, "status": "ok"}
+    path = PartStore(tmp_path).write_scores("judge", "one", "v1", "none", [row])
+    (written,) = pq.read_table(path).column("created_at").to_pylist()
+    assert before < written < datetime.now(UTC) + timedelta(seconds=1)
 
 
 def test_a_part_of_another_tool_is_set_aside(parts):
