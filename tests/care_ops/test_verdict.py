@@ -296,3 +296,9 @@ def test_of_several_groups_of_copies_the_largest_is_named():
     said = reasons._doubted(replace(AMBIGUOUS, copies=copies, doubts=("copies",)), "copies")
     assert said.sentence.startswith("c, d, e say one same thing")
     assert said.judges == copies[1]
+
+
+def test_a_verdict_in_a_terminal_ends_with_what_to_do_next_and_by_which_command():
+    lines = decide(AMBIGUOUS, Standing(), REMEDIES).lines()
+    assert "  Next: Label." in lines
+    assert lines[lines.index("  Next: Label.") + 1].strip() == "care label"
