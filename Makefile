@@ -4,18 +4,23 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm live check verify fuzz soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-rivals study-settled bench-panels bench-truth bench-before bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock clean
+.PHONY: run docs test test-slow test-vllm live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-rivals study-settled bench-panels bench-truth bench-before bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock licences clean
 .DEFAULT_GOAL := run
 
-# What `make run` needs, from the lock.
-$(VENV)/.core: pyproject.toml requirements.lock
+# Exactly what a lock names, each file by its hash; then our own package, which is built by what has been installed.
+HASHED := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --require-hashes
+OURS := $(BIN)/pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+
+# What `make run` needs.
+$(VENV)/.core: pyproject.toml requirements-pipeline.lock
 	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[pipeline]'
+	$(HASHED) -r requirements-pipeline.lock
+	$(OURS)
 	touch $@
 
 # And what tests, lint and benchmarks need.
-$(VENV)/.dev: $(VENV)/.core
-	$(BIN)/pip install --quiet --disable-pip-version-check -c requirements.lock -e '.[dev,deploy]'
+$(VENV)/.dev: $(VENV)/.core requirements-all.lock
+	$(HASHED) -r requirements-all.lock
 	touch $@
 
 run: $(VENV)/.core ## run the demo: three small test sets that each say one thing
@@ -69,7 +74,10 @@ soak-judging: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
 	$(MODELS)/bin/python -m benchmarks.soak_judging
 
 fuzz: $(VENV)/.dev ## spoilt things at every door for MINUTES (10), by SEED; ends with 1 where one is not met
-	$(BIN)/python -W ignore -m benchmarks.fuzz_doors $(or $(MINUTES),10) --seed $(or $(SEED),0)
+	nice $(BIN)/python -W ignore -m benchmarks.fuzz_doors $(or $(MINUTES),10) --seed $(or $(SEED),0) --out benchmarks/results/fuzz.md
+
+mutants: $(VENV)/.dev ## 200 small mistakes in the code, which tests notice them; goes on where it was stopped; an hour
+	nice $(BIN)/python -m benchmarks.mutants $(if $(AGAIN),--again)
 
 soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
 	$(BIN)/python -m benchmarks.soak_year
@@ -191,10 +199,19 @@ rivals: ## an environment with other libraries, and what they make of planted vo
 docs: $(VENV)/.dev ## the documentation's site, in build/docs
 	$(BIN)/python -m sphinx -W --keep-going -q -b html docs build/docs
 
-lock: ## rewrite requirements.lock from a fresh environment
+WITH_HASHES := build/lock/bin/uv pip compile pyproject.toml --quiet -c requirements.lock --generate-hashes --universal \
+	--python-version 3.11.5 --no-emit-index-url --no-header --no-annotate
+
+lock: ## rewrite the locks from a fresh environment: names and versions, and two with the hashes of all files
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet '.[dev,deploy]'
 	build/lock/bin/pip freeze --exclude care-eval | LC_ALL=C sort -f > requirements.lock
+	build/lock/bin/pip install --quiet uv==0.13.9
+	$(WITH_HASHES) --extra pipeline -o requirements-pipeline.lock
+	$(WITH_HASHES) --extra dev --extra deploy -o requirements-all.lock
+
+licences: $(VENV)/.dev ## the licences of all that is installed, to benchmarks/results/licences.md
+	$(BIN)/python -m benchmarks.licences
 
 clean:
 	rm -rf $(VENV) build $(DEMO)

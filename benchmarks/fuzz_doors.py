@@ -1,7 +1,9 @@
-"""Spoilt things at every door: ``python -m benchmarks.fuzz_doors [MINUTES] [--seed N] [--door NAME]``.
+"""Spoilt things at every door: ``python -m benchmarks.fuzz_doors [MINUTES] [--seed N] [--door NAME] [--out FILE]``.
 
 A case is a finding if it raises what is no error of CARE's own, takes more than ten seconds or two gigabytes, or ends
-the process. Cases follow from seed, door and number, so each can be walked again: ``--door NAME --case K``.
+the process. Where more processes run than there are cores, it has as many times ten seconds as they share a core, but
+never more than ten of the processor. Cases follow from seed, door and number, so each can be walked again:
+``--door NAME --case K``.
 """
 
 from __future__ import annotations
@@ -16,6 +18,7 @@ import sys
 import tempfile
 import time
 import traceback
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -33,6 +36,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--door", action="append")
     parser.add_argument("--case", type=int)
+    parser.add_argument("--out", type=Path, help="write the figures here, in Markdown")
     parser.add_argument("--worker", nargs=2, type=int, metavar=("FIRST", "COUNT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker is not None:
@@ -45,11 +49,31 @@ def main() -> None:
             print(walk(given.door[0], given.seed, given.case, _inside(folder)))
         return
     tried, findings = fuzz(60 * given.minutes, given.seed, given.door)
+    if given.out is not None:
+        given.out.write_text(report(tried, findings, given.minutes, given.seed))
     print(f"{sum(tried.values()):,} cases: {', '.join(f'{door} {count:,}' for door, count in tried.items())}")
     for (door, what), cases in sorted(findings.items()):
         print(f"{door} x{len(cases)} (case {cases[0]}): {what}")
     print(f"{len(findings)} findings")
     sys.exit(1 if findings else 0)
+
+
+def report(tried: dict[str, int], findings: dict[tuple[str, str], list[int]], minutes: float, seed: int) -> str:
+    """The cases by door and what was found, in Markdown."""
+    found = Counter(door for door, _ in findings)
+    rows = [f"| {door} | {count:,} | {found[door]} |" for door, count in tried.items()]
+    told = [f"- {door}, case {cases[0]} and {len(cases) - 1} more: {what}" for (door, what), cases in findings.items()]
+    head = (
+        f"`make fuzz MINUTES={minutes:g} SEED={seed}` on {time.strftime('%Y-%m-%d')}: no finding is a case that ended "
+    )
+    head += "in a value or in one sentence of at most 400 characters, within 10 s and 2 GB, in a process that goes on."
+    table = [
+        "| door | cases | findings |",
+        "|---|---|---|",
+        *rows,
+        f"| all | {sum(tried.values()):,} | {len(findings)} |",
+    ]
+    return "\n".join(["# Spoilt things at every door", "", head, "", *table, "", *told, ""][: None if told else -1])
 
 
 def fuzz(
@@ -89,7 +113,8 @@ def _cases(door: str, seed: int, first: int, count: int) -> Iterator[tuple[int, 
             yield case, ended[case]
         else:
             name = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit {process.returncode}"
-            yield case, f"took more than {LONGEST_S} s" if name == "SIGALRM" else f"ended the process ({name})"
+            late = name in ("SIGALRM", "SIGPROF")
+            yield case, f"took more than {LONGEST_S} s" if late else f"ended the process ({name})"
 
 
 def _work(door: str, seed: int, first: int, count: int) -> None:
@@ -111,14 +136,21 @@ def _work(door: str, seed: int, first: int, count: int) -> None:
         what: str | None = None
         with tempfile.TemporaryDirectory() as folder:
             home = _inside(folder)
-            signal.alarm(LONGEST_S if case > first else 3 * LONGEST_S)  # the first one imports
+            _limit_time(LONGEST_S if case > first else 3 * LONGEST_S)  # the first one imports
             try:
                 walk(door, seed, case, home)
             except BaseException as error:  # noqa: BLE001  # whatever it is, it is a finding
                 what = _described(error)
-            signal.alarm(0)
+            _limit_time(0)
         grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
         say(case=case, what=what or (f"took {grown >> 20} MB of memory" if grown > MOST_BYTES else None))
+
+
+def _limit_time(seconds: float) -> None:
+    """End the process after so many seconds of the processor, or so many by the clock of a whole core; 0 never."""
+    shared = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds * shared)
 
 
 def _inside(folder: str) -> Path:

@@ -17,7 +17,10 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 from care_ops.errors import InputError, guarded
 from judges.prices import Price, listed
 
-_FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",")
+_LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
+"""Of a YAML file; the largest that people write have a tenth of it."""
+
+_FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
 
 
 @dataclass(frozen=True)
@@ -447,8 +450,8 @@ class JudgeSpec(BaseModel):
     def _usable_name(cls, name: str) -> str:
         if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
             raise ValueError(
-                f"judge name {name!r} is empty or contains one of | ... , tab or newline, which partition keys cannot "
-                "contain; choose another name"
+                f"judge name {name!r} is empty or contains one of | ... , or a control character, which partition keys "
+                "cannot contain; choose another name"
             )
         return name
 
@@ -465,6 +468,14 @@ class JudgeSpec(BaseModel):
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
+
+    def shown(self) -> str:
+        """The specification in JSON, for people; without what may be a key: values of headers, an address's query."""
+        told = self.model_dump(mode="json")
+        if isinstance(self.engine, OpenAIEngine):
+            headers = dict.fromkeys(self.engine.headers, "***")
+            told["engine"] |= {"headers": headers, "base_url": self.engine.base_url.partition("?")[0]}
+        return json.dumps(told)
 
     def scores(self, testset: str) -> bool:
         """Whether the judge scores this test set."""
@@ -539,7 +550,16 @@ def load_yaml(
         says which, and what to do.
     """
     try:
-        data = yaml.safe_load(path.read_text(encoding="utf-8"))
+        if path.stat().st_size > _LONGEST_BYTES:
+            raise InputError(f"{path}: has more than {_LONGEST_BYTES:,} bytes, which no such file needs; shorten it")
+        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
+        node = loader.get_single_node()
+        if _spread(node, {}) > _MOST_VALUES:
+            raise InputError(
+                f"{path}: its aliases (*) make more than {_MOST_VALUES:,} values of it; write them out where they are "
+                "meant, and let none hold itself"
+            )
+        data = None if node is None else loader.construct_document(node)
     except FileNotFoundError as error:
         raise InputError(f"{path}: no such file") from error
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
@@ -552,6 +572,16 @@ def load_yaml(
         return _without_retired(data, retired, moved)
     except InputError as error:
         raise InputError(f"{path}: {error}") from None
+
+
+def _spread(node: Any, known: dict[int, int]) -> int:
+    """Values in a YAML node, those that an alias repeats each time; one that holds itself has too many."""
+    if id(node) not in known:
+        known[id(node)] = _MOST_VALUES + 1
+        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
+        each = (part for pair in parts for part in (pair if isinstance(pair, tuple) else (pair,)))
+        known[id(node)] = 1 + sum(_spread(part, known) for part in each)
+    return known[id(node)]
 
 
 def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from warehouse.probes import KINDS, Effect, ProbePlan
 from warehouse.versions import ORIGINAL, PAIR, TRANSFORMATIONS, TRIGGERS, VERSION
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
-_FORBIDDEN_IN_NAMES = ("|", "...", "\n", "\r", "\t", ",", "/")
+_FORBIDDEN_IN_NAMES = ("|", "...", ",", "/", *map(chr, range(32)), "\x7f")
 
 
 class _Declared(BaseModel):
@@ -482,7 +482,7 @@ class TestsetSpec(_Declared):
     def _usable_name(cls, name: str) -> str:
         if not name.strip() or any(mark in name for mark in _FORBIDDEN_IN_NAMES):
             raise ValueError(
-                f"test set name {name!r} is empty or holds one of | ... , / tab or newline; choose another"
+                f"test set name {name!r} is empty or holds one of | ... , / or a control character; choose another"
             )
         return name
 

@@ -84,7 +84,7 @@ def load_slice(
         testset,
         ("item_key", "judge_key", "score", "status", "text_mismatch", "created_at"),
     )
-    return replace_slice(connection, judge, testset, key, parts, family=spec.family, spec_json=spec.model_dump_json())
+    return replace_slice(connection, judge, testset, key, parts, family=spec.family, spec_json=spec.shown())
 
 
 def _materialisation(

@@ -16,6 +16,7 @@ from assets.labels import read_labels
 from care_ops.errors import InputError, door, how_to_install
 from care_ops.labels import Label
 from warehouse.items import ItemRecord
+from warehouse.sources.bounds import within_memory
 from warehouse.spreadsheets import as_meant, csv_of
 from warehouse.storage import write_bytes
 
@@ -71,7 +72,7 @@ class LabelFile:
         if not path.exists():
             return cls(path, [])
         remedy = "save it as CSV in UTF-8, or name another file with --output"
-        with door(path, remedy), path.open(newline="", encoding="utf-8-sig") as file:  # a spreadsheet may have saved it
+        with door(path, remedy), within_memory(path), path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:
                 raise InputError(

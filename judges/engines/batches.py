@@ -8,11 +8,12 @@ its answers are stored.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from hashlib import sha256
 from typing import Any
+from urllib.parse import quote
 from uuid import uuid4
 
 import httpx
@@ -40,6 +41,9 @@ MOST_LINES, MOST_BYTES = 50_000, 100 * 2**20
 
 _TRANSFER_S = 900.0
 """Seconds within which a file must be there."""
+
+_MOST_PAGES = 1_000
+"""Of a list of batches, a hundred each."""
 
 _ENDED = ("completed", "expired", "cancelled")
 _FATE_UNKNOWN = (0, 408, 409, 425)
@@ -200,7 +204,8 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         while True:
             try:
                 reply = self._endpoint.call(method, path, content, kind, _TRANSFER_S if content else 0.0)
-                if not reply.failed and (method == "GET" or reply.content["id"]):
+                is_object = not reply.failed and isinstance(reply.content, dict)
+                if is_object and (method == "GET" or isinstance(reply.content["id"], str)):
                     return reply.content
                 code, said = reply.status, str(reply.error["message"])
             except (NoAnswerError, TypeError, KeyError) as error:
@@ -229,7 +234,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             batch = self._with_id(kept)
             if batch is None:
                 continue
-            state = self._called("GET", f"/batches/{batch.batch_id}")
+            state = self._called("GET", f"/batches/{_quoted(batch.batch_id)}")
             if state.get("status") in _ENDED:
                 if not batch.night:
                     batch = replace(batch, night=f"{datetime.now(UTC):%F}")
@@ -241,7 +246,8 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 self._stop(f"batch {batch.batch_id} was refused ({self._hidden(json.dumps(state.get('errors')))})")
             else:
                 self._waiting.update(batch.lines)
-                done = (state.get("request_counts") or {}).get("completed") or 0
+                counts = _objects([state.get("request_counts")])
+                done = next((n for count in counts if isinstance(n := count.get("completed"), int)), 0)
                 if batch != (now := replace(batch, done=done)):
                     self._store.keep(now)
         return ended
@@ -249,28 +255,32 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def _with_id(self, batch: Batch) -> Batch | None:
         """A batch with its id, which is looked for where it is not known; None where it was not made."""
         after = ""
-        while not batch.batch_id:
+        for _ in range(0 if batch.batch_id else _MOST_PAGES):
             page = self._called("GET", f"/batches?limit=100{after}")
-            rows = page.get("data") or []
-            found = [row["id"] for row in rows if (row.get("metadata") or {}).get(_TOKEN) == batch.token]
+            rows = [row for row in _objects(page.get("data")) if isinstance(row.get("id"), str)]
+            named = [(row["id"], told.get(_TOKEN)) for row in rows for told in _objects([row.get("metadata")])]
+            found = [name for name, token in named if token == batch.token]
             if found:
                 batch = replace(batch, batch_id=found[0])
                 self._store.keep(batch)
-            elif not rows or not page.get("has_more"):
+                return batch
+            if not rows or not page.get("has_more"):
                 self._store.remove(batch)
                 return None
-            else:
-                after = f"&after={rows[-1]['id']}"
+            after = f"&after={_quoted(rows[-1]['id'])}"
+        if not batch.batch_id:
+            self._stop(f"the list of batches has no end; delete {self._place} and its questions are asked anew")
+            self.must_go_on()
         return batch
 
     def _take(self, batch: Batch, state: dict[str, Any]) -> None:
         """Read the files of a batch that has ended, and enter what it has cost."""
-        bill, seen = Bill(), set[str]()
+        bill, waiting = Bill(), {*batch.lines}
         try:
             for name in ("output_file_id", "error_file_id"):
                 if state.get(name):
-                    for line in self._endpoint.lines(f"/files/{state[name]}/content", _TRANSFER_S):
-                        seen.add(self._read(line, batch, bill))
+                    for line in self._endpoint.lines(f"/files/{_quoted(state[name])}/content", _TRANSFER_S):
+                        waiting.discard(self._read(line, batch, bill, waiting))
         except NoAnswerError as error:
             self._stop(f"the answers of batch {batch.batch_id} cannot be read ({self._hidden(str(error))})")
             self.must_go_on()
@@ -279,17 +289,20 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         for purse in self._ledger.purses:  # it was among what is spent with the most that it could cost
             purse.settle(0.0, bill.dollars + bill.unknown - batch.worst)
         said = f"its batch is {state.get('status')} without an answer to this"
-        self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, said) for name in {*batch.lines} - seen}
+        self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, said) for name in waiting}
 
-    def _read(self, line: bytes, batch: Batch, bill: Bill) -> str:
-        """Take in one line of a batch's files, an answer or why there is none; returns whose it is, if that is told."""
+    def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:
+        """Take in one line of a batch's files, an answer or why there is none; returns whose it is, if that is told.
+
+        What is no answer to a question that waits for one is left out.
+        """
         try:
             told = json.loads(line)
             name, response = str(told["custom_id"]), told["response"]
-            if response is None:  # it expired or was cancelled before it was asked
+            if name not in waiting or response is None:  # it expired or was cancelled before it was asked
                 return ""
-            reply = Reply(response["status_code"], {}, response["body"])
-        except (ValueError, TypeError, KeyError):
+            reply = Reply(int(response["status_code"]), {}, response["body"])
+        except (ValueError, TypeError, KeyError, OverflowError, RecursionError):
             return ""
         bill.requests += 1
         if (answer := self._answer_in(reply, batch, bill)) is not None:
@@ -314,3 +327,13 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             return None if self._knowledge.make_room(error.body) else error.answer
         except (RefusedError, NotAskedError):
             return None
+
+
+def _objects(values: Any) -> list[dict[str, Any]]:
+    """The JSON objects in what should be a list of them."""
+    return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
+
+
+def _quoted(name: object) -> str:
+    """A name that an endpoint gave, as a part of a path."""
+    return quote(str(name), errors="replace")

@@ -6,12 +6,11 @@ import importlib.util
 import os
 import shutil
 import subprocess
+from contextlib import closing
 from pathlib import Path
 
-import httpx
-
 from care_ops.errors import JudgeError, how_to_install
-from judges.engines.endpoint import headers_of
+from judges.engines.endpoint import Endpoint, NoAnswerError
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.sandbox import available, why_unavailable
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
@@ -50,17 +49,19 @@ def _sandbox(engine: ProgramEngine) -> tuple[str, str]:
 
 
 def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
+    where = engine.base_url.partition("?")[0]
     try:
-        headers, _ = headers_of(name, engine)
+        endpoint = Endpoint(name, engine.model_copy(update={"timeout_s": min(engine.timeout_s, 10.0)}))
     except JudgeError as error:
         return "fails", str(error)
     try:
-        answer = httpx.get(f"{engine.base_url.rstrip('/')}/models", headers=headers, timeout=10.0)
-    except httpx.HTTPError as error:
-        return "fails", f"{engine.base_url} cannot be reached ({type(error).__name__})"
-    if answer.status_code in (401, 403):
-        return "fails", f"{engine.base_url} refuses the key in {engine.api_key_env}"
-    return "ok", f"{engine.base_url} answers"
+        with closing(endpoint):
+            code = endpoint.status("/models")
+    except NoAnswerError as error:
+        return "fails", f"{where} cannot be reached ({endpoint.secrets.hide(str(error))})"
+    if code in (401, 403):
+        return "fails", f"{where} refuses the key in {engine.api_key_env}"
+    return "ok", f"{where} answers"
 
 
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:

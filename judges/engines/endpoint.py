@@ -34,6 +34,8 @@ MOST_BYTES = 4 * 2**20
 UNNAMED = "unnamed"
 _LEAST_SECRET = 6
 _SENTENCE = 250
+_LIKE_A_KEY, _SCHEMES = re.compile("auth|key|token|secret|passw|credential|cookie", re.IGNORECASE), ("Bearer", "Basic")
+_NAMES_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?![A-Z])", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 
 
@@ -190,11 +192,18 @@ class Secrets:
             if len(secret) < _LEAST_SECRET:
                 self._short.append(re.compile(rf"(?<!\w){re.escape(secret)}(?!\w)"))
                 continue
-            packed = base64.b64encode(secret.encode()).decode().rstrip("=")
-            for form in {secret, urllib.parse.quote(secret, safe=""), json.dumps(secret)[1:-1], packed}:
+            raw = secret.encode()
+            packed = [base64.b64encode(b"\0" * k + raw).decode()[-(-4 * k // 3) :].rstrip("=") for k in range(3)]
+            for form in {secret, urllib.parse.quote(secret, safe=""), json.dumps(secret)[1:-1], raw.hex(), *packed}:
                 low = form.lower()
                 self._longest = max(self._longest, len(low))
                 self._parts |= {low[k : k + _LEAST_SECRET] for k in range(len(low) - _LEAST_SECRET + 1)}
+
+    @classmethod
+    def of_environment(cls) -> Secrets:
+        """Whatever the environment holds under the name of a key, and is long enough for one and no path."""
+        named = [value.strip() for name, value in os.environ.items() if _NAMES_A_KEY.search(name)]
+        return cls(value for value in named if len(value) >= _LEAST_SECRET and not value.startswith("/"))
 
     def hide(self, text: str, limit: int = _SENTENCE) -> str:
         """The text without secrets, and after that no longer than the limit."""
@@ -339,6 +348,11 @@ class Endpoint:
                 raise NoAnswerError(f"not valid JSON: {text[:1000].decode(errors='replace')}") from None
             return Reply(response.status, headers, text[:100_000].decode(errors="replace"))
 
+    def status(self, path: str) -> int:
+        """The code of an answer at one of the endpoint's paths; what else comes is not read. Raises as ``post``."""
+        with self._opened("GET", path) as response:
+            return response.status
+
     def lines(self, path: str, timeout_s: float) -> Iterator[bytes]:
         """The lines of a file, as they come; raises as ``post`` does, also where there is no such file."""
         with self._opened("GET", path, timeout_s=timeout_s) as response:
@@ -409,6 +423,10 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
         for variable in _VARIABLE.findall(value):
             secrets.append(secret(variable, f"the value of the header {header}"))
         headers[header] = _VARIABLE.sub(lambda match: os.environ[match[1]].strip(), value)
+        if _LIKE_A_KEY.search(header):  # it may be written out
+            secrets += [word for word in headers[header].split() if len(word) >= _LEAST_SECRET and word not in _SCHEMES]
+    query = urllib.parse.parse_qsl(engine.base_url.partition("?")[2])
+    secrets += [value for name, value in query if _LIKE_A_KEY.search(name)]
     for header, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^`|~\w-]+", header, re.ASCII) or not re.fullmatch(r"[\x20-\x7e]*", value):
             raise JudgeError(

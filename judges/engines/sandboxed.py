@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from care_ops.errors import JudgeError
 from judges.engines.base import Judged, OneByOne, Scale, checked
-from judges.items import Item, Status
+from judges.engines.endpoint import Secrets
+from judges.items import RAW_LIMIT, Item, Status
 from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
 from judges.spec import ProgramEngine
 
@@ -40,5 +41,5 @@ class SandboxedJudgeEngine(OneByOne):
         except SandboxDiedError as error:
             return None, Status.ENGINE_ERROR, str(error)
         if "error" in answer:
-            return None, Status.ENGINE_ERROR, answer["error"]
+            return None, Status.ENGINE_ERROR, Secrets.of_environment().hide(answer["error"], RAW_LIMIT)
         return checked(answer["score"], self._scale)

@@ -14,6 +14,7 @@ from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.models import annotators as crowd
+from care_ops.models import answers as answers_module
 from care_ops.models import latent_classes
 from care_ops.models.answers import Answers, grades
 from tests.support.matrices import matrix
@@ -167,6 +168,33 @@ def test_the_best_judge_needs_labels_and_is_the_best(rng):
     assert found.details["judge"] == scores.judges[1]
     assert found.labels_used == 40
     assert "give more anchors" in fit_panel(scores, config).failures["best_judge"]
+
+
+@pytest.mark.parametrize("told", [np.nan, 0.0])
+def test_a_judge_that_says_nothing_of_labelled_items_is_not_the_best(rng, told):
+    """One score, or equal ones, have no order, so that nothing is known of such a judge."""
+    quality = rng.normal(size=100)
+    scores = quality[:, None] + rng.normal(size=(100, 3)) * np.array([1.0, 1.5, 1.5])
+    scores = np.column_stack([scores, quality])
+    scores[1:20, 3] = told
+    scores[0, 3] = 0.0
+    panel = matrix(scores)
+    anchors = Anchors({panel.item_ids[i]: float(quality[i]) for i in range(20)})
+    found = fit_panel(panel, FitConfig(aggregators=("avg", "best_judge")), anchors).aggregates["best_judge"]
+    assert found.details["judge"] == panel.judges[0]
+
+
+@pytest.mark.parametrize("levels", [[9] * 12, [2] * 30, [9, 1, 9, 1, 9, 9, 1, 1, 1, 9], [1], [5000, 1, 5000]])
+def test_answers_are_packed_as_far_as_a_table_may_reach(levels):
+    """As many judges in a row as make at most so many patterns, each of them with its answers or none; at least one."""
+    runs = answers_module._split(np.array(levels))
+    assert [first for first, _ in runs] == [0, *(last for _, last in runs[:-1])]
+    assert runs[-1][1] == len(levels)
+    for first, last in runs:
+        patterns = np.prod([level + 1 for level in levels[first:last]])
+        assert patterns <= answers_module._MOST_PATTERNS or last == first + 1
+        if last < len(levels):
+            assert patterns * (levels[last] + 1) > answers_module._MOST_PATTERNS
 
 
 def test_votes_that_are_all_alike_are_told(rng):

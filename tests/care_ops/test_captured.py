@@ -284,6 +284,16 @@ def test_judges_that_are_equally_good_weigh_next_to_the_same(rng, judges, loadin
     assert np.mean(kept) < 0.2 * np.mean(raw)
 
 
+@pytest.mark.parametrize("judges", [4, 6, 12])
+def test_residuals_that_are_sampling_error_are_no_misfit(rng, judges):
+    """What a weak factor leaves of its draws is about what is taken off, so that as often as not nothing is left."""
+    loadings, left = rng.uniform(0.05, 0.2, judges), []
+    for _ in range(120):
+        x = rng.normal(size=(400, 1)) * loadings + np.sqrt(1 - loadings**2) * rng.normal(size=(400, judges))
+        left.append(robust_factor.fit(np.corrcoef(x.T), np.arange(judges), 400).misfit > 0)
+    assert 0.1 < np.mean(left) < 0.8
+
+
 def test_order_and_scale_of_judges_and_items_change_nothing(rng):
     _, scores = with_taste(2)
     base = both(scores)[0].latent
@@ -334,3 +344,13 @@ def test_voices_are_numbered_in_the_order_of_the_judges_and_chains_are_one():
     for a, b in ((1, 4), (4, 5), (1, 5)):
         c[a, b] = c[b, a] = 0.95
     assert voices(Opinions(c, c, c)).tolist() == [0, 1, 2, 3, 1, 1]
+
+
+def test_how_far_judges_follow_what_they_share_is_told(rng):
+    """The common loading of the draws, which one factor explains."""
+    quality = rng.normal(size=(2_000, 1))
+    for loading in (0.4, 0.7):
+        x = loading * quality + np.sqrt(1 - loading**2) * rng.normal(size=(2_000, 8))
+        told = fit_panel(matrix(x), FitConfig(aggregators=("care",))).aggregates["care"].details
+        assert told["signal"] == pytest.approx(loading, abs=0.06)
+        assert 0 <= told["misfit"] < 0.05

@@ -1,13 +1,20 @@
 """Factors: each rule where it is right and where it is wrong, the laws, the posterior."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from care_ops.aggregators import latent
+from care_ops.config import FitConfig
 from care_ops.errors import FitError
+from care_ops.fit import fit_panel
+from care_ops.models import factor_analysis
 from care_ops.structure import factors as f
 from care_ops.structure.factors import Factors
+from tests.support.matrices import matrix
 
 P, N = 12, 20_000
 
@@ -178,3 +185,22 @@ def test_posterior_is_the_conditional_gaussian(rng):
 def test_an_empty_low_rank_part_is_told():
     with pytest.raises(FitError, match="share nothing"):
         f.extract(np.zeros((4, 4)), np.eye(4))
+
+
+def test_a_factor_whose_sign_is_not_known_rises_with_the_mean(monkeypatch, rng):
+    """Loadings of the other sign are the same factor."""
+    quality = rng.normal(size=300)
+    scores = matrix(quality[:, None] + rng.normal(size=(300, 5)))
+    config = FitConfig(aggregators=("factor_analysis",))
+    as_found = fit_panel(scores, config).aggregates["factor_analysis"]
+    fit = factor_analysis.fit
+
+    def turned(*given):
+        model = fit(*given)
+        return replace(model, loadings=-model.loadings)
+
+    monkeypatch.setattr(latent.factor_analysis, "fit", turned)
+    found = fit_panel(scores, config).aggregates["factor_analysis"]
+    np.testing.assert_allclose(found.latent, as_found.latent)
+    np.testing.assert_allclose(found.weights, as_found.weights)
+    assert np.corrcoef(found.latent, quality)[0, 1] > 0.8

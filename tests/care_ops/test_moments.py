@@ -120,6 +120,25 @@ def test_no_scale_passes_for_constant(rng, location, scale):
     np.testing.assert_allclose(accumulate(x).correlation(), np.corrcoef(x.T), atol=1e-5)
 
 
+@pytest.mark.parametrize(
+    ("p", "r", "n", "intensity"),
+    [(2, 0.5, 100, 0.08), (4, 0.5, 100, 19.5 / 301.5), (2, 0.5, 3, 1.0), (3, 0.0, 50, 1.0)],
+)
+def test_shrinkage_is_that_of_equation_23(p, r, n, intensity):
+    """By hand, for equal correlations; where there is nothing to keep all of it goes."""
+    correlation = np.full((p, p), r) + (1 - r) * np.eye(p)
+    shrunk, found = shrink(correlation, n)
+    assert found == pytest.approx(intensity)
+    np.testing.assert_allclose(shrunk - np.eye(p), (1 - intensity) * (correlation - np.eye(p)), atol=1e-12)
+
+
+@pytest.mark.parametrize("lowest", [-0.01, 0.0, 7e-5, 9.9e-5])
+def test_the_smallest_eigenvalue_of_what_is_shrunk_is_a_ten_thousandth_at_least(lowest):
+    """Of endless items, which are not shrunk for their number."""
+    shrunk, _ = shrink(np.array([[1.0, 1 - lowest], [1 - lowest, 1.0]]), 10**12)
+    assert np.linalg.eigvalsh(shrunk)[0] == pytest.approx(1e-4)
+
+
 def test_shrinkage_vanishes_with_items_and_repairs_copies(rng):
     correlation = np.corrcoef(rng.normal(size=(8, 400)) + rng.normal(size=400))
     assert shrink(correlation, 10**6)[1] < 1e-3 < shrink(correlation, 20)[1]

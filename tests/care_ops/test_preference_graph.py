@@ -58,6 +58,21 @@ def test_judges_cycles_are_denoised(rng):
     assert set(np.unique(np.sign(found["ged"].estimate - 0.5))) <= {-1.0, 0.0, 1.0}
 
 
+@pytest.mark.parametrize("count", [2, 3, 6])
+def test_who_beats_all_the_others_is_at_the_top_of_the_scale(count):
+    """The estimate of the best against the worst is 1, and of neighbours a step of an equal share above a half."""
+    pairs, votes = {}, []
+    for a, b in itertools.combinations(range(count), 2):
+        for left, right in ((a, b), (b, a)):
+            pairs[f"i{len(votes):05d}"] = (f"s{left}", f"s{right}", "p")
+            votes.append([float(left < right)] * 3)
+    found = fit_panel(matrix(np.array(votes)), FitConfig(aggregators=("ged",), cut=0.5), pairs=pairs).aggregates["ged"]
+    of = {pair[:2]: value for pair, value in zip(pairs.values(), found.estimate, strict=True)}
+    assert of["s0", f"s{count - 1}"] == 1.0
+    assert of[f"s{count - 1}", "s0"] == 0.0
+    assert of["s0", "s1"] == pytest.approx(0.5 + 0.5 / (count - 1))
+
+
 def test_without_pairs_it_says_what_to_declare(rng):
     with pytest.raises(FitError, match=r"systems: \[left, right\]"):
         fit_panel(matrix(rng.random((30, 4))), FitConfig(aggregators=("ged",), cut=0.5))

@@ -12,7 +12,15 @@ from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.fit import fit_panel
-from care_ops.models.probes import ORDINARY_NUISANCE, WORTH, FallsAndMoves, evidence_of, nearness, responses_by_kind
+from care_ops.models.probes import (
+    ORDINARY_NUISANCE,
+    WORTH,
+    FallsAndMoves,
+    evidence_of,
+    measured,
+    nearness,
+    responses_by_kind,
+)
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.settled import probability_by_probes
 from care_ops.results.uncertainty import weight_intervals
@@ -270,3 +278,20 @@ def test_order_scale_and_holes_do_no_harm(seed, scale, missing):
     np.testing.assert_allclose(
         care(rescaled, replace(holed, changes=changes * unit)).latent, expected.latent, atol=1e-6
     )
+
+
+def test_only_a_version_that_is_spoilt_is_a_measurement():
+    """Versions that keep quality say how far judges move, and by themselves nothing of who falls."""
+
+    def given(*kinds: str) -> ProbeResponses:
+        items = tuple(f"i{k}" for k in range(len(kinds)))
+        return ProbeResponses(items, kinds, {"cut": True, "padded": False}, ("a", "b"), np.full((len(kinds), 2), -1.0))
+
+    sd = np.array([1.0, 2.0])
+    assert measured(given("padded", "padded"), sd) is None
+    assert measured(NO_PROBES, sd) is None
+    found = measured(given("cut", "padded"), sd)
+    assert found.asked.tolist() == [True, True]
+    assert np.nanmax(found.falls[..., 0]) == 1.0
+    assert np.nanmax(found.falls[..., 1]) == 0.5
+    assert measured(given("cut", "cut"), sd) is not None

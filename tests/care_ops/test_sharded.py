@@ -143,3 +143,33 @@ def test_another_file_at_the_path_of_a_shard_is_not_read(tmp_path, rng):
     write(path, scores(rng, 299))
     with pytest.raises(UnreadableError, match="another file lies there"):
         moments_of_shards(shards, JUDGES)
+
+
+class _Counting:
+    """A client of three threads that counts how many tasks are under way; a task is over when its result is taken."""
+
+    def __init__(self):
+        self.open = self.most = 0
+
+    def nthreads(self):
+        return {"worker": 3}
+
+    def submit(self, task, given, pure):
+        self.open += 1
+        self.most = max(self.most, self.open)
+        outer = self
+
+        class _Future:
+            def result(self):
+                outer.open -= 1
+                return task(given)
+
+        return _Future()
+
+
+def test_few_tasks_are_under_way_at_a_time_and_all_are_answered_in_order(tmp_path, rng):
+    shards = shards_of(write(tmp_path / "scores.parquet", scores(rng, 2_000), 50), 50)
+    client = _Counting()
+    assert len(shards) > 20
+    assert list(sharded._answers(shards, lambda shard: shard, client)) == shards
+    assert client.most == 2 * 3

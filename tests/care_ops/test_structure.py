@@ -4,8 +4,10 @@ import numpy as np
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from scipy.sparse.csgraph import connected_components
 
 from care_ops.errors import FitError, InputError
+from care_ops.structure import views
 from care_ops.structure.conic import solve_conic
 from care_ops.structure.program import solve, solve_path
 from tests.support.matrices import random_correlation
@@ -148,3 +150,16 @@ def test_bad_matrices_are_told(sigma, error, words):
 def test_penalties_must_be_positive():
     with pytest.raises(InputError, match="positive"):
         solve(np.eye(3), lambda_s=0.0, lambda_l=0.1)
+
+
+@pytest.mark.parametrize("largest", [2, 3, 5])
+def test_the_tolerance_of_views_is_the_smallest_edge_that_leaves_three(rng, largest):
+    """Beside all edges tried one after another."""
+    for _ in range(20):
+        strength = np.triu(rng.choice([0.0, 1.0, 2.0, 3.0, 4.0], (7, 7)), 1)
+        strength = strength + strength.T
+        good = []
+        for edge in np.unique(strength):
+            count, label = connected_components(strength > edge, directed=False)
+            good += [edge] if count >= 3 and np.bincount(label).max() <= largest else []
+        assert views._smallest_tolerance(strength, largest) == min(good)

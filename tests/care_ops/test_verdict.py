@@ -11,9 +11,11 @@ from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.doubt import Changed, Doubt
 from care_ops.records import Influence
+from care_ops.results import reasons
 from care_ops.results.decide import Standing, decide
 from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
 from care_ops.results.settled import probability_settled
+from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, Remedies, Step
 from care_ops.scores import ScoreMatrix
 
@@ -287,3 +289,46 @@ def test_judges_without_a_common_signal_are_not_told_twice_that_some_may_be_reve
     )
     assert "the other way round" not in str(verdict.reasons)
     assert "reversed" not in decide(replace(lost, doubts=("no common signal",)), Standing(), REMEDIES).sentence
+
+
+@pytest.mark.parametrize(("share", "side", "told"), [(0.8, "left", "80 %"), (0.3, "right", "70 %")])
+def test_who_chooses_by_the_side_is_told_with_the_side_that_is_chosen(share, side, told):
+    said = reasons._by_the_side(Sides(share, True, {0: share, 2: share}, known=True), "abcd")
+    assert said.sentence.startswith(
+        f"2 of 4 judges plainly choose the {side} answer more often, all together in {told}"
+    )
+    assert said.judges == ("a", "c")
+
+
+@pytest.mark.parametrize(
+    ("changed", "begins"),
+    [
+        (Changed(0.996, 5, 0, 10), "The plain mean of the judges would order the items nearly the same"),
+        (Changed(0.995, 5, 0, 10), "5 items stand in another half"),
+        (Changed(0.5, 0, 0, 10), "The plain mean of the judges would order the items nearly the same"),
+        (Changed(0.999, 0, 1, 10), "1 of the best 10 items is not among the best"),
+        (Changed(0.999, 0, 2, 10), "2 of the best 10 items are not among the best"),
+    ],
+)
+def test_what_aggregating_has_changed_is_told(changed, begins):
+    assert reasons._beside_the_mean(changed).sentence.startswith(begins)
+
+
+def test_what_to_do_about_what_is_stale_or_was_never_made_is_to_make_it():
+    """Also where the fit before would have had another remedy."""
+    stale = decide(AMBIGUOUS, Standing(stale=(Reason("stale", "Its scores have changed."),)), REMEDIES)
+    assert (stale.state, stale.next_steps) == ("stale", (REMEDIES.again,))
+    assert decide(None, Standing(), REMEDIES).next_steps == (REMEDIES.again,)
+
+
+def test_of_several_groups_of_copies_the_largest_is_named():
+    copies = (("a", "b"), ("c", "d", "e"))
+    said = reasons._doubted(replace(AMBIGUOUS, copies=copies, doubts=("copies",)), "copies")
+    assert said.sentence.startswith("c, d, e say one same thing")
+    assert said.judges == copies[1]
+
+
+def test_a_verdict_in_a_terminal_ends_with_what_to_do_next_and_by_which_command():
+    lines = decide(AMBIGUOUS, Standing(), REMEDIES).lines()
+    assert "  Next: Label." in lines
+    assert lines[lines.index("  Next: Label.") + 1].strip() == "care label"

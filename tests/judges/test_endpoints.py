@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import copy
 import json
 import logging
@@ -10,12 +11,15 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
+from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
 
 import pytest
 
 from care_ops.errors import JudgeError
 from judges.engines.base import Context, Ledger
+from judges.engines.checks import checks
+from judges.engines.endpoint import Secrets, headers_of
 from judges.engines.factory import build_engine
 from judges.engines.pace import seconds
 from judges.items import Item, Status
@@ -23,6 +27,7 @@ from judges.pool import Pool, PoolConfig
 from judges.spec import JudgeSpec, OpenAIEngine
 from tests.support import endpoints
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
+from tests.support.servers import LocalServer
 
 KEY = "sk-proj-Zq7vW2xT9/bN4+kLp3=mR8"
 
@@ -215,6 +220,68 @@ def test_a_slow_drip_ends_at_the_deadline(vendor):
     started = time.monotonic()
     assert ask(server, 1, retries=0)[0][0].status is Status.TIMEOUT
     assert time.monotonic() - started < 5.0
+
+
+class _NoEnd(BaseHTTPRequestHandler):
+    """Answers a look with so much, so slowly, that nobody comes to its end; below ``/late`` not even with a header."""
+
+    def do_GET(self):
+        if not self.path.startswith("/late"):
+            self.send_response(401 if "refused" in self.path else 200)
+            self.end_headers()
+        try:
+            while True:
+                self.wfile.write(b"x")
+                time.sleep(0.1)
+        except OSError:
+            return
+
+    def log_message(self, *_):
+        """Nothing is to be told."""
+
+
+@pytest.mark.parametrize(
+    ("path", "state", "words"),
+    [("v1", "ok", "answers"), ("refused", "fails", "refuses the key"), ("late", "fails", "no answer within 1 s")],
+)
+def test_a_look_at_an_endpoint_reads_no_more_than_it_needs(path, state, words):
+    with LocalServer(_NoEnd) as server:
+        address = f"{server.url.removesuffix('v1')}{path}"
+        engine = OpenAIEngine(base_url=address, model="m", template="quality", api_key_env=None, timeout_s=1.0)
+        began = time.monotonic()
+        rows = checks(JudgeSpec(name="api", engine=engine, license="x"))
+        assert time.monotonic() - began < 20
+    assert [(told, address in said) for told, said in rows if words in said] == [(state, True)]
+
+
+@pytest.mark.parametrize("before", ["", "u", "me", "user:"])
+def test_no_form_of_a_key_stays_in_a_text(before):
+    hide = Secrets([KEY]).hide
+    sent = f"{before}{KEY}".encode()
+    for form in (base64.b64encode(sent).decode(), sent.hex(), sent.hex().upper(), KEY.swapcase()):
+        kept = hide(f"it said {form} again", 1000)
+        left = kept.removeprefix("it said ").removesuffix(" again").replace("***", "")
+        assert len(left) <= 4 * len(before) + 4, kept
+        assert kept.startswith("it said ")
+
+
+def test_a_key_that_is_written_into_headers_or_the_address_is_a_secret_too():
+    engine = OpenAIEngine(
+        base_url="https://example.org/v1?version=2024-10-21&api_key=AIzaSyH3kQ9wLm",
+        model="m",
+        template="quality",
+        api_key_env=None,
+        headers={"Authorization": "Bearer xai-7Hk2Pw9Rt4Sv", "X-Title": "a night of judges"},
+    )
+    hide = Secrets(headers_of("api", engine)[1]).hide
+    said = "2024-10-21 Bearer xai-7Hk2Pw9Rt4Sv by a night of judges, key AIzaSyH3kQ9wLm"
+    assert hide(said) == "2024-10-21 Bearer *** by a night of judges, key ***"
+
+
+def test_what_the_environment_calls_a_key_is_hidden_and_a_path_is_not(monkeypatch):
+    for name, value in {"MY_API_KEY": "gsk_5tRw8Yh2Nc", "KEY_FILE": "/home/me/key", "TOKENIZERS": "parallel"}.items():
+        monkeypatch.setenv(name, value)
+    assert Secrets.of_environment().hide("gsk_5tRw8Yh2Nc /home/me/key parallel") == "*** /home/me/key parallel"
 
 
 def test_a_batch_is_begun_while_another_one_ends(vendor):

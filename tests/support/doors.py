@@ -22,7 +22,7 @@ import yaml
 
 from care_ops.errors import CareError
 from tests.support import hostile
-from tests.support.doors_of_judges import answer, endpoint, program, template
+from tests.support.doors_of_judges import answer, batch, endpoint, program, template
 from tests.support.hostile import FindingError
 from tests.support.wild_files import LONG, WIDE, workbook
 
@@ -395,7 +395,21 @@ def command(rng: random.Random, folder: Path) -> None:
 
 DOORS: dict[str, Callable[[random.Random, Path], None]] = {
     door.__name__: door
-    for door in (file, frame, importer, declared, template, answer, endpoint, program, part, labels, call, command)
+    for door in (
+        file,
+        frame,
+        importer,
+        declared,
+        template,
+        answer,
+        endpoint,
+        batch,
+        program,
+        part,
+        labels,
+        call,
+        command,
+    )
 }
 
 

@@ -159,6 +159,80 @@ def endpoint(rng: random.Random, folder: Path) -> None:
         engine.close()
 
 
+def batch(rng: random.Random, folder: Path) -> None:
+    """What an endpoint says of files of questions: a list of batches, the state of one, the answers in its files."""
+    from judges.batch import Batch, BatchStore
+    from judges.engines import endpoint as door
+    from judges.engines.base import Context
+    from judges.engines.batches import BatchJudgeEngine
+    from judges.items import Item
+    from judges.spec import JudgeSpec
+
+    settings = {"base_url": "http://127.0.0.1:9/v1", "model": "m", "template": "quality", "api_key_env": None}
+    settings |= {"retries": 0, "batch": True, "scoring": "text"}
+    spec = JudgeSpec.model_validate({"name": "api", "engine": {"kind": "openai", **settings}})
+    kept = {
+        name: Batch(name, "k", "2026-11-24 10:00:00.0", 2, 2, ("a", "b"), {"model": "m"}, 0.0, batch_id)
+        for name, batch_id in (("t1", "b1"), ("t2", ""))
+    }
+    asked = [0]
+
+    def said(method: str, path: str) -> bytes:
+        response = {"status_code": 200, "body": REPLY}
+        sound: dict[str, object] = {"id": "b1", "status": "completed", "output_file_id": "f1", "error_file_id": "f2"}
+        sound |= {"request_counts": {"completed": 1}, "errors": None}
+        asked[0] += 1
+        if method == "POST":
+            sound = {"id": "f1"}
+        elif path.endswith("/content"):
+            lines = [{"custom_id": rng.choice("aabc"), "response": response} for _ in range(4)]
+            return b"\n".join(hostile.as_json(hostile.spoilt(line, rng), rng) for line in lines)
+        elif path.endswith("/batches"):
+            listed = [{"id": "b2", "metadata": {"care": rng.choice(["t2", "t3"])}}, {"id": f"b{asked[0]}"}]
+            sound = {"data": listed, "has_more": rng.random() < 0.5}
+        document = hostile.spoilt(sound, rng) if rng.random() < 0.4 else sound
+        return hostile.as_json(document, rng)
+
+    class _Response:
+        def __init__(self, content: bytes) -> None:
+            self.status = rng.choice([200] * 40 + [404, 429, 500])
+            self.headers: list[tuple[bytes, bytes]] = []
+            self._content = content
+
+        def __enter__(self) -> _Response:
+            return self
+
+        def __exit__(self, *_: object) -> None:
+            """Nothing is open."""
+
+        def iter_stream(self) -> list[bytes]:
+            return [self._content]
+
+    class _Pool:
+        def stream(self, method: str, url: str, **_: object) -> _Response:
+            url.encode("ascii")  # as httpcore does
+            return _Response(said(method, url.partition("?")[0]))
+
+        def close(self) -> None:
+            """Nothing is open."""
+
+    def keep(one: Batch) -> None:
+        kept[one.token] = one
+
+    store = BatchStore(
+        "k", lambda: [*kept.values()], lambda _: folder, keep, lambda one: kept.pop(one.token, None), lambda *_: None
+    )
+    engine = BatchJudgeEngine(spec, spec.engine, Context(), store)
+    engine._endpoint._connection = lambda: (_Pool(), door._Clock())
+    engine._pace.rest = lambda _pause: None
+    try:
+        questions = [[Item(f"i{k}", "What?", f"It is {k}.") for k in range(3)]]
+        if sum(map(len, engine.run(questions, lambda _: 1, lambda: False))) > 3:
+            raise FindingError("more scores than items")
+    finally:
+        engine.close()
+
+
 def program(rng: random.Random, folder: Path) -> None:
     """What a program of somebody else's writes to the channel of its answers."""
     from judges.engines.sandboxed import SandboxedJudgeEngine

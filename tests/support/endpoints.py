@@ -158,9 +158,11 @@ def bomb(handler, body):
 
 def echoing(handler, body):
     """Repeats the key wherever it can, whole, in part and in other forms; some requests fail."""
-    key, k = handler.headers["authorization"].removeprefix("Bearer "), number_of(body)
+    key = (handler.headers.get("authorization") or handler.path.partition("=")[2]).removeprefix("Bearer ")
+    k = number_of(body)
     if number := handler.headers.get("x-token"):
         key = f"{key} and {number} and {base64.b64encode(key.encode()).decode()} and {quote(key, safe='')}"
+        key += f" and {base64.b64encode(f'user:{key}'.encode()).decode()} and {key.encode().hex()}"
     if k % 4 == 0:
         return handler.refuse(f"{'x' * 190}{key} is broken", 500)
     if k % 4 == 1:

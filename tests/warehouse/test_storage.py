@@ -3,6 +3,7 @@
 import logging
 import os
 import random
+from datetime import UTC, datetime, timedelta
 
 import numpy as np
 import pyarrow as pa
@@ -13,6 +14,7 @@ from care_ops.errors import WarehouseError
 from warehouse.artifacts import FitFolder
 from warehouse.database import Warehouse
 from warehouse.fits import Edition, EditionInputs, FitStore, Publication
+from warehouse.items import ItemRecord
 from warehouse.parts import PartStore
 from warehouse.storage import (
     DamagedError,
@@ -195,6 +197,35 @@ def test_a_damaged_score_part_is_set_aside_and_the_others_are_read(parts):
     for note in notes_in(damaged.parent):
         note.unlink()
     parts.must_not_pay_twice("judge", "one")
+
+
+def test_the_versions_of_items_do_not_depend_on_the_order_in_which_a_source_tells_of_them(tmp_path):
+    """Of the columns beside, that is: a source may give them in any."""
+    store = PartStore(tmp_path)
+    one, other = ({"a": 1, "b": "x"}, {"b": "x", "a": 1})
+    versions = [store.write_items("t", [ItemRecord("i", "p", "r", gold=1.0, metadata=told)]) for told in (one, other)]
+    assert versions[0] == versions[1]
+    changed = store.write_items("t", [ItemRecord("i", "p", "r", gold=1.0, metadata={"a": 2, "b": "x"})])
+    assert changed[0] == versions[0][0]
+    assert changed[1] != versions[0][1]
+
+
+def test_parts_that_were_merged_are_as_old_as_the_newest_of_them(parts):
+    """What may be deleted goes by when scores were written."""
+    files = sorted(parts.scores_folder("judge", "one").glob("*.parquet"))
+    for place, file in enumerate(files):
+        os.utime(file, ns=(10**18 + place, 10**18 + place))
+    assert parts.compact("judge", "one") == 1
+    (large,) = parts.scores_folder("judge", "one").glob("*.parquet")
+    assert large.stat().st_mtime_ns == 10**18 + 1
+
+
+def test_scores_say_when_they_were_written(tmp_path):
+    before = datetime.now(UTC) - timedelta(seconds=1)
+    row = {"item_id": "a", "item_key": "k", "score": 1.0, "status": "ok"}
+    path = PartStore(tmp_path).write_scores("judge", "one", "v1", "none", [row])
+    (written,) = pq.read_table(path).column("created_at").to_pylist()
+    assert before < written < datetime.now(UTC) + timedelta(seconds=1)
 
 
 def test_a_part_of_another_tool_is_set_aside(parts):

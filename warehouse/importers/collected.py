@@ -22,9 +22,10 @@ from care_ops.errors import InputError
 from care_ops.scores import ScoreMatrix
 from warehouse.conversations import messages_of, transcript
 from warehouse.items import ItemRecord
+from warehouse.sources.bounds import refuse_bomb
 from warehouse.sources.columns import ITEM, LABEL, is_called, plain
 from warehouse.sources.files import RecordedTable
-from warehouse.sources.input_table import open_text
+from warehouse.sources.input_table import COMPRESSED, open_text
 from warehouse.sources.reading import listed
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
@@ -244,7 +245,9 @@ def told_of_files(tell: Callable[[Path], None]) -> Generator[None]:
 
 
 def opening(path: Path) -> None:
-    """Say that an importer is about to read a file."""
+    """Say that an importer is about to read a file; raises ``InputError`` where it unpacks to many times its size."""
+    if path.suffix.lower() in COMPRESSED:
+        refuse_bomb(path, COMPRESSED[path.suffix.lower()])
     _TELL.get()(path)
 
 

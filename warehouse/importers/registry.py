@@ -7,6 +7,7 @@ from pathlib import Path
 from care_ops.errors import InputError, door
 from warehouse.importers import alpaca_eval, deepeval, inspect_ai, langfuse, lm_eval, phoenix, promptfoo, released
 from warehouse.importers.collected import Collector, ImportedScores, told_of_files
+from warehouse.sources.bounds import within_memory
 
 Watch = Callable[[str, int, int], None]
 """Called as the work goes on: with what is being done, how many parts of it are done, and how many there are."""
@@ -56,7 +57,8 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
             watch(f"reading {file.name}", len({*opened[1:]}), total)
         opened.append(file)
 
-    with told_of_files(tell), door(opened, f"give what {kind} wrote, as it wrote it; docs/data.md has the versions"):
+    remedy = f"give what {kind} wrote, as it wrote it; docs/data.md has the versions"
+    with told_of_files(tell), door(opened, remedy), within_memory(path):
         collector = Collector(str(path))
         importer(path, collector)
         return collector.finished()

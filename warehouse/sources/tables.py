@@ -5,15 +5,18 @@ A file's name says of which kind it is, and its first bytes must agree; no parse
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
+from functools import partial, wraps
 from pathlib import Path
-from typing import Any, Protocol, runtime_checkable
+from threading import Timer
+from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
 from care_ops.errors import InputError, guarded, how_to_install
+from warehouse.sources.bounds import refuse_bomb, within_memory
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
@@ -32,6 +35,9 @@ _FIRST_BYTES = {
 }
 
 
+_LONGEST_QUERY_S = 1800
+
+
 @runtime_checkable
 class ArrowStream(Protocol):
     """A frame with Arrow's PyCapsule interface, as pandas, polars, pyarrow and DuckDB have them."""
@@ -42,8 +48,21 @@ class ArrowStream(Protocol):
 TableSource = str | Path | ArrowStream
 
 
-meets_anything = guarded("save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet")
-"""The guard of whatever reads a table from a file or a frame."""
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def meets_anything(function: Callable[P, R]) -> Callable[P, R]:
+    """The guard of whatever reads a table from a file or a frame, its first argument."""
+
+    @guarded("save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet")
+    @wraps(function)
+    def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
+        first = next(iter([*args, *kwargs.values()]), None)
+        with within_memory(first if isinstance(first, (str, Path)) else "the table"):
+            return function(*args, **kwargs)
+
+    return bounded
 
 
 @meets_anything
@@ -100,6 +119,8 @@ def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
         )
     _refuse_another_kind(path, suffixes[-1])
     try:
+        if compressed:
+            refuse_bomb(path, COMPRESSED[suffixes[-1]])
         return _parser_of(kind)(path, plan, options)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
@@ -179,14 +200,29 @@ def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
             connection.execute("SET file_search_path = ?", [str(folder)])
             connection.execute("SET allowed_directories = ?", [[str(folder)]])
             connection.execute("SET allowed_paths = ?", [named])  # DuckDB looks for them by the names that are written
-            connection.execute("SET enable_external_access = false; SET lock_configuration = true")
-            relation: Any = connection.sql(query) if kinds == ["SELECT"] else None
-            table = None if relation is None else relation.to_arrow_table()
+            connection.execute("SET enable_progress_bar = false; SET enable_external_access = false")
+            connection.execute("SET lock_configuration = true")
+            with ended_after(_LONGEST_QUERY_S, connection.interrupt):
+                relation: Any = connection.sql(query) if kinds == ["SELECT"] else None
+                table = None if relation is None else relation.to_arrow_table()
+        except duckdb.InterruptException as error:
+            raise InputError(f"{path}: the query takes more than {_LONGEST_QUERY_S} s; save what it gives") from error
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path}: the query fails: {' '.join(str(error).split())}") from error
     if table is None:
         raise InputError(f"{path}: there is no statement that gives a table, or there are several; write one SELECT")
     return InputTable(str(path), table, f"DuckDB {duckdb.__version__} as a query")
+
+
+@contextmanager
+def ended_after(seconds: float, end: Callable[[], None]) -> Generator[None]:
+    """Call ``end`` where a block takes longer than so many seconds."""
+    timer = Timer(seconds, end)
+    timer.start()
+    try:
+        yield
+    finally:
+        timer.cancel()
 
 
 def of_series(source: TableSource, index: str, values: str) -> TableSource:

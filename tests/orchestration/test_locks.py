@@ -1,0 +1,44 @@
+"""The locks: two that `make` installs name each file by its hash, and agree with the one of versions alone."""
+
+import re
+from pathlib import Path
+
+import pytest
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+
+
+def versions(name: str) -> dict[str, str]:
+    """The version of each package that a lock names."""
+    pins = re.findall(r"^([A-Za-z0-9_.-]+)(?:\[[^]]*\])?==([^\s;\\]+)", (ROOT / name).read_text(), re.MULTILINE)
+    return {str(canonicalize_name(package)): version for package, version in pins}
+
+
+def hashes(name: str) -> dict[str, int]:
+    """How many files of each package a lock knows by their hashes."""
+    blocks = re.split(r"^(?=[A-Za-z0-9])", (ROOT / name).read_text(), flags=re.MULTILINE)
+    counted = {
+        re.split(r"[=\[]", block)[0]: len(re.findall(r"--hash=sha256:[0-9a-f]{64}\b", block)) for block in blocks
+    }
+    return {str(canonicalize_name(package)): count for package, count in counted.items() if package}
+
+
+@pytest.mark.parametrize("name", ["requirements-pipeline.lock", "requirements-all.lock"])
+def test_every_package_of_a_lock_has_hashes_and_the_version_of_the_other_lock(name):
+    pinned, known = versions(name), versions("requirements.lock")
+    assert len(pinned) > 100
+    assert hashes(name).keys() == pinned.keys()
+    assert min(hashes(name).values()) >= 1
+    assert {package: version for package, version in pinned.items() if known.get(package, version) != version} == {}
+
+
+def test_what_a_workspace_needs_is_part_of_all_and_all_is_there():
+    pipeline, everything = versions("requirements-pipeline.lock"), versions("requirements-all.lock")
+    assert pipeline.items() <= everything.items()
+    assert versions("requirements.lock").items() <= everything.items()
+
+
+def test_no_lock_names_an_index():
+    for path in ROOT.glob("requirements*.lock"):
+        assert not re.search(r"https?:|index-url|find-links", path.read_text()), path

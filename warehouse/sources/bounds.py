@@ -1,0 +1,112 @@
+"""Bounds on what is read from a file: the memory that is free, and, for what is compressed, how far it unpacks."""
+
+import re
+import resource
+import threading
+from collections.abc import Generator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+
+import pyarrow as pa
+
+from care_ops.errors import InputError
+
+_SMALL, _MOST_TIMES_LARGER = 2**30, 200
+"""Bytes that any compressed file may unpack to, and times its own size that a larger one may."""
+
+_BLOCK_BYTES = 2**24
+_LOOKS_S = 0.05
+_LOCK = threading.Lock()
+
+
+def free_memory() -> int | None:
+    """Bytes that this process can still have, of the machine and of its container; None where nothing says so."""
+    found = list[int]()
+    with suppress(OSError):
+        available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
+        found += [1024 * int(available[1])] if available else []
+    with suppress(OSError, ValueError):
+        found.append(int(Path("/sys/fs/cgroup/memory.max").read_text()) - _of_this_process(1))
+    return max(min(found), 0) if found else None
+
+
+def _of_this_process(which: int) -> int:
+    """Bytes of its addresses (0), or of those that are in memory (1)."""
+    return int(Path("/proc/self/statm").read_text().split()[which]) * resource.getpagesize()
+
+
+class _Watch:
+    """Keeps the process from taking more memory than a number of bytes, while at least one reading is going on.
+
+    A system limits addresses, of which a process reserves several times what it uses: so the limit moves on with them,
+    and is at any time what has been reserved and what is left of the memory.
+    """
+
+    def __init__(self) -> None:
+        self._readings, self._ended = 0, threading.Event()
+        self._before = resource.getrlimit(resource.RLIMIT_AS)
+        self._thread: threading.Thread | None = None
+
+    def begin(self, free: int | None) -> None:
+        with _LOCK:
+            self._readings += 1
+            if self._readings > 1 or free is None:  # the limit of a reading around this one holds
+                return
+            self._before, self._ended = resource.getrlimit(resource.RLIMIT_AS), threading.Event()
+            most = _of_this_process(1) + free
+            self._limit(most)
+            self._thread = threading.Thread(target=self._look, args=(most,), daemon=True)
+            self._thread.start()
+
+    def end(self) -> None:
+        with _LOCK:
+            self._readings -= 1
+            if not self._readings and self._thread is not None:
+                self._ended.set()
+                self._thread.join()
+                self._thread = None
+                resource.setrlimit(resource.RLIMIT_AS, self._before)
+
+    def _look(self, most: int) -> None:
+        while not self._ended.wait(_LOOKS_S):
+            self._limit(most)
+
+    def _limit(self, most: int) -> None:
+        limit = _of_this_process(0) + max(most - _of_this_process(1), 0)
+        soft, hard = self._before
+        resource.setrlimit(resource.RLIMIT_AS, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard))
+
+
+_watch = _Watch()
+
+
+@contextmanager
+def within_memory(where: object) -> Generator[None]:
+    """Let a block that reads something have the memory that is free, and no more.
+
+    Otherwise the system would end this process, or another one. Raises ``InputError`` where that is not enough.
+    """
+    free = free_memory()
+    _watch.begin(free)
+    try:
+        yield
+    except MemoryError as error:
+        raise InputError(
+            f"{where}: takes more than the {(free or 0) / 1e9:.1f} GB of memory that are free; split it, leave columns "
+            "out, or read it on a larger machine"
+        ) from error
+    finally:
+        _watch.end()
+
+
+def refuse_bomb(path: Path, compression: str) -> None:
+    """Raise ``InputError`` where a compressed file unpacks to many times its size."""
+    packed, unpacked = path.stat().st_size, 0
+    with pa.input_stream(path, compression=compression) as stream:
+        while block := stream.read(_BLOCK_BYTES):
+            unpacked += len(block)
+            if unpacked > max(_SMALL, _MOST_TIMES_LARGER * packed):
+                raise InputError(
+                    f"{path}: {packed:,} bytes unpack to more than {unpacked:,}, as those of a damaged or malicious "
+                    "file do; if that is meant, unpack it, and give what comes out"
+                )
