@@ -162,9 +162,9 @@ def as_printed(asset: str, kept: Mapping[str, float]) -> list[Table]:
         for row in table.printed:
             names = {c: table.name_as_written(row, c, numbers.written) for c in table.printed_columns}
             own = {c: table.name_of_ours(row, c) for c in table.printed_columns}
-            for head, by_column in ((row, names), (f"{row}, ours", own)):
+            for head, by_column in ((row or "(blank)", names), (f"{row or '(blank)'}, ours", own)):
                 cells = {c: _shown(kept, by_column[c]) for c in table.printed_columns}
-                if head == row or any(cells[c] not in (_NONE, filled[-1][c]) for c in cells):
+                if by_column is names or any(cells[c] not in (_NONE, filled[-1][c]) for c in cells):
                     filled.append({"": head, **cells})
         if any(cell != _NONE for row in filled for head, cell in row.items() if head):
             title = f"{table.label} as the paper prints it, {table.about}: by its procedure as written, and by ours"

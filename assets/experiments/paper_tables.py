@@ -39,9 +39,11 @@ def run(workspace: Workspace) -> ExperimentFindings:
         complete = np.asarray(~np.isnan(scores.values).any(axis=1))
         everything = np.ones(len(complete), dtype=bool)
         by_rows = dict[str, dict[str, float]]()
+        found = dict[int, tuple[dict[str, float], float | None]]()  # by number of items: all of them are fitted once
         for which, mask in ((_ALL, everything), (_COMPLETE, complete)):
-            if mask.sum() >= LEAST_GOLD and len(scores.judges) >= LEAST_JUDGES:
-                by_rows[which], spread = measured(panel, scores, mask)
+            if (n := int(mask.sum())) >= LEAST_GOLD and len(scores.judges) >= LEAST_JUDGES:
+                found[n] = found.get(n) or measured(panel, scores, mask)
+                by_rows[which], spread = found[n]
                 measures |= {f"{panel.testset}/{name}/{which}": value for name, value in by_rows[which].items()}
                 measures |= {} if spread is None else {f"{panel.testset}/{_WRITTEN}/{which}, sd": spread}
         rows: list[dict[str, Any]] = [

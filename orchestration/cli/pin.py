@@ -1,4 +1,4 @@
-"""``care judges pin``, ``care testsets pin``: write the present commits of repositories into the files that name them."""
+"""``care judges pin``, ``care testsets pin``: write present commits of repositories into the files that name them."""
 
 import re
 from collections.abc import Callable, Sequence
