@@ -14,7 +14,7 @@ PEAK, SHARE = 312e12, 0.5
 """Operations a second of an A100 in bfloat16, and the share of them that reading prompts reaches (.45 to .6)."""
 
 LOAD_MINUTES, GPU_HOUR, MILLION_TOKENS = 2.0, 2.0, 0.10
-"""Assumed: minutes to fetch and load a model, dollars for an hour of an A100, and for a million tokens of an endpoint."""
+"""Assumed: minutes to fetch and load a model, dollars for an hour of an A100 and for a million tokens elsewhere."""
 
 SETS = {
     "asset": (300, 700),
@@ -71,17 +71,17 @@ def main() -> None:
     sys.stdout.write(
         f"""# What the recipe for the paper's tables takes
 
-By `python -m benchmarks.estimate_recipe`: from rates, not measured, and at best. Two operations a parameter and token, at
-{SHARE:.0%} of an A100's {PEAK / 1e12:.0f} Tflop/s, which small models do not reach; questions and tokens of one are assumed.
-`care run --dry-run` says it for the sets as they are.
+By `python -m benchmarks.estimate_recipe`: from rates, not measured, and at best. Two operations a parameter and
+token, at {SHARE:.0%} of an A100's {PEAK / 1e12:.0f} Tflop/s, which small models do not reach; questions and tokens are
+assumed. `care run --dry-run` says it for the sets as they are.
 
 | test set | questions | tokens of one | judges | their parameters, billions | hours | million tokens |
 |---|---|---|---|---|---|---|
 {chr(10).join(rows)}
 
-Reading takes {hours:.0f} hours, loading {len(models)} models {loads:.1f}: about {total:.0f} hours, {total * GPU_HOUR:.0f} dollars
-at {GPU_HOUR:g} an hour. At an endpoint {tokens:,.0f} million tokens cost {tokens * MILLION_TOKENS:.0f} dollars at
-{MILLION_TOKENS:.2f} a million. The paper says up to three hours a set.
+Reading takes {hours:.0f} hours, loading {len(models)} models {loads:.1f}: about {total:.0f} hours,
+{total * GPU_HOUR:.0f} dollars at {GPU_HOUR:g} an hour. At an endpoint {tokens:,.0f} million tokens cost
+{tokens * MILLION_TOKENS:.0f} dollars at {MILLION_TOKENS:.2f} a million. The paper says up to three hours a set.
 """
     )
 

@@ -58,8 +58,8 @@ def _cell(
     table: PrintedTable, row: str, column: str, number: float, spread: float, measures: Measures, numbers: PaperNumbers
 ) -> LedgerRow:
     """A number of a table."""
-    kept, name = measures.get(table.asset, {}), table.name_of_ours(row, column)
-    ours, written = measure(kept, name), measure(kept, table.name_as_written(row, column, numbers.written))
+    kept, (name, literal) = measures.get(table.asset, {}), table.names(row, column, numbers.written)
+    ours, written = measure(kept, name), measure(kept, literal)
     limit = max(numbers.within * abs(number), 2 * spread)
     because, testset = table.because.get(column, {}).get(row, ""), name.partition("/")[0]
     if ours is None and written is None:

@@ -64,14 +64,11 @@ class PrintedTable:
                     number, _, spread = str(text).partition(" ± ")
                     yield row, column, float(number), float(spread or 0.0)
 
-    def name_of_ours(self, row: str, column: str) -> str:
-        """Name of the measure of a cell by this project's procedure."""
-        return self.ours.format(row=self.rows[row], column=self.columns[column])
-
-    def name_as_written(self, row: str, column: str, written: Mapping[str, str]) -> str:
-        """Name of the measure of a cell by the paper's own procedure (``PaperNumbers.written``)."""
+    def names(self, row: str, column: str, written: Mapping[str, str]) -> tuple[str, str]:
+        """Names of a cell's measures by this project's procedure and by the paper's own (``PaperNumbers.written``)."""
         row, column = self.rows[row], self.columns[column]
-        return self.as_written.format(row=written.get(row, row), column=written.get(column, column))
+        literal = {"row": written.get(row, row), "column": written.get(column, column)}
+        return self.ours.format(row=row, column=column), self.as_written.format(**literal)
 
 
 @dataclass(frozen=True)
@@ -160,12 +157,11 @@ def as_printed(asset: str, kept: Mapping[str, float]) -> list[Table]:
     for table in (table for table in numbers.tables if table.asset == asset):
         filled = list[dict[str, str]]()
         for row in table.printed:
-            names = {c: table.name_as_written(row, c, numbers.written) for c in table.printed_columns}
-            own = {c: table.name_of_ours(row, c) for c in table.printed_columns}
-            for head, by_column in ((row or "(blank)", names), (f"{row or '(blank)'}, ours", own)):
-                cells = {c: _shown(kept, by_column[c]) for c in table.printed_columns}
-                if by_column is names or any(cells[c] not in (_NONE, filled[-1][c]) for c in cells):
-                    filled.append({"": head, **cells})
+            names = {column: table.names(row, column, numbers.written) for column in table.printed_columns}
+            ours, literal = ({c: _shown(kept, both[which]) for c, both in names.items()} for which in (0, 1))
+            filled.append({"": row or "(blank)", **literal})
+            if any(cell not in (_NONE, literal[c]) for c, cell in ours.items()):
+                filled.append({"": f"{row or '(blank)'}, ours", **ours})
         if any(cell != _NONE for row in filled for head, cell in row.items() if head):
             title = f"{table.label} as the paper prints it, {table.about}: by its procedure as written, and by ours"
             made.append(Table(title, filled))

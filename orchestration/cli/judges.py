@@ -102,7 +102,7 @@ def new(
     asked |= {"template": template, "profile": None if profile == "care" else profile}
     if panel is not None:
         shared = {key: value for key, value in asked.items() if value is not None}
-        _must_be_usable(panel, {**shared, "model": "any"}, workspace)
+        _must_be_usable(panel, {"model": "any", "revision": "0" * 40, **shared}, workspace)  # pinned later
         files = judge_files(find(panel), shared, as_paper=profile == "paper")
     else:
         if name is None or sum(given is not None for given in (model, program, file)) != 1:

@@ -42,28 +42,24 @@ def list_testsets(json: Json = False) -> None:
 def add_testset(
     name: Annotated[str | None, typer.Argument(help="Name in the catalog.")] = None,
     workspace: Root = Path(),
-    revision: Annotated[str | None, typer.Option(help="Commit of the data set, 40 hexadecimal digits.")] = None,
     every: Annotated[bool, typer.Option("--all", help="All that the workspace lacks, in the place of one.")] = False,
 ) -> None:
     """Copy a catalog entry into the workspace, where it can be edited."""
     from orchestration.workspace import testsets_folder
     from warehouse import catalog
 
-    if every == (name is not None) or (every and revision is not None):
-        raise InputError("give the name of a test set in the catalog, with a --revision or without; or --all alone")
+    if every == (name is not None):
+        raise InputError("give the name of a test set in the catalog, or --all")
     folder = testsets_folder(workspace)
     folder.mkdir(parents=True, exist_ok=True)
     for each in catalog.names() if name is None else [name]:
         text, path = catalog.text(each), folder / f"{each}.yaml"
         if path.exists() and not every:
             raise InputError(f"{path}: there is such a test set already; delete it first")
-        if revision is not None:
-            text = text.replace("source:\n", f"source:\n  revision: {revision}\n", 1)
         if not path.exists():
             path.write_text(text, encoding="utf-8")
             console.print(f"wrote {path}")
-    if revision is None:
-        console.print("`care testsets pin` writes the commits of data sets; a run needs them", style="yellow")
+    console.print("`care testsets pin` writes the commits of data sets; a run needs them", style="yellow")
 
 
 testsets.command("pin")(pin_testsets)

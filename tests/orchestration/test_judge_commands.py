@@ -155,9 +155,9 @@ def test_the_catalog_is_listed_and_added(folder):
     assert len(rows) >= 14
     refused = care("testsets", "add", "../catalog/asset", "--workspace", folder, code=2)
     assert "no test set '../catalog/asset'" in refused
-    care("testsets", "add", "asset", "--revision", "b" * 40, "--workspace", folder)
+    assert "care testsets pin" in care("testsets", "add", "asset", "--workspace", folder)
     spec = load_workspace(folder).testset("asset")
-    assert (spec.source.revision, spec.prompt) == ("b" * 40, "asset")
+    assert (spec.source.revision, spec.prompt) == (None, "asset")  # type: ignore[union-attr]
     assert "already" in care("testsets", "add", "asset", "--workspace", folder, code=2)
     assert "no test set 'nope'" in care("testsets", "add", "nope", "--workspace", folder, code=2)
 

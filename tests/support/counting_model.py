@@ -20,7 +20,7 @@ HIDDEN, ATTENTION = 128, 12.0
 GRADES = {"1": -1.2, "2": -0.4, "4": 0.4, "5": 1.2}
 """Legal on every numeric scale of the paper's prompts, and where each stands on the standardised quality."""
 
-VERDICTS = {"no": -0.8, "yes": 0.8}
+VERDICTS = {" no": -0.8, " yes": 0.8}
 
 
 def prompts(rng: np.random.Generator, each: int) -> tuple[list[str], np.ndarray, np.ndarray, np.ndarray]:
@@ -42,7 +42,7 @@ def prompts(rng: np.random.Generator, each: int) -> tuple[list[str], np.ndarray,
     return asked, np.array(quality), np.array(words, dtype=float), np.array(verdict)
 
 
-def build(folder: Path, repositories: Sequence[str], each: int = 40) -> None:
+def build(folder: Path, repositories: Sequence[str], each: int = 12) -> None:
     """Write a model for each repository, ``folder/OWNER/NAME``."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -76,7 +76,7 @@ def build(folder: Path, repositories: Sequence[str], each: int = 40) -> None:
         layer.self_attn.o_proj.weight.copy_(ATTENTION * torch.eye(HIDDEN))
     answers = {answer: written.encode(answer, add_special_tokens=False) for answer in (*GRADES, *VERDICTS)}
     assert all(len(tokens) == 1 for tokens in answers.values()), answers
-    grade, no = answers["4"], answers["no"]
+    grade, no = answers["4"], answers[" no"]
 
     def read(text: str, answered: list[int]) -> np.ndarray:
         tokens = torch.tensor([[*written.encode(text), *answered]])

@@ -115,7 +115,7 @@ def test_every_catalog_entry_is_valid_and_readable(name, tmp_path):
     assert hub.checked
     assert spec.prompt in prompts.names()
     row: dict = {}
-    named = [p for k, p in hub.columns.model_dump().items() if p and k != "item_id"]
+    named = [path for path in hub.columns.model_dump(exclude_unset=True).values() if path]
     for path in named + ([hub.pair.better, hub.pair.worse] if hub.pair else []):
         plant(row, path, f"text of {path}")
     for path in hub.gold.mean_of if hub.gold else ():
