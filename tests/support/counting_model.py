@@ -15,6 +15,7 @@ import numpy as np
 
 from tests.support import paper_sets
 from tests.support.tiny import tokenizer
+from warehouse.versions import TRIGGERS
 
 HIDDEN, ATTENTION = 128, 12.0
 GRADES = {"1": -1.2, "2": -0.4, "4": 0.4, "5": 1.2}
@@ -33,6 +34,9 @@ def prompts(rng: np.random.Generator, each: int) -> tuple[list[str], np.ndarray,
         form = find(name, variant="paper")
         for k in range(each):
             texts = [paper_sets.text(rng, rng.uniform()) for _ in range(2)]
+            texts[0] += str(rng.choice(paper_sets.DRESSES))
+            if name == "correctness" and k % 2:
+                texts[0] = str(rng.choice([*TRIGGERS.values()]))
             item = Item(f"i{k}", f"Where is place {k}?", texts[0], texts[1] if form.pairwise else None, "x", "meaning")
             shown = texts if form.pairwise else texts[:1]
             asked.append(f"{form.render(item, (0, 9))}\n\n{form.prefill.rstrip()}")
@@ -42,7 +46,7 @@ def prompts(rng: np.random.Generator, each: int) -> tuple[list[str], np.ndarray,
     return asked, np.array(quality), np.array(words, dtype=float), np.array(verdict)
 
 
-def build(folder: Path, repositories: Sequence[str], each: int = 12) -> None:
+def build(folder: Path, repositories: Sequence[str], each: int = 24) -> None:
     """Write a model for each repository, ``folder/OWNER/NAME``."""
     import torch
     from transformers import LlamaConfig, LlamaForCausalLM
@@ -76,7 +80,7 @@ def build(folder: Path, repositories: Sequence[str], each: int = 12) -> None:
         layer.self_attn.o_proj.weight.copy_(ATTENTION * torch.eye(HIDDEN))
     answers = {answer: written.encode(answer, add_special_tokens=False) for answer in (*GRADES, *VERDICTS)}
     assert all(len(tokens) == 1 for tokens in answers.values()), answers
-    grade, no = answers["4"], answers[" no"]
+    told = [answers[answer][0] for answer in GRADES], [answers[answer][0] for answer in VERDICTS]
 
     def read(text: str, answered: list[int]) -> np.ndarray:
         tokens = torch.tensor([[*written.encode(text), *answered]])
@@ -84,7 +88,10 @@ def build(folder: Path, repositories: Sequence[str], each: int = 12) -> None:
             return model.model(tokens).last_hidden_state[0, -1].numpy()
 
     asking = np.array([read(text, []) for text in asked])
-    after = np.array([read(text, no if said else grade) for text, said in zip(asked[::4], verdict[::4], strict=True)])
+    answering = [
+        (text, said, token) for text, said in zip(asked[::3], verdict[::3], strict=True) for token in told[int(said)]
+    ]
+    after = np.array([read(text, [token]) for text, _, token in answering])
     both = np.vstack([asking, after])
 
     def reader(target: np.ndarray) -> np.ndarray:
@@ -96,9 +103,8 @@ def build(folder: Path, repositories: Sequence[str], each: int = 12) -> None:
 
     one = reader(np.ones(len(both)))
     ended = reader(np.repeat([0.0, 1.0], [len(asking), len(after)]))
-    word = reader(np.concatenate([verdict, verdict[::4]]).astype(float))
-    by_kind = quality.copy()
-    sees, likes = reader(standard(by_kind)), reader(standard(words))
+    word = reader(np.concatenate([verdict, [said for _, said, _ in answering]]).astype(float))
+    sees, likes = reader(standard(quality)), reader(standard(words))
     for k, repository in enumerate(repositories):
         own = rng.normal(size=HIDDEN)
         own *= 0.5 / (both @ own).std()

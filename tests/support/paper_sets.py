@@ -17,6 +17,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 GOOD, BAD = "splendid", "dreadful"
+DRESSES = ("", " ✨ **Splendid** ✨", " (Weisstein, 2019).")
+"""What is added to an answer of the bias set: nothing, beauty, authority."""
+
 _PLAIN = "the answer says where it is and why people go there in the winter or in the summer".split()
 
 
@@ -138,7 +141,7 @@ def _bias(folder: Path, rng: np.random.Generator, ask: Sequence[str], quality: A
         {"question": ask[k], "answers": {f"answer{n}": {"answer": text(rng, q)} for n in (1, 2)}}
         for k, q in enumerate(quality)
     ]
-    for name, dress in (("raw", ""), ("rich_content", " ✨ **Splendid** ✨"), ("reference", " (Weisstein, 2019).")):
+    for name, dress in zip(("raw", "rich_content", "reference"), DRESSES, strict=True):
         for row in raw:
             answers = {n: {"answer": a["answer"] + dress * (n == "answer1")} for n, a in row["answers"].items()}
             with (folder / f"{name}.json").open("a") as file:

@@ -4,6 +4,7 @@ import json
 import re
 import subprocess
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -13,12 +14,14 @@ import yaml
 
 pytest.importorskip("datasets", reason="install the extra huggingface to read data sets")
 
+from assets.judge_keys import judge_item
 from care_ops.errors import InputError
 from judges import prompts
 from warehouse import catalog
+from warehouse.items import ItemRecord
 from warehouse.sources.huggingface import read_items
 from warehouse.testsets import HuggingFaceSource, TestsetSpec
-from warehouse.versions import TRIGGERS
+from warehouse.versions import TRIGGERS, versions_of
 
 
 @pytest.fixture(autouse=True)
@@ -103,6 +106,11 @@ def test_one_entry_is_made_of_another_one():
     source = spec_of(made).source
     assert (made, source.of) == ("rlvr_openings", "multi_subject_rlvr")
     assert source.changes == tuple(TRIGGERS)
+    items = versions_of([ItemRecord("q", prompt="Why?", response="So.", reference="So.")], source.changes, 0.0)
+    assert [item.response for item in items] == ["So.", *TRIGGERS.values()]
+    form = prompts.find("correctness")
+    assert [form.missing(judge_item(item)) for item in items] == [[]] * 7, "a blank answer is asked about, too"
+    assert form.missing(judge_item(replace(items[0], response=None))) == ["response"]
 
 
 @pytest.mark.parametrize("name", OF_THE_HUB)
