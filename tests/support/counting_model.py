@@ -21,6 +21,8 @@ HIDDEN, ATTENTION = 128, 12.0
 GRADES = {"1": -1.2, "2": -0.4, "4": 0.4, "5": 1.2}
 """Legal on every numeric scale of the paper's prompts, and where each stands on the standardised quality."""
 
+SCALES = ((0, 9), (0, 10), (1, 5), (0, 100), (1, 10))
+
 VERDICTS = {" no": -0.8, " yes": 0.8}
 
 
@@ -39,7 +41,7 @@ def prompts(rng: np.random.Generator, each: int) -> tuple[list[str], np.ndarray,
                 texts[0] = str(rng.choice([*TRIGGERS.values()]))
             item = Item(f"i{k}", f"Where is place {k}?", texts[0], texts[1] if form.pairwise else None, "x", "meaning")
             shown = texts if form.pairwise else texts[:1]
-            asked.append(f"{form.render(item, (0, 9))}\n\n{form.prefill.rstrip()}")
+            asked.append(f"{form.render(item, SCALES[k % len(SCALES)])}\n\n{form.prefill.rstrip()}")
             quality.append(float(np.mean([t.lower().count(paper_sets.GOOD) - t.count(paper_sets.BAD) for t in shown])))
             words.append(sum(len(t.split()) for t in shown))
             verdict.append("erdict" in form.prefill)
