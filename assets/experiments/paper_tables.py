@@ -14,7 +14,7 @@ from care_ops.fit import fit_panel
 from care_ops.least import LEAST_GOLD, LEAST_JUDGES
 from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix
-from care_ops.selection import select_with_labels
+from care_ops.selection import GRIDS
 from warehouse.catalog import names
 from warehouse.matrix import read_scores
 
@@ -87,9 +87,8 @@ def measured(
         for name, aggregate in aggregates.items()
         if not panel.binary or aggregate.threshold is not None
     }
-    try:
-        seeds = [_as_written(panel, kept, gold, seed) for seed in range(_SEEDS)]
-    except FitError:
+    seeds = _as_written(panel, kept, gold)
+    if not seeds:
         return found, None
     return found | {_WRITTEN: float(np.mean(seeds))}, float(np.std(seeds))
 
@@ -103,13 +102,24 @@ def _error(binary: bool, aggregate: Aggregate, gold: NDArray[np.float64]) -> flo
     return float(np.mean(np.abs(aggregate.estimate - gold)[known]))
 
 
-def _as_written(panel: ExperimentPanel, scores: ScoreMatrix, gold: NDArray[np.float64], seed: int) -> float:
-    """CARE-SVD by literal weights, gamma chosen by a random 15 % of the rows, measured on all, as the paper does."""
-    config = replace(panel.config, placement="weights")
-    validation = np.random.default_rng([seed, 51]).random(len(gold)) < _SHARE
-    chosen = select_with_labels(scores, config, np.where(validation, gold, np.nan), criterion="error").best.config
-    fitted = fit_panel(scores, replace(config, structure=chosen, aggregators=("care_svd",)))
-    return _error(panel.binary, fitted.aggregates["care_svd"], gold)
+def _as_written(panel: ExperimentPanel, scores: ScoreMatrix, gold: NDArray[np.float64]) -> list[float]:
+    """CARE-SVD by literal weights, gamma chosen by a random 15 % of the rows, measured on all; a number for each seed.
+
+    Empty where no gamma gives an answer, since the weights cancel or there is no factor.
+    """
+    answers = list[Aggregate]()
+    for gamma, _ in GRIDS["care_svd"]:
+        config = replace(panel.config, placement="weights", aggregators=("care_svd",))
+        try:
+            at_gamma = replace(config, structure=replace(config.structure, gamma=gamma))
+            answers.append(fit_panel(scores, at_gamma).aggregates["care_svd"])
+        except FitError:
+            continue
+    best, chosen = max if panel.binary else min, list[float]()
+    for seed in range(_SEEDS if answers else 0):
+        known = np.where(np.random.default_rng([seed, 51]).random(len(gold)) < _SHARE, gold, np.nan)
+        chosen.append(_error(panel.binary, best(answers, key=lambda a: _error(panel.binary, a, known)), gold))
+    return chosen
 
 
 EXPERIMENT = Experiment(

@@ -111,7 +111,7 @@ def build(folder: Path, repositories: Sequence[str], each: int = 24) -> None:
         own = rng.normal(size=HIDDEN)
         own *= 0.5 / (both @ own).std()
         own -= (both @ own).mean() * one
-        seen = rng.uniform(0.7, 1.1) * sees + (0.5 if k % 3 == 0 else 0.1) * likes + own
+        seen = rng.uniform(0.7, 1.1) * sees + (0.9 if k % 2 else 0.0) * likes + own
         head = np.tile(-60 * one, (len(written), 1))
         for answer, place in {**GRADES, **VERDICTS}.items():
             of_its_kind = word if answer in VERDICTS else one - word

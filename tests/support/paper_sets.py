@@ -60,7 +60,7 @@ def write(folder: Path, scored: int, paired: int) -> None:
             "query": [{"role": "system", "content": "Answer."}, {"role": "user", "content": ask[k]}],
             "label": text(rng, 0.9, 6),
         }
-        for k in range(max(30, paired // 7 + 2))
+        for k in range(paired // 2 + 2)
     ]
     _rows(folder / "datasets" / "virtuoussy" / "Multi-subject-RLVR", {"test": query})
     _bias(folder / "bias" / "data", rng, ask, quality[:scored])
