@@ -63,7 +63,7 @@ def _cell(
     limit = max(numbers.within * abs(number), 2 * spread)
     because, testset = table.because.get(column, {}).get(row, ""), name.partition("/")[0]
     if ours is None and written is None:
-        scored = any(testset in key.partition("/")[0] for key in kept)
+        scored = _scored(kept, name)
         verdict, why = NOT_RUN, f"no measure of {table.asset} for a test set called {testset}"
         if scored and table.absent:
             verdict, why = NOT_REPRODUCED, table.absent
@@ -78,6 +78,11 @@ def _cell(
     return LedgerRow(
         table.label, f"{row or '(blank)'}, {column}", paper, written, ours, released, verdict, why, table.asset
     )
+
+
+def _scored(kept: Mapping[str, float], name: str) -> bool:
+    """Whether any measure is of the test set of which this one would be."""
+    return any(name.partition("/")[0] in key.partition("/")[0] for key in kept)
 
 
 def _verdict(as_written: bool, ours: bool) -> str:
@@ -100,6 +105,8 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
     holds = [value is not None and _holds(claim, value) for value in (written, ours)]
     if ours is None and written is None:
         verdict, why = (NEEDS_MODELS, claim.needs) if claim.needs else (NOT_RUN, f"run {claim.asset}")
+        if claim.needs and _scored(kept, claim.measure):
+            verdict, why = NOT_REPRODUCED, "the panel has no such factor here, or the feature tells no items apart"
     elif claim.own:
         verdict, why = OWN, "it holds" if holds[1] else f"it does not hold: {claim.because or _UNSAID}"
     elif claim.printed and holds[1]:

@@ -187,6 +187,10 @@ def test_every_row_that_needs_language_models_can_be_filled():
     rows = {(row.place, row.says): row for row in ledger_rows(measures)}
     assert {key for key in asked if rows[key].verdict != REPRODUCED} == set()
     assert not [row for row in rows.values() if row.verdict == NEEDS_MODELS]
+    review = "confounder_features", "review_5k/factor 1/characters as written"
+    one_factor = _verdicts({review[0]: {review[1]: 0.5}})
+    claims = [one_factor[key][0] for key in asked if "review5k" in key[0]]
+    assert claims == [NOT_REPRODUCED] * 7, "the set is there, and has no second factor"
     wrong = {asset: {name: 2 * value + 1 for name, value in kept.items()} for asset, kept in measures.items()}
     turned = _verdicts(wrong)
     assert {key for key in asked if turned[key][0] != NOT_REPRODUCED} == set()
