@@ -7,7 +7,7 @@ from collections.abc import Generator
 from contextlib import contextmanager
 from typing import Any, Literal
 
-from care_ops.errors import JudgeError, how_to_install
+from care_ops.errors import JudgeError, door, how_to_install
 
 _LOADED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 _NOT_LOADED = ("original/*", "consolidated*")
@@ -51,13 +51,11 @@ def _hub() -> Any:
 def _told(repository: str) -> Generator[None]:
     """Turn what may go wrong between here and the hub into a ``JudgeError``."""
     errors: Any = importlib.import_module("huggingface_hub.errors")
-    try:
-        yield
-    except errors.RepositoryNotFoundError as error:
-        raise JudgeError(
-            f"the hub knows no repository {repository!r}, or shows it only with a token (HF_TOKEN) of an account that "
-            "may see it; correct the name in its file"
-        ) from error
-    except (errors.HfHubHTTPError, errors.OfflineModeIsEnabled, OSError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise JudgeError(f"the hub did not answer about {repository!r} ({first}); try again later") from error
+    with door(f"the hub's answer about {repository!r}", "try again later", JudgeError):
+        try:
+            yield
+        except errors.RepositoryNotFoundError as error:
+            raise JudgeError(
+                f"the hub knows no repository {repository!r}, or shows it only with a token (HF_TOKEN) of an account "
+                "that may see it; correct the name in its file"
+            ) from error

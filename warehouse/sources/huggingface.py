@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from care_ops.errors import InputError, how_to_install
+from care_ops.errors import InputError, door, how_to_install
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.testsets import HuggingFaceSource, resolve
 
@@ -62,7 +62,8 @@ def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
         if source.files is not None:
             root = str(folder) if folder.is_dir() else f"hf://datasets/{source.dataset}@{source.revision}"
             kind = source.files.rpartition(".")[2].removesuffix("l")
-            return datasets.load_dataset(kind, data_files=f"{root}/{source.files}", split="train")
+            with door(name, "try again when the hub answers"):
+                return datasets.load_dataset(kind, data_files=f"{root}/{source.files}", split="train")
         where = str(folder) if folder.is_dir() else source.dataset
         return datasets.load_dataset(where, source.config, split=source.split, revision=source.revision)
     except (OSError, ValueError, RuntimeError) as error:  # ConnectionError and DatasetNotFoundError are OSErrors
