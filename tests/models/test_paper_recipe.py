@@ -35,7 +35,7 @@ CARE = "fit: {resamples: 0, aggregators: [avg]}\npanel: {admit: all}\njudging: {
 """Nights fit the mean alone, which no experiment reads; models that count words are admitted; all in one process."""
 
 ALL = bool(os.environ.get("CARE_WHOLE_RECIPE"))
-"""With this in the environment every judge and every experiment takes part, in a quarter of an hour.
+"""With this in the environment every judge and every experiment takes part.
 
 Otherwise eight judges do, whose models nobody's terms keep away, and two experiments are left out, which permute
 features and choose programs over fifteen sets.
