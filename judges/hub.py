@@ -1,20 +1,20 @@
-"""The hub of models: which commit a repository is at, whether its terms must be accepted, and its files."""
+"""The hub: which commit a repository is at, whether its terms must be accepted, and a model's files."""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Generator
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, Literal
 
-from care_ops.errors import JudgeError, how_to_install
+from care_ops.errors import JudgeError, door, how_to_install
 
 _LOADED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 _NOT_LOADED = ("original/*", "consolidated*")
 """Copies of the weights in the form of whoever trained the model, beside those that the engines load."""
 
 
-def look_up(repository: str) -> tuple[str, bool]:
+def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tuple[str, bool]:
     """The commit of a repository's main branch, and whether its terms must be accepted to have its files.
 
     The hub is asked with the token in ``HF_TOKEN`` or of ``hf auth login``.
@@ -24,8 +24,8 @@ def look_up(repository: str) -> tuple[str, bool]:
     """
     hub = _hub()
     with _told(repository):
-        model = hub.HfApi().model_info(repository, timeout=20)
-    return str(model.sha), bool(model.gated)
+        found = hub.HfApi().repo_info(repository, repo_type=kind, timeout=20)
+    return str(found.sha), bool(found.gated)
 
 
 def fetch(repository: str, revision: str) -> None:
@@ -51,13 +51,11 @@ def _hub() -> Any:
 def _told(repository: str) -> Generator[None]:
     """Turn what may go wrong between here and the hub into a ``JudgeError``."""
     errors: Any = importlib.import_module("huggingface_hub.errors")
-    try:
-        yield
-    except errors.RepositoryNotFoundError as error:
-        raise JudgeError(
-            f"the hub knows no repository {repository!r}, or shows it only with a token (HF_TOKEN) of an account that "
-            "may see it; correct the name in the judge's file"
-        ) from error
-    except (errors.HfHubHTTPError, errors.OfflineModeIsEnabled, OSError) as error:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        raise JudgeError(f"the hub did not answer about {repository!r} ({first}); try again later") from error
+    with door(f"the hub's answer about {repository!r}", "try again later", JudgeError):
+        try:
+            yield
+        except errors.RepositoryNotFoundError as error:
+            raise JudgeError(
+                f"the hub knows no repository {repository!r}, or shows it only with a token (HF_TOKEN) of an account "
+                "that may see it; correct the name in its file"
+            ) from error

@@ -174,7 +174,8 @@ class LanguageModel(EngineBase):
     @classmethod
     def _as_the_paper(cls, data: Any) -> Any:
         if isinstance(data, dict) and data.get("profile") in ("paper", "paper-raw"):
-            return {"prompt": "raw", "scoring": "text", "orders": "given", "max_tokens": 8, **data}
+            prompt = "auto" if data.get("kind") == "openai" else "raw"  # a chat endpoint takes no raw prompts
+            return {"prompt": prompt, "scoring": "text", "orders": "given", "max_tokens": 8, **data}
         return data
 
     def with_template(self, name: str | None) -> Self:

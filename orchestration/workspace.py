@@ -384,8 +384,13 @@ def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S
     return found
 
 
+def load_testset(path: Path) -> TestsetSpec:
+    """One test set; ``InputError`` where its file is not valid."""
+    return read_model(path, TestsetSpec, RETIRED_OF_TEST_SETS)
+
+
 def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
-    testsets = _read_all(folder, "test set", lambda path: read_model(path, TestsetSpec, RETIRED_OF_TEST_SETS))
+    testsets = _read_all(folder, "test set", load_testset)
     refuse_alike("test set", testsets, folder)
     for spec in testsets.values():
         if isinstance(spec.source, VersionsSource):

@@ -17,7 +17,7 @@ from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.versions import TRIGGERS
 
-_AGGREGATORS = ("mv", "avg", "ws", "dawid_skene", "care", "care_svd", "care_tensor")
+_AGGREGATORS = ("mv", "avg", "ws", "dawid_skene", "care", "care_svd", "care_tensor", "care_tensor_paper")
 _PLANTED_RATES = (0.1, 0.25, 0.4, 0.55, 0.7, 0.85)
 """How often planted judges call a trigger right, one a trigger: from hardly ever to nearly always."""
 
@@ -30,11 +30,11 @@ _SHARED = 0.5
 
 def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
     """Measure attacks that real judges scored, and simulated attacks, with a known truth, on recorded judges."""
-    says, tables = list[str](), list[Table]()
+    says, tables, measures = list[str](), list[Table](), dict[str, float]()
     attacked_versions, why = triggered(workspace)
     for versions in attacked_versions:
         try:
-            table, said = _answered(versions)
+            table, said = _answered(versions, measures)
         except FitError as error:
             says.append(f"{versions.testset}: {error}")
             continue
@@ -52,7 +52,7 @@ def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
             "The paper's table is not reproduced: it needs language models that were asked about these openings, and "
             "no test set of this workspace has their scores."
         )
-    return ExperimentFindings(says, tables)
+    return ExperimentFindings(says, tables, measures=measures)
 
 
 def _has_references(workspace: Workspace, panel: ExperimentPanel) -> bool:
@@ -64,8 +64,8 @@ def decisions(aggregate: Aggregate) -> NDArray[np.bool_] | None:
     return None if aggregate.threshold is None else aggregate.estimate > aggregate.threshold
 
 
-def _answered(versions: Versions) -> tuple[list[Table], list[str]]:
-    """Share of the triggers that each aggregator calls right, as the judges answered them."""
+def _answered(versions: Versions, measures: dict[str, float]) -> tuple[list[Table], list[str]]:
+    """Share of the triggers that each aggregator calls right, as the judges answered them; noted in ``measures``."""
     cut = versions.config.cut
     if cut is None:
         return [], [f"{versions.testset}: no `cut` is declared, so nothing is called right or wrong."]
@@ -77,7 +77,8 @@ def _answered(versions: Versions) -> tuple[list[Table], list[str]]:
         row: dict[str, Any] = {"attack": change, "items": len(scores), "a judge": float(np.mean(scores[known] > cut))}
         for name, aggregate in fitted.items():
             called = decisions(aggregate)
-            row[name] = "–" if called is None else float(called[n:].mean())
+            if called is not None:
+                row[name] = measures[f"{versions.testset}/{change}/{name}"] = float(called[n:].mean())
         rows.append(row)
     rates = {
         name: float(np.mean([row[name] for row in rows]))

@@ -11,6 +11,7 @@ from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.workspace import Workspace
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.care_tensor_paper import CareTensorPaper
 from care_ops.errors import FitError
 from care_ops.fit import try_structure
 from care_ops.moments.state import accumulate
@@ -25,31 +26,32 @@ _RATE = 0.05
 
 _SEED = 31
 
+_WRITTEN, _POSTERIOR = " as written", "Pr(C = 1 | J)"
+
 _STAR = f"* at a false discovery rate of {_RATE:.0%}"
 
 
 def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFindings:
     """Spearman of every factor, and of the tensor's confounder, with every feature; permutation p-values."""
-    tables, says, figures = list[Table](), list[str](), list[Bars | Heatmap]()
+    tables, says, figures, measures = list[Table](), list[str](), list[Bars | Heatmap](), dict[str, float]()
     for panel in panels(workspace):
         names, features = _features(workspace, panel)
         if not names:
             says.append(f"{panel.testset}: its items carry no responses, and no features are declared.")
             continue
         by_unit = mean_by_unit(features, panel.units)
-        try:
-            latent, _ = factored(panel.scores, panel.config.structure, _FACTORS)
-        except FitError:
+        scores_of_factors = _factor_scores(panel)
+        if not scores_of_factors:
             says.append(f"{panel.testset}: the panel has no factor.")
-        else:
+        for latent, how in scores_of_factors:
             by_chance = np.random.default_rng(_SEED)
             correlations, p_values = permuted(mean_by_unit(latent, panel.units), by_unit, permutations, by_chance)
             clear = benjamini_hochberg(p_values, _RATE)
             factor_names = [f"factor {k + 1}" for k in range(latent.shape[1])]
-            heatmap = _heatmap(
-                f"{panel.testset}: factors of care_svd, {_STAR}", factor_names, names, correlations, clear
-            )
+            title = f"{panel.testset}: factors of care_svd{how}, {_STAR}"
+            heatmap = _heatmap(title, factor_names, names, correlations, clear)
             figures.append(heatmap)
+            measures |= _kept(panel.testset, factor_names, names, correlations, how)
             rows: list[dict[str, Any]] = [
                 {
                     "factor": k + 1,
@@ -59,25 +61,43 @@ def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFinding
                 for k in range(len(factor_names))
             ]
             tables.append(Table(heatmap.title, rows))
-            says.append(_strongest(panel.testset, factor_names, names, correlations, p_values, clear))
-        confounder = tensor_confounder(panel)
-        if confounder is None:
-            says.append(f"{panel.testset}: care_tensor finds no confounder on this panel.")
-            continue
-        by_chance = np.random.default_rng(_SEED)
-        r, p = permuted(mean_by_unit(confounder[:, None], panel.units), by_unit, permutations, by_chance)
-        clear = benjamini_hochberg(p, _RATE)
-        known = ~np.isnan(r[0])
-        kept = [
-            f"{name}{' *' if star else ''}"
-            for name, star, is_known in zip(names, clear[0], known, strict=True)
-            if is_known
-        ]
-        figures.append(
-            Bars(f"{panel.testset}: Pr(C = 1 | J) of care_tensor, {_STAR}", "Spearman", kept, r[0][known].tolist())
-        )
-        says.append(_strongest(panel.testset, ["Pr(C = 1 | J)"], names, r, p, clear))
-    return ExperimentFindings(says or [NO_PANEL], tables, figures)
+            says.append(_strongest(f"{panel.testset}{how}", factor_names, names, correlations, p_values, clear))
+        for aggregator, how in ((CareTensor(), ""), (CareTensorPaper(), _WRITTEN)):
+            confounder = tensor_confounder(panel, aggregator)
+            if confounder is None:
+                says.append(f"{panel.testset}: {aggregator.name} finds no confounder on this panel.")
+                continue
+            by_chance = np.random.default_rng(_SEED)
+            r, p = permuted(mean_by_unit(confounder[:, None], panel.units), by_unit, permutations, by_chance)
+            clear = benjamini_hochberg(p, _RATE)
+            bars = [(f"{name}{' *' * bool(star)}", x) for name, star, x in zip(names, clear[0], r[0], strict=True)]
+            shown = [(name, float(x)) for name, x in bars if not np.isnan(x)]
+            title = f"{panel.testset}: {_POSTERIOR} of {aggregator.name}, {_STAR}"
+            figures.append(Bars(title, "Spearman", [name for name, _ in shown], [x for _, x in shown]))
+            says.append(_strongest(f"{panel.testset}{how}", [_POSTERIOR], names, r, p, clear))
+            measures |= _kept(panel.testset, [_POSTERIOR], names, r, how)
+    return ExperimentFindings(says or [NO_PANEL], tables, figures, measures)
+
+
+def _factor_scores(panel: ExperimentPanel) -> list[tuple[Array, str]]:
+    """Scores of the factors, (n, factors): E[factor | J], and <u, J> of the raw scores as written; none without one."""
+    try:
+        latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
+    except FitError:
+        return []
+    ordered = panel.scores.select_judges(sorted(panel.scores.judges)).values
+    raw = np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered)
+    return [(latent, ""), (raw @ factors.directions[:, : latent.shape[1]], _WRITTEN)]
+
+
+def _kept(testset: str, rows: list[str], names: list[str], correlations: Array, how: str) -> dict[str, float]:
+    """Measures for the ledger: a factor's correlation with each feature where there is one."""
+    return {
+        f"{testset}/{row}/{name}{how}": float(r)
+        for row, values in zip(rows, correlations, strict=True)
+        for name, r in zip(names, values, strict=True)
+        if not np.isnan(r)
+    }
 
 
 def _heatmap(title: str, rows: list[str], columns: list[str], values: Array, clear: NDArray[np.bool_]) -> Heatmap:
@@ -139,8 +159,8 @@ def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Ar
     return means
 
 
-def tensor_confounder(panel: ExperimentPanel) -> Array | None:
-    """Pr(C = 1 | J), (n,); None where care_tensor has no answer or finds no confounder.
+def tensor_confounder(panel: ExperimentPanel, aggregator: CareTensor | CareTensorPaper | None = None) -> Array | None:
+    """Pr(C = 1 | J), (n,), by default of care_tensor; None where it has no answer or finds no confounder.
 
     C is named so that, from C = 0 to C = 1, the judges move the same way in both classes of Q, and their mean rises.
     """
@@ -148,8 +168,9 @@ def tensor_confounder(panel: ExperimentPanel) -> Array | None:
     moments = accumulate(scores.values)
     structure, _, _ = try_structure(moments, config.structure, scores.judges)
     seed = [content_seed(scores), config.seed]  # that of the fit (``care_ops.fit``)
+    problem = Problem(scores, moments, structure, np.random.default_rng(seed), config)
     try:
-        states = CareTensor().states(Problem(scores, moments, structure, np.random.default_rng(seed), config))
+        states = (aggregator or CareTensor()).states(problem)
     except FitError:
         return None
     means, posterior = states.fitted.means, states.posterior
@@ -175,10 +196,11 @@ EXPERIMENT = Experiment(
     asks="Which features of the responses do the factors follow, beyond chance?",
     paper="On Review-5K the factors beside quality follow length, lists and the like (heat map of correlations).",
     protocol=(
-        "E[factor | J], and Pr(C = 1 | J) of the tensor's four states, against eight features of the response, those "
-        "that the test set declares, and, of language models, valid mass and position bias. Spearman over means of "
-        "split units; numbers also with the ranks of words taken out. Permutation p-values, false discovery rate by "
-        "Benjamini and Hochberg within a test set."
+        "E[factor | J] and, as written, <u, J> of the raw scores; Pr(C = 1 | J) of the four states of care_tensor and, "
+        "as written, of care_tensor_paper; against eight features of the response, those that the test set declares, "
+        "and, of language models, valid mass and position bias. Spearman over means of split units; numbers also with "
+        "the ranks of words taken out. Permutation p-values, false discovery rate by Benjamini and Hochberg within a "
+        "test set."
     ),
     run=confounders,
     small={"permutations": 1_000},

@@ -29,7 +29,7 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
     """Add two programs that read length and keywords alone, and people where there are any, to each panel."""
     tables, says, figures = list[Table](), list[str](), list[Heatmap]()
     apart_of: dict[str, list[bool]] = {"dummies": [], "people": []}
-    following: list[bool] = []
+    following, measures = list[bool](), dict[str, float]()
     for panel in panels(workspace):
         joined, dummy_names, people = _joined(workspace, panel)
         if not dummy_names and not people:
@@ -43,6 +43,10 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
         judges = sorted(joined.judges)
         shown = latent.shape[1]
         loadings = factors.directions[:, :shown]
+        for k, strength in enumerate(factors.strengths[:shown]):
+            for judge, loading in zip(judges, loadings[:, k], strict=True):
+                measures[f"{panel.testset}/factor {k + 1}/{judge}"] = float(loading)
+                measures[f"{panel.testset}/factor {k + 1}/{judge} as written"] = float(loading * np.sqrt(strength))
         factor_names = [f"factor {k + 1}" for k in range(shown)]
         title = f"{panel.testset}: loadings"
         if len(judges) <= _MOST_DRAWN:
@@ -71,7 +75,7 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
                     f"{panel.testset}, {kind}: loading most, {', '.join(loads)}; {apart} of {len(most)} away from the "
                     "leading factor."
                 )
-    measures = {
+    measures |= {
         f"share of {kind} that load most away from the leading factor": float(np.mean(apart))
         for kind, apart in apart_of.items()
         if apart
@@ -140,7 +144,8 @@ EXPERIMENT = Experiment(
     protocol=(
         "The two dummies read every response of the test set and join its panel, as do the people whose ratings it "
         "declares (`raters`); loadings are the unit directions of L, strongest factor first, signed towards the "
-        "panel's mean. A dummy that scores all alike stays out."
+        "panel's mean; as written they are those times the root of their eigenvalue, since the paper's are longer than "
+        "one. A dummy that scores all alike stays out."
     ),
     run=dummies,
 )

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
-from assets.experiments.paper_numbers import FROM_TABLES, Claim, PaperNumbers, PrintedTable, paper_numbers
+from assets.experiments.paper_numbers import FROM_TABLES, Claim, PaperNumbers, PrintedTable, measure, paper_numbers
 from assets.workspace import Workspace
 
 REPRODUCED, BY_OURS = "reproduced by the paper's procedure as written", "reproduced by ours alone"
@@ -50,27 +50,25 @@ class LedgerRow:
 def ledger_rows(measures: Measures) -> list[LedgerRow]:
     """Make a row for every number of the paper's tables and for every claim."""
     numbers = paper_numbers()
-    rows = [_cell(table, *cell, measures, numbers.within) for table in numbers.tables for cell in table.cells()]
+    rows = [_cell(table, *cell, measures, numbers) for table in numbers.tables for cell in table.cells()]
     return rows + [_claim(claim, measures, numbers) for claim in numbers.claims]
 
 
 def _cell(
-    table: PrintedTable, row: str, column: str, number: float, spread: float, measures: Measures, within: float
+    table: PrintedTable, row: str, column: str, number: float, spread: float, measures: Measures, numbers: PaperNumbers
 ) -> LedgerRow:
     """A number of a table."""
-    kept, testset, name = measures.get(table.asset, {}), table.columns.get(column), table.rows.get(row)
-    ours = written = None
-    if testset is not None and name is not None:
-        ours = _measure(kept, table.ours, testset, name)
-        written = _measure(kept, table.as_written, testset, table.rows_as_written.get(row, name))
-    limit = max(within * abs(number), 2 * spread)
-    because = table.because.get(column, {}).get(row, "")
-    if testset is None or name is None:
-        verdict, why = NEEDS_MODELS, table.needs
-    elif ours is None and written is None and any(testset in key.partition("/")[0] for key in kept) and table.absent:
-        verdict, why = NOT_REPRODUCED, table.absent
-    elif ours is None and written is None:
+    kept, (name, literal) = measures.get(table.asset, {}), table.names(row, column, numbers.written)
+    ours, written = measure(kept, name), measure(kept, literal)
+    limit = max(numbers.within * abs(number), 2 * spread)
+    because, testset = table.because.get(column, {}).get(row, ""), name.partition("/")[0]
+    if ours is None and written is None:
+        scored = _scored(kept, name)
         verdict, why = NOT_RUN, f"no measure of {table.asset} for a test set called {testset}"
+        if scored and table.absent:
+            verdict, why = NOT_REPRODUCED, table.absent
+        elif not scored and column not in table.recorded:
+            verdict, why = NEEDS_MODELS, table.needs
     else:
         verdict = _verdict(*(value is not None and abs(value - number) <= limit for value in (written, ours)))
         off = [abs(value - number) for value in (written, ours) if value is not None]
@@ -82,25 +80,23 @@ def _cell(
     )
 
 
+def _scored(kept: Mapping[str, float], name: str) -> bool:
+    """Whether any measure is of the test set of which this one would be."""
+    return any(name.partition("/")[0] in key.partition("/")[0] for key in kept)
+
+
 def _verdict(as_written: bool, ours: bool) -> str:
     """Whose merit it is that a number or claim comes out."""
     return REPRODUCED if as_written else BY_OURS if ours else NOT_REPRODUCED
 
 
-def _measure(kept: Mapping[str, float], template: str, testset: str, row: str) -> float | None:
-    """The measure of the first test set whose name has this part."""
-    _, _, rest = template.format(column="", row=row).partition("/")
-    matching = (name for name in sorted(kept) if name.partition("/")[2] == rest and testset in name.partition("/")[0])
-    return next((kept[name] for name in matching), None) if template else None
-
-
 def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow:
     """A claim: from the paper's own tables, from a measure, or for want of language models not at all."""
     kept = measures.get(claim.asset, {})
-    ours = kept.get(claim.measure)
+    ours = measure(kept, claim.measure)
     if claim.printed:
         ours = FROM_TABLES[claim.printed](numbers)
-    written = kept.get(claim.as_written) if claim.as_written else ours
+    written = measure(kept, claim.as_written) if claim.as_written else ours
     if claim.value is not None:
         paper = f"{claim.value:g}"
     else:
@@ -109,6 +105,8 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
     holds = [value is not None and _holds(claim, value) for value in (written, ours)]
     if ours is None and written is None:
         verdict, why = (NEEDS_MODELS, claim.needs) if claim.needs else (NOT_RUN, f"run {claim.asset}")
+        if claim.needs and _scored(kept, claim.measure):
+            verdict, why = NOT_REPRODUCED, "the panel has no such factor here, or the feature tells no items apart"
     elif claim.own:
         verdict, why = OWN, "it holds" if holds[1] else f"it does not hold: {claim.because or _UNSAID}"
     elif claim.printed and holds[1]:

@@ -7,6 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
+from assets.experiments.base import Table
+
 NUMBERS = Path(__file__).with_name("paper_numbers.yaml")
 
 _NONE = "--"
@@ -24,13 +26,14 @@ class PrintedTable:
     printed : mapping row -> numbers
         ``mean`` or ``mean ± standard deviation``.
     needs : str
-        What cells that cannot be computed from the data that are here lack.
+        What cells lack whose test set nobody has scored.
     ours, as_written : str
-        Name of the measure by this project's procedure and by the paper's own, as it is written, with {column} for the
-        test set and {row}; empty where there is none.
-    columns, rows, rows_as_written : mapping
-        Part of the test set's name by column, and the measure's name of a row; by the paper's own procedure where that
-        is another.
+        Name of the measure by this project's procedure and by the paper's own, as it is written, with {column} and
+        {row}; it begins with a part of the test set's name.
+    columns, rows : mapping
+        What stands for a column and for a row in these names.
+    recorded : tuple of str
+        Columns whose scores the authors have released.
     released : mapping column -> row -> number
         What the authors' released code gives.
     absent : str
@@ -43,12 +46,12 @@ class PrintedTable:
     asset: str
     printed_columns: tuple[str, ...]
     printed: Mapping[str, tuple[str | float, ...]]
-    needs: str = ""
-    ours: str = ""
-    as_written: str = ""
-    columns: Mapping[str, str] = field(default_factory=dict[str, str])
-    rows: Mapping[str, str] = field(default_factory=dict[str, str])
-    rows_as_written: Mapping[str, str] = field(default_factory=dict[str, str])
+    needs: str
+    ours: str
+    as_written: str
+    columns: Mapping[str, str]
+    rows: Mapping[str, str]
+    recorded: tuple[str, ...] = ()
     released: Mapping[str, Mapping[str, float]] = field(default_factory=dict[str, Mapping[str, float]])
     absent: str = ""
     because: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
@@ -60,6 +63,12 @@ class PrintedTable:
                 if text != _NONE:
                     number, _, spread = str(text).partition(" ± ")
                     yield row, column, float(number), float(spread or 0.0)
+
+    def names(self, row: str, column: str, written: Mapping[str, str]) -> tuple[str, str]:
+        """Names of a cell's measures by this project's procedure and by the paper's own (``PaperNumbers.written``)."""
+        row, column = self.rows[row], self.columns[column]
+        literal = {"row": written.get(row, row), "column": written.get(column, column)}
+        return self.ours.format(row=row, column=column), self.as_written.format(**literal)
 
 
 @dataclass(frozen=True)
@@ -104,10 +113,13 @@ class PaperNumbers:
 
     Attributes
     ----------
+    written : mapping
+        By the name of an aggregator here that of the paper's procedure as it is written.
     within : float
         Relative difference up to which a number counts as reproduced.
     """
 
+    written: Mapping[str, str]
     within: float
     tables: tuple[PrintedTable, ...]
     claims: tuple[Claim, ...]
@@ -128,6 +140,38 @@ def paper_numbers() -> PaperNumbers:
     from pydantic import TypeAdapter
 
     return TypeAdapter(PaperNumbers).validate_python(yaml.safe_load(NUMBERS.read_text(encoding="utf-8")))
+
+
+def measure(kept: Mapping[str, float], name: str) -> float | None:
+    """The measure of this name, or of the first test set whose name has in it what stands before the slash."""
+    if name in kept or "/" not in name:
+        return kept.get(name)
+    part, _, rest = name.partition("/")
+    like = (key for key in sorted(kept) if part in key.partition("/")[0] and key.partition("/")[2] == rest)
+    return next((kept[key] for key in like), None)
+
+
+def as_printed(asset: str, kept: Mapping[str, float]) -> list[Table]:
+    """The tables of the paper that an experiment computes, in its rows and columns, and rows by this project's own."""
+    numbers, made = paper_numbers(), list[Table]()
+    for table in (table for table in numbers.tables if table.asset == asset):
+        filled = list[dict[str, str]]()
+        for row in table.printed:
+            names = {column: table.names(row, column, numbers.written) for column in table.printed_columns}
+            ours, literal = ({c: _shown(kept, both[which]) for c, both in names.items()} for which in (0, 1))
+            filled.append({"": row or "(blank)", **literal})
+            if any(cell not in (_NONE, literal[c]) for c, cell in ours.items()):
+                filled.append({"": f"{row or '(blank)'}, ours", **ours})
+        if any(cell != _NONE for row in filled for head, cell in row.items() if head):
+            title = f"{table.label} as the paper prints it, {table.about}: by its procedure as written, and by ours"
+            made.append(Table(title, filled))
+    return made
+
+
+def _shown(kept: Mapping[str, float], name: str) -> str:
+    """A measure as the paper prints it, with its standard deviation over seeds where one is kept."""
+    value, spread = measure(kept, name), measure(kept, f"{name}, sd")
+    return _NONE if value is None else f"{value:.3f}" + ("" if spread is None else f" ± {spread:.3f}")
 
 
 _SCORING, _CLASSES = "tab:results_scoring", "tab:results_mix"

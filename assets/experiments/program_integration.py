@@ -42,7 +42,7 @@ class Candidate:
 
 def run(workspace: Workspace, *, resamples: int) -> ExperimentFindings:
     """Make a path for each test set that has texts."""
-    says, tables, figures = list[str](), list[Table](), list[Chart]()
+    says, tables, figures, measures = list[str](), list[Table](), list[Chart](), dict[str, float]()
     for panel in panels(workspace):
         if all(not text for text in panel.responses):
             says.append(f"{panel.testset}: its items carry no responses for a program to read.")
@@ -51,11 +51,17 @@ def run(workspace: Workspace, *, resamples: int) -> ExperimentFindings:
         if not programs:
             says.append(f"{panel.testset}: no program that is not there already tells its items apart.")
             continue
-        table, charts, sentence = _path(panel, programs, resamples)
+        table, charts, sentence, found = _path(panel, programs, resamples)
         tables.append(table)
         figures += charts
         says.append(sentence)
-    return ExperimentFindings(says or [NO_PANEL], tables, figures)
+        measures |= found
+        if not panel.binary:  # CARE-SVD as the paper writes it guides once more
+            literal = replace(panel, config=replace(panel.config, placement="weights"))
+            *_, sentence, found = _path(literal, programs, resamples)
+            says.append(sentence.replace(panel.testset, f"{panel.testset}, as written", 1))
+            measures |= {f"{name} as written": value for name, value in found.items()}
+    return ExperimentFindings(says or [NO_PANEL], tables, figures, measures)
 
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candidate]:
@@ -108,8 +114,10 @@ def _with(panel: ExperimentPanel, programs: dict[str, Candidate], added: list[st
     return ScoreMatrix(values, scores.item_ids, (*scores.judges, *added), families)
 
 
-def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int) -> tuple[Table, list[Chart], str]:
-    """Every aggregator along the path, on the rows that had no part in the choice."""
+def _path(
+    panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int
+) -> tuple[Table, list[Chart], str, dict[str, float]]:
+    """Every aggregator along the path, on the rows that had no part in the choice; measures for the ledger."""
     validation = validation_items(panel.units, _SHARE, np.random.default_rng([0, 61])) & ~np.isnan(panel.gold)
     path, errors = greedy(panel, programs, validation)
     rest = ~validation & ~np.isnan(panel.gold)
@@ -128,7 +136,7 @@ def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int
         rows.append(row | {name: panel.order(a.estimate, np.flatnonzero(rest)) for name, a in found.items()})
     charts = [_chart(f"{panel.testset}: {order} on the other rows", order, rows)]
     gain = "no program was kept"
-    if kept:
+    if kept and all(_GUIDE in fits[k] for k in (0, kept)):
         guide = (fits[0][_GUIDE], fits[kept][_GUIDE])
         gain = "with them {}'s {} there changes by {:+.3f} ({:+.3f} to {:+.3f})".format(
             _GUIDE, order, *_gain(panel, guide, rest, resamples)
@@ -146,7 +154,16 @@ def _path(panel: ExperimentPanel, programs: dict[str, Candidate], resamples: int
         f"{panel.testset}: of {len(programs)} programs {kept} are kept ({', '.join(path[:kept]) or 'none'}); {gain}. "
         f"On the validation rows its error fell from {errors[0]:.3f} to {min(errors):.3f}."
     )
-    return Table(f"{panel.testset}: {order} on the other rows, along the path", filled(rows)), charts, sentence
+    measures = {f"{panel.testset}/programs kept": float(kept)}
+    if not panel.binary:
+        errors_of = {name: panel.error(a.estimate, rest) for name, a in fits[kept].items()}
+        measures |= {
+            f"{panel.testset}/MAE below {name} in percent": 100 * (1 - errors_of[_GUIDE] / error)
+            for name, error in errors_of.items()
+            if _GUIDE in errors_of and error > 0
+        }
+    table = Table(f"{panel.testset}: {order} on the other rows, along the path", filled(rows))
+    return table, charts, sentence, measures
 
 
 def _gain(

@@ -4,6 +4,7 @@ import hashlib
 import importlib
 import time
 from collections.abc import Collection, Iterator
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -108,12 +109,14 @@ def experiment_pages(
 def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
     from assets.experiments.base import said
     from assets.experiments.pages import write_experiments
+    from assets.experiments.paper_numbers import as_printed
 
     registered = experiments()[key]
     size = registered.size(workspace)
     reads = reads_now(workspace, [key]).get(key)
     started = time.perf_counter()
     findings = registered.run(workspace, **size)
+    findings = replace(findings, tables=[*as_printed(key, findings.measures), *findings.tables])
     registered.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
     every = list(experiments().values())
     page = write_experiments(workspace.report_folder, workspace, every, outdated_kept(workspace))[key]

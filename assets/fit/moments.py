@@ -16,7 +16,7 @@ from care_ops.errors import InputError, WarehouseError
 _CONNECT_TIMEOUT_S = 10
 
 LEAST_ROWS = 30_000_000
-"""Test sets with fewer items stay in this process: a cluster costs more than it saves (benchmarks/results/bench.md)."""
+"""Where nobody asks for Dask, test sets with fewer items stay here: a cluster costs more than it saves (bench.md)."""
 
 ROWS_A_SHARD = 524_288
 """Items that are read at once: 400 MB of a panel of a hundred judges."""
@@ -116,14 +116,14 @@ def is_sparse(summary: "PanelSummary") -> bool:
 
 @contextmanager
 def dask_client(rows: int, dask: DaskConfig = FROM_ENVIRONMENT) -> Generator["Client | None"]:
-    """A client of the configured cluster, or None where the rows are too few to be worth one."""
-    if rows < LEAST_ROWS or (dask.scheduler() is None and dask.workers == 0):
+    """A client of the cluster that is named; without one, None where nobody asks for workers and the rows are few."""
+    scheduler = dask.scheduler()
+    if scheduler is None and (dask.workers == 0 or (dask.workers is None and rows < LEAST_ROWS)):
         yield None
         return
     from dask.system import CPU_COUNT
     from distributed import Client, LocalCluster
 
-    scheduler = dask.scheduler()
     if scheduler is not None:
         with _connected(scheduler, dask.source()) as client:
             yield client

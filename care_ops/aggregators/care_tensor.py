@@ -125,6 +125,16 @@ class States:
         return softmax(self.fitted.log_joint)[0]
 
 
+def ranks_of_equal_quality(quality: Array, weights: Array) -> NDArray[np.intp]:
+    """C up to its name: the rank of each state by its weight among the states of the same Q, (k,)."""
+    confounder = np.zeros(len(quality), dtype=np.intp)
+    for q in np.unique(quality):
+        same_quality = np.flatnonzero(quality == q)
+        heaviest_first = same_quality[np.argsort(-weights[same_quality], kind="stable")]
+        confounder[heaviest_first] = np.arange(len(same_quality))
+    return confounder
+
+
 class CareTensor:
     """``care_tensor``: the log-odds of Q = 1 given the scores, on the panel's scale.
 
@@ -221,12 +231,7 @@ class CareTensor:
             of_anchors, label_free = softmax(fitted.log_joint[rows])[0], quality
             quality = quality_by_anchors(of_anchors, labels, label_free)
             details |= confirmed_by_anchors(of_anchors, labels, label_free)
-        confounder = np.zeros(len(score), dtype=np.intp)
-        for q in np.unique(quality):
-            same_quality = np.flatnonzero(quality == q)
-            heaviest_first = same_quality[np.argsort(-fitted.weights[same_quality], kind="stable")]
-            confounder[heaviest_first] = np.arange(len(same_quality))
-        return States(fitted, quality, confounder, score, views, details)
+        return States(fitted, quality, ranks_of_equal_quality(quality, fitted.weights), score, views, details)
 
     def components(self, problem: Problem, views: Views, values: Array) -> MixtureWithDetails:
         """The Gaussian mixture with the best likelihood over the starts, and what is known about it.

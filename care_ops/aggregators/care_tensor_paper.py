@@ -6,7 +6,14 @@ import numpy as np
 from scipy.optimize import linear_sum_assignment
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care_tensor import direction_of, label_free_map, upper_label
+from care_ops.aggregators.care_tensor import (
+    Fitted,
+    States,
+    direction_of,
+    label_free_map,
+    ranks_of_equal_quality,
+    upper_label,
+)
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.least import JUDGES_OF_FOUR_STATES
@@ -40,7 +47,35 @@ class CareTensorPaper:
     uses_labels = True
 
     def fit(self, problem: Problem) -> Aggregate:
-        """Run Algorithm 2.
+        """Run Algorithm 2; ``FitError`` as in ``states``."""
+        states = self.states(problem)
+        fitted, positive, rows = states.fitted, states.quality > 0, problem.anchors.rows(problem.scores.item_ids)[0]
+        latent = mixture.log_sum(fitted.log_joint[:, positive]) - mixture.log_sum(fitted.log_joint[:, ~positive])
+        latent = np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
+        estimate, offset, _ = to_panel_scale(latent, problem.panel_mean, problem.ends)
+        return Aggregate(
+            self.name,
+            estimate,
+            threshold=offset,
+            loadings=fitted.means.T,
+            latent=latent,
+            labels_used=0 if states.details["mapped_by"] == "v" else len(rows),
+            details={
+                "views": [[problem.scores.judges[j] for j in group] for group in states.views.groups],
+                "view_tolerance": states.views.tolerance,
+                "largest_cross_edge": states.views.largest_cross_edge,
+                **states.details,
+                "state_weights": fitted.weights.tolist(),
+                "state_means": (problem.moments.mean() + fitted.means * problem.scale).tolist(),
+                "state_quality": states.quality.tolist(),
+                "state_scores": states.score.tolist(),
+                "certificate": asdict(problem.require_structure().certificate),
+                "scale": "location and spread of the panel mean; zero log-odds at the threshold",
+            },
+        )
+
+    def states(self, problem: Problem) -> States:
+        """The four states and their meaning.
 
         Raises
         ------
@@ -71,32 +106,13 @@ class CareTensorPaper:
         prototypes = anchor_prototypes(np.nan_to_num(problem.standardised[rows]), labels, weights, means)
         if prototypes is not None:
             quality = aligned(means, prototypes)
-        positive = quality > 0
-        latent = mixture.log_sum(joint[:, positive]) - mixture.log_sum(joint[:, ~positive])
-        latent = np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
-        estimate, offset, _ = to_panel_scale(latent, problem.panel_mean, problem.ends)
-        return Aggregate(
-            self.name,
-            estimate,
-            threshold=offset,
-            loadings=means.T,
-            latent=latent,
-            labels_used=0 if prototypes is None else len(rows),
-            details={
-                "views": [[problem.scores.judges[j] for j in group] for group in views.groups],
-                "view_tolerance": views.tolerance,
-                "largest_cross_edge": views.largest_cross_edge,
-                "misfit": misfit,
-                "directions_floored": floored,
-                "state_weights": weights.tolist(),
-                "state_means": (problem.moments.mean() + means * problem.scale).tolist(),
-                "state_quality": quality.tolist(),
-                "state_scores": score.tolist(),
-                "mapped_by": "v" if prototypes is None else "prototypes of anchors",
-                "certificate": asdict(structure.certificate),
-                "scale": "location and spread of the panel mean; zero log-odds at the threshold",
-            },
-        )
+        details = {
+            "misfit": misfit,
+            "directions_floored": floored,
+            "mapped_by": "v" if prototypes is None else "prototypes of anchors",
+        }
+        fitted = Fitted(weights, means, joint, float("nan"), True, "third moment")
+        return States(fitted, quality, ranks_of_equal_quality(quality, weights), score, views, details)
 
 
 def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Array, int]:

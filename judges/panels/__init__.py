@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 import yaml
 
@@ -27,11 +28,14 @@ class Roster:
         Language models: ``name`` of the judge, ``model`` (repository or name at the endpoint), ``family``, ``license``;
         ``gated`` where an account must have accepted the repository's terms, and ``instead`` a judge of about the same
         size that is not; ``endpoint`` (base_url, api_key_env) where the model is asked and not loaded here.
+    testsets : sequence of str
+        Test sets of the catalog that the paper had scored by this list.
     """
 
     description: str
     programs: list[str]
     models: list[dict[str, Any]]
+    testsets: list[str]
 
 
 def names() -> list[str]:
@@ -48,18 +52,32 @@ def find(name: str) -> Roster:
         raise InputError(f"no panel {name!r}; there are {', '.join(names())}")
     given = load_yaml(_FOLDER / f"{name}.yaml")
     chosen = given.get("programs", [])
-    return Roster(given["description"], programs.names() if chosen == "all" else chosen, given.get("models", []))
+    chosen = programs.names() if chosen == "all" else chosen
+    return Roster(given["description"], chosen, given.get("models", []), given.get("testsets", []))
 
 
-def judge_files(roster: Roster, engine: Literal["vllm", "transformers"] = "vllm") -> dict[str, str]:
-    """The text of a YAML file for each judge of a roster, by the judge's name."""
+def scored_in_the_paper(judge: str) -> list[str]:
+    """Test sets of the catalog that the paper had scored by a judge: those of all rosters that it is in, sorted."""
+    rosters = [find(name) for name in names()]
+    its = [r for r in rosters if judge in r.programs or any(model["name"] == judge for model in r.models)]
+    return sorted({testset for roster in its for testset in roster.testsets})
+
+
+def judge_files(roster: Roster, engine: Mapping[str, Any] | None = None, *, as_paper: bool = False) -> dict[str, str]:
+    """The text of a YAML file for each judge of a roster, by the judge's name.
+
+    ``engine`` holds the settings that its models share, by default ``kind: vllm``; ``as_paper`` limits a judge to the
+    test sets that the paper had scored by it.
+    """
     files: dict[str, str] = {}
+    shared = engine or {"kind": "vllm"}
     for name in roster.programs:
         program = programs.find(name)
         files[name] = judge_yaml(
             description=program.description,
             family=program.family,
             scale=list(program.scale),
+            testsets=scored_in_the_paper(name) if as_paper else None,
             engine={"kind": "program", "program": name},
         )
     for model in roster.models:
@@ -69,7 +87,8 @@ def judge_files(roster: Roster, engine: Literal["vllm", "transformers"] = "vllm"
             description=f"{model['model']}{gate}",
             family=model["family"],
             license=model["license"],
-            engine={"kind": "openai" if endpoint else engine, "model": model["model"]}
+            testsets=scored_in_the_paper(model["name"]) if as_paper else None,
+            engine={**({"kind": "openai"} if endpoint else shared), "model": model["model"]}
             | (endpoint | {"spend_limit": 1.0} if endpoint else {}),
         )
     return files

@@ -101,8 +101,8 @@ class Template(BaseModel):
         return {str(v): float(v) + self.shift for v in self.values}
 
     def missing(self, item: Item) -> list[str]:
-        """Names of the texts that the template needs and the item does not have."""
-        return [name for name in self.needs if not (getattr(item, name) or "").strip()]
+        """Names of the texts that the template needs and the item does not have; a blank one, such as " ", is there."""
+        return [name for name in self.needs if not getattr(item, name)]
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
         """The prompt, without the prefill; ``JudgeError`` where the templates cannot be filled."""

@@ -88,30 +88,26 @@ def new(
     program: Annotated[str | None, typer.Option(help="Name of a built-in program.")] = None,
     file: Annotated[str | None, typer.Option(help="Python file with program_judge(query, response).")] = None,
     family: Annotated[str | None, typer.Option(help="Base model, vendor or prompt family.")] = None,
+    profile: Annotated[
+        Literal["care", "paper", "paper-raw"],
+        typer.Option(help="paper: ask and read models as the paper did, a panel's of the paper's test sets alone."),
+    ] = "care",
 ) -> None:
     """Write a judge's file, or a panel of them; files that exist stay as they are."""
     from judges.panels import find, judge_files, judge_yaml
     from orchestration.workspace import judges_folder
 
     folder = judges_folder(workspace)
+    asked = {"kind": engine, "revision": revision, "base_url": base_url, "api_key_env": api_key_env}
+    asked |= {"template": template, "profile": None if profile == "care" else profile}
     if panel is not None:
-        local: Literal["vllm", "transformers"] = "transformers" if engine == "transformers" else "vllm"
-        files = judge_files(find(panel), local)
+        shared = {key: value for key, value in asked.items() if value is not None}
+        _must_be_usable(panel, {"model": "any", "revision": "0" * 40, **shared}, workspace)  # pinned later
+        files = judge_files(find(panel), shared, as_paper=profile == "paper")
     else:
         if name is None or sum(given is not None for given in (model, program, file)) != 1:
             raise InputError("give a name and one of --model, --program or --file; or a --panel")
-        settings: dict[str, Any]
-        if model is not None:
-            settings = {
-                "kind": engine,
-                "model": model,
-                "revision": revision,
-                "base_url": base_url,
-                "api_key_env": api_key_env,
-                "template": template,
-            }
-        else:
-            settings = {"kind": "program", "program": program, "file": file}
+        settings = asked | {"model": model} if model else {"kind": "program", "program": program, "file": file}
         settings = {key: value for key, value in settings.items() if value is not None}
         _must_be_usable(name, settings, workspace)
         files = {name: judge_yaml(family=family, engine=settings)}

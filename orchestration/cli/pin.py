@@ -1,17 +1,17 @@
-"""``care judges pin``: write the present revision of their model into judges' files."""
+"""``care judges pin``, ``care testsets pin``: write present commits of repositories into the files that name them."""
 
 import re
+from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import typer
 
 from care_ops.errors import CareError, InputError
 from orchestration.cli.output import Root, console, errors
 
-_MODEL = re.compile(
-    r"^(?P<before>[ \t]*(?:engine:[ \t]*)?(?:\{.*?)?)(?P<key>model:[ \t]*(?P<value>[^,}\s#]+))", re.MULTILINE
-)
+_OF = {"model": "judge", "dataset": "test set"}
+"""Whose file names a repository of this kind."""
 
 
 def pin(
@@ -19,46 +19,74 @@ def pin(
     workspace: Root = Path(),
 ) -> None:
     """Ask the hub for the present commit of each judge's model, and write it into the judge's file."""
-    from judges.hub import look_up
     from judges.spec import LocalModel, load_spec
     from orchestration.workspace import judges_folder
 
-    folder = judges_folder(workspace)
+    def unpinned(path: Path) -> str | None:
+        engine = load_spec(path).engine
+        return engine.model if isinstance(engine, LocalModel) and engine.revision is None else None
+
+    _pin(judges_folder(workspace), names or (), "model", unpinned)
+
+
+def pin_testsets(
+    names: Annotated[list[str] | None, typer.Argument(help="Test sets; by default all without a revision.")] = None,
+    workspace: Root = Path(),
+) -> None:
+    """Ask the hub for the present commit of each test set's data set, and write it into the test set's file."""
+    from orchestration.workspace import load_testset, testsets_folder
+    from warehouse.testsets import HuggingFaceSource, resolve
+
+    def unpinned(path: Path) -> str | None:
+        source = load_testset(path).source
+        if not isinstance(source, HuggingFaceSource) or source.revision is not None:
+            return None
+        return None if resolve(source.dataset, workspace).is_dir() else source.dataset
+
+    _pin(testsets_folder(workspace), names or (), "dataset", unpinned)
+
+
+def _pin(
+    folder: Path, names: Sequence[str], kind: Literal["model", "dataset"], unpinned: Callable[[Path], str | None]
+) -> None:
+    """Pin every file, or those of these names, whose repository has no revision and is no folder of this machine."""
+    from judges.hub import look_up
+
     failed = pinned = 0
     for path in sorted(folder.glob("*.yaml")):
-        if names and path.stem not in names:
-            continue
-        engine = load_spec(path).engine
-        if not isinstance(engine, LocalModel) or engine.revision is not None or Path(engine.model).is_dir():
+        repository = unpinned(path) if not names or path.stem in names else None
+        if repository is None or Path(repository).is_dir():
             continue
         try:
-            revision, gated = look_up(engine.model)
+            revision, gated = look_up(repository, kind)
         except CareError as error:
             errors.print(f"{path.stem}: {error}", style="red")
             failed += 1
             continue
-        path.write_text(with_revision(path.read_text(encoding="utf-8"), revision), encoding="utf-8")
-        load_spec(path)
+        path.write_text(with_revision(path.read_text(encoding="utf-8"), revision, kind), encoding="utf-8")
+        unpinned(path)
         pinned += 1
-        console.print(f"{path.stem}: {engine.model} at {revision}")
+        console.print(f"{path.stem}: {repository} at {revision}")
         if gated:
             console.print(
-                f"  its terms must be accepted: open the page of {engine.model} on the hub with your account, accept "
-                "them, and give that account's token in HF_TOKEN to whatever runs the judge"
+                f"  its terms must be accepted: open the page of {repository} on the hub with your account, accept "
+                f"them, and give that account's token in HF_TOKEN to whatever runs the {_OF[kind]}"
             )
-    unknown = sorted(set(names or ()) - {path.stem for path in folder.glob("*.yaml")})
+    unknown = sorted(set(names) - {path.stem for path in folder.glob("*.yaml")})
     if unknown:
-        raise InputError(f"no judge {', '.join(map(repr, unknown))} in {folder}")
-    console.print(f"{pinned} judge file(s) pinned")
+        raise InputError(f"no {_OF[kind]} {', '.join(map(repr, unknown))} in {folder}")
+    console.print(f"{pinned} {_OF[kind]} file(s) pinned")
     if failed:
         raise typer.Exit(1)
 
 
-def with_revision(text: str, revision: str) -> str:
-    """The YAML text of a judge's file with a revision beside its model; the rest stays as it is, comments too."""
-    found = _MODEL.search(text)
+def with_revision(text: str, revision: str, kind: Literal["model", "dataset"] = "model") -> str:
+    """The YAML text of a file with a revision beside its repository; the rest stays as it is, comments too."""
+    found = re.search(
+        rf"^(?P<before>[ \t]*(?:\w+:[ \t]*)?(?:\{{.*?)?)(?P<key>{kind}:[ \t]*[^,}}\s#]+)", text, re.MULTILINE
+    )
     if found is None:
-        raise ValueError("no line names the model")
+        raise ValueError(f"no line names the {kind}")
     flow = "{" in text[: found.start("key")].rpartition("\n")[2]
     indent = re.match(r"[ \t]*", found["before"])
     after = f", revision: {revision}" if flow else f"\n{indent[0] if indent else ''}revision: {revision}"

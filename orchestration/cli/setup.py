@@ -34,8 +34,10 @@ From = Annotated[
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to make the workspace in.")],
     template: Annotated[
-        Literal["demo", "endpoints"],
-        typer.Option(help="demo: programs judge simulated answers; endpoints: models of three vendors do."),
+        Literal["demo", "endpoints", "empty"],
+        typer.Option(
+            help="demo: programs judge simulated answers; endpoints: models of three vendors do; empty: none."
+        ),
     ] = "demo",
     scores: From = None,
     items: Annotated[Path | None, typer.Option(help="With --from: the items' texts, gold, split_unit, system.")] = None,
@@ -59,6 +61,8 @@ def init(
     _folders(folder)
     if template == "demo":
         testsets, judging = story.testset_files(), story.judge_files()
+    elif template == "empty":
+        testsets, judging = dict[str, str](), dict[str, str]()
     else:
         testsets = {"demo": _ENDPOINTS_YAML}
         judging = {f"{name}.yaml": text for name, text in judge_files(find(template)).items()}
@@ -71,6 +75,7 @@ def init(
         "demo": f"care run --workspace {folder}",
         "endpoints": "set the keys that judges/*.yaml name, check the models there; then "
         f"care doctor --workspace {folder} and care run --dry-run --workspace {folder}",
+        "empty": f"test sets into {folder / 'testsets'} (care testsets add), and judges (care judges new)",
     }
     console.print(f"made {folder}; next: {following[template]}")
 

@@ -8,6 +8,7 @@ import typer
 from care_ops.errors import InputError
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, show
+from orchestration.cli.pin import pin_testsets
 
 testsets = Commands(help="The catalog of benchmarks, and adding one to a workspace.", no_args_is_help=True)
 
@@ -27,11 +28,11 @@ def list_testsets(json: Json = False) -> None:
         rows.append(
             {
                 "test set": name,
-                "data set": source["dataset"],
-                "split": source["split"],
-                "license": source["license"],
+                "data set": source.get("dataset") or f"versions of {source['of']}",
+                "split": source.get("split", ""),
+                "license": source.get("license", ""),
                 "prompt": spec.prompt,
-                "verified": "yes" if source["verified"] else "no",
+                "verified": "yes" if source.get("verified") else "no",
             }
         )
     show(rows, "catalog", as_json=json)
@@ -39,22 +40,26 @@ def list_testsets(json: Json = False) -> None:
 
 @testsets.command("add")
 def add_testset(
-    name: Annotated[str, typer.Argument(help="Name in the catalog.")],
+    name: Annotated[str | None, typer.Argument(help="Name in the catalog.")] = None,
     workspace: Root = Path(),
-    revision: Annotated[str | None, typer.Option(help="Commit of the data set, 40 hexadecimal digits.")] = None,
+    every: Annotated[bool, typer.Option("--all", help="All that the workspace lacks, in the place of one.")] = False,
 ) -> None:
     """Copy a catalog entry into the workspace, where it can be edited."""
     from orchestration.workspace import testsets_folder
     from warehouse import catalog
 
-    text = catalog.text(name)
-    if revision is not None:
-        text = text.replace("source:\n", f"source:\n  revision: {revision}\n", 1)
-    path = testsets_folder(workspace) / f"{name}.yaml"
-    if path.exists():
-        raise InputError(f"{path}: there is such a test set already; delete it first")
-    path.parent.mkdir(parents=True, exist_ok=True)
-    path.write_text(text, encoding="utf-8")
-    console.print(f"wrote {path}")
-    if revision is None:
-        console.print("give its source a revision (a commit of the data set) before a run", style="yellow")
+    if every == (name is not None):
+        raise InputError("give the name of a test set in the catalog, or --all")
+    folder = testsets_folder(workspace)
+    folder.mkdir(parents=True, exist_ok=True)
+    for each in catalog.names() if name is None else [name]:
+        text, path = catalog.text(each), folder / f"{each}.yaml"
+        if path.exists() and not every:
+            raise InputError(f"{path}: there is such a test set already; delete it first")
+        if not path.exists():
+            path.write_text(text, encoding="utf-8")
+            console.print(f"wrote {path}")
+    console.print("`care testsets pin` writes the commits of data sets; a run needs them", style="yellow")
+
+
+testsets.command("pin")(pin_testsets)

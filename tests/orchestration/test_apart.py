@@ -12,17 +12,15 @@ import time
 from collections import Counter
 from pathlib import Path
 
-import dagster as dg
 import numpy as np
 import pytest
 
 from assets.fit.kept import read_moments
 from judges import panels
-from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.apart import ROOT, Machine, Machines, environment, wait_until, works
 from tests.support.faults import compare, state_of
-from tests.support.workspaces import begins_with, make_programs, query, run, score_rows
+from tests.support.workspaces import begins_with, make_programs, query, run, score_rows, summed_by
 
 pytestmark = [
     pytest.mark.slow,
@@ -37,9 +35,9 @@ FAST = "fit: {resamples: 0}\nreview: {hold: false}\n"
 SPREAD = """
 from assets.fit import moments
 
-moments.LEAST_ROWS, moments.ROWS_A_SHARD = 0, 5
+moments.ROWS_A_SHARD = 5
 """
-"""Moments even of the demo are summed by Dask, in many pieces."""
+"""Moments even of the demo are summed in many pieces."""
 
 FIELDS = ("n", "shift", "count1", "sum1", "count2", "sum2", "partial2", "square2", "count3", "sum3")
 SCORES = (
@@ -128,14 +126,6 @@ def must_be_equal(folder: Path, alone: Path) -> None:
     assert len(estimates) >= ITEMS
     assert estimates == query(alone, ESTIMATES)
     assert not compare(state_of(alone), state_of(folder))
-
-
-def summed_by(folder: Path) -> list[object]:
-    """Where the moments were summed."""
-    with workspace_instance(load_workspace(folder)) as instance:
-        records = instance.fetch_materializations(dg.AssetKey("moments"), limit=10).records
-    events = [record.asset_materialization for record in records]
-    return [event.metadata["ran_on"].value for event in events if event is not None]
 
 
 def scoring(machine: Machine) -> bool:

@@ -7,7 +7,7 @@ from assets.fit.kept import read_moments
 from judges import panels, programs
 from judges.items import Item
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import QUICK, make_programs, query, ran, run
+from tests.support.workspaces import QUICK, make_programs, query, ran, run, summed_by
 from warehouse.sources.demo import generate
 
 DEMO_JUDGES = panels.find("demo").programs
@@ -23,10 +23,11 @@ def test_ray_and_dask_give_what_one_process_gives(tmp_path, monkeypatch):
     )
     for folder in (inline, spread):
         outcome = run(folder)
-        monkeypatch.setattr("assets.fit.moments.LEAST_ROWS", 0)
         monkeypatch.setattr("assets.fit.moments.ROWS_A_SHARD", 17)
         assert not outcome.failures
         assert ran(outcome, "report_index") == ["None"]
+    assert summed_by(inline) == ["this process"], "nobody asked for Dask, and the rows are few"
+    assert summed_by(spread) == ["Dask (local cluster)"], "workers that are asked for work, however few the rows"
     every = (
         "SELECT judge, item_id, value, status FROM scores JOIN judges USING (judge_ix) "
         "JOIN items USING (item_ix) ORDER BY ALL"

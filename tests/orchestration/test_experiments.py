@@ -240,16 +240,19 @@ def test_what_does_not_move_has_not_changed():
     rng = np.random.default_rng(5)
     before = rng.normal(size=(200, 1)) + rng.normal(size=(200, 5))
     same = Versions("one", tuple("abcde"), {}, True, before, {"none": (np.arange(200), before.copy())}, FitConfig())
-    for distance, kept in changes(same, "none").values():
+    assert "care_svd as written" in changes(same, "none")
+    for distance, kept, error in changes(same, "none").values():
         assert distance == pytest.approx(0, abs=1e-9)
         assert kept == pytest.approx(1)
+        assert error == pytest.approx(0, abs=1e-9)
     # every judge's scores rise by one standard deviation of the mean of all versions: so does the mean
     shift = np.full(5, 2.0)
     raised = Versions("one", tuple("abcde"), {}, True, before, {"up": (np.arange(200), before + shift)}, FitConfig())
     both = np.concatenate([before.mean(axis=1), before.mean(axis=1) + 2])
-    distance, kept = changes(raised, "up")["avg"]
+    distance, kept, error = changes(raised, "up")["avg"]
     assert distance == pytest.approx(2 / both.std())
     assert kept == pytest.approx(1)
+    assert error == pytest.approx(2), "in points of the scale, as the paper's table"
 
 
 def test_the_tensors_confounder_is_the_planted_one():

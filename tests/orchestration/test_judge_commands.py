@@ -89,6 +89,37 @@ def test_every_panel_loads(folder, panel):
         judge_key(loaded, judge, "one")
 
 
+def test_a_panel_as_the_paper_has_it_scores_the_sets_that_the_paper_had_scored(folder):
+    for panel in ("scoring", "classification", "loadings"):
+        care("judges", "new", "--panel", panel, "--profile", "paper", "--workspace", folder)
+    care("testsets", "add", "--all", "--workspace", folder)
+    loaded = load_workspace(folder)
+    scoring = {m["name"] for m in panels.find("scoring").models}
+    classification = {m["name"] for m in panels.find("classification").models}
+    loadings = {m["name"] for m in panels.find("loadings").models} | {"length", "keyword"}
+    for testset in ("asset", "feedbackqa", "review_5k", "summarize_axis", "ultrafeedback", "yelp", "judgment_bias"):
+        assert {*loaded.judges_of(testset)} - {"length"} == scoring, testset
+    for testset in ("civilcomments", "chatbot_arena", "pku_better", "pku_safer", "shp", "summarize_comparisons"):
+        assert {*loaded.judges_of(testset)} - {"length"} == classification, testset
+    assert {*loaded.judges_of("rlvr_openings")} - {"length"} == classification
+    assert {*loaded.judges_of("feedbackqa_loadings")} == loadings | {"length"}
+    assert {*loaded.judges_of("multi_subject_rlvr")} <= {"length"}, "only what is made of it is scored"
+    assert "one" not in loaded.testsets_of("qwen3-4b"), "a set of one's own is no set of the paper"
+    engine = loaded.judge("qwen3-4b").engine
+    assert (engine.profile, engine.prompt, engine.scoring) == ("paper", "raw", "text")  # type: ignore[union-attr]
+
+
+def test_a_panel_is_asked_at_an_endpoint_that_serves_its_models(folder):
+    at = ("--engine", "openai", "--base-url", "https://host/v1", "--api-key-env", "HOST_KEY")
+    care("judges", "new", "--panel", "scoring", "--profile", "paper", *at, "--workspace", folder)
+    engine = load_workspace(folder).judge("qwen3-8b").engine
+    assert (engine.kind, engine.model, engine.base_url) == ("openai", "Qwen/Qwen3-8B", "https://host/v1")  # type: ignore[union-attr]
+    assert (engine.prompt, engine.scoring, engine.max_tokens) == ("auto", "text", 8), "a chat endpoint has no raw text"  # type: ignore[union-attr]
+    assert "base_url" in care(
+        "judges", "new", "--panel", "scoring", "--engine", "openai", "--workspace", folder, code=2
+    )
+
+
 def test_probes_of_a_program(folder):
     verdict = json.loads(care("judges", "test", "length", "--workspace", folder, "--json"))[0]
     assert verdict["retest"] == 0
@@ -124,9 +155,9 @@ def test_the_catalog_is_listed_and_added(folder):
     assert len(rows) >= 14
     refused = care("testsets", "add", "../catalog/asset", "--workspace", folder, code=2)
     assert "no test set '../catalog/asset'" in refused
-    care("testsets", "add", "asset", "--revision", "b" * 40, "--workspace", folder)
+    assert "care testsets pin" in care("testsets", "add", "asset", "--workspace", folder)
     spec = load_workspace(folder).testset("asset")
-    assert (spec.source.revision, spec.prompt) == ("b" * 40, "asset")
+    assert (spec.source.revision, spec.prompt) == (None, "asset")  # type: ignore[union-attr]
     assert "already" in care("testsets", "add", "asset", "--workspace", folder, code=2)
     assert "no test set 'nope'" in care("testsets", "add", "nope", "--workspace", folder, code=2)
 

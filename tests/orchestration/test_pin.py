@@ -10,17 +10,21 @@ pytest.importorskip("huggingface_hub", reason="install the extra huggingface to 
 
 from judges.spec import load_spec
 from orchestration.cli.pin import with_revision
+from orchestration.workspace import load_testset
 from tests.support.workspaces import care
+from warehouse import catalog
 
 SHA = "0123456789abcdef0123456789abcdef01234567"
 MODELS = {"some/open": False, "some/gated": "manual"}
+SETS = {"facebook/asset": False, "lmsys/chatbot_arena_conversations": "auto"}
 
 
 class Hub(BaseHTTPRequestHandler):
     def do_GET(self):
-        name = self.path.partition("/api/models/")[2].partition("?")[0]
-        known = name in MODELS
-        body = {"id": name, "sha": SHA, "gated": MODELS.get(name)} if known else {"error": "Repository not found"}
+        kind, _, name = self.path.removeprefix("/api/").partition("?")[0].partition("/")
+        gates = {"models": MODELS, "datasets": SETS}[kind]
+        known = name in gates
+        body = {"id": name, "sha": SHA, "gated": gates.get(name)} if known else {"error": "Repository not found"}
         content = json.dumps(body).encode()
         self.send_response(200 if known else 404)
         if not known:
@@ -71,6 +75,40 @@ def test_a_repository_that_is_not_there_ends_with_1_and_the_others_are_pinned(tm
     assert "1 judge file(s) pinned" in care(tmp_path, "judges", "pin", code=1)
     assert load_spec(tmp_path / "judges" / "b.yaml").engine.revision == SHA  # type: ignore[union-attr]
     assert "no judge 'nobody'" in care(tmp_path, "judges", "pin", "nobody", code=2)
+
+
+def test_a_hub_that_is_not_there_is_told_in_a_line(tmp_path, monkeypatch):
+    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
+    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
+    (tmp_path / "care.yaml").write_text("{}\n")
+    care(tmp_path, "testsets", "add", "asset")
+    said = " ".join(care(tmp_path, "testsets", "pin", code=1).split())
+    assert "asset: the hub's answer about 'facebook/asset': cannot be read (ConnectError: " in said
+    assert "try again later" in said
+
+
+def test_the_catalog_s_data_sets_are_pinned_and_the_file_stays_as_it_was(tmp_path, hub):
+    (tmp_path / "care.yaml").write_text("{}\n")
+    said = care(tmp_path, "testsets", "add", "--all")
+    folder = tmp_path / "testsets"
+    assert sorted(path.stem for path in folder.glob("*.yaml")) == catalog.names()
+    assert "care testsets pin" in said
+    (tmp_path / "humans_llms_judgment_bias").mkdir()
+    assert "2 test set file(s) pinned" in care(tmp_path, "testsets", "pin", "asset", "chatbot_arena")
+    for name in ("asset", "chatbot_arena"):
+        assert load_testset(folder / f"{name}.yaml").source.revision == SHA  # type: ignore[union-attr]
+        assert (folder / f"{name}.yaml").read_text().replace(f"  revision: {SHA}\n", "", 1) == catalog.text(name)
+    said = care(tmp_path, "testsets", "pin", code=1)
+    assert "0 test set file(s) pinned" in said, "the two have theirs, and this hub knows no others"
+    assert "no repository 'Yelp/yelp_review_full'" in " ".join(said.split())
+    assert "judgment_bias" not in said, "it is a folder here"
+    assert "rlvr_openings" not in said, "it is made of another test set"
+    (folder / "yelp.yaml").unlink()
+    care(tmp_path, "testsets", "add", "--all")
+    assert load_testset(folder / "asset.yaml").source.revision == SHA  # type: ignore[union-attr]
+    assert (folder / "yelp.yaml").exists(), "what is missing is added, and nothing else is touched"
+    for wrong in ((), ("asset", "--all")):
+        assert "give the name of a test set" in " ".join(care(tmp_path, "testsets", "add", *wrong, code=2).split())
 
 
 def test_every_file_that_a_panel_writes_can_be_pinned():

@@ -5,7 +5,9 @@ It knows nothing; what it is for is that engines, tokens and probabilities are r
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from pathlib import Path
+from typing import Any
 
 from judges.prompts import find, names
 
@@ -13,34 +15,19 @@ from judges.prompts import find, names
 def build(folder: Path, seed: int, *, chat: bool = False) -> Path:
     """Write a Llama of two layers with a byte-level BPE of its own."""
     import torch
-    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
-    from transformers import LlamaConfig, LlamaForCausalLM, PreTrainedTokenizerFast
+    from transformers import LlamaConfig, LlamaForCausalLM
 
     texts = [find(name).instructions + find(name).prefill for name in names()]
     texts += [f"Total rating: {k}" for k in range(101)] * 5 + ["Verdict: yes", "Verdict: no", "Verdict:yes"] * 20
-    bpe = Tokenizer(models.BPE())
-    # Digits stay apart, so that 10 and 100 are several tokens, as in many models.
-    bpe.pre_tokenizer = pre_tokenizers.Sequence(
-        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
-    )
-    bpe.decoder = decoders.ByteLevel()
-    special = ["<s>", "</s>"]
-    trainer = trainers.BpeTrainer(
-        vocab_size=1200, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
-    )
-    bpe.train_from_iterator(texts, trainer)
-    bpe.post_processor = processors.TemplateProcessing(
-        single="<s> $A", special_tokens=[("<s>", bpe.token_to_id("<s>"))]
-    )
-    tokenizer = PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="</s>")
+    written = tokenizer(texts)
     if chat:
-        tokenizer.chat_template = (
+        written.chat_template = (
             "{% for m in messages %}<s>{{ m.role }}: {{ m.content }}\n{% endfor %}"
             "{% if add_generation_prompt %}assistant: {% endif %}"
         )
     torch.manual_seed(seed)
     config = LlamaConfig(
-        vocab_size=len(tokenizer),
+        vocab_size=len(written),
         hidden_size=64,
         intermediate_size=128,
         num_hidden_layers=2,
@@ -56,5 +43,27 @@ def build(folder: Path, seed: int, *, chat: bool = False) -> Path:
     with torch.no_grad():  # untrained logits are all alike; spread them, and favour digits a little
         model.lm_head.weight.mul_(20.0)
     model.save_pretrained(folder, safe_serialization=True)
-    tokenizer.save_pretrained(folder)
+    written.save_pretrained(folder)
     return folder
+
+
+def tokenizer(texts: Iterable[str]) -> Any:
+    """A byte-level BPE that is trained on these texts, with <s> and </s>."""
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers, processors, trainers
+    from transformers import PreTrainedTokenizerFast
+
+    bpe = Tokenizer(models.BPE())
+    # Digits stay apart, so that 10 and 100 are several tokens, as in many models.
+    bpe.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Digits(individual_digits=True), pre_tokenizers.ByteLevel(add_prefix_space=False)]
+    )
+    bpe.decoder = decoders.ByteLevel()
+    special = ["<s>", "</s>"]
+    trainer = trainers.BpeTrainer(
+        vocab_size=1200, special_tokens=special, initial_alphabet=pre_tokenizers.ByteLevel.alphabet()
+    )
+    bpe.train_from_iterator(texts, trainer)
+    bpe.post_processor = processors.TemplateProcessing(
+        single="<s> $A", special_tokens=[("<s>", bpe.token_to_id("<s>"))]
+    )
+    return PreTrainedTokenizerFast(tokenizer_object=bpe, bos_token="<s>", eos_token="</s>")

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+import dagster as dg
 import pyarrow.parquet as pq
 from typer.testing import CliRunner
 
@@ -120,6 +121,14 @@ def care_json(folder: Path, *words: str) -> Any:
     result = CliRunner().invoke(app, [*words, "--workspace", str(folder), "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
+
+
+def summed_by(folder: Path) -> list[object]:
+    """Where the moments were summed, as their asset says."""
+    with workspace_instance(load_workspace(folder)) as instance:
+        records = instance.fetch_materializations(dg.AssetKey("moments"), limit=10).records
+    events = [record.asset_materialization for record in records]
+    return [event.metadata["ran_on"].value for event in events if event is not None]
 
 
 def ran(outcome: Outcome, asset: str) -> list[str | None]:

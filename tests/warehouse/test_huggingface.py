@@ -2,6 +2,9 @@
 
 import json
 import re
+import subprocess
+import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pyarrow as pa
@@ -11,11 +14,14 @@ import yaml
 
 pytest.importorskip("datasets", reason="install the extra huggingface to read data sets")
 
+from assets.judge_keys import judge_item
 from care_ops.errors import InputError
 from judges import prompts
 from warehouse import catalog
+from warehouse.items import ItemRecord
 from warehouse.sources.huggingface import read_items
 from warehouse.testsets import HuggingFaceSource, TestsetSpec
+from warehouse.versions import TRIGGERS, versions_of
 
 
 @pytest.fixture(autouse=True)
@@ -88,17 +94,36 @@ def test_what_cannot_be_read_is_told(tmp_path, spec, words):
         read_items(HuggingFaceSource(**{"dataset": "set", "split": "train", **spec}), tmp_path)
 
 
-@pytest.mark.parametrize("name", catalog.names())
+def spec_of(name):
+    return TestsetSpec.model_validate({"name": name, **yaml.safe_load(catalog.text(name))})
+
+
+OF_THE_HUB = [name for name in catalog.names() if isinstance(spec_of(name).source, HuggingFaceSource)]
+
+
+def test_one_entry_is_made_of_another_one():
+    (made,) = set(catalog.names()) - set(OF_THE_HUB)
+    source = spec_of(made).source
+    assert (made, source.of) == ("rlvr_openings", "multi_subject_rlvr")
+    assert source.changes == tuple(TRIGGERS)
+    items = versions_of([ItemRecord("q", prompt="Why?", response="So.", reference="So.")], source.changes, 0.0)
+    assert [item.response for item in items] == ["So.", *TRIGGERS.values()]
+    form = prompts.find("correctness")
+    assert [form.missing(judge_item(item)) for item in items] == [[]] * 7, "a blank answer is asked about, too"
+    assert form.missing(judge_item(replace(items[0], response=None))) == ["response"]
+
+
+@pytest.mark.parametrize("name", OF_THE_HUB)
 def test_every_catalog_entry_is_valid_and_readable(name, tmp_path):
     """Against rows of the shape that the entry itself describes: names cannot be checked without the hub."""
-    spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(catalog.text(name))})
+    spec = spec_of(name)
     hub = spec.source
     assert isinstance(hub, HuggingFaceSource)
     assert hub.license
     assert hub.checked
     assert spec.prompt in prompts.names()
     row: dict = {}
-    named = [p for k, p in hub.columns.model_dump().items() if p and k != "item_id"]
+    named = [path for path in hub.columns.model_dump(exclude_unset=True).values() if path]
     for path in named + ([hub.pair.better, hub.pair.worse] if hub.pair else []):
         plant(row, path, f"text of {path}")
     for path in hub.gold.mean_of if hub.gold else ():
@@ -118,7 +143,7 @@ def test_every_catalog_entry_is_valid_and_readable(name, tmp_path):
 
 def entry(name):
     """A catalog entry's source."""
-    hub = TestsetSpec.model_validate({"name": name, **yaml.safe_load(catalog.text(name))}).source
+    hub = spec_of(name).source
     assert isinstance(hub, HuggingFaceSource)
     return hub
 
@@ -157,6 +182,12 @@ def test_feedbackqa_is_read_from_its_files_in_their_published_shape(tmp_path):
     assert [(i.prompt, i.response, i.gold) for i in items] == [
         ("Are masks needed?", "Everyone over two.", 3.5),
         ("Where?", "Indoors.", 2.5),
+    ]
+    raters = spec_of("feedbackqa_loadings").further_columns
+    with_raters = read_items(entry("feedbackqa_loadings").model_copy(update={"dataset": "set"}), tmp_path, raters)
+    assert [i.metadata for i in with_raters] == [
+        {"rating[0]": 5, "rating[1]": 2},
+        {"rating[0]": 4, "rating[1]": 1},
     ]
 
 
@@ -233,7 +264,7 @@ def test_the_documentation_says_of_every_entry_on_which_day_it_was_checked():
     page = (Path(__file__).parents[2] / "docs" / "judges.md").read_text()
     rows = [line.split("|")[1:4] for line in page.splitlines() if re.match(r"\| `[a-z_0-9]+`", line)]
     days = {name: day.strip() for names, _, day in rows for name in re.findall(r"`([a-z_0-9]+)`", names)}
-    checked = {name: entry(name).checked.partition(",")[0] for name in catalog.names()}
+    checked = {name: entry(name).checked.partition(",")[0] for name in OF_THE_HUB}
     assert {name: days.get(name) for name in checked} == checked
 
 
@@ -300,10 +331,46 @@ def test_the_question_of_multi_subject_rlvr_is_the_users_message(tmp_path):
     assert (item.prompt, item.response, item.reference) == ("What is osmosis?", *["Diffusion of water."] * 2)
 
 
-def test_of_judgment_bias_the_first_answer_is_read(tmp_path):
-    answers = {"answer1": {"answer": "Because of gravity."}, "answer2": {"answer": "Because it must."}}
-    (item,) = published(tmp_path, "judgment_bias", [{"question": "Why do things fall?", "answers": answers}])
-    assert (item.prompt, item.response, item.response_2) == ("Why do things fall?", "Because of gravity.", None)
+def test_of_judgment_bias_every_answer_is_read_beside_what_was_made_of_it(tmp_path, data_dir):
+    """From the recorded texts of the repository, put back into files of its form; no pair is lost or made up."""
+    recorded = pq.read_table(data_dir / "bias_perturb" / "items.parquet").to_pylist()
+    dressed = [row for row in recorded if row["perturbation"] in ("beauty", "authority")]
+    files: dict = {name: {} for name in ("raw.json", "rich_content.json", "reference.json")}
+    for row in dressed:
+        place = row["perturbed_slot"]
+        if row["variant"] == "other":
+            place = "answer2" if place == "answer1" else "answer1"
+        changed = "rich_content.json" if row["perturbation"] == "beauty" else "reference.json"
+        for name in ("raw.json",) if row["variant"] == "original" else (changed,):
+            files[name].setdefault(row["prompt"], {})[place] = {"answer": row["response"]}
+        if row["variant"] == "other":
+            files["raw.json"].setdefault(row["prompt"], {}).setdefault(place, {"answer": row["response"]})
+    (tmp_path / "clone" / "data").mkdir(parents=True)
+    for name, rows in files.items():
+        lines = [json.dumps({"question": question, "answers": answers}) for question, answers in rows.items()]
+        (tmp_path / "clone" / "data" / name).write_text("\n".join(lines))
+    script = [sys.executable, "examples/paper/judgment_bias.py", tmp_path / "clone", tmp_path / "set"]
+    subprocess.run(script, cwd=Path(__file__).parents[2], check=True)
+    spec = spec_of("judgment_bias")
+    items = read_items(entry("judgment_bias").model_copy(update={"dataset": "set"}), tmp_path, spec.further_columns)
+    assert spec.versions is not None
+    told = {item.item_id: (spec.versions.told(item.metadata), item.prompt, item.response) for item in items}
+    original = {(pair, prompt): response for (pair, change), prompt, response in told.values() if change == "original"}
+    ours = {(change, prompt, original[pair, prompt], text) for (pair, change), prompt, text in told.values()}
+    by_pair: dict = {}
+    for row in dressed:
+        by_pair.setdefault(row["pair_id"], {})[row["variant"]] = row
+    theirs = {
+        (
+            p["perturbed"]["perturbation"],
+            p["perturbed"]["prompt"],
+            p["original"]["response"],
+            p["perturbed"]["response"],
+        )
+        for p in by_pair.values()
+    }
+    assert {row for row in ours if row[0] != "original"} == {row for row in theirs if row[2] != row[3]}
+    assert len(theirs) > 250
 
 
 def test_settings_that_were_added_later_and_are_not_used_leave_the_version_of_a_source_as_it_was(tmp_path):

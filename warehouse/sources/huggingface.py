@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from care_ops.errors import InputError, how_to_install
+from care_ops.errors import InputError, door, how_to_install
 from warehouse.conversations import messages_of, parted, transcript
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.testsets import HuggingFaceSource, resolve
@@ -19,8 +19,10 @@ _STEP = re.compile(r"([^.\[\]]+)|\[(\d+)\]")
 _FIELDS = (*ITEM_TEXTS, "split_unit")
 
 
-def read_items(source: HuggingFaceSource, base: Path) -> list[ItemRecord]:
+def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = ()) -> list[ItemRecord]:
     """Read the items of a data set; the path of a local one is relative to ``base``.
+
+    ``further`` are columns, or paths into them, that become metadata; words for which gold has numbers become these.
 
     Raises ``InputError`` where ``datasets`` is not installed, the data set cannot be loaded, a repository has no
     revision, a column is missing, or gold is no number; the message names the column.
@@ -41,7 +43,7 @@ def read_items(source: HuggingFaceSource, base: Path) -> list[ItemRecord]:
     if source.sample is not None and source.sample < len(chosen):
         draw = np.random.default_rng(source.seed).permutation(len(chosen))[: source.sample]
         chosen = [chosen[k] for k in sorted(draw)]
-    records = [_record(source, number, row, classes, name) for number, row in chosen]
+    records = [_record(source, number, row, classes, name, further) for number, row in chosen]
     if len({record.item_id for record in records}) != len(records):
         raise InputError(f"{name}: two rows share a {source.columns.item_id!r}; leave item_id out to use row numbers")
     return records
@@ -61,7 +63,8 @@ def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
         if source.files is not None:
             root = str(folder) if folder.is_dir() else f"hf://datasets/{source.dataset}@{source.revision}"
             kind = source.files.rpartition(".")[2].removesuffix("l")
-            return datasets.load_dataset(kind, data_files=f"{root}/{source.files}", split="train")
+            with door(name, "try again when the hub answers"):
+                return datasets.load_dataset(kind, data_files=f"{root}/{source.files}", split="train")
         where = str(folder) if folder.is_dir() else source.dataset
         return datasets.load_dataset(where, source.config, split=source.split, revision=source.revision)
     except (OSError, ValueError, RuntimeError) as error:  # ConnectionError and DatasetNotFoundError are OSErrors
@@ -70,7 +73,12 @@ def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
 
 
 def _record(
-    source: HuggingFaceSource, number: int, row: Mapping[str, Any], classes: Mapping[str, Sequence[str]], name: str
+    source: HuggingFaceSource,
+    number: int,
+    row: Mapping[str, Any],
+    classes: Mapping[str, Sequence[str]],
+    name: str,
+    further: Sequence[str],
 ) -> ItemRecord:
     named = source.columns.model_dump()
     texts: dict[str, str | None] = {}
@@ -88,7 +96,9 @@ def _record(
         coin = hashlib.sha256(f"{source.seed}\x1f{better}\x1f{worse}".encode("utf-8", "surrogatepass")).digest()[0] % 2
         texts |= {"response": worse, "response_2": better} if coin else {"response": better, "response_2": worse}
         gold = float(coin)
-    return replace(ItemRecord(item_id, gold=gold), **texts)
+    numbers: Mapping[Any, Any] = {} if source.gold is None else source.gold.values
+    metadata = {path: numbers.get(value, value) for path in further for value in [_at(row, path, name)]}
+    return replace(ItemRecord(item_id, gold=gold, metadata=metadata), **texts)
 
 
 def _gold(source: HuggingFaceSource, row: Mapping[str, Any], name: str) -> float | None:
