@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-rivals study-settled bench-panels bench-truth bench-before bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock licences clean
+.PHONY: run docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-rivals study-settled bench-panels bench-truth bench-before bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock licences clean
 .DEFAULT_GOAL := run
 
 # Exactly what a lock names, each file by its hash; then our own package, which is built by what has been installed.
@@ -62,7 +62,10 @@ test-live: $(MODELS)/.gguf ## a model of real weights on 48 items, by vLLM and b
 	$(MODELS)/bin/python -m pytest tests/models/test_live.py
 
 test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, transformers beside it
-	$(MODELS)/bin/python -m pytest tests/models --ignore tests/models/test_live.py
+	$(MODELS)/bin/python -m pytest tests/models --ignore tests/models/test_live.py --ignore tests/models/test_paper_recipe.py
+
+test-recipe: $(MODELS)/.made ## the paper's recipe, as it is typed, by a hub, sets and weights of its own; five minutes and more
+	$(MODELS)/bin/python -m pytest tests/models/test_paper_recipe.py
 
 verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour
 	$(BIN)/python -m benchmarks.verify_nights

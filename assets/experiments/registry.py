@@ -19,7 +19,6 @@ if TYPE_CHECKING:
 OF_PANELS = (
     "aggregation_tables",
     "paper_tables",
-    "paper_protocol",
     "quality_factor",
     "confounder_features",
     "dummy_judges",

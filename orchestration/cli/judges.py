@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
@@ -107,6 +108,8 @@ def new(
     else:
         if name is None or sum(given is not None for given in (model, program, file)) != 1:
             raise InputError("give a name and one of --model, --program or --file; or a --panel")
+        if file is not None and not (workspace / file).exists() and Path(file).exists():  # as it is seen from here
+            file = os.path.relpath(Path(file).absolute(), workspace.absolute())
         settings = asked | {"model": model} if model else {"kind": "program", "program": program, "file": file}
         settings = {key: value for key, value in settings.items() if value is not None}
         _must_be_usable(name, settings, workspace)

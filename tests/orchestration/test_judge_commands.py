@@ -228,3 +228,11 @@ def test_judges_of_one_model_are_asked_one_after_another(tmp_path, monkeypatch):
     order = [judge for judge in asked if judge != "length"]
     assert sorted(asked) == ["a", "b", "c", "d", "length"]
     assert order in (["a", "c", "b", "d"], ["b", "d", "a", "c"])
+
+
+def test_a_judges_file_is_where_the_person_sees_it_or_in_the_workspace(tmp_path, monkeypatch):
+    folder = make(tmp_path / "ws")
+    (tmp_path / "here.py").write_text("def program_judge(query, response):\n    return len(response)\n")
+    monkeypatch.chdir(tmp_path)
+    care("judges", "new", "mine", "--file", "here.py", "--workspace", folder)
+    assert yaml.safe_load((folder / "judges" / "mine.yaml").read_text())["engine"]["file"] == "../here.py"

@@ -60,7 +60,6 @@ object.__setattr__(EXACTLY, "most_iterations", 300)
 
 for key, size in {
     "aggregation_tables": {"seeds": 1, "resamples": 20},
-    "paper_protocol": {"seeds": 1},
     "regime_sufficient": {"seeds": 1, "items": 400},
     "regime_insufficient": {"seeds": 1, "strengths": [0.0, 1.0]},
     "graph_aware_views": {"seeds": 1, "items": [400]},
