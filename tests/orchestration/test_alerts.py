@@ -36,10 +36,10 @@ def hook():
         def do_POST(self):
             body = json.loads(self.rfile.read(int(self.headers["Content-Length"])))
             state["refuse"] -= 1
+            if state["refuse"] < 0:  # before the answer: who sent it does not wait for what follows
+                taken.append({**body, "path": self.path})
             self.send_response(503 if state["refuse"] >= 0 else 200)
             self.end_headers()
-            if state["refuse"] < 0:
-                taken.append({**body, "path": self.path})
 
         def log_message(self, *_):
             pass
