@@ -89,4 +89,4 @@ def test_a_recorded_crowd_is_fitted_where_it_is_declared_and_else_told_what_to_d
     gold = np.array([quality[int(item[1:])] for item in answers])
     assert auc(np.array(list(answers.values())), gold) > 0.95
     (page,) = (folder / "data" / "report").glob("testset-one.html")
-    assert "absent scores count as not asked" in page.read_text()
+    assert "and count as not asked" in page.read_text()

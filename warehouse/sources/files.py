@@ -369,9 +369,8 @@ def _open_items(
 
 
 def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
-    """Columns that may name items, which are read as text: the item's, or else every index; and those of systems."""
-    own = [name for name in names if is_index(name)] if item is None else split_item(names, item)
-    return frozenset([*own, *names_beside_items(names)])
+    """Columns that may hold item ids, which are read as text: those of the item, or else every index."""
+    return frozenset([name for name in names if is_index(name)] if item is None else split_item(names, item))
 
 
 def _item_fields(
@@ -405,7 +404,8 @@ def _open_scores(
         if chosen.judge is None or chosen.score is None:
             return WantedColumns(as_text)
         response = [named(str(source), names, columns.response)] if columns.response is not None else []
-        return WantedColumns(as_text | {chosen.judge}, as_text | {chosen.judge, chosen.score, *response})
+        beside = names_beside_items(names)
+        return WantedColumns(as_text | {chosen.judge}, as_text | {chosen.judge, chosen.score, *response, *beside})
 
     input_table = unnested(read_input_table(source, plan, options))
     return input_table, score_layout(input_table.name, input_table.names, columns)
