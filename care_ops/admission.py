@@ -117,6 +117,9 @@ def why_left_out(checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> 
             f"{mostly_absent:,} judges have scored less than half of the items, as the workers of a crowd do: if they "
             f"were not asked about the others, declare it ({declare})."
         )
+    lacking = sum((check.reason or "").startswith("missing") and not check.out_of_range for check in checks)
+    if 2 * lacking > len(checks):
+        return f"{lacking:,} judges lack many scores: if these were not asked for, declare it ({declare})."
     reasons = listed([f"{shorten(check.judge, 40, placeholder='...')}: {check.reason}" for check in refused], 3)
     return f"Left out are {reasons}. {loosen}."
 

@@ -27,7 +27,13 @@ class Declared:
     reading: ReadingOptions
 
 
-def care_yaml(name: str) -> str:
+_NOT_ASKED = """
+# Most judges lack scores, which count as not asked for; take this line away if they are failures.
+panel: {absent: not_asked}
+"""
+
+
+def care_yaml(name: str, *, not_asked: bool = False) -> str:
     """care.yaml of a workspace of recorded scores, whose test set has this name: what most people set, as comments."""
     return f"""\
 # A CARE workspace over recorded scores: nobody is asked, and what changes in the files is fitted by the next run.
@@ -35,7 +41,7 @@ def care_yaml(name: str) -> str:
 
 # The folder of scores, fits and pages.
 data: data
-
+{_NOT_ASKED if not_asked else ""}
 # Labels by people that the fit may see, a file for each test set; `care label {name}` draws items and asks.
 # anchors:
 #   {name}: labels/{name}.csv

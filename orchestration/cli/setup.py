@@ -96,14 +96,17 @@ def _from_table(
 ) -> None:
     """A workspace of one test set, whose judges are the columns of a table."""
     from assets.table.as_testset import Declared, care_yaml, testset_name, testset_yaml
+    from care_ops.admission import means_not_asked
+    from care_ops.config import AdmissionRule
 
     name, of_scales = testset_name(scores), tables.declared_scales(scale)
     table = tables.read_table(scores, items, judges, None, form, of_scales)
     _folders(folder)
+    not_asked = means_not_asked(AdmissionRule(), table.scores.values)
     declared = Declared(*of_scales, system, form.columns, form.reading)
     written = testset_yaml(folder, table, scores, items, declared)
     (folder / "testsets" / f"{name}.yaml").write_text(written, encoding="utf-8")
-    (folder / "care.yaml").write_text(care_yaml(name), encoding="utf-8")
+    (folder / "care.yaml").write_text(care_yaml(name, not_asked=not_asked), encoding="utf-8")
     m, p = table.scores.shape
     told = f"made {folder}: test set {name}, {m} items, {p} recorded judges; nobody will be asked. "
     if not table.scores.families:

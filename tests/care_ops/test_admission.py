@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from care_ops.admission import check_panel, concentration
+from care_ops.admission import check_panel, concentration, why_left_out
 from care_ops.config import AdmissionRule
 from tests.support.matrices import matrix
 
@@ -126,5 +126,8 @@ def test_where_most_judges_lack_scores_these_were_not_asked_for_and_where_one_do
     one[rng.random(200) < 0.3, 0] = np.nan
     for holes, admitted in ((everywhere, 8), (one, 7)):
         assert sum(check.admitted for check in check_panel(matrix(holes), AdmissionRule())) == admitted
+    failed = check_panel(matrix(everywhere), AdmissionRule(absent="failed"))
+    told = why_left_out(failed, loosen="--admit all", declare="--absent not_asked")
+    assert told == "8 judges lack many scores: if these were not asked for, declare it (--absent not_asked)."
     outside = check_panel(matrix(everywhere), AdmissionRule(), out_of_range={"j0": 60})
     assert not any(check.admitted for check in outside), "scores outside a scale were given, so that judges were asked"

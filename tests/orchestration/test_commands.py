@@ -99,6 +99,17 @@ def test_a_table_without_items_brings_its_own(tables):
     assert load_workspace(folder).testset("long").source.items == "items-long.csv"
 
 
+def test_where_most_judges_lack_scores_the_night_takes_them_for_not_asked_as_care_fit_does(tables, rng):
+    lines = (tables / "scores.csv").read_text().splitlines()
+    holes = [
+        ",".join(c if k == 0 or rng.random() > 0.3 else "" for k, c in enumerate(row.split(","))) for row in lines[1:]
+    ]
+    (tables / "holes.csv").write_text("\n".join([lines[0], *holes]) + "\n")
+    for name, absent in (("holes", "not_asked"), ("scores", "auto")):
+        care("init", tables / name, "--from", tables / f"{name}.csv")
+        assert load_workspace(tables / name).admission.absent == absent
+
+
 def test_what_cannot_be_read_makes_no_workspace(tables):
     (tables / "one.csv").write_text("item_id,gpt\na,1\nb,2\n")
     assert "one judge" in care("init", tables / "mine", "--from", tables / "one.csv", code=2)
