@@ -111,9 +111,7 @@ def _told(path: Path, folder: Path) -> str:
 def _write_items(path: Path, table: ScoreTable) -> None:
     with path.open("w", newline="", encoding="utf-8") as file:
         records = [table.items.get(item) for item in table.scores.item_ids]
-        fields = [
-            f for f in (*ITEM_TEXTS, "split_unit") if any(getattr(record, f, None) is not None for record in records)
-        ]
+        fields = [f for f in (*ITEM_TEXTS, "split_unit") if any(getattr(one, f, None) is not None for one in records)]
         more = list(dict.fromkeys(name for record in records if record is not None for name in record.metadata))
         writer = csv.writer(file)
         writer.writerow(["item_id", *fields, *more])

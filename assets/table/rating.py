@@ -7,7 +7,6 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 import numpy as np
-from scipy.stats import rankdata
 
 from assets.results.comparison import Named, label_scale, recommended_answer
 from assets.results.gold import aligned
@@ -17,6 +16,7 @@ from care_ops.errors import InputError
 from care_ops.fit import Watch, unwatched
 from care_ops.labels import Labels
 from care_ops.least import LABELS_TO_SETTLE
+from care_ops.metrics import rank_correlation
 from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.pairs import Duels, duel_gate
 from care_ops.results.rates import Rates, Repeats, rates_of
@@ -201,16 +201,15 @@ def workspace_table(
 
 def labels_against(table: ScoreTable, labels: Labels, config: TableConfig) -> str | None:
     """That labels run against the mean of the judges, as they do where 1 stands for bad; None where they do not."""
-    mean = dict(zip(table.scores.item_ids, mean_of_present(table.scores.values, axis=1).tolist(), strict=True))
-    pairs = [(mean[item], label) for item, label in labels.values.items() if not np.isnan(mean.get(item, np.nan))]
-    if len(pairs) < LABELS_TO_SETTLE or len(config.systems) == 2:
+    mean, given = mean_of_present(table.scores.values, axis=1), aligned(table.scores.item_ids, labels.values)
+    count = int((~np.isnan(mean) & ~np.isnan(given)).sum())
+    if count < LABELS_TO_SETTLE or len(config.systems) == 2:
         return None
-    ranks = np.array([rankdata(side) for side in zip(*pairs, strict=True)])
-    found = float(np.corrcoef(ranks)[0, 1]) if np.ptp(ranks, axis=1).min() > 0 else 0.0
-    if found > -max(_BY_CHANCE / np.sqrt(len(pairs)), _PLAIN):
+    found = rank_correlation(mean, given)
+    if not found <= -max(_BY_CHANCE / np.sqrt(count), _PLAIN):
         return None
     return (
-        f"the labels contradict the judges (rank correlation {found:+.2f} over {len(pairs)} items): is a higher label "
+        f"the labels contradict the judges (rank correlation {found:+.2f} over {count} items): is a higher label "
         "the better one, and is each label at its own item?"
     )
 

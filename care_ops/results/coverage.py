@@ -4,10 +4,10 @@ from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.stats import rankdata
 
 from care_ops.errors import counted, listed
 from care_ops.least import LEAST_SCORES, TELLING_ITEMS
+from care_ops.metrics import rank_correlation
 from care_ops.scores import Array, ScoreMatrix, mean_of_present
 from care_ops.sparsity import components, is_sparse
 
@@ -148,12 +148,11 @@ def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
 
 
 def _absent_by_score(values: Array, present: NDArray[np.integer]) -> float:
-    some = np.flatnonzero(present > 0)
-    if present.min(initial=0) == present.max(initial=0) or len(some) < TELLING_ITEMS:
+    scored = int((present > 0).sum())
+    if present.min(initial=0) == present.max(initial=0) or scored < TELLING_ITEMS:
         return 0.0
-    centred = values[some] - mean_of_present(values)
+    centred = values - mean_of_present(values)
     spread = np.sqrt(mean_of_present(centred**2))
     level = mean_of_present(centred / np.where(spread > 0, spread, 1.0), axis=1)
-    ranks = [rankdata(one) for one in (-present[some], level)]
-    found = float(np.corrcoef(*ranks)[0, 1]) if min(map(np.ptp, ranks)) > 0 else 0.0
-    return found if abs(found) > max(_BY_CHANCE / np.sqrt(len(some)), _PLAIN) else 0.0
+    found = rank_correlation(-present.astype(np.float64), level)
+    return found if abs(found) > max(_BY_CHANCE / np.sqrt(scored), _PLAIN) else 0.0

@@ -170,3 +170,11 @@ def test_a_column_that_is_computed_from_the_others_is_no_judge(answers, made):
     assert read_scores(one, tell=told.append).scores.judges == JUDGES
     assert told[0].left_out[-1].why == "the mean, sum or median of the others"
     assert read_scores(one, ScoreColumns(judge_columns=(*JUDGES, "final_score"))).scores.judges[-1] == "final_score"
+
+
+def test_a_column_that_only_begins_as_the_mean_of_the_others_is_a_judge():
+    frame = pd.DataFrame(np.random.default_rng(2).integers(1, 11, (300, 4)), columns=list("abcd"))
+    frame["mean_like"] = frame.mean(axis=1)
+    frame.loc[299, "mean_like"] += 1
+    frame.insert(0, "id", [f"i{k}" for k in range(300)])
+    assert read_scores(frame).scores.judges == ("a", "b", "c", "d", "mean_like")

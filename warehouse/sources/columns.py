@@ -70,6 +70,9 @@ _COUNTED_ROWS = 10
 _LEAST_JUDGES_OF_A_MEAN, _ROUNDED = 4, 0.0051
 """Fewest columns of which one may be computed from the others, and how far rounding to two decimals may move it."""
 
+_SCREENED = 100
+"""Rows that are looked at first: of a large table hardly a column is left then for all rows."""
+
 
 @dataclass(frozen=True)
 class ScoreLayout:
@@ -246,18 +249,24 @@ def judge_columns(
 
 def computed(table: pa.Table) -> list[str]:
     """Columns of numbers that are the mean, sum or median of all others, in ten rows or more, as a table's total is."""
-    numeric = [
-        field.name for field in table.schema if pa.types.is_integer(field.type) or pa.types.is_floating(field.type)
-    ]
-    values = np.column_stack([table.column(name).to_numpy().astype(float) for name in numeric]) if numeric else None
-    if values is None or len(numeric) < _LEAST_JUDGES_OF_A_MEAN:
+    kinds = (pa.types.is_integer, pa.types.is_floating)
+    numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
+    if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN:
         return []
+    likely = _made_of_others(numeric.slice(0, _SCREENED), numeric.column_names, least=0)
+    return _made_of_others(numeric, likely, least=_COUNTED_ROWS) if likely else []
+
+
+def _made_of_others(table: pa.Table, names: Sequence[str], *, least: int) -> list[str]:
+    """Those of the columns that the others make in every complete row; none where these are fewer than ``least``."""
+    values = np.column_stack([column.to_numpy().astype(float) for column in table.columns])
     values = values[~np.isnan(values).any(axis=1)]
     total, found = values.sum(axis=1), list[str]()
-    for k, name in enumerate(numeric if len(values) >= _COUNTED_ROWS else []):
-        others = (total - values[:, k]) / (len(numeric) - 1)
+    for name in names if len(values) >= least else []:
+        k = table.column_names.index(name)
+        others = (total - values[:, k]) / (table.num_columns - 1)
         made = (others, total - values[:, k], np.median(np.delete(values, k, axis=1), axis=1))
-        if any(np.abs(values[:, k] - each).max() < _ROUNDED for each in made):
+        if any((np.abs(values[:, k] - each) < _ROUNDED).all() for each in made):
             found.append(name)
     return found
 

@@ -169,8 +169,8 @@ def read_items(
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
     input_table, item = whole_items(*_open_items(source, wanted, item, options))
     fields = _item_fields(input_table, item, columns, drop)
-    if "," in item:
-        fields.setdefault("split_unit", item.split(",")[0])
+    if (first := item.split(",")[0]) != item and first in input_table.names:  # several columns name an item
+        fields.setdefault("split_unit", first)
     for column in where or {}:
         named(input_table.name, input_table.names, column)
     table = _without(input_table, drop)

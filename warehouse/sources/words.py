@@ -14,13 +14,8 @@ from numpy.typing import NDArray
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
 _OF_ONE = {
-    "correct": "incorrect",
-    "pass": "fail",
-    "passed": "failed",
-    "yes": "no",
-    "y": "n",
-    "true": "false",
-    "good": "bad",
+    **{"pass": "fail", "passed": "failed", "yes": "no", "y": "n", "true": "false", "good": "bad"},
+    **{"correct": "incorrect"},
 }
 """Words about one answer: that for 1, and its opposite for 0."""
 
