@@ -15,7 +15,9 @@ _SMALL, _MOST_TIMES_LARGER = 2**30, 200
 """Bytes that any compressed file may unpack to, and times its own size that a larger one may."""
 
 _BLOCK_BYTES = 2**24
-_LOOKS_S = 0.05
+_LOOKS_S, _RESERVED = 0.05, 2**28
+"""Seconds between two looks, and bytes of addresses that threads may reserve between them without using them."""
+
 _LOCK = threading.Lock()
 
 
@@ -72,7 +74,8 @@ class _Watch:
             self._limit(most)
 
     def _limit(self, most: int) -> None:
-        limit = _of_this_process(0) + max(most - _of_this_process(1), 0)
+        left = most - _of_this_process(1)
+        limit = _of_this_process(0) + (left + _RESERVED if left > 0 else 0)
         soft, hard = self._before
         resource.setrlimit(resource.RLIMIT_AS, (limit if soft == resource.RLIM_INFINITY else min(limit, soft), hard))
 
