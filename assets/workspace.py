@@ -266,6 +266,11 @@ class Workspace:
         """Judges that score a test set, sorted."""
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
 
+    def admission_of(self, testset: str) -> AdmissionRule:
+        """The rule for a test set's judges, of whom one that is asked here and gives no score has failed by default."""
+        asked = any(not self.judge(judge).engine.needs.recordings for judge in self.judges_of(testset))
+        return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
+
     def families_of_nobody(self, testset: str) -> str | None:
         """What is wrong with the families that a test set declares of recorded judges; None where nothing is."""
         declared = self.testset(testset).recorded

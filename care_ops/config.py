@@ -143,8 +143,8 @@ class AdmissionRule:
         (``care_ops.admission``); ``all`` admits every judge that has at least two different scores.
     absent : {"auto", "failed", "not_asked"}
         What a score that is not there means: that its judge failed, which counts against the judge, or that it was not
-        asked, as in a crowd. ``auto`` takes it for not asked where most judges lack more than ``max_missing``; in
-        a workspace, which asks every judge about every item, it takes it for failed.
+        asked, as in a crowd. ``auto`` takes it for not asked where most judges lack more than ``max_missing``; of
+        a test set whose judges are asked by CARE, it takes it for failed.
     max_missing : float
         Largest share of missing or out-of-range scores (paper: 10 %).
     """

@@ -64,7 +64,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
     from warehouse.matrix import read_scores
     from warehouse.panel_rows import declare_families, drop_slice, replace_panel, slice_versions
 
-    roster, rule = set(workspace.judges_of(testset)), workspace.admission
+    roster = set(workspace.judges_of(testset))
     with workspace.warehouse.writer() as connection:
         left = connection.execute("SELECT judge FROM slices WHERE testset = ?", [testset]).fetchall()
         for (judge,) in left:
@@ -75,7 +75,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         scores = bring(read.scores, scales_of_asked(workspace, testset))
         checks = check_panel(
             scores,
-            replace(rule, absent="failed") if rule.absent == "auto" else rule,
+            workspace.admission_of(testset),
             out_of_range=read.out_of_range,
             text_mismatches=read.text_mismatches,
         )

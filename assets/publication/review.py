@@ -44,8 +44,8 @@ CHECKS: dict[str, tuple[bool, str]] = {
 _OF_THE_FIT = {"certificate", "quality", "drift"}
 """Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
 
-_MOST_MISSING, _MOST_MEAN_SHIFT = 0.2, 0.5
-"""Share of a panel's scores, and standard deviations of an answer's mean: beyond them something has broken."""
+_MOST_MEAN_SHIFT = 0.5
+"""Standard deviations of an answer's mean beyond which something has broken."""
 
 _MOST_MISSING_RISE, _MOST_DUPLICATES_RISE = 0.05, 0.01
 """By how much the share of missing scores, and of items that repeat another's texts, may rise between two fits that are
@@ -350,10 +350,10 @@ def _shrunk(tonight: ReviewedEdition, then: ReviewedEdition | None, roster: set[
 
 def _missing(tonight: ReviewedEdition, then: ReviewedEdition | None) -> CheckResult:
     rise = tonight.missing - then.missing if then else 0.0
-    passed, says = tonight.missing <= _MOST_MISSING and rise <= _MOST_MISSING_RISE, "of the panel's scores are missing"
+    passed, says = rise <= _MOST_MISSING_RISE, "of the panel's scores are missing"
     if not passed:
         says += (
-            f", {rise:+.1%} against the published fit (limits {_MOST_MISSING:.0%} and {_MOST_MISSING_RISE:+.0%}). See "
+            f", {rise:+.1%} against the published fit (limit {_MOST_MISSING_RISE:+.0%}). See "
             "`by_status` of the judges' `scores`, or `care fits accept`"
         )
     return _result(

@@ -15,6 +15,7 @@ from assets.results.documents import DroppingDocument, FactorsDocument, SystemsD
 from assets.results.gold import panel_items
 from assets.versions import settings_version, source_version
 from assets.workspace import Workspace
+from care_ops.admission import means_not_asked
 from care_ops.errors import FitError, WarehouseError, listed
 from care_ops.records import Evaluation, Intervals
 from care_ops.results.verdict import minute_of
@@ -52,7 +53,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         made_at=minute_of(edition.made_at),
         changes=_changes(workspace, testset, edition),
         probes=read_responses(folder),
-        not_asked=workspace.admission.absent == "not_asked",
+        not_asked=means_not_asked(workspace.admission_of(testset), scores.values),
         dropping=NOT_LEFT_OUT if left_out is None else left_out.dropping,
         bill=bills(workspace, testset=testset),
     )

@@ -27,13 +27,7 @@ class Declared:
     reading: ReadingOptions
 
 
-_NOT_ASKED = """
-# Most judges lack scores, which count as not asked for; take this line away if they are failures.
-panel: {absent: not_asked}
-"""
-
-
-def care_yaml(name: str, *, not_asked: bool = False) -> str:
+def care_yaml(name: str) -> str:
     """care.yaml of a workspace of recorded scores, whose test set has this name: what most people set, as comments."""
     return f"""\
 # A CARE workspace over recorded scores: nobody is asked, and what changes in the files is fitted by the next run.
@@ -41,7 +35,7 @@ def care_yaml(name: str, *, not_asked: bool = False) -> str:
 
 # The folder of scores, fits and pages.
 data: data
-{_NOT_ASKED if not_asked else ""}
+
 # Labels by people that the fit may see, a file for each test set; `care label {name}` draws items and asks.
 # anchors:
 #   {name}: labels/{name}.csv
@@ -59,22 +53,25 @@ data: data
 """
 
 
-def testset_name(scores: Path) -> str:
-    """The name of a test set, after its file of scores: ``scores`` for ``scores.csv``."""
-    name = scores.name.split(".")[0]
+def testset_name(scores: Path, wanted: str | None) -> str:
+    """The name of a test set, by default after its file of scores: ``scores`` for ``scores.csv``."""
+    name = wanted or scores.name.split(".")[0]
     try:
         return TestsetSpec.model_validate({"name": name, "source": {"kind": "demo"}}).name
     except ValueError as error:
-        raise InputError(f"{scores}: no test set can have the name {name!r}; give the file another name") from error
+        told = f"{scores}: no test set can have the name {name!r}; give the file another name, or the test set"
+        raise InputError(told) from error
 
 
-def testset_yaml(folder: Path, table: ScoreTable, scores: Path, items: Path | None, declared: Declared) -> str:
+def testset_yaml(
+    folder: Path, name: str, table: ScoreTable, scores: Path, items: Path | None, declared: Declared
+) -> str:
     """The file of the test set, with paths as they are told from the workspace's folder.
 
     Where there is no table of items, one is written that holds what stands beside scores.
     """
     if items is None:
-        items = folder / f"items-{testset_name(scores)}.csv"
+        items = folder / f"items-{name}.csv"
         _write_items(items, table)
     of_scores: dict[str, Any] = {
         "path": _told(scores, folder),

@@ -10,6 +10,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.output import console
 
@@ -28,6 +29,7 @@ From = Annotated[
     Path | None,
     typer.Option("--from", help="Table of scores that exist: its judges are recorded, nobody is asked."),
 ]
+Items = Annotated[Path | None, typer.Option(help="With --from: the items' texts, gold, split_unit, system.")]
 
 
 @tables.with_form
@@ -40,7 +42,7 @@ def init(
         ),
     ] = "demo",
     scores: From = None,
-    items: Annotated[Path | None, typer.Option(help="With --from: the items' texts, gold, split_unit, system.")] = None,
+    items: Items = None,
     judges: tables.Judges = None,
     system: tables.System = None,
     scale: tables.Scale = None,
@@ -48,15 +50,19 @@ def init(
     form: tables.Form,
 ) -> None:
     """Make a workspace: care.yaml, judges and a test set, simulated; or from a table of scores that you have."""
-    from care_ops.errors import InputError
+    from assets.table.as_testset import care_yaml as of_recorded
     from judges.panels import find, judge_files
     from orchestration import story
     from orchestration.template import template as care_yaml
 
     if (folder / "care.yaml").exists():
-        raise InputError(f"{folder / 'care.yaml'}: there is a workspace already; delete it or choose another folder")
+        add = f"; care testsets add --from {scores} --workspace {folder} adds a test set to it" if scores else ""
+        raise InputError(f"{folder / 'care.yaml'}: there is a workspace already{add or '; choose another folder'}")
     if scores is not None:
-        _from_table(folder, scores, items, judges, system or (), scale or (), form)
+        name = testset_of(folder, scores, items, judges, system or (), scale or (), form, None)
+        _folders(folder)
+        (folder / "care.yaml").write_text(of_recorded(name), encoding="utf-8")
+        console.print(f"Next: care run --workspace {folder}")
         return
     _folders(folder)
     if template == "demo":
@@ -85,7 +91,7 @@ def _folders(folder: Path) -> None:
         (folder / name).mkdir(parents=True, exist_ok=True)
 
 
-def _from_table(
+def testset_of(
     folder: Path,
     scores: Path,
     items: Path | None,
@@ -93,26 +99,24 @@ def _from_table(
     system: Sequence[str],
     scale: Sequence[str],
     form: tables.Form,
-) -> None:
-    """A workspace of one test set, whose judges are the columns of a table."""
-    from assets.table.as_testset import Declared, care_yaml, testset_name, testset_yaml
-    from care_ops.admission import means_not_asked
-    from care_ops.config import AdmissionRule
+    name: str | None,
+) -> str:
+    """Write a workspace's test set, whose judges are the columns of a table; returns its name."""
+    from assets.table.as_testset import Declared, testset_name, testset_yaml
 
-    name, of_scales = testset_name(scores), tables.declared_scales(scale)
+    name, of_scales = testset_name(scores, name), tables.declared_scales(scale)
+    file = folder / "testsets" / f"{name}.yaml"
+    if file.exists():
+        raise InputError(f"{file}: there is such a test set already; delete it, or give the new one another name")
     table = tables.read_table(scores, items, judges, None, form, of_scales)
-    _folders(folder)
-    not_asked = means_not_asked(AdmissionRule(), table.scores.values)
-    declared = Declared(*of_scales, system, form.columns, form.reading)
-    written = testset_yaml(folder, table, scores, items, declared)
-    (folder / "testsets" / f"{name}.yaml").write_text(written, encoding="utf-8")
-    (folder / "care.yaml").write_text(care_yaml(name, not_asked=not_asked), encoding="utf-8")
+    file.parent.mkdir(parents=True, exist_ok=True)
+    written = testset_yaml(folder, name, table, scores, items, Declared(*of_scales, system, form.columns, form.reading))
+    file.write_text(written, encoding="utf-8")
     m, p = table.scores.shape
-    told = f"made {folder}: test set {name}, {m} items, {p} recorded judges; nobody will be asked. "
+    console.print(f"wrote {file}: test set {name}, {m} items, {p} recorded judges; nobody will be asked.")
     if not table.scores.families:
-        file = folder / "testsets" / f"{name}.yaml"
-        told += f"Which judges share a base model? Say it in the block `families` at the end of {file}. "
-    console.print(f"{told}Next: care run --workspace {folder}")
+        console.print(f"Which judges share a base model? Say it in the block `families` at the end of {file}.")
+    return name
 
 
 def schema(

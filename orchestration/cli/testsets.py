@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from care_ops.errors import InputError
+from orchestration.cli import setup, tables
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, show
 from orchestration.cli.pin import pin_testsets
@@ -39,19 +40,30 @@ def list_testsets(json: Json = False) -> None:
 
 
 @testsets.command("add")
+@tables.with_form
 def add_testset(
-    name: Annotated[str | None, typer.Argument(help="Name in the catalog.")] = None,
+    name: Annotated[str | None, typer.Argument(help="Name in the catalog; with --from, its own.")] = None,
     workspace: Root = Path(),
     every: Annotated[bool, typer.Option("--all", help="All that the workspace lacks, in the place of one.")] = False,
+    scores: setup.From = None,
+    items: setup.Items = None,
+    judges: tables.Judges = None,
+    system: tables.System = None,
+    scale: tables.Scale = None,
+    *,
+    form: tables.Form,
 ) -> None:
-    """Copy a catalog entry into the workspace, where it can be edited."""
+    """Copy a catalog entry into the workspace, where it can be edited; or add a table of scores that you have."""
     from orchestration.workspace import testsets_folder
     from warehouse import catalog
 
-    if every == (name is not None):
-        raise InputError("give the name of a test set in the catalog, or --all")
     folder = testsets_folder(workspace)
     folder.mkdir(parents=True, exist_ok=True)
+    if scores is not None:
+        setup.testset_of(workspace, scores, items, judges, system or (), scale or (), form, name)
+        return
+    if every == (name is not None):
+        raise InputError("give the name of a test set in the catalog, or --all, or a table of your own by --from")
     for each in catalog.names() if name is None else [name]:
         text, path = catalog.text(each), folder / f"{each}.yaml"
         if path.exists() and not every:

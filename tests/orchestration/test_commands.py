@@ -9,6 +9,7 @@ import typer.main
 import yaml
 from typer.testing import CliRunner
 
+from assets.report.gather import gather
 from assets.sources import recorded_scores
 from orchestration.cli.app import app
 from orchestration.cli.tables import SETTINGS
@@ -105,9 +106,30 @@ def test_where_most_judges_lack_scores_the_night_takes_them_for_not_asked_as_car
         ",".join(c if k == 0 or rng.random() > 0.3 else "" for k, c in enumerate(row.split(","))) for row in lines[1:]
     ]
     (tables / "holes.csv").write_text("\n".join([lines[0], *holes]) + "\n")
-    for name, absent in (("holes", "not_asked"), ("scores", "auto")):
-        care("init", tables / name, "--from", tables / f"{name}.csv")
-        assert load_workspace(tables / name).admission.absent == absent
+    care("init", tables / "mine", "--from", tables / "holes.csv")
+    folder = tables / "mine"
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write(yaml.safe_dump({"fit": {"resamples": 0, "aggregators": ["care", "avg"]}}))
+    assert not run(folder).failures
+    data = gather(load_workspace(folder), "holes")
+    assert data.not_asked
+    assert len(data.scores.judges) == 6
+    assert load_workspace(folder).fits.published("holes") is not None, "nothing has broken, so nothing waits"
+
+
+def test_a_workspace_gets_a_second_table_as_a_test_set_of_its_own(tables):
+    folder = tables / "mine"
+    care("init", folder, "--from", tables / "scores.csv")
+    more = ("--workspace", folder, "--from", tables / "scores.csv")
+    advised = " ".join(care("init", folder, "--from", tables / "scores.csv", code=2).split())
+    assert f"care testsets add --from {tables / 'scores.csv'} --workspace {folder}" in advised
+    assert "there is such a test set already" in care("testsets", "add", *more, code=2)
+    assert "test set again, 90 items" in care("testsets", "add", "again", *more, "--scale", "hundred=0:100")
+    workspace = load_workspace(folder)
+    assert sorted(workspace.testsets) == ["again", "scores"]
+    assert workspace.testset("again").source.items == "items-again.csv"
+    read = recorded_scores(workspace, "again").scores
+    assert read.values[:, read.judges.index("hundred")].max() <= 10
 
 
 def test_what_cannot_be_read_makes_no_workspace(tables):
@@ -209,7 +231,8 @@ def test_groups_of_judges_without_a_common_item_are_told_what_to_do(tables):
     (tables / "scores.csv").write_text("\n".join([lines[0], *map(",".join, halves)]) + "\n")
     folder = tables / "mine"
     care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
-    (said,) = [why for (asset, _), why in run(folder).failures.items() if asset == "panel"]
+    assert not run(folder).failures
+    said = " ".join(care("status", "--why", "--workspace", folder).split())
     assert "The judges fall into 2 groups that share no item: claude, gpt-a, gpt-b (3 judges, 45 items);" in said
     assert "fit each group's scores by themselves, or let some items be scored by judges of all groups" in said
 

@@ -625,7 +625,13 @@ def _json_files() -> list[WildFile]:
         WildFile(
             "columns.json",
             "pandas' columns",
-            json.dumps({"item_id": {"0": "i1"}, "a": {"0": 4}}).encode(),
+            json.dumps({n: {str(k): row[n] for k, row in enumerate(_rows())} for n in _rows()[0]}).encode(),
+            told=("an object of objects",),
+        ),
+        WildFile(
+            "unlike.json",
+            "objects of two kinds",
+            json.dumps({"judge": {"name": "a"}, "score": {"value": 4}}).encode(),
             refused="write a list of objects, one a row (pandas: orient='records')",
         ),
         WildFile(

@@ -134,6 +134,54 @@ def test_nested_scores_are_columns_or_rows(answers, tmp_path, ending):
     assert table.items["q3"].response == "text"
 
 
+@pytest.mark.parametrize("form", ["by item", "by judge", "columns", "a frame's columns"])
+def test_json_by_items_by_judges_and_by_columns_is_one_table(form, tmp_path):
+    scores = {f"q{k}": {judge: k % 7 + j for j, judge in enumerate("abc")} for k in range(30)}
+    del scores["q3"]["b"]
+    columns = {"id": list(scores)} | {judge: [row.get(judge) for row in scores.values()] for judge in "abc"}
+    written = {
+        "by item": scores,
+        "by judge": {judge: {item: row[judge] for item, row in scores.items() if judge in row} for judge in "abc"},
+        "columns": columns,
+        "a frame's columns": {name: {str(k): value for k, value in enumerate(c)} for name, c in columns.items()},
+    }
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps(written[form]))
+    read = read_scores(path).scores
+    assert list(read.judges) == ["a", "b", "c"]
+    expected = np.array(columns["a"]), np.array([np.nan if v is None else v for v in columns["b"]])
+    order = [read.item_ids.index(item) for item in scores]
+    np.testing.assert_array_equal(read.values[order, 0], expected[0])
+    np.testing.assert_array_equal(read.values[order, 1], expected[1])
+
+
+def test_a_document_of_unlike_objects_is_no_table(tmp_path):
+    path = tmp_path / "scores.json"
+    path.write_text(json.dumps({"meta": {"made": "today"}, "settings": {"judges": 3}}))
+    with pytest.raises(InputError, match="write a list of objects, one a row"):
+        read_scores(path)
+
+
+@pytest.mark.parametrize(
+    "spelled",
+    [
+        ["1 - Poor", "2 - Fair", "3 - Good"],
+        ["1: poor", "2: fair", "3: good"],
+        ["Poor (1)", "Fair (2)", "Good (3)"],
+        ["incorrect", "Partially correct", "correct"],
+        ["no", "partly", "yes"],
+    ],
+)
+def test_grades_with_their_words_are_numbers(spelled, tmp_path):
+    path = tmp_path / "scores.csv"
+    rows = [f"q{k},{spelled[k % 3]},{spelled[(k + k % 2) % 3]}\n" for k in range(12)]
+    path.write_text("id,a,b\n" + "".join(rows))
+    told = []
+    read = read_scores(path, tell=told.append)
+    np.testing.assert_array_equal(read.scores.values[:, 0], [k % 3 + 1 for k in range(12)])
+    assert any("are read as" in note for note in told[0].notes)
+
+
 def test_a_judge_that_is_a_list_of_words_has_one_name(tmp_path):
     path = tmp_path / "mt.jsonl"
     rows = [{"question_id": k, "judge": [judge, "single-v1"], "score": 5 + k} for k in range(3) for judge in JUDGES]

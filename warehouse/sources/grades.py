@@ -21,6 +21,7 @@ _NUMBER = r"\d+(?:[.,]\d+)?"
 _PER_CENT = re.compile(rf"([+-]?{_NUMBER})\s?%")
 _FRACTION = re.compile(rf"({_NUMBER})\s?(?:/|of|out of)\s?(\d+)")
 _COUNTED = re.compile(rf"({_NUMBER})\s?(?:[★⭐]|stars?)", re.IGNORECASE)
+_NAMED = re.compile(rf"({_NUMBER})\s?[-–:=.)(]\s?[^\W\d][\w ]*\)?|[^\W\d][\w ]*\s?\(({_NUMBER})\)")
 _STARS = re.compile("([★⭐]*)(½?)☆*")
 _BETWEEN_WORDS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
 
@@ -45,6 +46,8 @@ _ORDERS = tuple(
         ),
         *("dissatisfied|neutral|satisfied", "very dissatisfied|dissatisfied|neutral|satisfied|very satisfied"),
         *("low|medium|high", "very low|low|medium|high|very high", *_LETTERS),
+        *(f"incorrect|{part} correct|correct" for part in ("partially", "partly")),
+        *("no|partially|yes", "no|partly|yes", "no|somewhat|yes", "no|maybe|yes", "fail|partial|pass"),
     )
 )
 
@@ -54,6 +57,8 @@ def written(cell: str) -> tuple[str, float] | None:
 
     >>> written("85%"), written("4 out of 5"), written("★★★☆☆"), written("3 stars"), written("fair")
     (('per cents', 85.0), ('fractions of 5', 4.0), ('stars', 3.0), ('stars', 3.0), None)
+    >>> written("2 - Fair"), written("Good (3)"), written("3 apples")
+    (('named numbers', 2.0), ('named numbers', 3.0), None)
     """
     if found := _PER_CENT.fullmatch(cell):
         return "per cents", _value(found[1])
@@ -61,6 +66,8 @@ def written(cell: str) -> tuple[str, float] | None:
         return f"fractions of {int(found[2])}", _value(found[1])
     if found := _COUNTED.fullmatch(cell):
         return "stars", _value(found[1])
+    if found := _NAMED.fullmatch(cell):
+        return "named numbers", _value(found[1] or found[2])
     found = _STARS.fullmatch(cell.replace("\ufe0f", ""))
     return ("stars", len(found[1]) + len(found[2]) / 2) if found and found[0] else None
 

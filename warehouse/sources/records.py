@@ -11,6 +11,7 @@ import json
 import pickle
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -18,6 +19,7 @@ from typing import Any
 import pyarrow as pa
 
 from care_ops.errors import InputError, how_to_install
+from warehouse.sources.columns import ITEM, is_called
 from warehouse.sources.input_table import InputTable, Plan, lines_of, name_columns, open_text, refuse_repeated
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
@@ -191,6 +193,8 @@ def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
         except json.JSONDecodeError as error:
             raise InputError(f"{path}: is neither a JSON document nor one object a line: {error}") from error
     where = "a list of objects"
+    if (records := _by_keys(document)) is not None:
+        return records
     if isinstance(document, dict):
         lists = [key for key, value in document.items() if _are_records(value)]
         if len(lists) != 1:
@@ -203,6 +207,30 @@ def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
     if not _are_records(document):
         raise InputError(f"{path}: is to be a list of objects, one a row, and at least one; write it so")
     return document, where
+
+
+def _by_keys(document: Any) -> tuple[list[Record], str] | None:
+    """The rows of a document without a list of them, and how it has them; None where it is of no such form.
+
+    Rows or columns may stand under their names, the fewer being the judges, and columns may be lists.
+    """
+    if not isinstance(document, dict) or len(document) < 2:
+        return None
+    columns = list(document.values())
+    lists = all(isinstance(column, list) and not _are_records(column) for column in columns)
+    if lists and len(set(map(len, columns))) == 1:
+        return [dict(zip(document, row, strict=True)) for row in zip(*columns, strict=True)], "an object of columns"
+    if not all(isinstance(row, dict) for row in columns):
+        return None
+    inner = Counter(key for row in columns for key in row)
+    if max(inner.values(), default=0) <= len(document) / 2:  # objects of different kinds
+        return None
+    numbered = list(inner) == [str(row) for row in range(len(inner))]  # as pandas writes the columns of a frame
+    if numbered or len(document) < len(inner):
+        document = {key: {name: row.get(key) for name, row in document.items()} for key in inner}
+    named = any(is_called(name, ITEM) for row in document.values() for name in row)
+    rows = [row if named else {"item_id": key, **row} for key, row in document.items()]
+    return rows, "an object of objects, whose keys name the items"
 
 
 def _are_records(value: Any) -> bool:
