@@ -10,6 +10,7 @@ import csv
 import io
 from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, fields, replace
+from hashlib import blake2b
 from pathlib import Path
 
 from assets.labels import read_labels
@@ -26,6 +27,11 @@ _TEXTS = ("prompt", "aspect", "reference", "response", "response_2")
 def texts_of(item: ItemRecord) -> dict[str, str]:
     """What a person who labels an item sees of it, in this order; no score and no system."""
     return {name: text for name in _TEXTS if (text := getattr(item, name))}
+
+
+def blinded(item_id: str) -> str:
+    """The id of an item as who labels it sees it: a code where it names a system, as that of several columns may."""
+    return f"item-{blake2b(item_id.encode(), digest_size=6).hexdigest()}" if " / " in item_id else item_id
 
 
 @dataclass(frozen=True)
@@ -106,7 +112,7 @@ class LabelFile:
         label, and how many second labels items got that had one; a label that the same rater has given already is not
         taken again. Raises ``InputError``, and takes nothing, where an item is not among the rows.
         """
-        known = {row.item_id for row in self.rows}
+        known = {shown: row.item_id for row in self.rows for shown in (row.item_id, blinded(row.item_id))}
         strange = [label.item_id for label in labels if label.item_id not in known]
         if strange:
             raise InputError(
@@ -115,7 +121,7 @@ class LabelFile:
             )
         filled = repeated = 0
         for label in labels:
-            mine = [k for k, row in enumerate(self.rows) if row.item_id == label.item_id]
+            mine = [k for k, row in enumerate(self.rows) if row.item_id == known[label.item_id]]
             open_row = next((k for k in mine if not self.rows[k].label), None)
             how, who = self.rows[mine[0]], label.rater or rater
             said = replace(how, label=f"{label.value:g}", rater=who, labelled_at=label.labelled_at or moment)
@@ -144,7 +150,7 @@ def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecor
     seen = [name for name in _TEXTS if any(name in shown for shown in texts)]
     header = ["item_id", *seen, "label", "drawn", "probability"]
     lines = [
-        [row.item_id, *(shown.get(name, "") for name in seen), "", row.drawn, row.probability]
+        [blinded(row.item_id), *(shown.get(name, "") for name in seen), "", row.drawn, row.probability]
         for row, shown in zip(rows, texts, strict=True)
     ]
     if path.suffix.lower() == ".csv":

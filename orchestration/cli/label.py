@@ -98,9 +98,9 @@ def label(
         file.refuse_unknown(subject.items)
         if export is not None:
             _write_out(subject, file, export, possible, _again(context, imported=export), page=False)
-        elif html is not None:
+        if html is not None:
             _write_out(subject, file, html, possible, _again(context, imported=returned(html)), page=True)
-        else:
+        if export is html is None:
             refuse_without_terminal(_again(context, export=_TABLE), _again(context, imported=_TABLE))
             file.write()  # before anybody is asked
             ask(file, subject.items, possible, rater)
@@ -176,7 +176,7 @@ def _take(file: LabelFile, table: Path, rater: str) -> None:
 def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers, take_back: str, *, page: bool) -> None:
     """Write what waits to a page, or to a table that is filled in."""
     from assets.report.label_page import write_label_page
-    from assets.table.label_file import COLUMNS, exported, texts_of
+    from assets.table.label_file import COLUMNS, blinded, exported, texts_of
     from warehouse.storage import write_bytes
 
     waiting = [row for row in file.rows if not row.label]
@@ -184,7 +184,7 @@ def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers,
         raise InputError(f"{file.path}: every item has a label; ask about more with --count, or again with --repeat")
     if page:
         texts = [texts_of(subject.items[row.item_id]) for row in waiting]
-        rows = [(row.item_id, row.drawn, row.probability, shown) for row, shown in zip(waiting, texts, strict=True)]
+        rows = [(blinded(row.item_id), row.drawn, row.probability, t) for row, t in zip(waiting, texts, strict=True)]
         write_label_page(path, rows, COLUMNS, answers.question, answers.buttons(), answers.scale)
         todo = "whoever opens it in a browser labels them and downloads a table, which is taken back with: "
     else:

@@ -262,6 +262,18 @@ def test_a_spreadsheet_goes_out_blind_and_comes_back(folder):
     assert (code, "1 item(s), the first is 'nobody', are not in" in said) == (2, True)
 
 
+def test_who_labels_answers_of_several_systems_is_not_told_which_gave_them(folder):
+    asked = [(f"q{k}", system, f"question {k}", f"answer {k} of one") for k in range(4) for system in ("gpt", "llama")]
+    write(folder / "items.csv", ("question_id", "model", "prompt", "response"), asked)
+    for option, path in (("--export", folder / "out.csv"), ("--html", folder / "page.html")):
+        assert care(folder, "--count", 8, option, path)[0] == 0
+        assert not re.search("gpt|llama", path.read_text())
+    exported = fill_in(folder / "out.csv", 1)
+    assert len({row["item_id"] for row in exported}) == 8
+    assert "8 labels taken" in care(folder, "--import", folder / "out.csv")[1]
+    assert {row["item_id"] for row in rows_of(folder / "labels.csv")} == {f"{q} / {s}" for q, s, _, _ in asked}
+
+
 def test_a_workbook_goes_out_with_its_texts_as_they_are(folder):
     pytest.importorskip("xlsxwriter", reason="workbooks are written by XlsxWriter: pip install -e '.[excel]'")
     write(folder / "items.csv", ("item_id", "response"), [("a", "=1+1"), ("b", "two\nlines")])
