@@ -51,13 +51,13 @@ class CriteriaFit:
         return list(self.fits)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each criterion: the verdict's state, its items and judges, and facts of its recommended score."""
+        """A row for each criterion: the verdict in a word, its items and judges, and facts of its recommended score."""
         rows: list[dict[str, Any]] = []
         for criterion, fitted in self.fits.items():
             name = recommended(fitted.fit.aggregates)
             (row,) = [row for row in aggregate_rows(fitted.page) if row["aggregator"] == name]
             judges = len(fitted.fit.scores.judges)
-            rows.append({"criterion": criterion, "verdict": fitted.verdict.state, "judges": judges, **row})
+            rows.append({"criterion": criterion, "verdict": fitted.verdict.pill, "judges": judges, **row})
         columns = list(dict.fromkeys(column for row in rows for column in row))
         return [{column: row.get(column) for column in columns} for row in rows]
 

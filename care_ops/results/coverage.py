@@ -105,7 +105,7 @@ class Coverage:
                 f"{absent}; they count as failures of their judges. Where judges were not asked, say so: "
                 "`--absent not_asked`."
             )
-        counts = f"{absent}, and count as not asked (where they are failures, say so: `--absent failed`)."
+        counts = f"{absent}, and count as not asked (where they are failures, `absent: failed` says so)."
         few = "Of so few scores a judge, a mistake that several judges share cannot be told from quality."
         return f"{counts} {few}" if self.sparse else counts
 
