@@ -56,7 +56,7 @@ def init(
     from orchestration.template import template as care_yaml
 
     if (folder / "care.yaml").exists():
-        add = f"; care testsets add --from {scores} --workspace {folder} adds a test set to it" if scores else ""
+        add = f"; `care testsets add --from {scores} --workspace {folder}` adds a test set to it" if scores else ""
         raise InputError(f"{folder / 'care.yaml'}: there is a workspace already{add or '; choose another folder'}")
     if scores is not None:
         name = testset_of(folder, scores, items, judges, system or (), scale or (), form, None)

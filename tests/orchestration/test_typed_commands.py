@@ -96,6 +96,7 @@ INSTEAD = {
     "care label FILLED_IN": "care label one --workspace .",
     f"care rate scores.jsonl {PAIRS} labels.csv": f"care rate scores.jsonl {PAIRS} of_pairs.csv",
     "care report --open FILLED_IN": "care report --open --workspace .",
+    "care testsets add --from FILLED_IN --workspace FILLED_IN": "care testsets add --from scores.csv --workspace .",
     "care run --select key:ASSET": "care run --select key:quality_factor",
     "care run --select key:NAME": "care run --select key:report",
     "care run --workspace FILLED_IN": "care run --workspace .",
