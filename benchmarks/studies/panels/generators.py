@@ -315,6 +315,40 @@ def copies_within_a_taste(rng: Rng) -> Drawn:
     )
 
 
+def unsure_of_poor(rng: Rng, *, kind: str) -> Drawn:
+    """Judges agree on good answers, and differ widely on poor ones."""
+    quality, p = rng.normal(size=300), 8
+    spread = np.where(quality < 0, rng.uniform(1, 2), rng.uniform(0.4, 0.8))[:, None]
+    x = quality[:, None] + spread * rng.normal(size=(300, p)) * rng.uniform(0.8, 1.2, p)
+    return Drawn(graded(5.5 + 1.3 * x, kind, rng), _alone(p), quality, _words(rng, 300))
+
+
+def noticed(rng: Rng) -> Drawn:
+    """Three answers of ten hold a grave mistake, which each judge notices or overlooks by itself."""
+    base, grave = 0.7 * rng.normal(size=300), rng.random(300) < 0.3
+    noticing = rng.random((300, 8)) < rng.uniform(0.2, 0.8, 8)
+    x = base[:, None] + 0.7 * rng.normal(size=(300, 8)) - 3.0 * (grave[:, None] & noticing)
+    return Drawn(graded(8 + x, "ten", rng), _alone(8), base - 3.0 * grave, _words(rng, 300))
+
+
+def uneven_grades(rng: Rng, *, wide_are_good: bool) -> Drawn:
+    """Held out: judges of one rubric who use the whole of it, and others who use its middle: the better, or the worse."""
+    n, p = int(rng.choice([100, 400])), int(rng.integers(5, 12))
+    quality, noise = rng.normal(size=n), np.sort(rng.uniform(0.4, 2.0, p))
+    spread = np.linspace(1.8, 0.8, p) if wide_are_good else np.linspace(0.8, 1.8, p)
+    x = quality[:, None] + noise * rng.normal(size=(n, p))
+    x = spread * x / np.sqrt(1 + noise**2)
+    return Drawn(np.clip(np.round(5.5 + x), 1, 10), _alone(p), quality, _words(rng, n))
+
+
+def one_sided(rng: Rng) -> Drawn:
+    """Held out: judges who now and then take much off, and never add much (exponential noise)."""
+    n, p = int(rng.choice([80, 300])), int(rng.integers(5, 14))
+    quality = rng.normal(size=n)
+    x = rng.uniform(0.7, 1.1, p) * quality[:, None] - rng.exponential(size=(n, p)) * rng.uniform(0.5, 1.5, p)
+    return Drawn(x, _alone(p), quality, _words(rng, n))
+
+
 Generator = Callable[[Rng], Drawn]
 
 _ORDINARY: dict[str, Generator] = {
@@ -374,6 +408,9 @@ CHOSEN_ON: dict[str, Generator] = {
     "an echo": echo,
     "better judges among poorer ones": better_judges,
     "pairs with a side": pairs,
+    "unsure of poor answers": partial(unsure_of_poor, kind="real"),
+    "unsure of poor answers, ten grades": partial(unsure_of_poor, kind="ten"),
+    "grave mistakes that some notice": noticed,
     "noise": nothing,
     "six of ten reversed": reversed_majority,
     "three judges, forty items": partial(one_factor, n=40, p=3),
@@ -393,4 +430,7 @@ HELD_OUT: dict[str, Generator] = {
     "half of the judges blind to length, which is quality": half_blind,
     "one better judge among poorer ones": one_better_judge,
     "a judge of any reliability asked again": uneven_twins,
+    "grades, the better judges use more of them": partial(uneven_grades, wide_are_good=True),
+    "grades, the poorer judges use more of them": partial(uneven_grades, wide_are_good=False),
+    "noise that only takes off": one_sided,
 }
