@@ -17,6 +17,9 @@ Scale = tuple[float, float]
 SIZES = (1.0, 10.0, 100.0)
 """Greatest scores of the kinds of scales that a range tells apart: shares, grades and per cent."""
 
+_SCREENED = 100
+"""Rows by which most panels are seen to hold no grades."""
+
 _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
 """Highest grades that are usual."""
 
@@ -95,6 +98,26 @@ def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
     for one in present:
         values[:, place[one.judge]] = one(values[:, place[one.judge]])
     return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families)
+
+
+def share_grades(values: Array) -> bool:
+    """Whether all judges give whole or half grades of one usual scale, so that a step says as much of each.
+
+    Parameters
+    ----------
+    values : (n, p) array
+
+    Examples
+    --------
+    >>> grades = np.tile(np.arange(1.0, 6.0), 20)
+    >>> share_grades(np.column_stack([grades, 6 - grades])), share_grades(np.column_stack([grades, 2 * grades]))
+    (True, False)
+    """
+    if (2 * values[:_SCREENED] % 1 > 0).any() or (2 * values % 1 > 0).any():
+        return False
+    kinds = {_kind(column[~np.isnan(column)]) for column in values.T}
+    highest = np.nanmax(values, axis=0)
+    return len(kinds) == 1 and None not in kinds and bool(2 * highest.min() > highest.max())
 
 
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:

@@ -36,6 +36,10 @@ _MOST_SHARP_UNSEEN = 0.3
 _LEANS = 0.05
 """By how much the sharp answer may follow a feature of the texts more than the safe one does, before it is not used."""
 
+_RANKS_TELL = (1.05, 1.15)
+"""How many times as much the judges agree by ranks as by their scores, from which on the sharp answer weighs ranks, and
+from which on it weighs nothing else: heavy tails hide what judges share, and where they do not, distances tell."""
+
 _FOLLOWING_LOADING = 0.4
 """A voice follows a factor on which it loads by this much or more."""
 
@@ -157,7 +161,8 @@ def defensible(problem: Problem) -> Defensible:
     each = robust_factor.heard_once(correlation, structure, np.arange(len(correlation)))
     joined = _joined(_comparable(problem, standardised), voice)
     safe = _unit(_weighted_mean(joined, heard), scored)
-    sharp = _unit(_towards(_expected(normal, structure), safe), scored)
+    told = _by_ranks_or_scores(normal, correlation, _joined(standardised, voice))
+    sharp = _unit(_towards(_expected(told, structure), safe), scored)
     most = MOST_SHARP if features else _MOST_SHARP_UNSEEN
     share = most * structure.fits * _leans_no_more(sharp, safe, features, scored)
     latent = _unit(share * sharp + (1.0 - share) * safe, scored)
@@ -269,6 +274,17 @@ def _correlated(values: Array) -> tuple[Array, Array, float]:
     return normal, for_correlation(normal).correlation(), _items_behind(values)
 
 
+def _by_ranks_or_scores(normal: Array, correlation: Array, values: Array) -> Array:
+    """Normal scores as far as the voices agree more by these, else their scores, each with variance 1, (n, k)."""
+    alike = float(np.abs(for_correlation(values).correlation()).sum()) - len(correlation)
+    ratio = (float(np.abs(correlation).sum()) - len(correlation)) / max(alike, 1e-9)
+    share = float(np.clip((ratio - _RANKS_TELL[0]) / (_RANKS_TELL[1] - _RANKS_TELL[0]), 0.0, 1.0))
+    if share == 1.0:
+        return normal
+    unit = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
+    return share * normal + (1.0 - share) * unit
+
+
 def _items_behind(values: Array) -> float:
     """The median number of items that two judges share."""
     seen = ~np.isnan(values)
@@ -280,13 +296,9 @@ def _items_behind(values: Array) -> float:
 
 
 def _comparable(problem: Problem, standardised: Array) -> Array:
-    """Scores on a scale on which they can be averaged: the judges' own where a scale is declared, else standardised."""
-    if problem.config.scale is None:
-        return standardised
-    if standardised is problem.standardised:
-        return problem.scores.values
-    values = problem.scores.values
-    return np.nanmean(values, axis=0) + standardised * problem.scale
+    """Scores that can be averaged: in the panel's units where the judges share a scale, else standardised."""
+    shared = problem.config.scale is not None or problem.gives_grades
+    return standardised * problem.scale if shared else standardised
 
 
 def _joined(values: Array, voice: NDArray[np.intp]) -> Array:
