@@ -332,7 +332,7 @@ def noticed(rng: Rng) -> Drawn:
 
 
 def uneven_grades(rng: Rng, *, wide_are_good: bool) -> Drawn:
-    """Held out: judges of one rubric of whom the better, or the poorer, use the whole of it and the others its middle."""
+    """Held out: judges of one rubric, of whom the better (or the poorer) use the whole of it, others its middle."""
     n, p = int(rng.choice([100, 400])), int(rng.integers(5, 12))
     quality, noise = rng.normal(size=n), np.sort(rng.uniform(0.4, 2.0, p))
     spread = np.linspace(1.8, 0.8, p) if wide_are_good else np.linspace(0.8, 1.8, p)
