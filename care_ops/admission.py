@@ -32,6 +32,9 @@ _LEAST_GAIN = 0.05
 """Smallest gain of agreement by a shift of the rows that is reported."""
 
 _LEAST_AGREEMENT = 0.1
+
+_TIMES_AS_MANY = 2.0
+"""A judge that lacks no more than so many times what the median judge lacks is no other judge than they."""
 """Agreement with the other judges below this is reported, however many items there are; it never excludes."""
 
 
@@ -76,6 +79,9 @@ def check_panel(
         return _check_crowd(scores, rule, out_of_range or {}, text_mismatches or {})
     if not_asked:
         rule = replace(rule, max_missing=1.0)
+    elif rule.absent == "auto" and not out_of_range:  # nobody says that judges failed: off is who lacks more than most
+        usual = float(np.median(np.isnan(scores.values).mean(axis=0)))
+        rule = replace(rule, max_missing=max(rule.max_missing, _TIMES_AS_MANY * usual))
     total = np.zeros(len(scores.values))
     for column in columns(scores.values):  # and again below: a second panel, of z-scores, would cost more than they do
         total += _standardise(column)

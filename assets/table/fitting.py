@@ -32,7 +32,7 @@ from care_ops.results.dropping import leave_each_out
 from care_ops.results.influence import influence_of
 from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import too_few
-from care_ops.results.sides import Sides, sides_of
+from care_ops.results.sides import Sides, always_left, sides_of
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
@@ -189,14 +189,22 @@ def fit_table(
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
-    verdict = decide(replace(facts, sides=_sides(fit.scores, table, named, config)), Standing(), remedies)
+    stood = _stood(fit.scores, table, named)
+    facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))
+    verdict = decide(facts, Standing(), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
 
 
-def _sides(panel: ScoreMatrix, table: ScoreTable, named: Named, config: TableConfig) -> Sides | None:
-    """Which judges of pairs choose by the side; None where sides were swapped, or nothing says what a tie is."""
+def _stood(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[str, str] | None]:
+    """The left and the right system of each pair of the panel, where they are known."""
     system_of = dict(zip(table.scores.item_ids, named, strict=True))
-    systems = [(pair[0], pair[1]) if (pair := system_of[item]) and len(pair) > 1 else None for item in panel.item_ids]
+    return [(pair[0], pair[1]) if (pair := system_of[item]) and len(pair) > 1 else None for item in panel.item_ids]
+
+
+def _sides(
+    panel: ScoreMatrix, table: ScoreTable, systems: Sequence[tuple[str, str] | None], config: TableConfig
+) -> Sides | None:
+    """Which judges of pairs choose by the side; None where sides were swapped, or nothing says what a tie is."""
     pairs = any(systems) or all(record.response_2 for record in table.records)
     low, high = config.fit.scale or (0.0, 1.0)
     if not pairs or SWAP in table.probes.kinds or np.nanmin(panel.values) < low or np.nanmax(panel.values) > high:

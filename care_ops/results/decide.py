@@ -107,6 +107,8 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         return (Step(said, remedies.again.command),)
     if state == "failed":
         return (remedies.again,)
+    if state == "clear if" and facts.rests_on_taste:
+        return _after("If that is so,", remedies.use), _after("If not, or if nobody can say,", remedies.label)
     if state == "clear if":
         return (
             Step(
@@ -123,8 +125,6 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
     if state == "too little data":
         more = "Score more items" if facts.doubts[0] == "few items" else "Add judges of other kinds"
         return Step(f"{more}, and fit again."), _after("Or", remedies.label)
-    if facts.rests_on_taste and state == "clear":
-        return _after("If that is so,", remedies.use), _after("If not, or if nobody can say,", remedies.label)
     return (remedies.use, _after("To be surer,", remedies.label)) if state == "clear" else (remedies.use,)
 
 

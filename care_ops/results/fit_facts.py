@@ -155,6 +155,7 @@ class FitFacts(OfCare):
     influence: Influence = field(default_factory=Influence)
     coverage: Coverage | None = None
     sides: Sides | None = None
+    always_left: str | None = None
 
     @property
     def rests_on_taste(self) -> bool:

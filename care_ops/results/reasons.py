@@ -84,7 +84,8 @@ def answer_of(facts: FitFacts) -> tuple[State, Reason]:
             far = f"if {_in_words(facts.taken_off)} {'is' if len(facts.taken_off) == 1 else 'are'} no part of quality."
         elif facts.feature is not None:
             far = "and nothing seen in scores or texts would turn it."
-        return "clear", Reason("ambiguity", f"{judges} judges allow one answer for {items}, {far}")
+        state: State = "clear if" if facts.rests_on_taste else "clear"
+        return state, Reason("ambiguity", f"{judges} judges allow one answer for {items}, {far}")
     doubted = _doubted(facts, facts.doubts[0])
     alone = f"By scores alone it is not clear. {doubted.sentence}"
     if facts.labels is not None and facts.labels.settles:
@@ -215,6 +216,10 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         kept = facts.kept
         detail = f"If it is quality, {kept.halves_changed:,} of {facts.items:,} items change halves." if kept else ""
         reasons.append(Reason("condition" if facts.rests_on_taste else "taken off", said, detail=detail))
+    if facts.always_left is not None:
+        said = f"{facts.always_left} stood on the left in every pair: no score tells how good it is where judges choose"
+        detail = "Ask about pairs in both orders, or label some: `care rate` goes by labels."
+        reasons.append(Reason("condition", f"{said} by the side.", detail=detail))
     if facts.sides is not None:
         reasons.append(_by_the_side(facts.sides, facts.admitted))
     if facts.beside_mean is not None:

@@ -41,6 +41,12 @@ def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | N
     return Sides(together, all_plain, judges, any(systems)) if judges or all_plain else None
 
 
+def always_left(systems: Sequence[tuple[str, str] | None]) -> str | None:
+    """The one of two systems that stood on the left in all pairs; None where both did, or there are others."""
+    orders = {pair for pair in systems if pair is not None and pair[0] != pair[1]}
+    return orders.pop()[0] if len(orders) == 1 else None
+
+
 def _share(chosen: Array, systems: Sequence[tuple[str, str] | None], level: float) -> tuple[float, bool]:
     """The share of left choices, and whether an interval of this level holds it plainly off one half.
 

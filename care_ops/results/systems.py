@@ -7,7 +7,7 @@ unit, and intervals are Student's t.
 
 import itertools
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -84,9 +84,13 @@ def bradley_terry(
     units: Sequence[str],
     labels: Array | None = None,
     *,
+    sides: bool = True,
     level: float = 0.9,
 ) -> tuple[dict[str, float], list[Comparison]]:
     """Strengths of systems that are compared in pairs, and every difference: P(left wins) = expit(s_left - s_right).
+
+    Where the pairs can tell it, what the left side adds for whoever stands there is a parameter beside the strengths
+    (Davidson and Beaver, Biometrics 1977), so that a system that mostly stood there gains nothing by it.
 
     An estimate between 0 and 1 counts as a fractional win, as a tie does with .5 (quasi-likelihood; Bradley and Terry,
     1952; Papke and Wooldridge, 1996). With labels the estimating equation is prediction-powered.
@@ -98,6 +102,8 @@ def bradley_terry(
     pairs : sequence of n (left, right) or None
     labels : (n,) array, optional
         Labels in [0, 1]; NaN where there is none.
+    sides : bool
+        Whether judges may like a side.
     units, level : as in ``mean_differences``
 
     Returns
@@ -114,10 +120,12 @@ def bradley_terry(
         The comparisons do not link all systems, or there are fewer than two split units.
     """
     games, names = _games(estimate, pairs, units, labels)
+    if sides and tells_sides(games.design):
+        games = replace(games, design=np.column_stack([games.design, np.ones(len(games.design))]))
     trust, used = 1.0, 0
     strength, inverse = _solve(games, 1.0, corrected=False)
     labelled_units = len(np.unique(games.unit[games.labelled]))
-    if labelled_units >= max(LEAST_LABELS, len(names)):
+    if labelled_units >= max(LEAST_LABELS, games.design.shape[1]):
         used, freedom = int(games.labelled.sum()), labelled_units - 1
         strength, inverse = _solve(games, 1.0, corrected=True)
         label_part, estimate_part = _scores(games, strength)
@@ -145,14 +153,14 @@ class _Games:
     Attributes
     ----------
     design : (m, k) array
-        1 for the left system of a comparison and -1 for the right one.
+        1 for the left system of a comparison and -1 for the right one; where the side counts, a last column of ones.
     estimate, label : (m,) arrays
         P(left wins) by the judges, and by the label, NaN where there is none.
     labelled : (m,) array of bool
     unit : (m,) array of int
         Split unit of each comparison, as a number from 0.
-    units : int
-        Number of split units.
+    units, systems : int
+        Number of split units, and of systems.
     """
 
     design: Array
@@ -161,6 +169,7 @@ class _Games:
     labelled: NDArray[np.bool_]
     unit: NDArray[np.intp]
     units: int
+    systems: int
 
 
 def _games(
@@ -187,7 +196,13 @@ def _games(
         design[row, column[right]] -= 1.0
     if min(count, len(names)) < 2 or connected_components(design.T @ design, directed=False)[0] > 1:
         raise FitError("systems: the comparisons must link all systems, over at least two split units")
-    return _Games(design, shares, label, ~np.isnan(label), unit, count), names
+    return _Games(design, shares, label, ~np.isnan(label), unit, count, len(names)), names
+
+
+def tells_sides(design: Array) -> bool:
+    """Whether strengths cannot stand for a taste for the left side: not where one system always stood there."""
+    told = design @ np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
+    return bool(np.abs(told - 1.0).max() > 1e-6)
 
 
 def anchors_as_labels(item_ids: Sequence[str], anchors: Anchors = NO_ANCHORS) -> Array:
@@ -250,9 +265,14 @@ def _trust(label_part: Array, estimate_part: Array) -> float:
 
 
 def _solve(games: _Games, trust: float, *, corrected: bool) -> tuple[Array, Array]:
-    """Strengths that add to zero, and the inverse of the equation's slope on that space, by Newton's method."""
+    """Strengths that add to zero, and the inverse of the equation's slope on that space, by Newton's method.
+
+    What the left side adds, if it counts, is the last of them, and does not add to zero with the others.
+    """
     x, e, y, seen = games.design, games.estimate, games.label, games.labelled
     n, k = x.shape
+    among = np.eye(k)
+    among[: games.systems, : games.systems] -= 1 / games.systems
     strength = np.zeros(k)
     some, m = x[seen], max(int(seen.sum()), 1)
     inverse = np.eye(k)
@@ -265,13 +285,10 @@ def _solve(games: _Games, trust: float, *, corrected: bool) -> tuple[Array, Arra
             q = expit(some @ strength)
             gradient = gradient + some.T @ ((y[seen] - q) - trust * (e[seen] - q)) / m
             slope = slope + (1 - trust) * (some * (q * (1 - q))[:, None]).T @ some / m
-        inverse = np.linalg.pinv(
-            slope - slope.mean(axis=0) - slope.mean(axis=1)[:, None] + slope.mean(), hermitian=True
-        )
+        inverse = np.linalg.pinv(among @ slope @ among, hermitian=True)
         step = inverse @ gradient
         size = float(np.abs(step).max())
-        strength = strength + step * min(1.0, 5.0 / max(size, 1e-12))
-        strength = strength - strength.mean()
+        strength = among @ (strength + step * min(1.0, 5.0 / max(size, 1e-12)))
         if size < 1e-10:
             break
     return strength, inverse

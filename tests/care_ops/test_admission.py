@@ -118,6 +118,18 @@ def test_concentration_is_shannons():
     assert concentration(np.array([np.nan])) == (1.0, 0.0)
 
 
+@pytest.mark.parametrize("share", [0.05, 0.08, 0.1, 0.12, 0.3])
+def test_judges_who_lack_what_all_lack_are_all_heard(share):
+    """Whatever the share, and however much more than a tenth one of them lacks by chance."""
+    for seed in range(10):
+        rng = np.random.default_rng([seed, round(100 * share)])
+        values = rng.normal(size=(150, 1)) + rng.normal(size=(150, 8))
+        values[rng.random(values.shape) < share] = np.nan
+        assert sum(check.admitted for check in check_panel(matrix(values), AdmissionRule())) == 8
+        failed = check_panel(matrix(values), AdmissionRule(absent="failed"))
+        assert all(check.admitted == (check.missing_rate <= 0.1) for check in failed)
+
+
 def test_where_most_judges_lack_scores_these_were_not_asked_for_and_where_one_does_it_has_failed():
     rng = np.random.default_rng(5)
     values = rng.normal(size=(200, 1)) + rng.normal(size=(200, 8))

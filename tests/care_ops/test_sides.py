@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 from scipy.special import expit, logit
 
-from care_ops.results.sides import sides_of
+from care_ops.results.sides import always_left, sides_of
 
 SYSTEMS = ("new", "old")
 
@@ -47,6 +47,13 @@ def test_a_better_system_on_the_left_is_no_taste_where_it_is_known_who_stood_the
     assert sides_of(values, 0.5, [None] * len(systems)).share > 0.6, "nothing else is known"
     values, systems = votes(rng, np.zeros(9), ahead=2.0, left=1.0)
     assert sides_of(values, 0.5, systems) is None, "one system always stood on the left: nothing says why it wins"
+
+
+def test_who_always_stood_on_the_left_is_told_and_nobody_else():
+    assert always_left([("new", "old"), None, ("new", "old"), ("old", "old")]) == "new"
+    assert always_left([("new", "old"), ("old", "new")]) is None
+    assert always_left([("new", "old"), ("new", "older")]) is None, "of three the others may tell"
+    assert always_left([None, None]) is None
 
 
 def test_a_tie_and_a_missing_score_choose_no_side(rng):

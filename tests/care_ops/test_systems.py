@@ -84,7 +84,7 @@ def test_estimates_make_labels_worth_more(rng):
 def test_bradley_terry_is_choixs():
     left, right, wins = duels()
     pairs = [(f"s{a}", f"s{b}") for a, b in zip(left, right, strict=True)]
-    strengths, _ = bradley_terry(wins.astype(float), pairs, [f"g{k}" for k in range(len(left))])
+    strengths, _ = bradley_terry(wins.astype(float), pairs, [f"g{k}" for k in range(len(left))], sides=False)
     wanted = np.array(RIVALS["bradley_terry"]) - np.mean(RIVALS["bradley_terry"])
     assert [strengths[f"s{k}"] for k in range(6)] == pytest.approx(list(wanted), abs=1e-4)
 
@@ -110,6 +110,21 @@ def test_bradley_terry_intervals_cover(labelled):
         hits += [c.lo <= place[c.first] - place[c.second] <= c.hi for c in found]
     print(f"\nBradley-Terry, {labelled} labels: coverage {np.mean(hits):.3f}")
     assert 0.85 <= np.mean(hits) <= 0.95
+
+
+def test_a_taste_for_a_side_lifts_nobody_who_mostly_stood_there():
+    """Two equal systems, one of which stood on the left in four pairs of five, and judges who like the left."""
+    hits, off = [], []
+    for seed in range(100):
+        rng = np.random.default_rng([seed, 5])
+        pairs = [("a", "b") if left else ("b", "a") for left in rng.random(400) < 0.8]
+        wins = (rng.random(400) < expit(0.9)).astype(float)
+        units = [f"u{k}" for k in range(400)]
+        (found,) = bradley_terry(wins, pairs, units)[1]
+        hits.append(found.lo <= 0 <= found.hi)
+        off.append(bradley_terry(wins, pairs, units, sides=False)[1][0].lo > 0)
+    assert np.mean(hits) >= 0.83
+    assert np.mean(off) == 1.0, "without a parameter for it the side decides"
 
 
 def test_what_cannot_be_compared_is_told():

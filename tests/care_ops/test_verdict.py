@@ -58,7 +58,7 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
         (
             replace(CLEAR, feature="words", taken_off=("words",), kept=Changed(0.95, 9, 2, 6)),
             Standing(),
-            "clear",
+            "clear if",
             "Check. 4 judges allow one answer for 60 items, if the number of words is no part of quality.",
         ),
         (
