@@ -12,6 +12,9 @@ FROM_A_FILE = "its scores were read from a file, so that it cannot be asked agai
 """Why a recorded judge is not asked, as a part of a sentence."""
 
 
+ONE = "score"
+"""The name of what is asked for where a template has no criteria."""
+
 RAW_LIMIT = 500
 """Characters that are kept of an engine's own words."""
 
@@ -83,7 +86,8 @@ class Score:
         Time that the answer took, in milliseconds.
     p_json : str or None
         Probability of each legal answer as JSON, if the engine gives it. For a pair that was shown in both orders it
-        holds one set of probabilities for each order.
+        holds one set of probabilities for each order. Of a judge that is asked for several criteria, or repeatedly: by
+        criterion (``ONE`` without any) the score of each asking, null where it gave none.
     valid_mass : float or None
         Total probability of the legal answers, in [0, 1].
     order : str or None

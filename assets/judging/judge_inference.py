@@ -18,6 +18,7 @@ from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
 from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
+from assets.judging.criteria import store_answered
 from assets.judging.forecast import SAMPLE, expected, rates
 from assets.metadata import as_read, failure, table
 from assets.partitions import JUDGES
@@ -215,11 +216,12 @@ def _score_items(
     from judges.questions import Questions
 
     wanted = pending(workspace, parts, judge, testset)
-    questions = Questions(items, wanted.spec, wanted.settled)
+    shared = store_answered(workspace, parts, judge, testset, items, wanted)
+    questions = Questions(items, wanted.spec, wanted.settled | shared)
     context, engine = engine_context(workspace, account.ledger), wanted.spec.engine
     waiting = open_batches(workspace, judge, testset, parts)
     if not len(questions) and not waiting:
-        return 0
+        return len(shared)
     sample = [] if account.rate else items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
     what = "items" if parts is workspace.parts else "probes"
     forecast = partial(expected, workspace, wanted.spec, account.rate, sample=sample)
@@ -249,7 +251,7 @@ def _score_items(
             say(f"{judge} on {testset}: {now}")
 
     try:
-        return session.run(wanted.spec, questions, sink, context, progress)
+        return len(shared) + session.run(wanted.spec, questions, sink, context, progress)
     finally:
         account.record()
 

@@ -409,3 +409,20 @@ def test_prices_of_files_are_half_of_the_tables_unless_the_judges_file_says(serv
     assert engine().key_content() == engine().model_copy(update={"batch": False}).key_content()
     with pytest.raises(ValueError, match="batch: google's own form takes no files"):
         engine(form="google")
+
+
+def test_repeats_go_up_as_lines_of_their_own_and_the_score_is_their_mean(folder, server):
+    write(folder, server, more=", repeats: 3")
+    ask(folder)
+    count = questions(folder)
+    (batch,) = sent(folder)
+    assert len(server.requests) == 3, "one question first, as often as every other"
+    assert len(batch.lines) == len(set(batch.lines)) == 3 * (count - 1)
+    server.work()
+    ask(folder)
+    assert statuses(folder) == {"ok": N}
+    assert set(server.paid.values()) == {3}
+    kept = load_workspace(folder).parts.read_scores("api", "one", ("score", "p_json")).to_pylist()
+    assert all(json.loads(row["p_json"]) == {"score": [7.0] * 3} and row["score"] == 7.0 for row in kept)
+    ask(folder)
+    assert (len(server.batches), len(server.requests)) == (1, 3)
