@@ -191,7 +191,7 @@ class LanguageModel(EngineBase):
 SPEED_ONLY = frozenset(
     """
     block_size cpu_offload_gb disable_custom_all_reduce distributed_executor_backend enable_chunked_prefill
-    enforce_eager max_num_batched_tokens max_num_seqs swap_space
+    enforce_eager max_num_batched_tokens max_num_seqs
     """.split()
 )
 """vLLM's options that say how fast a model runs and in how much memory, and cannot change what it answers."""

@@ -278,8 +278,10 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             return PromptAnswer(None, Status.REFUSED, said, None, None, *counts)
         thinks = content is not None and content.lstrip().startswith("<think>")
         text = content.partition("</think>")[2] if content is not None and thinks else content
-        ended = "}" in (text or "") if self._template.criteria else (text or "").strip()
-        if choice.finish_reason in ("length", "max_tokens") and not ended:
+        told = (text or "").strip()
+        if self._template.criteria and "}" not in told and (text or "").endswith(told[-1:]):
+            told = ""  # JSON that ends within a word; one that goes on with blanks alone would do so for ever
+        if choice.finish_reason in ("length", "max_tokens") and not told:
             said = f"all of its {counts[1]} tokens were spent before it answered"
             raise CutOffError(PromptAnswer(None, Status.CUT_OFF, said, None, None, *counts), body)
         if self._engine.scoring != "text":
