@@ -79,7 +79,7 @@ def _speaker(message: Message) -> str:
 
 def _said(message: Message) -> str:
     content = message.get("content")
-    calls = [_called(each.get("function") or each) for each in message.get("tool_calls") or []]
+    calls = [_called(call) for call in message.get("tool_calls") or []]
     return "\n".join(filter(None, [_text(message.get("value") if content is None else content), *calls]))
 
 
@@ -101,5 +101,8 @@ def _block(block: Any) -> str:
 
 
 def _called(call: Mapping[str, Any]) -> str:
+    """A call of a tool: OpenAI's has name and arguments in ``function``, which in inspect_ai's is the name alone."""
+    inner = call.get("function")
+    call = inner if isinstance(inner, Mapping) else call
     given = call.get("arguments", call.get("input"))
-    return f"calls {call.get('name')}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"
+    return f"calls {call.get('name') or inner}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"
