@@ -501,15 +501,6 @@ M = TypeVar("M", bound=BaseModel)
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
-RETIRED = {"engine.pipeline_parallel": 1, "engine.gpu_memory": 0.9, "engine.tokens_per_minute": None}
-"""Settings of a judge's file that there are no more; see ``load_yaml``."""
-
-MOVED = {
-    "engine.pipeline_parallel": "`num_gpus`, the number of all GPUs,",
-    "engine.gpu_memory": "`num_gpus`, of whose memory vLLM takes nine tenths,",
-    "engine.tokens_per_minute": "`requests_per_minute`, since what the endpoint says of its tokens is kept to anyway,",
-}
-
 
 meets_anything = guarded("write it as docs/reference says")
 """The guard of whatever reads a file of settings."""
@@ -517,7 +508,7 @@ meets_anything = guarded("write it as docs/reference says")
 
 def load_spec(path: Path) -> JudgeSpec:
     """Read one judge's YAML file; raises as ``read_model`` does."""
-    return read_model(path, JudgeSpec, RETIRED, MOVED)
+    return read_model(path, JudgeSpec)
 
 
 @meets_anything

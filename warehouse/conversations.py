@@ -105,4 +105,5 @@ def _called(call: Mapping[str, Any]) -> str:
     inner = call.get("function")
     call = inner if isinstance(inner, Mapping) else call
     given = call.get("arguments", call.get("input"))
-    return f"calls {call.get('name') or inner}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"
+    given = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return f"calls {call.get('name') or inner}({given})"

@@ -147,8 +147,7 @@ def make(records: Sequence[ItemRecord], plan: ProbePlan, programs: Mapping[str, 
     """The versions of a sample of the items; an item has none of a kind that has nothing to change in it.
 
     The ``programs``, by kind, make the versions of own kinds that have no template. Raises ``InputError`` where no item
-    has a response, or none can be changed in any of the declared ways, or all are conversations and a kind makes no
-    sense of these.
+    has a response, none can be changed in any of the declared ways, or a kind makes no sense of what are conversations.
     """
     if not any(record.response for record in records):
         raise InputError("probes: no item has a response that could be changed; they need a test set with texts")

@@ -18,7 +18,6 @@ from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
 from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
-from assets.judging.criteria import store_answered
 from assets.judging.forecast import SAMPLE, expected, rates
 from assets.metadata import as_read, failure, table
 from assets.partitions import JUDGES
@@ -216,8 +215,9 @@ def _score_items(
     from judges.questions import Questions
 
     wanted = pending(workspace, parts, judge, testset)
-    shared = store_answered(workspace, parts, judge, testset, items, wanted)
-    questions = Questions(items, wanted.spec, wanted.settled | shared)
+    if shared := [wanted.answered[key] for key in items.keys if key in wanted.answered]:
+        parts.write_scores(judge, testset, wanted.key, "", shared)
+    questions = Questions(items, wanted.spec, wanted.settled)
     context, engine = engine_context(workspace, account.ledger), wanted.spec.engine
     waiting = open_batches(workspace, judge, testset, parts)
     if not len(questions) and not waiting:

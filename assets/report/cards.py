@@ -68,7 +68,7 @@ class JudgeCard:
     the best items it could change; ``parted`` are the items where it parts most from the answer. ``labels`` are None
     where there is no gold. ``evidence`` is what labels say of the fit without the judge; None where they say nothing,
     and ``no_evidence`` why not, as the rest of a sentence. ``retest`` says how far it agrees with itself, or why that
-    is not known; ``flips`` how often repeats contradict each other, empty where it is asked once.
+    is not known.
     """
 
     number: int | None
@@ -82,7 +82,6 @@ class JudgeCard:
     evidence: DropEvidence | None = None
     no_evidence: str = ""
     retest: Retest | str = ""
-    flips: str = ""
 
 
 def judge_cards(data: ReportData) -> list[JudgeCard]:
@@ -109,7 +108,6 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 data.dropping.evidence.get(judge),
                 data.dropping.refused or "the labels that can be compared do not differ",
                 data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
-                data.flips.get(judge, ""),
             )
         )
     return cards

@@ -42,18 +42,15 @@ def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
     template, key = engine_context(workspace).template(spec), judge_key(workspace, judge, testset)
     columns = ("item_id", "judge_key", "p_json", "created_at")
     rows = workspace.parts.read_scores(judge, testset, columns, aside=False).sort_by("created_at").to_pylist()
-    newest = {row["item_id"]: row["p_json"] for row in rows if row["judge_key"] == key}
-    each = [json.loads(kept)[template.criterion or ONE] for kept in newest.values() if kept]
-    graded = [[score for score in scores if score is not None] for scores in each]
-    repeated = [scores for scores in graded if len(scores) > 1]
-    if not repeated:
-        return f"asked {engine.repeats} times about each item, it answered none of them twice"
+    newest = {row["item_id"]: row["p_json"] for row in rows if row["judge_key"] == key and row["p_json"]}
     grade = (lambda score: (score > 0) - (score < 0)) if template.pairwise else round
-    flips = sum(len({grade(score) for score in scores}) > 1 for scores in repeated)
+    askings = [json.loads(kept)[template.criterion or ONE] for kept in newest.values()]
+    graded = [[grade(score) for score in scores if score is not None] for scores in askings]
+    repeated = [len(set(grades)) > 1 for grades in graded if len(grades) > 1]
     kind = "winners" if template.pairwise else "grades"
     return (
-        f"asked {engine.repeats} times about each item, it gave {flips:,} of {len(repeated):,} items different {kind} "
-        f"(flip rate {flips / len(repeated):.1%}); its score is the mean, and it stays one judge"
+        f"asked {engine.repeats} times about each item, it gave {sum(repeated):,} of {len(repeated):,} items different "
+        f"{kind} (flip rate {sum(repeated) / max(len(repeated), 1):.1%}); its score is the mean, and it stays one judge"
     )
 
 

@@ -131,21 +131,20 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         """The names of requests; another judge, or the same with other settings, has others, as has each repeat."""
         seen = Counter[str]()
         for prompt in prompts:
-            again = f" {seen[prompt]}" if seen[prompt] else ""
-            said = f"{self._store.key}{again} {self.text_of(prompt)}"
+            said = f"{self._store.key} {self.text_of(prompt)}" + f" {seen[prompt]}" * bool(seen[prompt])
             seen[prompt] += 1
             yield sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
-    def _repeated(self, item: Item) -> list[str]:
-        """All prompts about an item, as often as they are asked."""
-        return [prompt for prompt in self.prompts(item) if prompt is not None] * self._repeats
+    def _askings(self, item: Item) -> list[str]:
+        """The different prompts about an item, as often as they are asked."""
+        return list(dict.fromkeys(filter(None, self.prompts(item)))) * self._repeats
 
     def _sorted(self, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
         """The items whose answers are known, and those that nobody has been asked about."""
         known: list[Item] = []
         fresh: list[Item] = []
         for item in items:
-            names = list(self._names_of(self._repeated(item)))
+            names = list(self._names_of(self._askings(item)))
             if self._waiting.intersection(names):
                 continue
             answers = [self._collected.get(name) for name in names]
@@ -163,7 +162,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         """Put a question into the file, which is sent where it is full; nothing where no money is left for it."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
-        prompts = self._repeated(item)
+        prompts = self._askings(item)
         for name, said in zip(self._names_of(prompts), map(self.text_of, prompts), strict=True):
             if name in self._waiting:  # by another item, whose other texts the template leaves out
                 continue

@@ -33,8 +33,8 @@ class PromptAnswer:
     criteria: Mapping[str, float | None] | None = None
 
     def of(self, criterion: str) -> float | None:
-        """The score of a criterion; of ``ONE``, that of the answer."""
-        return self.score if criterion == ONE else (self.criteria or {}).get(criterion)
+        """The score of a criterion, or that of the answer where there is one alone."""
+        return self.score if self.criteria is None else self.criteria.get(criterion)
 
 
 class PromptedJudgeEngine(ABC):
@@ -56,8 +56,7 @@ class PromptedJudgeEngine(ABC):
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item; pairs are shown in both orders unless the judge's settings say otherwise."""
         started = time.perf_counter()
-        shown = [self.prompts(item) for item in items]
-        prompts = [(prompt, k) for each in shown for k in range(self._repeats) for prompt in each]
+        prompts = [(p, k) for shown in map(self.prompts, items) for k in range(self._repeats) for p in shown]
         distinct = list(dict.fromkeys((p, k) for p, k in prompts if p is not None))
         answer_of = dict(zip(distinct, self.ask([p for p, _ in distinct]), strict=True))
         answers = [None if p is None else answer_of[p, k] for p, k in prompts]
@@ -91,13 +90,10 @@ class PromptedJudgeEngine(ABC):
         by_criterion = {c: [_of_orders(asking, c) for asking in askings] for c in self._template.criteria or (ONE,)}
         own = by_criterion[self._template.criterion or ONE]
         score = mean_of(own)
-        told = given[orders * next((k for k, value in enumerate(own) if value is not None), 0)]
-        if score is None:
-            told = next((a for a in given if a.status is not Status.OK), told)
+        told = next((a for a in given if (a.status is Status.OK) == (score is not None)), first)
         status = Status.OK if score is not None else told.status
         masses = [a.valid_mass for a in given if a.valid_mass is not None]
         all_askings = self._template.criteria or self._repeats > 1
-        known = any(value is not None for values in by_criterion.values() for value in values)
         return Score(
             item.item_id,
             item.key,
@@ -105,7 +101,7 @@ class PromptedJudgeEngine(ABC):
             status,
             told.raw,
             latency,
-            p_json=(json.dumps(by_criterion) if known else None) if all_askings else _probabilities_as_json(given),
+            p_json=json.dumps(by_criterion) if all_askings else _probabilities_as_json(given),
             valid_mass=min(masses) if masses else None,
             order="both" if orders == 2 else None,
             tokens_in=sum(a.tokens_in for a in given),

@@ -16,7 +16,6 @@ from judges.spec import LanguageModel, read_model
 
 _FOLDER = Path(__file__).parent
 _MOST_ANSWERS = 10_000
-_MOST_LISTED, _TOKENS_A_CRITERION = 101, 32
 L = TypeVar("L", bound=LanguageModel)
 _ALLOWED = {
     *("Template", "Output", "TemplateData", "Name", "Const", "Getitem", "Slice", "Neg", "Concat", "If", "CondExpr"),
@@ -102,17 +101,16 @@ class Template(BaseModel):
         """The settings of a language model that is asked by this template: JSON is read as text, and takes room."""
         if not self.criteria:
             return engine
-        room = engine.max_tokens + _TOKENS_A_CRITERION * len(self.criteria)
+        room = engine.max_tokens + 32 * len(self.criteria)
         return engine.model_copy(update={"scoring": "text", "max_tokens": room})
 
     def schema(self, scale: tuple[float, float] | None) -> dict[str, Any] | None:
         """JSON schema of an answer about several criteria; None for a template that has none."""
         if not self.criteria:
             return None
-        legal = [answer if isinstance((self.values or (0,))[0], str) else int(answer) for answer in self.answers(scale)]
-        kind: dict[str, Any] = {"type": "string" if isinstance(legal[0], str) else "integer"}
-        each = kind | ({"enum": legal} if len(legal) <= _MOST_LISTED else {})
-        properties = dict.fromkeys(self.criteria, each)
+        kind = "string" if self.values and isinstance(self.values[0], str) else "integer"
+        legal = [answer if kind == "string" else int(answer) for answer in self.answers(scale)]
+        properties = dict.fromkeys(self.criteria, {"type": kind} | ({"enum": legal} if len(legal) <= 101 else {}))
         return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
     def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
@@ -154,9 +152,8 @@ class Template(BaseModel):
             return ""
         meanings = [f"- {name}: {meaning}" for name, meaning in self.criteria.items()]
         form = ", ".join(f'"{name}": X' for name in self.criteria)
-        return "\n".join(
-            ["Rate each of these by itself:", *meanings, f"Answer with a JSON object and nothing else: {{{form}}}"]
-        )
+        form = f"Answer with a JSON object and nothing else: {{{form}}}"
+        return "\n".join(["Rate each of these by itself:", *meanings, form])
 
 
 def find(name: str, folder: Path | None = None, variant: str | None = None) -> Template:

@@ -426,3 +426,26 @@ def test_repeats_go_up_as_lines_of_their_own_and_the_score_is_their_mean(folder,
     assert all(json.loads(row["p_json"]) == {"score": [7.0] * 3} and row["score"] == 7.0 for row in kept)
     ask(folder)
     assert (len(server.batches), len(server.requests)) == (1, 3)
+
+
+def test_a_pair_of_equal_answers_is_one_line_for_each_repeat(tmp_path, server):
+    folder = make(tmp_path / "ws", (), 4)
+    (folder / "one.csv").write_text(
+        "item_id,question,a,b\n" + "".join(f"i{k},Who? {k},It is.,It is.\n" for k in range(4))
+    )
+    (folder / "testsets" / "one.yaml").write_text(
+        "source: {kind: files, items: one.csv, columns: {prompt: question, response: a, response_2: b}}\n"
+        "scale: [-3, 3]\nprompt: preference\n"
+    )
+    assert not run(folder, selection="items").failures
+    (folder / "judges" / "api.yaml").write_text(
+        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, scoring: text, batch: true, repeats: 2}}\n"
+    )
+    server.say = lambda *_: answer("5")
+    ask(folder)
+    (batch,) = sent(folder)
+    assert (len(server.requests), len(batch.lines)) == (2, 2 * 3)
+    server.work()
+    ask(folder)
+    assert statuses(folder) == {"ok": 4}
+    assert set(server.paid.values()) == {2}

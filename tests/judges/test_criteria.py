@@ -15,7 +15,7 @@ from judges.engines.factory import build_engine
 from judges.items import Item, Status
 from judges.parsing import parse_criteria
 from judges.prompts import find
-from judges.spec import JudgeSpec, OpenAIEngine, load_spec
+from judges.spec import JudgeSpec, OpenAIEngine
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
 
 PROMPT = """\
@@ -183,7 +183,7 @@ def test_one_criterion_that_is_lacking_costs_the_others_nothing(vendor, root):
 
 def test_a_prompt_of_several_criteria_is_named_with_one_of_them(vendor, root):
     for name in ("answers", "answers/politeness", "quality/helpfulness"):
-        with pytest.raises(InputError, match="names one of (answers/helpfulness, answers/correctness|quality)"):
+        with pytest.raises(InputError, match=r"names one of (answers/helpfulness, answers/correctness|quality)$"):
             find(name, root / "prompts")
     with pytest.raises(JudgeError, match="asks for several criteria at once, which files"):
         ask(judge(vendor(structured), batch=True), root)
@@ -238,7 +238,7 @@ def test_a_repeat_that_gives_nothing_leaves_the_mean_of_the_others(vendor, root)
     scores = ask(judge(server, "quality", repeats=3, scoring="text"), root, ITEMS[:4])
     assert [score.score for score in scores] == [7.0, 7.0, 7.0, None]
     assert [score.status for score in scores] == [*[Status.OK] * 3, Status.PARSE_ERROR]
-    assert scores[3].p_json is None
+    assert json.loads(scores[3].p_json) == {"score": [None] * 3}
 
 
 def test_repeats_make_another_judge_and_once_is_no_setting(root):
@@ -255,10 +255,3 @@ def test_the_temperature_that_a_file_declares_is_sent_in_every_form(vendor, root
         ask(judge(server, form=form, extra_body={"temperature": 0.7}), root, ITEMS[:1])
         (body,) = server.bodies
         assert {**body, **body.get("generationConfig", {})}["temperature"] == 0.7
-
-
-def test_the_setting_that_went_is_told_what_takes_its_place(tmp_path):
-    path = tmp_path / "j.yaml"
-    path.write_text("engine: {kind: openai, model: m, base_url: 'https://host/v1', tokens_per_minute: 9}\n")
-    with pytest.raises(InputError, match=r"tokens_per_minute is no setting any more: write `requests_per_minute`"):
-        load_spec(path)

@@ -1,4 +1,4 @@
-"""Nights of judges that are asked for several criteria at once: one call for each item, each criterion on its test set."""
+"""Nights of judges that are asked for several criteria at once: a call for each item, a test set for each criterion."""
 
 from __future__ import annotations
 
