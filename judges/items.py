@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -130,6 +131,12 @@ def _hash_of(*texts: str | None) -> str:
         encoded = b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return digest.hexdigest()[:32]
+
+
+def mean_of(askings: Sequence[float | None]) -> float | None:
+    """The mean of those that gave a score; None where none did."""
+    given = [score for score in askings if score is not None]
+    return sum(given) / len(given) if given else None
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:

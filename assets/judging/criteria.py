@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from assets.judge_keys import effective_spec, engine_context, judge_key
 from care_ops.errors import CareError
-from judges.engines.prompted import mean_of
-from judges.items import MAY_PASS, Status
+from judges.items import MAY_PASS, Status, mean_of
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace

@@ -95,7 +95,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._endpoint = Endpoint(spec.name, engine)
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
-        self._knowledge = Knowledge(engine, learned, self._template.schema(spec.scale))
+        self._knowledge = Knowledge(engine, learned, self._template.answer_schema(spec.scale))
         self._opening = threading.Lock()
         self._pace = Pace(engine)
         self._threads = ThreadPoolExecutor(engine.concurrency, thread_name_prefix=f"ask {spec.name}")

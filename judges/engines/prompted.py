@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from judges import scoring
-from judges.items import ONE, Item, Score, Status
+from judges.items import ONE, Item, Score, Status, mean_of
 from judges.parsing import parse_answer, parse_criteria
 from judges.prompts import Template
 from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
@@ -128,12 +128,6 @@ class PromptedJudgeEngine(ABC):
             score, status = None, Status.LOW_VALID_MASS
             raw = f"{distribution.valid_mass:.3f} of the probability is on legal answers, {least} asked"
         return PromptAnswer(score, status, raw, probabilities, distribution.valid_mass, tokens_in, tokens_out)
-
-
-def mean_of(askings: Sequence[float | None]) -> float | None:
-    """The mean of those that gave a score; None where none did."""
-    given = [score for score in askings if score is not None]
-    return sum(given) / len(given) if given else None
 
 
 def _of_orders(answers: Sequence[PromptAnswer], criterion: str) -> float | None:

@@ -104,7 +104,7 @@ class Template(BaseModel):
         room = engine.max_tokens + 32 * len(self.criteria)
         return engine.model_copy(update={"scoring": "text", "max_tokens": room})
 
-    def schema(self, scale: tuple[float, float] | None) -> dict[str, Any] | None:
+    def answer_schema(self, scale: tuple[float, float] | None) -> dict[str, Any] | None:
         """JSON schema of an answer about several criteria; None for a template that has none."""
         if not self.criteria:
             return None
