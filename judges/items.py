@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from functools import cached_property
@@ -11,6 +12,9 @@ from typing import Any
 FROM_A_FILE = "its scores were read from a file, so that it cannot be asked again"
 """Why a recorded judge is not asked, as a part of a sentence."""
 
+
+ONE = "score"
+"""The name of what is asked for where a template has no criteria."""
 
 RAW_LIMIT = 500
 """Characters that are kept of an engine's own words."""
@@ -83,7 +87,8 @@ class Score:
         Time that the answer took, in milliseconds.
     p_json : str or None
         Probability of each legal answer as JSON, if the engine gives it. For a pair that was shown in both orders it
-        holds one set of probabilities for each order.
+        holds one set of probabilities for each order. Of a judge that is asked for several criteria, or repeatedly: by
+        criterion (``ONE`` without any) the score of each asking, null where it gave none.
     valid_mass : float or None
         Total probability of the legal answers, in [0, 1].
     order : str or None
@@ -126,6 +131,12 @@ def _hash_of(*texts: str | None) -> str:
         encoded = b"\x00" if text is None else b"\x01" + text.encode("utf-8", "surrogatepass")
         digest.update(len(encoded).to_bytes(8, "big") + encoded)
     return digest.hexdigest()[:32]
+
+
+def mean_of(askings: Sequence[float | None]) -> float | None:
+    """The mean of those that gave a score; None where none did."""
+    given = [score for score in askings if score is not None]
+    return sum(given) / len(given) if given else None
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:

@@ -191,7 +191,7 @@ class LanguageModel(EngineBase):
 SPEED_ONLY = frozenset(
     """
     block_size cpu_offload_gb disable_custom_all_reduce distributed_executor_backend enable_chunked_prefill
-    enforce_eager max_num_batched_tokens max_num_seqs swap_space
+    enforce_eager max_num_batched_tokens max_num_seqs
     """.split()
 )
 """vLLM's options that say how fast a model runs and in how much memory, and cannot change what it answers."""
@@ -319,8 +319,8 @@ class OpenAIEngine(LanguageModel):
     model_must_be : str, optional
         The one name of a model that may answer. Without it any may, since an alias stands for changing models; who
         answered is recorded with the scores.
-    requests_per_minute, tokens_per_minute : float, optional
-        Largest number of requests that are started, and of tokens that they take, in a minute.
+    requests_per_minute : float, optional
+        Largest number of requests that are started in a minute.
     concurrency : int
         Largest number of requests that are open at the same time; fewer are, while the endpoint says that it is too
         many.
@@ -339,6 +339,9 @@ class OpenAIEngine(LanguageModel):
     batch : bool
         Whether questions go up as files (OpenAI's Batch API), which are answered within a day at half the price of the
         table. Prices in the judge's file are those of files then.
+    repeats : int
+        How often each item is asked about; the score is the mean, and the judge's card says how often it changes its
+        mind. Part of the judge's key.
     """
 
     kind: Literal["openai"] = "openai"
@@ -351,7 +354,6 @@ class OpenAIEngine(LanguageModel):
     revision: str | None = None
     model_must_be: str | None = None
     requests_per_minute: float | None = Field(default=None, gt=0)
-    tokens_per_minute: float | None = Field(default=None, gt=0)
     concurrency: int = Field(default=8, ge=1)
     timeout_s: float = Field(default=60.0, gt=0)
     retries: int = Field(default=4, ge=0)
@@ -360,6 +362,7 @@ class OpenAIEngine(LanguageModel):
     price_cached: float | None = Field(default=None, ge=0)
     spend_limit: float | None = Field(default=None, gt=0)
     batch: bool = False
+    repeats: int = Field(default=1, ge=1, le=100)
 
     @property
     def needs(self) -> Needs:
@@ -367,9 +370,10 @@ class OpenAIEngine(LanguageModel):
 
     def key_content(self) -> dict[str, Any]:
         """What identifies any language model, and what else is asked of this one, where there is anything."""
-        more = {name: getattr(self, name) for name in ("extra_body", "form", "reasoning_effort", "revision")}
+        names = ("extra_body", "form", "reasoning_effort", "revision", "repeats")
+        more = {name: getattr(self, name) for name in names}
         common = {name: value for name, value in super().key_content().items() if name not in more}
-        return common | {name: value for name, value in more.items() if value}
+        return common | {name: value for name, value in more.items() if value and value != 1}
 
     @property
     def price(self) -> Price | None:
@@ -497,14 +501,6 @@ M = TypeVar("M", bound=BaseModel)
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
-RETIRED = {"engine.pipeline_parallel": 1, "engine.gpu_memory": 0.9}
-"""Settings of a judge's file that there are no more; see ``load_yaml``."""
-
-MOVED = {
-    "engine.pipeline_parallel": "`num_gpus`, the number of all GPUs,",
-    "engine.gpu_memory": "`num_gpus`, of whose memory vLLM takes nine tenths,",
-}
-
 
 meets_anything = guarded("write it as docs/reference says")
 """The guard of whatever reads a file of settings."""
@@ -512,7 +508,7 @@ meets_anything = guarded("write it as docs/reference says")
 
 def load_spec(path: Path) -> JudgeSpec:
     """Read one judge's YAML file; raises as ``read_model`` does."""
-    return read_model(path, JudgeSpec, RETIRED, MOVED)
+    return read_model(path, JudgeSpec)
 
 
 @meets_anything

@@ -5,6 +5,7 @@ Messages are those of OpenAI's chat form (``tool_calls``, the role ``tool``), An
 """
 
 import json
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -12,6 +13,7 @@ NAMES = ("messages", "conversation", "conversations", "dialog", "dialogue", "tra
 """Usual names of a column of conversations."""
 
 _SPEAKERS = {"human": "user", "gpt": "assistant", "model": "assistant", "ai": "assistant", "function": "tool"}
+_SPEAKS = r"(System|Developer|User|Assistant|Tool): "
 Message = Mapping[str, Any]
 
 
@@ -51,6 +53,17 @@ def transcript(messages: Sequence[Message]) -> str | None:
     return "\n\n".join(f"{_speaker(message).capitalize()}: {_said(message)}" for message in messages)
 
 
+def is_transcript(text: str) -> bool:
+    """Whether a text is that of several messages, as ``transcript`` writes them.
+
+    >>> is_transcript("Assistant: calls search({})\\n\\nTool: 42")
+    True
+    >>> is_transcript("Assistant: 42")
+    False
+    """
+    return re.match(_SPEAKS, text) is not None and re.search(rf"\n\n{_SPEAKS}", text) is not None
+
+
 def _role(message: Message) -> Any:
     return message.get("role") or message.get("from")
 
@@ -66,7 +79,7 @@ def _speaker(message: Message) -> str:
 
 def _said(message: Message) -> str:
     content = message.get("content")
-    calls = [_called(each.get("function") or each) for each in message.get("tool_calls") or []]
+    calls = [_called(call) for call in message.get("tool_calls") or []]
     return "\n".join(filter(None, [_text(message.get("value") if content is None else content), *calls]))
 
 
@@ -88,5 +101,9 @@ def _block(block: Any) -> str:
 
 
 def _called(call: Mapping[str, Any]) -> str:
+    """A call of a tool: OpenAI's has name and arguments in ``function``, which in inspect_ai's is the name alone."""
+    inner = call.get("function")
+    call = inner if isinstance(inner, Mapping) else call
     given = call.get("arguments", call.get("input"))
-    return f"calls {call.get('name')}({given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)})"
+    given = given if isinstance(given, str) else json.dumps(given, ensure_ascii=False)
+    return f"calls {call.get('name') or inner}({given})"

@@ -17,6 +17,7 @@ from functools import partial
 from typing import Literal
 
 from care_ops.errors import InputError
+from warehouse.conversations import is_transcript
 from warehouse.items import ItemRecord
 from warehouse.versions import authority, beauty, verbosity
 
@@ -24,6 +25,12 @@ SWAP = "swap"
 """The two responses of a pair change places, so that a score turns round and quality stays."""
 
 Effect = Literal["keeps", "spoils"]
+
+WHOLE = (SWAP, "other_prompt")
+"""Built-in kinds that take an answer as it is, so that they make sense of a conversation too.
+
+The others would put words before the first speaker, or change what a tool has said along with what was made of it.
+"""
 
 _LIKE_LENGTH = 5
 """Answers to other prompts, nearest in length, among which the seed chooses."""
@@ -140,14 +147,21 @@ def make(records: Sequence[ItemRecord], plan: ProbePlan, programs: Mapping[str, 
     """The versions of a sample of the items; an item has none of a kind that has nothing to change in it.
 
     The ``programs``, by kind, make the versions of own kinds that have no template. Raises ``InputError`` where no item
-    has a response, or none can be changed in any of the declared ways.
+    has a response, none can be changed in any of the declared ways, or a kind makes no sense of what are conversations.
     """
     if not any(record.response for record in records):
         raise InputError("probes: no item has a response that could be changed; they need a test set with texts")
     by_template: dict[str, Program] = {kind: partial(_filled, text) for kind, text in plan.templates.items()}
     workshop, own = _Workshop(records, plan.seed), {**by_template, **(programs or {})}
     probes: list[Probe] = []
-    for record in sample(records, plan.items, plan.seed):
+    chosen = sample(records, plan.items, plan.seed)
+    senseless = sorted(kind for kind in plan.kinds if kind in KINDS and kind not in WHOLE)
+    if senseless and all(is_transcript(record.response or "") for record in chosen):
+        raise InputError(
+            f"probes: {', '.join(senseless)} make no sense of a conversation of several messages, as the responses are "
+            f"here; declare {' or '.join(WHOLE)}, or kinds of your own that keep to its form"
+        )
+    for record in chosen:
         for kind in sorted(plan.kinds):
             version = _version(workshop, record, kind, own)
             if version is not None:
@@ -174,6 +188,8 @@ def _version(workshop: _Workshop, record: ItemRecord, kind: str, own: Mapping[st
     response = record.response or ""
     if kind == SWAP:
         return None if record.response_2 is None else replace(record, response=record.response_2, response_2=response)
+    if kind in KINDS and kind not in WHOLE and is_transcript(response):
+        return None
     if kind in own:
         text = own[kind](record.prompt or "", response)
     elif kind in _DRESSES:

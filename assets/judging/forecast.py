@@ -6,6 +6,7 @@ guessed from the length of its prompts, and the time is not known.
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -13,6 +14,7 @@ from typing import Any
 
 from assets.judge_keys import effective_spec, engine_context, judge_item
 from assets.judging.batches import open_batches
+from assets.judging.criteria import question_of
 from assets.judging.pending import pending
 from assets.probe_items import probe_items
 from assets.sources import read_source
@@ -77,7 +79,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
     A judge or test set that cannot be read has its failure instead.
     """
     rows: list[Forecast] = []
-    known = rates(workspace)
+    known, asked = rates(workspace), defaultdict[tuple[str, str], set[str]](set)
     for testset in testsets:
         try:
             items = [judge_item(record) for record in read_source(workspace, testset)]
@@ -90,7 +92,9 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
                 continue
             try:
                 must_have_texts(workspace, judge, testset, there)
-                row = _of(workspace, judge, testset, items, known.get(judge))
+                question, _ = question_of(workspace, judge, testset)
+                row = _of(workspace, judge, testset, items, known.get(judge), asked[judge, question])
+                asked[judge, question].update(item.key for item in items if question)
             except CareError as error:
                 row = Forecast(judge, testset, failure=str(error))
             if row.items or row.failure:
@@ -126,7 +130,10 @@ def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Colle
         )
 
 
-def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], rate: Rate | None) -> Forecast:
+def _of(
+    workspace: Workspace, judge: str, testset: str, items: Sequence[Item], rate: Rate | None, before: set[str]
+) -> Forecast:
+    """What one test set will take, where the judge is asked about those ``before`` for other criteria."""
     wanted = pending(workspace, workspace.parts, judge, testset)
     to_ask = [item for item in items if item.key not in wanted.settled]
     if wanted.spec.engine.needs.recordings:  # which are read from a file
@@ -135,7 +142,8 @@ def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], r
     probes = [judge_item(record) for record in probe_items(workspace, testset)]
     to_ask += [probe for probe in probes if probe.key not in settled]
     waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == wanted.key]
-    questions = max(0, len({item.text_key for item in to_ask}) - sum(batch.questions for batch in waiting))
+    fresh = {item.text_key for item in to_ask if item.key not in before}
+    questions = max(0, len(fresh) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
     return replace(found, testset=testset, items=max(0, len(to_ask) - sum(batch.items for batch in waiting)))
 
@@ -174,7 +182,9 @@ def _guessed(workspace: Workspace, spec: JudgeSpec, sample: Sequence[Item]) -> t
     if not isinstance(engine, LanguageModel) or not sample:
         return 0.0, 0.0, 0.0
     template = engine_context(workspace).template(spec)
+    engine = template.asked_by(engine)
     characters = sum(len(template.render(item, spec.scale)) for item in sample) / len(sample)
     shown = 2 if template.pairwise and engine.orders == "both" else 1
+    shown *= engine.repeats if isinstance(engine, OpenAIEngine) else 1
     written = engine.max_tokens if engine.scoring == "text" else 1
     return shown * characters / _CHARACTERS_OF_A_TOKEN, 0.0, float(shown * written)

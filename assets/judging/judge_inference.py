@@ -215,11 +215,13 @@ def _score_items(
     from judges.questions import Questions
 
     wanted = pending(workspace, parts, judge, testset)
+    if shared := [wanted.answered[key] for key in items.keys if key in wanted.answered]:
+        parts.write_scores(judge, testset, wanted.key, "", shared)
     questions = Questions(items, wanted.spec, wanted.settled)
     context, engine = engine_context(workspace, account.ledger), wanted.spec.engine
     waiting = open_batches(workspace, judge, testset, parts)
     if not len(questions) and not waiting:
-        return 0
+        return len(shared)
     sample = [] if account.rate else items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
     what = "items" if parts is workspace.parts else "probes"
     forecast = partial(expected, workspace, wanted.spec, account.rate, sample=sample)
@@ -249,7 +251,7 @@ def _score_items(
             say(f"{judge} on {testset}: {now}")
 
     try:
-        return session.run(wanted.spec, questions, sink, context, progress)
+        return len(shared) + session.run(wanted.spec, questions, sink, context, progress)
     finally:
         account.record()
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from assets.judge_keys import effective_spec, judge_key
+from assets.judging.criteria import answered
 from assets.workspace import Workspace
 from judges.items import MAY_PASS
 from judges.spec import JudgeSpec
@@ -30,6 +31,8 @@ class Pending:
         Statuses of failures that may pass; items that have them are asked again.
     attempts : Attempts
         How often each item has been asked about in vain.
+    answered : dict of str to dict
+        By the keys of some that are settled, the rows that the answers for other criteria give, which are to be stored.
     """
 
     spec: JudgeSpec
@@ -37,6 +40,7 @@ class Pending:
     settled: set[str]
     again: Collection[str]
     attempts: Attempts
+    answered: dict[str, dict[str, Any]]
 
 
 def pending(workspace: Workspace, parts: PartStore, judge: str, testset: str) -> Pending:
@@ -53,4 +57,5 @@ def pending(workspace: Workspace, parts: PartStore, judge: str, testset: str) ->
     attempts = Attempts(parts.scores_folder(judge, testset), key)
     if again and (spent := attempts.spent(spec.attempts)):
         done |= spent & parts.done(judge, testset, key)
-    return Pending(spec, key, done, again, attempts)
+    rows = {key: row for key, row in answered(workspace, parts, judge, testset).items() if key not in done}
+    return Pending(spec, key, done | rows.keys(), again, attempts, rows)

@@ -135,6 +135,8 @@ class ReportData:
         Inputs, settings and code, to be printed; nothing is read from it.
     retests : dict judge -> Retest or str
         How far a judge agrees with itself where it was asked again; otherwise why that is not known, in words.
+    flips : dict judge -> str
+        Of judges that are asked about each item repeatedly: how often they contradict themselves, in words.
     not_asked : bool
         Whether an absent score was taken for one that was not asked, and not for a failure of its judge.
     dropping : Dropping
@@ -161,6 +163,7 @@ class ReportData:
     changes: Changes | None = None
     probes: ProbeResponses = NO_PROBES
     retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
+    flips: Mapping[str, str] = field(default_factory=dict[str, str])
     not_asked: bool = False
     dropping: Dropping = NOT_LEFT_OUT
     bill: Sequence[NightBill] = ()

@@ -27,12 +27,15 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     from assets.report.gather import gather
     from assets.report.outdated import state_of
     from assets.report.page import write_page
+    from assets.report.retests import flip_rate
     from assets.report.to_label import items_to_label, write_items_to_label
     from assets.report.verdict_facts import fit_facts
     from assets.report.verdicts import keep, note_failures, verdict_on
 
     testset = context.partition_key
-    data = replace(gather(workspace, testset), retests=_retests(context.instance, workspace, testset))
+    flips = {judge: said for judge in workspace.judges_of(testset) if (said := flip_rate(workspace, judge, testset))}
+    retests = _retests(context.instance, workspace, testset)
+    data = replace(gather(workspace, testset), retests=retests, flips=flips)
     anchors = workspace.anchors_of(testset)
     path, folder = workspace.report_folder / page_name(testset), workspace.fit_folder(testset)
     assert data.edition is not None  # of a page of a workspace

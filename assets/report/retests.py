@@ -4,16 +4,18 @@ The canary asks again, every night where the model is somebody else's, and where
 It keeps what it found in Dagster's record of its runs.
 """
 
+import json
 import shlex
 from datetime import UTC, datetime
 
 import dagster as dg
 
+from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.mount import ALONE, Mount
 from assets.report.data import Retest
 from assets.workspace import Workspace
-from judges.items import FROM_A_FILE
-from judges.spec import ProgramEngine
+from judges.items import FROM_A_FILE, ONE
+from judges.spec import OpenAIEngine, ProgramEngine
 
 
 def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = ALONE) -> Retest | None:
@@ -29,6 +31,27 @@ def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = ALONE) 
     if isinstance(asked, int) and asked and (moved is None or isinstance(moved, float)):
         return Retest(asked, moved, asked_at, str(kept.get("answered_by", "")))
     return None
+
+
+def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
+    """On how many items of a test set a judge that is asked repeatedly (``repeats``) contradicts itself; else empty."""
+    engine = workspace.judge(judge).engine
+    if not isinstance(engine, OpenAIEngine) or engine.repeats == 1:
+        return ""
+    spec = effective_spec(workspace, judge, testset)
+    template, key = engine_context(workspace).template(spec), judge_key(workspace, judge, testset)
+    columns = ("item_id", "judge_key", "p_json", "created_at")
+    rows = workspace.parts.read_scores(judge, testset, columns, aside=False).sort_by("created_at").to_pylist()
+    newest = {row["item_id"]: row["p_json"] for row in rows if row["judge_key"] == key and row["p_json"]}
+    grade = (lambda score: (score > 0) - (score < 0)) if template.pairwise else round
+    askings = [json.loads(kept)[template.criterion or ONE] for kept in newest.values()]
+    graded = [[grade(score) for score in scores if score is not None] for scores in askings]
+    repeated = [len(set(grades)) > 1 for grades in graded if len(grades) > 1]
+    kind = "winners" if template.pairwise else "grades"
+    return (
+        f"asked {engine.repeats} times about each item, it gave {sum(repeated):,} of {len(repeated):,} items different "
+        f"{kind} (flip rate {sum(repeated) / max(len(repeated), 1):.1%}); its score is the mean, and it stays one judge"
+    )
 
 
 def why_no_retest(workspace: Workspace, judge: str) -> str:

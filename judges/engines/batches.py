@@ -8,6 +8,7 @@ its answers are stored.
 from __future__ import annotations
 
 import json
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -121,21 +122,29 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
         """The answers that were collected, and those to other prompts, which are asked one by one."""
-        found = [self._collected.get(self._name_of(prompt)) for prompt in prompts]
+        found = [self._collected.get(name) for name in self._names_of(prompts)]
         lacking = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
         asked = iter(super().ask(lacking))
         return [next(asked) if answer is None else answer for answer in found]
 
-    def _name_of(self, prompt: str) -> str:
-        """The name of a request; another judge, or the same with other settings, has others."""
-        return sha256(f"{self._store.key} {self.text_of(prompt)}".encode("utf-8", "surrogatepass")).hexdigest()[:40]
+    def _names_of(self, prompts: Sequence[str]) -> Iterator[str]:
+        """The names of requests; another judge, or the same with other settings, has others, as has each repeat."""
+        seen = Counter[str]()
+        for prompt in prompts:
+            said = f"{self._store.key} {self.text_of(prompt)}" + f" {seen[prompt]}" * bool(seen[prompt])
+            seen[prompt] += 1
+            yield sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+
+    def _askings(self, item: Item) -> list[str]:
+        """The different prompts about an item, as often as they are asked."""
+        return list(dict.fromkeys(filter(None, self.prompts(item)))) * self._repeats
 
     def _sorted(self, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
         """The items whose answers are known, and those that nobody has been asked about."""
         known: list[Item] = []
         fresh: list[Item] = []
         for item in items:
-            names = [self._name_of(prompt) for prompt in self.prompts(item) if prompt is not None]
+            names = list(self._names_of(self._askings(item)))
             if self._waiting.intersection(names):
                 continue
             answers = [self._collected.get(name) for name in names]
@@ -153,12 +162,12 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         """Put a question into the file, which is sent where it is full; nothing where no money is left for it."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
-        for prompt in filter(None, self.prompts(item)):
-            name, said = self._name_of(prompt), self.text_of(prompt)
+        prompts = self._askings(item)
+        for name, said in zip(self._names_of(prompts), map(self.text_of, prompts), strict=True):
             if name in self._waiting:  # by another item, whose other texts the template leaves out
                 continue
             self._waiting.add(name)
-            body = self._knowledge.dialect.body(self._engine, said)
+            body = self._knowledge.body(said)
             request = {"custom_id": name, "method": "POST", "url": _CHAT, "body": body}
             text += json.dumps(request).encode() + b"\n"
             worst += self._worst(self._batch_price, len(said.encode("utf-8", "surrogatepass")), body)

@@ -1,7 +1,7 @@
 """What a model behind an endpoint takes: which parameters, and how many tokens it needs to reason.
 
-Models of today refuse parameters that others require. What one takes is known from a small table, or learned from what
-it refuses, which costs nothing, and is kept from run to run beside the workspace's data.
+Models of today refuse parameters that others require. What one takes is learned from what it refuses, which costs
+nothing, and is kept from run to run beside the workspace's data.
 """
 
 from __future__ import annotations
@@ -21,16 +21,11 @@ REASONING_TOKENS = 2_048
 
 _MOST_REASONING_TOKENS = 32_768
 _LENGTHS = ("max_tokens", "max_completion_tokens")
-LEARNABLE = (*_LENGTHS, "temperature", "top_logprobs", "logprobs")
+LEARNABLE = (*_LENGTHS, "temperature", "top_logprobs", "logprobs", "response_format")
 """Parameters that a request can do without."""
 
-_NEW_FORM = ("max_tokens", "temperature", "logprobs")
-_KNOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"(?:o\d|gpt-5(?!.*chat))", _NEW_FORM),
-    (r"(?:deepseek-reasoner|gemini-(?:2\.5|[3-9]).*)", ("logprobs",)),
-    (r"(?:deepseek-r1|gpt-oss|grok-4|magistral|qwq|.*thinking)", ()),
-)
-"""Names of models that reason, after the vendor's name, and what they refuse. It saves the first refusal, no more."""
+_ALSO_CALLED = {"response_format": r"output_config|response_?json_?schema|response_?mime_?type|json_schema"}
+"""By what other names refusals speak of them."""
 
 
 @dataclass(frozen=True)
@@ -51,18 +46,8 @@ class Dialect:
     top_logprobs: int = 20
     room: int = 0
 
-    @classmethod
-    def of(cls, engine: OpenAIEngine) -> Dialect:
-        """What the table says of a model; vendors' own forms have no log probabilities that are read."""
-        name = engine.model.rpartition("/")[2].lower()
-        never = frozenset(["logprobs"] if engine.form else [])
-        for pattern, refused in _KNOWN:
-            if re.match(pattern, name):
-                return cls(never | set(refused), room=REASONING_TOKENS)
-        return cls(never)
-
-    def body(self, engine: OpenAIEngine, text: str) -> dict[str, Any]:
-        """The request about one prompt."""
+    def body(self, engine: OpenAIEngine, text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
+        """The request about one prompt, and the JSON schema of its answer where it is to have one."""
         body: dict[str, Any] = {"model": engine.model, "messages": [{"role": "user", "content": text}]}
         length = next((name for name in _LENGTHS if name not in self.refused), None)
         if length is not None:
@@ -71,6 +56,9 @@ class Dialect:
             body["temperature"] = 0
         if engine.scoring != "text" and "logprobs" not in self.refused:
             body |= {"logprobs": True, "top_logprobs": self.top_logprobs}
+        if schema is not None and "response_format" not in self.refused:
+            named = {"name": "scores", "strict": True, "schema": schema}
+            body["response_format"] = {"type": "json_schema", "json_schema": named}
         if engine.reasoning_effort is not None:
             body["reasoning_effort"] = engine.reasoning_effort
         return body | engine.extra_body
@@ -95,9 +83,9 @@ class Knowledge:
     A file that cannot be read is as good as none.
     """
 
-    def __init__(self, engine: OpenAIEngine, path: Path | None) -> None:
-        self._engine, self._path, self._lock = engine, path, threading.Lock()
-        self.dialect = Dialect.of(engine)
+    def __init__(self, engine: OpenAIEngine, path: Path | None, schema: dict[str, Any] | None = None) -> None:
+        self._engine, self._path, self._schema, self._lock = engine, path, schema, threading.Lock()
+        self.dialect = Dialect(frozenset(["logprobs"] if engine.form else []))  # of which none is read in those forms
         self.tried = False
         if path is not None and path.is_file():
             try:
@@ -108,6 +96,10 @@ class Knowledge:
             except (OSError, ValueError, TypeError, KeyError):
                 pass
 
+    def body(self, text: str) -> dict[str, Any]:
+        """The request about one prompt, as far as is known what the model takes."""
+        return self.dialect.body(self._engine, text, self._schema)
+
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
         """Learn from a refusal of the request ``body``; whether it is worth sending again.
 
@@ -115,13 +107,13 @@ class Knowledge:
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:
-            places = {name: re.search(rf"\b{name}\b", message) for name in ours}
+            places = {name: re.search(rf"\b({name}|{_ALSO_CALLED.get(name, name)})\b", message) for name in ours}
             named = sorted((match.start(), name) for name, match in places.items() if match)
             parameter = named[0][1] if named else None
         if parameter not in ours:
             return False
         with self._lock:
-            if self.dialect.body(self._engine, "").get(parameter) == body[parameter]:  # nobody learned it meanwhile
+            if self.body("").get(parameter) == body[parameter]:  # nobody learned it meanwhile
                 self.keep(self.dialect.without(parameter))
         return True
 
@@ -131,7 +123,7 @@ class Knowledge:
         if length is None:
             return False
         with self._lock:
-            if self.dialect.body(self._engine, "").get(length) == body[length]:
+            if self.body("").get(length) == body[length]:
                 self.keep(self.dialect.roomier())
             return self._engine.max_tokens + self.dialect.room > body[length]
 

@@ -8,7 +8,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
-_OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature")
+_OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "response_format")
 _LONGEST = 4_096
 """Tokens of an answer for a model that is said to take no limit, where the form wants one."""
 
@@ -40,10 +40,16 @@ def _longest(body: Json) -> Any:
     return body.get("max_tokens", body.get("max_completion_tokens", _LONGEST))
 
 
+def _schema(body: Json) -> Any:
+    return body["response_format"]["json_schema"]["schema"]
+
+
 def _to_anthropic(body: Json) -> Json:
-    return {name: value for name, value in body.items() if name != "max_completion_tokens"} | {
-        "max_tokens": _longest(body)
-    }
+    told = {name: value for name, value in body.items() if name not in ("max_completion_tokens", "response_format")}
+    if "response_format" in body:
+        format_ = {"type": "json_schema", "schema": _schema(body)}
+        told["output_config"] = {"format": format_} | body.get("output_config", {})
+    return told | {"max_tokens": _longest(body)}
 
 
 def _from_anthropic(answer: Json) -> Json:
@@ -67,7 +73,9 @@ def _from_anthropic(answer: Json) -> Json:
 
 def _to_google(body: Json) -> Json:
     more = {name: value for name, value in body.items() if name not in _OURS}
-    settings = {"maxOutputTokens": _longest(body)} | ({"temperature": 0} if "temperature" in body else {})
+    settings = {"maxOutputTokens": _longest(body)} | {name: body[name] for name in ("temperature",) if name in body}
+    if "response_format" in body:
+        settings |= {"responseMimeType": "application/json", "responseJsonSchema": _schema(body)}
     contents = [{"role": "user", "parts": [{"text": message["content"]}]} for message in body["messages"]]
     return more | {"contents": contents, "generationConfig": settings | more.get("generationConfig", {})}
 

@@ -9,7 +9,6 @@ from typing import Protocol
 from judges import scoring
 from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
 from judges.items import Status
-from judges.parsing import parse_answer
 from judges.prompts import Template
 from judges.spec import JudgeSpec, LocalModel
 
@@ -61,7 +60,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     def __init__(self, spec: JudgeSpec, engine: LocalModel, template: Template, backend: Backend) -> None:
         super().__init__(spec, engine, template)
         self._backend = backend
-        self._tail = template.prefill.rstrip()
+        self._tail = f'{{"{next(iter(template.criteria))}":' if template.criteria else template.prefill.rstrip()
         self.version = backend.version
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
@@ -129,10 +128,9 @@ class ModelJudgeEngine(PromptedJudgeEngine):
         answers: list[PromptAnswer] = []
         texts = self._backend.generate(prompts, self._settings.max_tokens)
         for tokens, (text, count) in zip(prompts, texts, strict=True):
-            score, status = parse_answer(
-                text, self._answers, self._template.marker, first=self._settings.profile != "care"
-            )
-            answers.append(PromptAnswer(score, status, text, tokens_in=len(tokens), tokens_out=count))
+            whole = self._tail + text if self._template.criteria else text
+            first = self._settings.profile != "care"
+            answers.append(self.answer_in(whole, text, (len(tokens), count), first=first))
         return answers
 
 

@@ -22,7 +22,6 @@ from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoA
 from judges.engines.pace import LONGEST_WAIT_S, Pace, backoff, seconds
 from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
 from judges.items import RAW_LIMIT, Item, Score, Status
-from judges.parsing import parse_answer
 from judges.prices import Price
 from judges.spec import JudgeSpec, OpenAIEngine
 
@@ -74,7 +73,13 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context) -> None:
         super().__init__(spec, engine, context.template(spec))
+        engine = self._template.asked_by(engine)
         self._name, self._engine = spec.name, engine
+        if engine.batch and self._template.criteria:
+            raise JudgeError(
+                f"judge {spec.name!r}: prompt {self._template.name!r} asks for several criteria at once, which files "
+                "(batch) do not bring to each of their test sets; take batch out of the judge's file"
+            )
         self._ledger = ledger = context.ledger or Ledger()
         own = engine.spend_limit
         before = ledger.total.dollars + ledger.total.unknown + ledger.sent
@@ -89,7 +94,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._price = price or Price(0.0, 0.0, 0.0, "")
         self._endpoint = Endpoint(spec.name, engine)
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
-        self._knowledge = Knowledge(engine, context.learned and context.learned / f"{place}.json")
+        learned = context.learned and context.learned / f"{place}.json"
+        self._knowledge = Knowledge(engine, learned, self._template.answer_schema(spec.scale))
         self._opening = threading.Lock()
         self._pace = Pace(engine)
         self._threads = ThreadPoolExecutor(engine.concurrency, thread_name_prefix=f"ask {spec.name}")
@@ -138,6 +144,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def text_of(self, prompt: str) -> str:
         """What the model is sent for a prompt."""
+        if self._template.criteria:
+            return prompt
         return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
 
     def _one(self, prompt: str) -> PromptAnswer:
@@ -194,8 +202,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def _request(self, text: str, *, repeated: bool) -> PromptAnswer:
         """Send one request, when its turn has come and the spend limit allows it."""
         size = len(text.encode("utf-8", "surrogatepass"))
-        with self._pace.turn(size / 4 + self._engine.max_tokens) as started:
-            body = self._knowledge.dialect.body(self._engine, text)
+        with self._pace.turn() as started:
+            body = self._knowledge.body(text)
             with self._paid(self._worst(self._price, size, body)) as bill:
                 bill.repeated = int(repeated)
                 sent = time.perf_counter()
@@ -270,7 +278,10 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             return PromptAnswer(None, Status.REFUSED, said, None, None, *counts)
         thinks = content is not None and content.lstrip().startswith("<think>")
         text = content.partition("</think>")[2] if content is not None and thinks else content
-        if choice.finish_reason in ("length", "max_tokens") and not (text or "").strip():
+        told = (text or "").strip()
+        if self._template.criteria and "}" not in told and (text or "").endswith(told[-1:]):
+            told = ""  # JSON that ends within a word; one that goes on with blanks alone would do so for ever
+        if choice.finish_reason in ("length", "max_tokens") and not told:
             said = f"all of its {counts[1]} tokens were spent before it answered"
             raise CutOffError(PromptAnswer(None, Status.CUT_OFF, said, None, None, *counts), body)
         if self._engine.scoring != "text":
@@ -282,9 +293,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 _log.warning(
                     "Judge %r: the endpoint gives no log probabilities, so its answers are read as text.", self._name
                 )
-        score, status = parse_answer(text, self._answers, self._template.marker)
-        raw = None if text is None else self._hidden(text, RAW_LIMIT)
-        return PromptAnswer(score, status, raw, None, None, *counts)
+        return self.answer_in(text, None if text is None else self._hidden(text, RAW_LIMIT), counts)
 
     def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
         """Probability of each answer by its first token; None if the endpoint's log probabilities cannot be used."""

@@ -6,18 +6,22 @@ import json
 import math
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from judges import scoring
-from judges.items import Item, Score, Status
+from judges.items import ONE, Item, Score, Status, mean_of
+from judges.parsing import parse_answer, parse_criteria
 from judges.prompts import Template
-from judges.spec import JudgeSpec, LanguageModel
+from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 
 
 @dataclass(frozen=True)
 class PromptAnswer:
-    """The answer to one prompt; the fields have the meaning that they have in ``judges.items.Score``."""
+    """The answer to one prompt; the fields have the meaning that they have in ``judges.items.Score``.
+
+    ``criteria`` has the score of each criterion, where the template has several.
+    """
 
     score: float | None
     status: Status
@@ -26,6 +30,11 @@ class PromptAnswer:
     valid_mass: float | None = None
     tokens_in: int = 0
     tokens_out: int = 0
+    criteria: Mapping[str, float | None] | None = None
+
+    def of(self, criterion: str) -> float | None:
+        """The score of a criterion, or that of the answer where there is one alone."""
+        return self.score if self.criteria is None else self.criteria.get(criterion)
 
 
 class PromptedJudgeEngine(ABC):
@@ -34,22 +43,23 @@ class PromptedJudgeEngine(ABC):
     version: str
 
     def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
-        self._settings, self._template = engine, template
+        self._settings, self._template = template.asked_by(engine), template
         self._answers = template.answers(spec.scale)
         self._scale = spec.scale
+        self._repeats = engine.repeats if isinstance(engine, OpenAIEngine) else 1
         self._last_end = 0.0
 
     @abstractmethod
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Answer each prompt, in order; no two of the prompts are equal."""
+        """Answer each prompt, in order; one that is to be repeated is there as often."""
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item; pairs are shown in both orders unless the judge's settings say otherwise."""
         started = time.perf_counter()
-        prompts = [prompt for item in items for prompt in self.prompts(item)]
-        distinct = list(dict.fromkeys(p for p in prompts if p is not None))
-        answer_of = dict(zip(distinct, self.ask(distinct), strict=True))
-        answers = [None if p is None else answer_of[p] for p in prompts]
+        prompts = [(p, k) for shown in map(self.prompts, items) for k in range(self._repeats) for p in shown]
+        distinct = list(dict.fromkeys((p, k) for p, k in prompts if p is not None))
+        answer_of = dict(zip(distinct, self.ask([p for p, _ in distinct]), strict=True))
+        answers = [None if p is None else answer_of[p, k] for p, k in prompts]
         now = time.perf_counter()  # of batches that overlap each second is counted once
         per_item = 1e3 * max(0.0, now - max(started, self._last_end)) / max(len(items), 1)
         self._last_end = max(now, self._last_end)
@@ -67,7 +77,7 @@ class PromptedJudgeEngine(ABC):
         """Do nothing: a model's memory is freed when its process ends."""
 
     def _combined(self, item: Item, answers: Sequence[PromptAnswer | None], latency: float) -> Score:
-        """The score of an item from the answer to its prompt, or to both prompts of a pair."""
+        """The score of an item from the answer to its prompt, or to both prompts of a pair, or to all repeats of it."""
         first = answers[0]
         if first is None:
             lacking = ", ".join(self._template.missing(item))
@@ -75,28 +85,39 @@ class PromptedJudgeEngine(ABC):
                 item.item_id, item.key, None, Status.REFUSED, f"template {self._template.name} needs {lacking}", latency
             )
         given = [a for a in answers if a is not None]
-        failed = next((a for a in given if a.status is not Status.OK), None)
-        score, status, raw = first.score, first.status, first.raw
-        if failed is not None:
-            score, status, raw = None, failed.status, failed.raw
-        elif len(given) == 2:
-            assert given[0].score is not None
-            assert given[1].score is not None
-            score = (given[0].score - given[1].score) / 2
+        orders = len(given) // self._repeats
+        askings = [given[k : k + orders] for k in range(0, len(given), orders)]
+        by_criterion = {c: [_of_orders(asking, c) for asking in askings] for c in self._template.criteria or (ONE,)}
+        own = by_criterion[self._template.criterion or ONE]
+        score = mean_of(own)
+        told = next((a for a in given if (a.status is Status.OK) == (score is not None)), first)
+        status = Status.OK if score is not None else told.status
         masses = [a.valid_mass for a in given if a.valid_mass is not None]
+        all_askings = self._template.criteria or self._repeats > 1
         return Score(
             item.item_id,
             item.key,
             score,
             status,
-            raw,
+            told.raw,
             latency,
-            p_json=_probabilities_as_json(given),
+            p_json=json.dumps(by_criterion) if all_askings else _probabilities_as_json(given),
             valid_mass=min(masses) if masses else None,
-            order="both" if len(given) == 2 else None,
+            order="both" if orders == 2 else None,
             tokens_in=sum(a.tokens_in for a in given),
             tokens_out=sum(a.tokens_out for a in given),
         )
+
+    def answer_in(
+        self, text: str | None, raw: str | None, tokens: tuple[int, int], *, first: bool = False
+    ) -> PromptAnswer:
+        """The answer that a text gives; ``first`` as ``parse_answer`` has it."""
+        if not self._template.criteria:
+            score, status = parse_answer(text, self._answers, self._template.marker, first=first)
+            return PromptAnswer(score, status, raw, None, None, *tokens)
+        read = parse_criteria(text, self._template.criteria, self._answers)
+        score, status = read[self._template.criterion]
+        return PromptAnswer(score, status, raw, None, None, *tokens, {name: value for name, (value, _) in read.items()})
 
     def answer_from(self, probabilities: dict[str, float], tokens_in: int, tokens_out: int) -> PromptAnswer:
         """The answer that follows from the probability of each legal answer."""
@@ -107,6 +128,14 @@ class PromptedJudgeEngine(ABC):
             score, status = None, Status.LOW_VALID_MASS
             raw = f"{distribution.valid_mass:.3f} of the probability is on legal answers, {least} asked"
         return PromptAnswer(score, status, raw, probabilities, distribution.valid_mass, tokens_in, tokens_out)
+
+
+def _of_orders(answers: Sequence[PromptAnswer], criterion: str) -> float | None:
+    """The score by the answer to one prompt, or half the difference of those to both orders of a pair."""
+    scores = [answer.of(criterion) for answer in answers]
+    if None in scores:
+        return None
+    return scores[0] if len(scores) == 1 else ((scores[0] or 0.0) - (scores[1] or 0.0)) / 2
 
 
 def _probabilities_as_json(answers: Sequence[PromptAnswer]) -> str | None:

@@ -6,16 +6,17 @@ import hashlib
 import json
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from care_ops.errors import InputError, JudgeError, door
 from judges.items import Item
-from judges.spec import read_model
+from judges.spec import LanguageModel, read_model
 
 _FOLDER = Path(__file__).parent
 _MOST_ANSWERS = 10_000
+L = TypeVar("L", bound=LanguageModel)
 _ALLOWED = {
     *("Template", "Output", "TemplateData", "Name", "Const", "Getitem", "Slice", "Neg", "Concat", "If", "CondExpr"),
     *("Compare", "Operand", "And", "Or", "Not", "Test", "Filter", "Keyword"),
@@ -46,6 +47,10 @@ class Template(BaseModel):
         Text with which the model's answer is made to begin.
     marker : str
         Words after which the answer is looked for in a text.
+    criteria : mapping name -> str
+        What is rated, each on the same answers, and what it means. One question asks for all of them as JSON.
+    criterion : str
+        That of the test set, which the part of its ``prompt`` after the last ``/`` names.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -60,6 +65,9 @@ class Template(BaseModel):
     item: str
     prefill: str = "Feedback:::\nTotal rating:"
     marker: str = Field(default="Total rating:", description="the answer is looked for after its last occurrence")
+
+    criteria: dict[Annotated[str, Field(pattern=r"^[\w-]{1,60}$")], str] = {}
+    criterion: str = ""
 
     @model_validator(mode="after")
     def _renders(self) -> Template:
@@ -78,8 +86,32 @@ class Template(BaseModel):
     @cached_property
     def revision(self) -> str:
         """Hash of everything in the template that reaches the model or affects how its answer is read."""
-        content = self.model_dump(exclude={"name", "description"})
+        return self._hash_without(*(() if self.criteria else ("criteria", "criterion")))
+
+    @cached_property
+    def question(self) -> str:
+        """The same of what all criteria share: test sets that are equal in it are one question about an item."""
+        return self._hash_without("criterion")
+
+    def _hash_without(self, *names: str) -> str:
+        content = self.model_dump(exclude={"name", "description", *names})
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
+
+    def asked_by(self, engine: L) -> L:
+        """The settings of a language model that is asked by this template: JSON is read as text, and takes room."""
+        if not self.criteria:
+            return engine
+        room = engine.max_tokens + 32 * len(self.criteria)
+        return engine.model_copy(update={"scoring": "text", "max_tokens": room})
+
+    def answer_schema(self, scale: tuple[float, float] | None) -> dict[str, Any] | None:
+        """JSON schema of an answer about several criteria; None for a template that has none."""
+        if not self.criteria:
+            return None
+        kind = "string" if self.values and isinstance(self.values[0], str) else "integer"
+        legal = [answer if kind == "string" else int(answer) for answer in self.answers(scale)]
+        properties = dict.fromkeys(self.criteria, {"type": kind} | ({"enum": legal} if len(legal) <= 101 else {}))
+        return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
     def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
         """Legal answers as a model writes them, and the score each stands for.
@@ -111,19 +143,32 @@ class Template(BaseModel):
         context: dict[str, Any] = {name: _clean(getattr(item, name)) for name in _FIELDS}
         context |= {"low": _whole(low), "high": _whole(high)}
         with door(f"template {self.name!r}", "correct its instructions or item", JudgeError):
-            return "\n\n".join(_compiled(part).render(context) for part in (self.instructions, self.item)).strip()
+            instructions, shown = (_compiled(part).render(context) for part in (self.instructions, self.item))
+        return "\n\n".join(filter(None, (instructions, self._criteria_in_words(), shown))).strip()
+
+    def _criteria_in_words(self) -> str:
+        """What is rated, and the form of the answer; empty for a template without criteria."""
+        if not self.criteria:
+            return ""
+        meanings = [f"- {name}: {meaning}" for name, meaning in self.criteria.items()]
+        form = ", ".join(f'"{name}": X' for name in self.criteria)
+        form = f"Answer with a JSON object and nothing else: {{{form}}}"
+        return "\n".join(["Rate each of these by itself:", *meanings, form])
 
 
 def find(name: str, folder: Path | None = None, variant: str | None = None) -> Template:
     """The template of this name in ``folder`` (a workspace's ``prompts``), or else the built-in one.
 
+    Of one that has several criteria the name ends with the test set's, as ``answers/helpfulness``.
+
     A ``variant`` is a folder of built-in templates that stand in for those of the same names; a template without one is
     used as it is. Raises ``InputError`` where there is no template of this name, or its file is not valid.
     """
-    for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
-        path = candidate / f"{name}.yaml" if candidate else None
-        if path is not None and path.exists():
-            return _read(path, path.stat().st_mtime_ns)
+    for file, criterion in ((name, ""), name.rpartition("/")[::2]):
+        for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
+            path = candidate / f"{file}.yaml" if candidate and file else None
+            if path is not None and path.exists():
+                return _of_criterion(_read(path, path.stat().st_mtime_ns), criterion, path)
     where = f"{folder} and " if folder else ""
     raise InputError(f"no prompt template {name!r} in {where}the built-in ones: {', '.join(names())}")
 
@@ -131,6 +176,13 @@ def find(name: str, folder: Path | None = None, variant: str | None = None) -> T
 def names() -> list[str]:
     """Names of the built-in templates, sorted."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
+
+
+def _of_criterion(template: Template, criterion: str, path: Path) -> Template:
+    if criterion not in (template.criteria or ("",)):
+        names = [f"{path.stem}/{name}" for name in template.criteria] or [path.stem]
+        raise InputError(f"{path}: the prompt of a test set, or a judge's template, names one of {', '.join(names)}")
+    return template.model_copy(update={"criterion": criterion}) if criterion else template
 
 
 @lru_cache(maxsize=128)

@@ -409,3 +409,43 @@ def test_prices_of_files_are_half_of_the_tables_unless_the_judges_file_says(serv
     assert engine().key_content() == engine().model_copy(update={"batch": False}).key_content()
     with pytest.raises(ValueError, match="batch: google's own form takes no files"):
         engine(form="google")
+
+
+def test_repeats_go_up_as_lines_of_their_own_and_the_score_is_their_mean(folder, server):
+    write(folder, server, more=", repeats: 3")
+    ask(folder)
+    count = questions(folder)
+    (batch,) = sent(folder)
+    assert len(server.requests) == 3, "one question first, as often as every other"
+    assert len(batch.lines) == len(set(batch.lines)) == 3 * (count - 1)
+    server.work()
+    ask(folder)
+    assert statuses(folder) == {"ok": N}
+    assert set(server.paid.values()) == {3}
+    kept = load_workspace(folder).parts.read_scores("api", "one", ("score", "p_json")).to_pylist()
+    assert all(json.loads(row["p_json"]) == {"score": [7.0] * 3} and row["score"] == 7.0 for row in kept)
+    ask(folder)
+    assert (len(server.batches), len(server.requests)) == (1, 3)
+
+
+def test_a_pair_of_equal_answers_is_one_line_for_each_repeat(tmp_path, server):
+    folder = make(tmp_path / "ws", (), 4)
+    (folder / "one.csv").write_text(
+        "item_id,question,a,b\n" + "".join(f"i{k},Who? {k},It is.,It is.\n" for k in range(4))
+    )
+    (folder / "testsets" / "one.yaml").write_text(
+        "source: {kind: files, items: one.csv, columns: {prompt: question, response: a, response_2: b}}\n"
+        "scale: [-3, 3]\nprompt: preference\n"
+    )
+    assert not run(folder, selection="items").failures
+    (folder / "judges" / "api.yaml").write_text(
+        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, scoring: text, batch: true, repeats: 2}}\n"
+    )
+    server.say = lambda *_: answer("5")
+    ask(folder)
+    (batch,) = sent(folder)
+    assert (len(server.requests), len(batch.lines)) == (2, 2 * 3)
+    server.work()
+    ask(folder)
+    assert statuses(folder) == {"ok": 4}
+    assert set(server.paid.values()) == {2}

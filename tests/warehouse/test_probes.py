@@ -9,8 +9,9 @@ from hypothesis import strategies as st
 from care_ops.errors import InputError
 from tests.support import procedures
 from tests.support.declared_probes import DRESSES, SPOILS
+from warehouse.conversations import transcript
 from warehouse.items import ItemRecord
-from warehouse.probes import KINDS, SWAP, Probe, ProbePlan, make, plan_of, sample
+from warehouse.probes import KINDS, SWAP, WHOLE, Probe, ProbePlan, make, plan_of, sample
 from warehouse.sources import demo
 
 DEMO = demo.generate()
@@ -156,3 +157,34 @@ def test_an_own_kind_is_a_template():
 def test_any_text_is_changed_or_left_out(text):
     for probe in make([answer(text), *OTHERS], plan_of(tuple(KINDS))):
         assert probe.record.response != (BY_ID.get(probe.of) or answer(text)).response or probe.of != "a"
+
+
+def trajectory(k: int) -> ItemRecord:
+    call = {"function": {"name": "search", "arguments": f'{{"year": 19{k}}}'}}
+    said = transcript(
+        [
+            {"role": "assistant", "content": "", "tool_calls": [call]},
+            {"role": "tool", "content": f"Oslo had {k} bridges in 19{k}."},
+            {"role": "assistant", "content": f"There are {k} bridges in Oslo."},
+        ]
+    )
+    return ItemRecord(f"t{k}", prompt=f"How many bridges had Oslo in 19{k}?", response=said)
+
+
+@pytest.mark.parametrize("kind", sorted(set(KINDS) - set(WHOLE)))
+def test_a_kind_that_makes_no_sense_of_a_conversation_says_so(kind):
+    conversations = [trajectory(k) for k in range(10, 30)]
+    with pytest.raises(InputError, match=rf"^probes: {kind} make no sense of a conversation .*; declare swap or other"):
+        make(conversations, plan_of([kind, "other_prompt"]))
+    single = [answer(f"It has {k} bridges, and Bergen has {k + 1}.", f"s{k}", f"And in {k}?") for k in range(10, 20)]
+    mixed = make(conversations + single, plan_of([kind]))
+    assert mixed
+    assert {probe.of[0] for probe in mixed} == {"s"}, "those of one message alone"
+
+
+def test_what_takes_a_conversation_as_a_whole_is_made_of_it():
+    conversations = [replace(trajectory(k), response_2="There are none.") for k in range(10, 30)]
+    plan = ProbePlan({SWAP: "keeps", "other_prompt": "spoils", "own": "keeps"}, {"own": "{response}\n\nUser: Thanks."})
+    probes = make(conversations, plan)
+    assert {probe.kind for probe in probes} == {SWAP, "other_prompt", "own"}
+    assert len(probes) == 60

@@ -1,0 +1,179 @@
+"""What is asked of vLLM beside what the installed release takes, documents and does; no GPU is needed for that."""
+
+from __future__ import annotations
+
+import dataclasses
+import subprocess
+import sys
+import time
+import urllib.request
+from typing import get_args
+
+import pytest
+
+pytest.importorskip("vllm", reason="vLLM is not here: `make test-vllm` builds an environment that has it")
+
+import vllm
+from vllm.config.parallel import DistributedExecutorBackend
+from vllm.engine.arg_utils import EngineArgs
+
+from judges.engines.base import Context
+from judges.engines.factory import LoadedModels, build_engine
+from judges.engines.vllm import VllmBackend
+from judges.items import Item, Status
+from judges.questions import in_order_of_texts
+from judges.spec import RESERVED, SPEED_ONLY, JudgeSpec, LocalModel, OpenAIEngine
+from tests.judges.test_criteria import PROMPT
+from tests.support.servers import free_port
+from tests.support.tiny import build
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return build(tmp_path_factory.mktemp("tiny"), seed=0, chat=True)
+
+
+def engine(model, **more):
+    return LocalModel(kind="vllm", model=str(model), **{"dtype": "float32", "template": "quality", **more})
+
+
+class AskedError(Exception):
+    """The arguments are there, and no model is loaded."""
+
+
+def arguments(monkeypatch, settings):
+    """What a backend of these settings gives to ``vllm.LLM``, as vLLM's own engine reads it."""
+
+    class Recorder:
+        def __init__(self, **options):
+            raise AskedError(options)
+
+    monkeypatch.setattr(vllm, "LLM", Recorder)
+    with pytest.raises(AskedError) as asked:
+        VllmBackend(settings)
+    (options,) = asked.value.args
+    return EngineArgs(**options)
+
+
+def test_every_option_that_is_named_here_is_one_of_the_installed_vllm():
+    known = {field.name for field in dataclasses.fields(EngineArgs)}
+    assert known >= SPEED_ONLY | RESERVED
+    assert not SPEED_ONLY & RESERVED
+
+
+@pytest.mark.parametrize(
+    ("settings", "parallel"),
+    [
+        ({}, (1, 1)),
+        ({"num_gpus": 2}, (2, 1)),
+        ({"num_gpus": 4, "tensor_parallel": 2}, (2, 2)),
+        ({"num_gpus": 0.5}, (1, 1)),
+    ],
+)
+def test_a_model_is_spread_as_vllm_documents_it(monkeypatch, model, settings, parallel):
+    """Its configuration says over how many workers, by which backend, and that prefixes are kept."""
+    given = arguments(monkeypatch, engine(model, vllm={"max_num_seqs": 64}, **settings))
+    config = given.create_engine_config()
+    made = config.parallel_config
+    assert (made.tensor_parallel_size, made.pipeline_parallel_size) == parallel
+    assert made.world_size == parallel[0] * parallel[1]
+    if made.world_size > 1:
+        assert made.distributed_executor_backend == "mp"
+        assert "mp" in get_args(DistributedExecutorBackend)
+    assert config.cache_config.enable_prefix_caching
+    assert config.cache_config.gpu_memory_utilization == pytest.approx(0.45 if settings.get("num_gpus") == 0.5 else 0.9)
+    assert config.scheduler_config.max_num_seqs == 64
+    assert not config.model_config.trust_remote_code
+
+
+def test_the_gpus_that_ray_gives_are_those_that_vllm_sees():
+    """Ray names an actor's GPUs in the variable by which vLLM's CUDA platform finds them."""
+    from ray._private.accelerators.nvidia_gpu import NvidiaGPUAcceleratorManager
+    from vllm.platforms.interface import Platform
+
+    cuda = pytest.importorskip("vllm.platforms.cuda").CudaPlatformBase
+    assert issubclass(cuda, Platform)
+    assert cuda.device_control_env_var == NvidiaGPUAcceleratorManager.get_visible_accelerator_ids_env_var()
+
+
+def test_questions_in_our_order_are_read_from_the_prefix_cache(model):
+    """By vLLM's own count: every whole block that a prompt shares with one of an earlier batch."""
+    items = [Item(f"i{k}", f"What is the capital of land {k % 3}? " * 30, f"It is {k}. " * 4) for k in range(24)]
+    items = [items[k] for k in in_order_of_texts(items)]
+    models, settings = LoadedModels(), engine(model, num_gpus=0, min_valid_mass=0.0)
+    judge = build_engine(JudgeSpec(name="tiny", engine=settings), Context(), models)
+    loaded = models.load(settings)._model  # type: ignore[attr-defined]
+    block = loaded.llm_engine.vllm_config.cache_config.block_size
+    generate, batches = loaded.generate, []
+
+    def noting(prompts, *more, **options):
+        outputs = generate(prompts, *more, **options)
+        batches[-1] += [
+            (prompt["prompt_token_ids"], out.num_cached_tokens) for prompt, out in zip(prompts, outputs, strict=True)
+        ]
+        return outputs
+
+    loaded.generate = noting
+    for start in range(0, 24, 8):
+        batches.append([])
+        judge.score(items[start : start + 8])
+    seen, found = [tokens for tokens, _ in batches[0]], []
+    for batch in batches[1:]:
+        for tokens, cached in batch:
+            shared = max(shared_by(tokens, other) for other in seen)
+            assert cached >= min(shared, len(tokens) - 1) // block * block
+            found.append(cached)
+        seen += [tokens for tokens, _ in batch]
+    assert sum(found) > len(found) * block
+
+
+def shared_by(one, other):
+    """Length of the beginning that two prompts share, in tokens."""
+    return next((k for k, (a, b) in enumerate(zip(one, other, strict=False)) if a != b), min(len(one), len(other)))
+
+
+@pytest.fixture(scope="module")
+def server(model):
+    """vLLM's own server over the asynchronous engine; a model of random weights would write blanks for ever."""
+    port = free_port()
+    words = ["--model", str(model), "--port", str(port), "--dtype", "float32", "--enforce-eager"]
+    words += ["--max-model-len", "1024", "--max-num-seqs", "8"]
+    words += ["--structured-outputs-config", '{"backend": "xgrammar", "disable_any_whitespace": true}']
+    command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", *words]
+    with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.STDOUT) as process:
+        address = f"http://localhost:{port}"
+        try:
+            until_it_answers(f"{address}/health", process)
+            yield f"{address}/v1"
+        finally:
+            process.terminate()
+
+
+def until_it_answers(url, process):
+    deadline = time.monotonic() + 400.0
+    while True:
+        try:
+            with urllib.request.urlopen(url, timeout=5.0):
+                return
+        except OSError:
+            assert process.poll() is None, "vLLM's server has ended"
+            assert time.monotonic() < deadline
+            time.sleep(0.5)
+
+
+def test_vllms_own_server_answers_every_criterion_by_its_schema(server, model, tmp_path):
+    """The asynchronous engine serves whoever asks an endpoint; even random weights answer all of what is asked."""
+    (tmp_path / "prompts").mkdir()
+    (tmp_path / "prompts" / "answers.yaml").write_text(PROMPT)
+    settings = {"base_url": server, "model": str(model), "api_key_env": None, "timeout_s": 300.0}
+    items = [Item(f"i{k}", "What is it?", f"It is {k}.") for k in range(20)]
+    for template in ("answers/helpfulness", "answers/correctness"):
+        judge = build_engine(
+            JudgeSpec(name="served", engine=OpenAIEngine(template=template, **settings)),  # type: ignore[arg-type]
+            Context(tmp_path, learned=tmp_path / "learned"),
+        )
+        scores = judge.score(items)
+        judge.close()
+        assert [score.status for score in scores] == [Status.OK] * 20
+        assert {score.score for score in scores} <= {1.0, 2.0, 3.0, 4.0, 5.0}
+    assert not (tmp_path / "learned").exists(), "it refused nothing"
