@@ -319,8 +319,8 @@ class OpenAIEngine(LanguageModel):
     model_must_be : str, optional
         The one name of a model that may answer. Without it any may, since an alias stands for changing models; who
         answered is recorded with the scores.
-    requests_per_minute : float, optional
-        Largest number of requests that are started in a minute.
+    requests_per_minute, tokens_per_minute : float, optional
+        Largest number of requests that are started, and of tokens that they take, in a minute.
     concurrency : int
         Largest number of requests that are open at the same time; fewer are, while the endpoint says that it is too
         many.
@@ -354,6 +354,7 @@ class OpenAIEngine(LanguageModel):
     revision: str | None = None
     model_must_be: str | None = None
     requests_per_minute: float | None = Field(default=None, gt=0)
+    tokens_per_minute: float | None = Field(default=None, gt=0)
     concurrency: int = Field(default=8, ge=1)
     timeout_s: float = Field(default=60.0, gt=0)
     retries: int = Field(default=4, ge=0)

@@ -1,7 +1,7 @@
 """What a model behind an endpoint takes: which parameters, and how many tokens it needs to reason.
 
-Models of today refuse parameters that others require. What one takes is learned from what it refuses, which costs
-nothing, and is kept from run to run beside the workspace's data.
+Models of today refuse parameters that others require. What one takes is known from a small table, or learned from what
+it refuses, which costs nothing, and is kept from run to run beside the workspace's data.
 """
 
 from __future__ import annotations
@@ -24,6 +24,14 @@ _LENGTHS = ("max_tokens", "max_completion_tokens")
 LEARNABLE = (*_LENGTHS, "temperature", "top_logprobs", "logprobs", "response_format")
 """Parameters that a request can do without."""
 
+_NEW_FORM = ("max_tokens", "temperature", "logprobs")
+_KNOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
+    (r"(?:o\d|gpt-5(?!.*chat))", _NEW_FORM),
+    (r"(?:deepseek-reasoner|gemini-(?:2\.5|[3-9]).*)", ("logprobs",)),
+    (r"(?:deepseek-r1|gpt-oss|grok-4|magistral|qwq|.*thinking)", ()),
+)
+"""Names of models that reason, after the vendor's name, and what they refuse. It saves the first refusal, no more."""
+
 _ALSO_CALLED = {"response_format": r"output_config|response_?json_?schema|response_?mime_?type|json_schema"}
 """By what other names refusals speak of them."""
 
@@ -45,6 +53,16 @@ class Dialect:
     refused: frozenset[str] = field(default_factory=frozenset)
     top_logprobs: int = 20
     room: int = 0
+
+    @classmethod
+    def of(cls, engine: OpenAIEngine) -> Dialect:
+        """What the table says of a model; vendors' own forms have no log probabilities that are read."""
+        name = engine.model.rpartition("/")[2].lower()
+        never = frozenset(["logprobs"] if engine.form else [])
+        for pattern, refused in _KNOWN:
+            if re.match(pattern, name):
+                return cls(never | set(refused), room=REASONING_TOKENS)
+        return cls(never)
 
     def body(self, engine: OpenAIEngine, text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
         """The request about one prompt, and the JSON schema of its answer where it is to have one."""
@@ -85,7 +103,7 @@ class Knowledge:
 
     def __init__(self, engine: OpenAIEngine, path: Path | None, schema: dict[str, Any] | None = None) -> None:
         self._engine, self._path, self._schema, self._lock = engine, path, schema, threading.Lock()
-        self.dialect = Dialect(frozenset(["logprobs"] if engine.form else []))  # of which none is read in those forms
+        self.dialect = Dialect.of(engine)
         self.tried = False
         if path is not None and path.is_file():
             try:

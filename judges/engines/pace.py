@@ -56,10 +56,13 @@ class Pace:
                 self._changed.wait(left)
 
     @contextmanager
-    def turn(self) -> Generator[float]:
-        """A place among the open requests, with the time at which it was had."""
+    def turn(self, tokens: float) -> Generator[float]:
+        """A place among the open requests, with the time at which it was had.
+
+        As long as no answer has told, the request counts as one of about so many ``tokens``.
+        """
         with self._changed:
-            while (pause := self._pause()) > 0:
+            while (pause := self._pause(tokens)) > 0:
                 self._changed.wait(pause)
             self._open += 1
         try:
@@ -69,7 +72,7 @@ class Pace:
                 self._open -= 1
                 self._changed.notify_all()
 
-    def _pause(self) -> float:
+    def _pause(self, tokens: float) -> float:
         """Seconds until a request may start, as far as it can be said; 0 once its place in the minute is taken."""
         if self._stopped:
             return 0.0
@@ -79,7 +82,10 @@ class Pace:
         start = max(self._held_until, self._next_start)
         if start > now:
             return start - now
-        self._next_start = now + (60.0 / self._engine.requests_per_minute if self._engine.requests_per_minute else 0.0)
+        step = 60.0 / self._engine.requests_per_minute if self._engine.requests_per_minute else 0.0
+        if self._engine.tokens_per_minute:
+            step = max(step, 60.0 * (self._tokens or tokens) / self._engine.tokens_per_minute)
+        self._next_start = now + step
         return 0.0
 
     def answered(self, tokens: int, headers: Mapping[str, str]) -> None:
