@@ -10,6 +10,7 @@ from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import fits
 from orchestration.cli.fit import fit
+from orchestration.cli.history import history
 from orchestration.cli.imports import import_
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
@@ -43,7 +44,7 @@ EVERYDAY, WORKSPACE, PUBLISH, ADMINISTER = "Everyday", "Workspace", "Publish", "
 for command in (fit, label, rate, gate, criteria, select):
     app.command(rich_help_panel=EVERYDAY)(command)
 app.command("import", rich_help_panel=EVERYDAY)(import_)
-for command in (init, run, status, report, ui, doctor):
+for command in (init, run, status, history, report, ui, doctor):
     app.command(rich_help_panel=WORKSPACE)(command)
 judges.command("report")(judge_report)
 app.add_typer(judges, name="judges", rich_help_panel=WORKSPACE)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -85,6 +86,7 @@ def run(
     print_failures(outcome)
     _print_end(loaded, outcome, seconds, as_json=json)
     _alert(loaded, outcome, verdicts, narrowed=any((select, testset, judge)))
+    _measure(loaded, seconds)
     if outcome.failures:
         raise typer.Exit(1)
 
@@ -106,6 +108,23 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
     tell_failures(desk, [failure_cause(*place, why) for place, why in outcome.failures.items()])
     if not (narrowed or outcome.failures) and desk.waits_to_beat(now := time.time()):
         desk.beat(now, bill_of_night(loaded))
+
+
+def _measure(loaded: Workspace, seconds: float) -> None:
+    """Send traces and metrics where the environment asks for them; a collector that is down fails no run."""
+    from orchestration.instance import CARE_RUN, LAUNCHED_BY, workspace_instance
+    from orchestration.telemetry import TelemetryError, send, wanted
+    from orchestration.timings import ended_runs
+
+    if not (wanted("traces") or wanted("metrics")):
+        return
+    with workspace_instance(loaded) as instance:
+        ended = ended_runs(instance, datetime.now(UTC) - timedelta(seconds=seconds + 1.0))
+        own = [record for record in ended if record.dagster_run.tags.get(LAUNCHED_BY) == CARE_RUN]
+        try:
+            send(loaded, instance, own)
+        except TelemetryError as error:
+            errors.print(f"note: {error}", style="yellow")
 
 
 def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
