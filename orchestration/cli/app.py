@@ -17,7 +17,7 @@ from orchestration.cli.label import label
 from orchestration.cli.output import keep_standard_error, print_logs
 from orchestration.cli.probes import probes
 from orchestration.cli.rate import gate, judge_report, rate
-from orchestration.cli.retention import backup, forget, gc
+from orchestration.cli.retention import backup, forget, gc, restore
 from orchestration.cli.run import run
 from orchestration.cli.select import select
 from orchestration.cli.setup import init, schema
@@ -52,7 +52,7 @@ app.add_typer(probes, name="probes", rich_help_panel=WORKSPACE)
 app.add_typer(testsets, name="testsets", rich_help_panel=WORKSPACE)
 app.add_typer(fits, name="fits", rich_help_panel=PUBLISH)
 admin = Commands(help="Run the daemon, copy, tidy and correct a workspace.", no_args_is_help=True)
-for command in (daemon, backup, gc, forget, schema):
+for command in (daemon, backup, restore, gc, forget, schema):
     admin.command()(command)
 app.add_typer(admin, name="admin", rich_help_panel=ADMINISTER)
 
