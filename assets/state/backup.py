@@ -72,12 +72,12 @@ def unpack(path: Path, folder: Path) -> int:
     """
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
-    with door(path, "name a file that `care admin backup` wrote"), tarfile.open(path) as archive:
+    with door(path, "name a backup of a workspace"), tarfile.open(path) as archive:
         archive.extractall(folder, filter="data")
         files = len(archive.getnames())
     settings = folder / "care.yaml"
     if not settings.is_file():
-        raise InputError(f"{path} holds no care.yaml; name a file that `care admin backup` wrote")
+        raise InputError(f"{path} holds no care.yaml; name a backup of a workspace")
     settings.write_text(re.sub(r"(?m)^data:.*$", "data: data", settings.read_text(encoding="utf-8")), encoding="utf-8")
     return files
 

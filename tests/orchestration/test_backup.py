@@ -76,7 +76,7 @@ def test_a_backup_that_ends_too_early_is_told_in_a_sentence(copied, tmp_path, sh
     (tmp_path / "half.tar").write_bytes(whole[: int(share * len(whole))])
     said = typed("admin", "restore", str(tmp_path / "half.tar"), "--check", code=2)
     assert "half.tar" in said
-    assert "`care admin backup`" in said
+    assert "name a backup of a workspace" in said
 
 
 def test_a_backup_goes_to_a_store_and_comes_back_from_there(copied, tmp_path):
