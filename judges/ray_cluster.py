@@ -83,7 +83,7 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     again = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
         wait=tenacity.wait_exponential(multiplier=0.5),
-        retry=tenacity.retry_if_exception(lambda e: isinstance(e, passing) and not _asks_for_a_token(e)),
+        retry=tenacity.retry_if_exception(lambda e: isinstance(e, passing) and not _is_for_good(e)),
         before_sleep=tell,
         reraise=True,
     )
@@ -103,7 +103,8 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
             ) from error
         raise JudgeError(
             f"{source} is {address}: Ray cannot connect to it ({_in_short(error)}); see that it is the address which "
-            f"`ray start` has printed and that the cluster runs the same release of Ray, or unset {source}"
+            "`ray start` has printed, that the cluster runs the same release of Ray and that RAY_AUTH_TOKEN is its token "
+            f"if it has one, or unset {source}"
         ) from error
 
 
@@ -126,6 +127,11 @@ def _must_answer(address: str, source: str) -> None:
             f"{source} is {address}: nobody answers there ({error}); start the cluster with `ray start --head`, or "
             f"unset {source} for an embedded Ray"
         ) from error
+
+
+def _is_for_good(error: BaseException) -> bool:
+    """Whether another try would end as this one: Ray has tried a client that had no answer three times itself."""
+    return _asks_for_a_token(error) or "connection timeout" in str(error)
 
 
 def _asks_for_a_token(error: BaseException) -> bool:

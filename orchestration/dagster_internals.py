@@ -140,7 +140,8 @@ def run_daemon(arguments: Sequence[str], *, reload_s: float) -> None:
     tolerance_s = reload_s + controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE - controller.RELOAD_WORKSPACE_INTERVAL
     again_s, controller.RELOAD_WORKSPACE_INTERVAL = controller.RELOAD_WORKSPACE_INTERVAL, reload_s
     controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE = tolerance_s
-    look = controller.DagsterDaemonController.check_workspace_freshness
+    ours: Any = controller.DagsterDaemonController
+    look = ours.check_workspace_freshness
 
     def look_and_replace(daemon: Any, last: float) -> float:
         entries = [*daemon._grpc_server_registry._active_entries.values()]
@@ -148,7 +149,7 @@ def run_daemon(arguments: Sequence[str], *, reload_s: float) -> None:
         failed = any(hasattr(one, "error") and time.time() - one.creation_timestamp > again_s for one in entries)
         return look(daemon, min(last, time.time() - reload_s - 1.0) if died or failed else last)
 
-    controller.DagsterDaemonController.check_workspace_freshness = look_and_replace
+    ours.check_workspace_freshness = look_and_replace
     create_dagster_daemon_cli()(args=list(arguments), obj={})
 
 

@@ -29,7 +29,7 @@ from orchestration.standing import (
     tell_standing,
 )
 from orchestration.telemetry import wanted
-from orchestration.timings import as_utc, ended_runs
+from orchestration.timings import ended_runs
 from orchestration.workspace import CARE_YAML, Settings, read_settings
 from warehouse.documents import record_of
 
@@ -218,7 +218,7 @@ def _telemetry(mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefiniti
             send(load(), context.instance, own)
         except CareError as error:  # the next tick sends it again
             return dg.SkipReason(str(error))
-        context.update_cursor(max([since, *(as_utc(record.update_timestamp) for record in ended)]).isoformat())
+        context.update_cursor(max([since, *(record.update_timestamp for record in ended)]).isoformat())
         return dg.SkipReason(f"sent, with the traces of {len(own)} runs")
 
     return telemetry

@@ -5,11 +5,12 @@ A night is a day (UTC) on which runs began, as it is for the bills of judges.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import median
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
@@ -18,10 +19,13 @@ from orchestration.standing import partition_of
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 
-LAST_WEEK = timedelta(days=7)
+_WEEK = timedelta(days=7)
 
 BETWEEN = "between stages"
 """Name of the time of a night in which no step was at work: looking for what is stale, starting, waiting."""
+
+_LONG_GAP_S = 3600.0
+"""Runs of one day that lie further apart are no work of one night."""
 
 _SLOWER, _LEAST_S = 1.2, 1.0
 """A stage is slower if it took a fifth longer than in the slowest night of the week before, and a second more."""
@@ -29,17 +33,8 @@ _SLOWER, _LEAST_S = 1.2, 1.0
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one run; times are seconds since 1970.
+    """One step of one run; times in seconds since 1970. Of a range of partitions it has the first one."""
 
-    Attributes
-    ----------
-    asset, partition : str
-        What it made; of a range of partitions the first one, and empty where there are none.
-    attempts : int
-        How often it was begun.
-    """
-
-    run_id: str
     asset: str
     partition: str
     begins: float
@@ -47,30 +42,10 @@ class Step:
     succeeded: bool
     attempts: int
 
-
-@dataclass(frozen=True)
-class Stage:
-    """What one stage took in a night, and in those of the week before it.
-
-    Attributes
-    ----------
-    steps : int
-    seconds : float
-        Of all its steps together.
-    longest : str
-        The partition that took longest.
-    last_week : float or None
-        Median of the nights of the seven days before; None where it ran in none of them.
-    slower : bool
-        Whether it took longer than in any of these.
-    """
-
-    stage: str
-    steps: int
-    seconds: float
-    longest: str
-    last_week: float | None
-    slower: bool
+    @property
+    def seconds(self) -> float:
+        """How long it took."""
+        return self.ends - self.begins
 
 
 def ended_runs(instance: dg.DagsterInstance, since: datetime) -> list[dg.RunRecord]:
@@ -80,30 +55,23 @@ def ended_runs(instance: dg.DagsterInstance, since: datetime) -> list[dg.RunReco
     return [*instance.get_run_records(wanted, ascending=True)]
 
 
-def as_utc(moment: datetime) -> datetime:
-    """A time of Dagster's record, which is in UTC and does not always say so."""
-    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)
-
-
 def steps_of(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[Step]:
     """The steps of a run that make something of this workspace and have ended."""
-    return [
-        Step(run.run_id, asset, partition_of(run), one.start_time, one.end_time, _succeeded(one), one.attempts or 1)
-        for one in instance.get_run_step_stats(run.run_id)
-        if one.start_time and one.end_time and (asset := workspace.mount.asset(one.step_key)) is not None
-    ]
-
-
-def _succeeded(stats: object) -> bool:
-    return getattr(getattr(stats, "status", None), "value", "") == "SUCCESS"
+    found = list[Step]()
+    for one in instance.get_run_step_stats(run.run_id):
+        asset = workspace.mount.asset(one.step_key)
+        if one.start_time and one.end_time and asset is not None:
+            is_good = one.status is not None and one.status.value == "SUCCESS"
+            found.append(Step(asset, partition_of(run), one.start_time, one.end_time, is_good, one.attempts or 1))
+    return found
 
 
 def nights(workspace: Workspace, instance: dg.DagsterInstance, since: datetime) -> dict[str, list[Step]]:
     """The steps of each night, by its date, the latest last."""
-    found: dict[str, list[Step]] = {}
+    found = defaultdict[str, list[Step]](list)
     for record in ended_runs(instance, since):
         for step in steps_of(workspace, instance, record.dagster_run):
-            found.setdefault(night_of(step.begins), []).append(step)
+            found[night_of(step.begins)].append(step)
     return dict(sorted(found.items()))
 
 
@@ -112,46 +80,34 @@ def night_of(seconds: float) -> str:
     return f"{datetime.fromtimestamp(seconds, UTC):%F}"
 
 
-def last_night_and_week(workspace: Workspace, instance: dg.DagsterInstance) -> tuple[str, list[Stage]]:
-    """Date and stages of the last night with a run, the longest stage first; no date where there was none."""
+def stages_of_last_night(workspace: Workspace, instance: dg.DagsterInstance) -> tuple[str, list[dict[str, Any]]]:
+    """Date and stages of the last night with a run; no date where there was none."""
     latest = instance.get_run_records(limit=1)
-    if not latest:
-        return "", []
-    found = nights(workspace, instance, latest[0].update_timestamp - LAST_WEEK - timedelta(days=1))
+    since = latest[0].update_timestamp - _WEEK - timedelta(days=1) if latest else datetime.now(UTC)
+    found = nights(workspace, instance, since)
     date = max(found, default="")
-    first = f"{datetime.fromisoformat(date) - LAST_WEEK:%F}" if date else ""
-    week = [steps for night, steps in found.items() if first <= night < date]
-    return date, stages(found[date], week) if date else []
+    first = f"{datetime.fromisoformat(date) - _WEEK:%F}" if date else ""
+    return date, stages(found.get(date, []), [found[night] for night in found if first <= night < date])
 
 
-def stages(night: Sequence[Step], week: Sequence[Sequence[Step]]) -> list[Stage]:
-    """What each stage of a night took, beside the nights of a week."""
-    before = [_seconds(steps) for steps in week]
-    return [_stage(name, night, seconds, before) for name, seconds in _seconds(night).items()]
-
-
-def _stage(name: str, night: Sequence[Step], seconds: float, before: Sequence[Mapping[str, float]]) -> Stage:
-    own = [step for step in night if step.asset == name]
-    longest = max(own, key=lambda step: step.ends - step.begins, default=None)
-    past = [each[name] for each in before if name in each]
-    slower = bool(past) and seconds > max(_SLOWER * max(past), max(past) + _LEAST_S)
-    partition = longest.partition if longest else ""
-    return Stage(name, len(own), seconds, partition, median(past) if past else None, slower)
+def stages(night: Sequence[Step], week: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
+    """What each stage of a night took, the longest first; beside it the median of a week's nights, in seconds."""
+    before, rows = [_seconds(steps) for steps in week], list[dict[str, Any]]()
+    for name, seconds in _seconds(night).items():
+        own = sorted((step for step in night if step.asset == name), key=lambda step: step.seconds)
+        past = [each[name] for each in before if name in each]
+        slower = bool(past) and seconds > max(_SLOWER * max(past), max(past) + _LEAST_S)
+        longest = own[-1].partition if own else ""
+        rows.append({"stage": name, "steps": len(own), "seconds": seconds, "longest": longest})
+        rows[-1] |= {"week before": median(past) if past else None, "slower": slower}
+    return rows
 
 
 def _seconds(night: Sequence[Step]) -> dict[str, float]:
     """Seconds of each stage, and of the time between them, the longest first."""
-    found: dict[str, float] = {}
-    for step in night:
-        found[step.asset] = found.get(step.asset, 0.0) + step.ends - step.begins
-    found[BETWEEN] = sum(_gaps(night))
-    return dict(sorted(found.items(), key=lambda entry: -entry[1]))
-
-
-def _gaps(night: Sequence[Step]) -> Iterator[float]:
-    """Times in which no step was at work, within an hour of the one before: runs of one day may lie hours apart."""
-    until = min((step.begins for step in night), default=0.0)
+    found, until = defaultdict[str, float](float), 0.0
     for step in sorted(night, key=lambda step: step.begins):
-        if 0.0 < step.begins - until < 3600.0:
-            yield step.begins - until
+        found[step.asset] += step.seconds
+        found[BETWEEN] += gap if 0.0 < (gap := step.begins - until) < _LONG_GAP_S else 0.0
         until = max(until, step.ends)
+    return dict(sorted(found.items(), key=lambda entry: -entry[1]))

@@ -1,23 +1,15 @@
 """``care admin backup`` and ``restore``, and ``gc`` and ``forget``, the only commands that delete anything."""
 
-from __future__ import annotations
-
 import shlex
-from collections.abc import Generator
-from contextlib import contextmanager, nullcontext
+from contextlib import nullcontext
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from care_ops.errors import InputError
 from orchestration.cli.output import Root, console, show
-from warehouse.remote.address import usable_address
-from warehouse.testsets import names_an_address
-
-if TYPE_CHECKING:
-    from warehouse.remote.objects import Objects
 
 
 def gc(
@@ -80,28 +72,23 @@ def forget(
 
 
 def backup(
-    file: Annotated[
-        str,
-        typer.Argument(help="The tar file to write, on another disk or in a store (s3://...); one there is replaced."),
-    ],
+    file: Annotated[Path, typer.Argument(help="The tar file to write, on another disk; one of that name is replaced.")],
     workspace: Root = Path(),
 ) -> None:
     """Copy the workspace into one file: settings, your files, scores and fits; what CARE makes again is left out."""
     from assets.state.backup import write_backup
     from orchestration.locks import workspace_alone
 
-    with workspace_alone(workspace, "care admin backup") as loaded, _here(file) as path:
-        written = write_backup(loaded, path)
-        if names_an_address(file):
-            _in_store(file).put(path.name, path)
+    with workspace_alone(workspace, "care admin backup") as loaded:
+        written = write_backup(loaded, file)
     console.print(
-        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. `care admin restore {shlex.quote(file)} "
-        f"--check` tries whether it can be restored; no judge is asked again"
+        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. `care admin restore "
+        f"{shlex.quote(str(file))} --check` tries whether it can be restored; no judge is asked again"
     )
 
 
 def restore(
-    file: Annotated[str, typer.Argument(help="A file that `care admin backup` wrote, or its address in a store.")],
+    file: Annotated[Path, typer.Argument(help="A file that `care admin backup` wrote.")],
     folder: Annotated[Path | None, typer.Argument(help="The empty folder that becomes the workspace.")] = None,
     check: Annotated[
         bool, typer.Option("--check", help="A drill: restore it into a folder for the moment, and delete that.")
@@ -113,35 +100,9 @@ def restore(
 
     if (folder is None) != check:
         raise InputError("name the folder that becomes the workspace, or try the backup with --check; not both")
-    with _here(file) as path, TemporaryDirectory(prefix="care-restore-") if check else nullcontext(folder) as target:
-        if names_an_address(file):
-            _in_store(file).fetch(path.name, path)
-        files = unpack(path, Path(str(target)))
-        rows = read_back(load_workspace(Path(str(target))))
+    with TemporaryDirectory(prefix="care-restore-") if check else nullcontext(str(folder)) as target:
+        files = unpack(file, Path(target))
+        rows = read_back(load_workspace(Path(target)))
     show(rows, f"{files} files, read whole", as_json=False)
-    then = (
-        "can be restored"
-        if check
-        else f"is restored; `care run --workspace {shlex.quote(str(folder))}` goes on with it"
-    )
-    console.print(f"{file} {then}")
-
-
-@contextmanager
-def _here(file: str) -> Generator[Path]:
-    """The path of a file on this machine; of one in a store, a path for the moment."""
-    if not names_an_address(file):
-        yield Path(file)
-        return
-    with TemporaryDirectory(prefix="care-backup-") as folder:
-        yield Path(folder) / file.rpartition("/")[2]
-
-
-def _in_store(file: str) -> Objects:
-    """The folder, in a store, of a file."""
-    from warehouse.remote.objects import Objects
-
-    try:
-        return Objects(usable_address(file.rpartition("/")[0]))
-    except ValueError as error:
-        raise InputError(f"{file}: {error}") from None
+    made = f"{folder} is restored; `care run --workspace {shlex.quote(str(folder))}` goes on with it"
+    console.print(f"{file} can be restored" if check else made)

@@ -1,7 +1,6 @@
 """A workspace is copied into one file, and a copy is a workspace again."""
 
 import tarfile
-from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
@@ -77,14 +76,6 @@ def test_a_backup_that_ends_too_early_is_told_in_a_sentence(copied, tmp_path, sh
     said = typed("admin", "restore", str(tmp_path / "half.tar"), "--check", code=2)
     assert "half.tar" in said
     assert "name a backup of a workspace" in said
-
-
-def test_a_backup_goes_to_a_store_and_comes_back_from_there(copied, tmp_path):
-    address = f"file://{tmp_path}/off-site/2026/mine.tar"
-    assert address in care(copied[0], "admin", "backup", address).replace("\n", "")
-    assert Path(tmp_path, "off-site", "2026", "mine.tar").stat().st_size > 10_000
-    assert "can be restored" in typed("admin", "restore", address, "--check")
-    assert "credentials" in care(copied[0], "admin", "backup", "s3://key:secret@bucket/mine.tar", code=2)
 
 
 def test_a_restore_says_where_or_is_a_drill(copied, tmp_path):
