@@ -103,8 +103,8 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
             ) from error
         raise JudgeError(
             f"{source} is {address}: Ray cannot connect to it ({_in_short(error)}); see that it is the address which "
-            "`ray start` has printed, that the cluster runs the same release of Ray and that RAY_AUTH_TOKEN is its token "
-            f"if it has one, or unset {source}"
+            "`ray start` has printed, that the cluster runs the same release of Ray and that RAY_AUTH_TOKEN is its "
+            f"token, if it has one, or unset {source}"
         ) from error
 
 

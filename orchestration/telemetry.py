@@ -6,6 +6,7 @@ and how old verdicts are from the workspace. So nothing is kept here, and what a
 
 from __future__ import annotations
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -51,6 +52,7 @@ def send(workspace: Workspace, instance: dg.DagsterInstance, records: Sequence[d
     """
     if not find_spec("opentelemetry.exporter.otlp.proto.http"):
         raise TelemetryError(f"OpenTelemetry is asked for and not installed; {how_to_install('telemetry')}")
+    logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # what fails is told below, in one sentence
     results: dict[str, Any] = {}
     if wanted("traces"):
         results["traces"] = _send_traces(workspace, instance, records)
@@ -58,7 +60,9 @@ def send(workspace: Workspace, instance: dg.DagsterInstance, records: Sequence[d
         results["metrics"] = _send_metrics(workspace, instance)
     for signal, result in results.items():
         if result is not None and result.name != "SUCCESS":
-            raise TelemetryError(f"the collector did not take the {signal}; see OTEL_EXPORTER_OTLP_ENDPOINT")
+            raise TelemetryError(
+                f"the collector did not take the {signal}; see whether it runs where OTEL_EXPORTER_OTLP_ENDPOINT says"
+            )
 
 
 def _resource(workspace: Workspace) -> Resource:

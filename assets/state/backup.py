@@ -90,16 +90,10 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
     wrong = [f.says for f in findings(workspace, refused_settings=lambda _: None, repair=False) if f.state == "fails"]
     wrong += [f"judge {judge}: {why}" for judge, why in rebuild_warehouse(workspace).items()]
     with workspace.warehouse.reader() as connection:
-        cursor = connection.execute(_HELD)
-        names = [column[0] for column in cursor.description or ()]
-        rows = [dict(zip(names, row, strict=True)) for row in cursor.fetchall()]
-    there = {row["testset"] for row in rows}
-    wrong += [f"test set {name} has parts and is not in the database" for name in {*workspace.parts.testsets()} - there]
-    wrong += [
-        f"the fit of {row['testset']} that was published is gone"
-        for row in rows
-        if row["published"] and not row["fits"]
-    ]
+        rows = connection.sql(_HELD).to_arrow_table().to_pylist()
+    there = {row["testset"] for row in rows if row["fits"] or not row["published"]}
+    lost = {*workspace.parts.testsets()} - there
+    wrong += [f"test set {name}, or the fit that was published of it, is not in the database" for name in lost]
     if wrong:
         raise WarehouseError(f"this backup does not bring everything back: {'; '.join(wrong)}")
     return rows

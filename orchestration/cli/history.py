@@ -36,7 +36,8 @@ def history(
     with workspace_instance(loaded) as instance:
         if time:
             night, rows = stages_of_last_night(loaded, instance)
-            title = f"The night of {night} (UTC): {duration(sum(row['seconds'] for row in rows))}, in seconds"
+            rows = rows if json else [{**row, "slower": "slower" if row["slower"] else ""} for row in rows]
+            title = f"The night of {night} (UTC) took {duration(sum(row['seconds'] for row in rows))}; in seconds"
         else:
             rows = _nights(loaded, instance)
     if rows or json:

@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, WarehouseError
 from orchestration.cli.output import Root, console, show
 
 
@@ -102,7 +102,10 @@ def restore(
         raise InputError("name the folder that becomes the workspace, or try the backup with --check; not both")
     with TemporaryDirectory(prefix="care-restore-") if check else nullcontext(str(folder)) as target:
         files = unpack(file, Path(target))
-        rows = read_back(load_workspace(Path(target)))
+        try:
+            rows = read_back(load_workspace(Path(target)))
+        except InputError as error:
+            raise WarehouseError(f"{error}. Of your own files a backup holds those in the workspace's folder") from None
     show(rows, f"{files} files, read whole", as_json=False)
     made = f"{folder} is restored; `care run --workspace {shlex.quote(str(folder))}` goes on with it"
     console.print(f"{file} can be restored" if check else made)

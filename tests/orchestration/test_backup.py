@@ -78,6 +78,19 @@ def test_a_backup_that_ends_too_early_is_told_in_a_sentence(copied, tmp_path, sh
     assert "name a backup of a workspace" in said
 
 
+def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
+    """As those from which `care init --from` makes one: the backup does not hold them."""
+    table = tmp_path / "table.csv"
+    rows = (f"q{k},{k % 7},{k % 5},{k % 7 + k % 2},{(k + 1) % 7}" for k in range(40))
+    table.write_text("\n".join(["id,ann,bob,cyd,dot", *rows]) + "\n")
+    typed("init", str(tmp_path / "ws"), "--from", str(table))
+    care(tmp_path / "ws", "run", "--select", "key:items or key:judge_inference or key:scores")
+    care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar"))
+    said = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
+    assert "table.csv: no such file" in said
+    assert "a backup holds those in the workspace's folder" in said
+
+
 def test_a_restore_says_where_or_is_a_drill(copied, tmp_path):
     for more in ([], [str(tmp_path / "back"), "--check"]):
         assert "not both" in typed("admin", "restore", str(copied[1]), *more, code=2)
