@@ -29,7 +29,6 @@ from orchestration.standing import (
     tell_standing,
 )
 from orchestration.telemetry import wanted
-from orchestration.timings import ended_runs
 from orchestration.workspace import CARE_YAML, Settings, read_settings
 from warehouse.documents import record_of
 
@@ -208,17 +207,14 @@ def _telemetry(mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefiniti
         description="Sends traces of runs that have ended, and metrics, to where OTEL_EXPORTER_OTLP_ENDPOINT says.",
     )
     def telemetry(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        from orchestration.instance import CARE_RUN, LAUNCHED_BY
         from orchestration.telemetry import send
 
         since = datetime.fromisoformat(context.cursor) if context.cursor else datetime.now(UTC) - timedelta(days=1)
-        ended = ended_runs(context.instance, since)
-        own = [record for record in ended if record.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN]
         try:
-            send(load(), context.instance, own)
+            latest = send(load(), context.instance, since, of_commands=False)
         except CareError as error:  # the next tick sends it again
             return dg.SkipReason(str(error))
-        context.update_cursor(max([since, *(record.update_timestamp for record in ended)]).isoformat())
-        return dg.SkipReason(f"sent, with the traces of {len(own)} runs")
+        context.update_cursor(latest.isoformat())
+        return dg.SkipReason("what was measured is sent")
 
     return telemetry

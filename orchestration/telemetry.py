@@ -20,7 +20,7 @@ from assets.hashing import content_hash
 from care_ops.errors import CareError, how_to_install
 from orchestration.alerts import failure_message
 from orchestration.launches import ORDER, partitions_of
-from orchestration.timings import Step, night_of, stages_of_last_night, steps_of
+from orchestration.timings import Step, ended_runs, night_of, stages_of_last_night, steps_of
 
 if TYPE_CHECKING:
     from opentelemetry.sdk.resources import Resource
@@ -45,24 +45,29 @@ def wanted(signal: str) -> bool:
     return bool(read("OTEL_EXPORTER_OTLP_ENDPOINT") or read(f"OTEL_EXPORTER_OTLP_{kind}_ENDPOINT")) and not forbids
 
 
-def send(workspace: Workspace, instance: dg.DagsterInstance, records: Sequence[dg.RunRecord]) -> None:
-    """Send the traces of runs that have ended, and the metrics of how the workspace stands now.
+def send(workspace: Workspace, instance: dg.DagsterInstance, since: datetime, *, of_commands: bool) -> datetime:
+    """Send traces of the runs that ended since, of ``care run`` or of the daemon, and metrics of how things stand now.
 
-    Raises ``TelemetryError`` where the packages are not installed, or the collector did not take what was sent.
+    Returns since when the next ones are to be sent. Raises ``TelemetryError`` where the packages are not installed, or
+    the collector did not take what was sent.
     """
+    from orchestration.instance import CARE_RUN, LAUNCHED_BY
+
     if not find_spec("opentelemetry.exporter.otlp.proto.http"):
         raise TelemetryError(f"OpenTelemetry is asked for and not installed; {how_to_install('telemetry')}")
     logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # what fails is told below, in one sentence
-    results: dict[str, Any] = {}
-    if wanted("traces"):
-        results["traces"] = _send_traces(workspace, instance, records)
-    if wanted("metrics"):
-        results["metrics"] = _send_metrics(workspace, instance)
+    ended = ended_runs(instance, since)
+    own = [run for run in ended if (run.dagster_run.tags.get(LAUNCHED_BY) == CARE_RUN) == of_commands]
+    results = {
+        "traces": _send_traces(workspace, instance, own) if wanted("traces") else None,
+        "metrics": _send_metrics(workspace, instance) if wanted("metrics") else None,
+    }
     for signal, result in results.items():
         if result is not None and result.name != "SUCCESS":
             raise TelemetryError(
                 f"the collector did not take the {signal}; see whether it runs where OTEL_EXPORTER_OTLP_ENDPOINT says"
             )
+    return max([since, *(run.update_timestamp for run in ended)])
 
 
 def _resource(workspace: Workspace) -> Resource:

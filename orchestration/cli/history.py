@@ -36,8 +36,9 @@ def history(
     with workspace_instance(loaded) as instance:
         if time:
             night, rows = stages_of_last_night(loaded, instance)
-            rows = rows if json else [{**row, "slower": "slower" if row["slower"] else ""} for row in rows]
             title = f"The night of {night} (UTC) took {duration(sum(row['seconds'] for row in rows))}; in seconds"
+            for row in () if json else rows:
+                row["slower"] = "slower" if row["slower"] else ""
         else:
             rows = _nights(loaded, instance)
     if rows or json:

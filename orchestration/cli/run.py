@@ -85,8 +85,8 @@ def run(
     _print_results(loaded, verdicts, as_json=json, everything=why)
     print_failures(outcome)
     _print_end(loaded, outcome, seconds, as_json=json)
-    _alert(loaded, outcome, verdicts, narrowed=any((select, testset, judge)))
     _measure(loaded, seconds)
+    _alert(loaded, outcome, verdicts, narrowed=any((select, testset, judge)))
     if outcome.failures:
         raise typer.Exit(1)
 
@@ -112,19 +112,15 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
 
 def _measure(loaded: Workspace, seconds: float) -> None:
     """Send traces and metrics where the environment asks for them; a collector that is down fails no run."""
-    from orchestration.instance import CARE_RUN, LAUNCHED_BY, workspace_instance
+    from orchestration.instance import workspace_instance
     from orchestration.telemetry import TelemetryError, send, wanted
-    from orchestration.timings import ended_runs
 
-    if not (wanted("traces") or wanted("metrics")):
-        return
-    with workspace_instance(loaded) as instance:
-        ended = ended_runs(instance, datetime.now(UTC) - timedelta(seconds=seconds + 1.0))
-        own = [record for record in ended if record.dagster_run.tags.get(LAUNCHED_BY) == CARE_RUN]
-        try:
-            send(loaded, instance, own)
-        except TelemetryError as error:
-            errors.print(f"note: {error}", style="yellow")
+    if wanted("traces") or wanted("metrics"):
+        with workspace_instance(loaded) as instance:
+            try:
+                send(loaded, instance, datetime.now(UTC) - timedelta(seconds=seconds + 1.0), of_commands=True)
+            except TelemetryError as error:
+                errors.print(f"note: {error}", style="yellow")
 
 
 def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
