@@ -72,28 +72,46 @@ def connect(config: RayConfig = FROM_ENVIRONMENT) -> None:
     if address and address not in _FOUND_BY_RAY:
         _must_answer(address, source)
     options: dict[str, Any] = {} if address else {"num_cpus": 2, "include_dashboard": False}
+    passing = (ConnectionError,) if address else (ConnectionError, RuntimeError, TimeoutError)
+
+    def tell(state: tenacity.RetryCallState) -> None:
+        """Say at once that it is tried again, and leave nothing of what has failed."""
+        error = state.outcome.exception() if state.outcome else None
+        _log.warning("Ray did not start a client (%s); it is tried again.", _in_short(error))
+        ray.shutdown()
+
     again = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
-        retry=tenacity.retry_if_exception(lambda e: isinstance(e, ConnectionError) and not _asks_for_a_token(e)),
-        before_sleep=tenacity.before_sleep_log(_log, logging.WARNING),
+        wait=tenacity.wait_exponential(multiplier=0.5),
+        retry=tenacity.retry_if_exception(lambda e: isinstance(e, passing) and not _is_for_good(e)),
+        before_sleep=tell,
         reraise=True,
     )
     try:
         again(ray.init, address=address or _EMBEDDED, log_to_driver=False, configure_logging=False, **options)
-    except (AuthenticationError, ConnectionError, RuntimeError, ValueError) as error:
+    except (AuthenticationError, ConnectionError, RuntimeError, TimeoutError, ValueError) as error:
         if address is None:
-            raise
+            raise JudgeError(
+                f"an embedded Ray could not be started ({_in_short(error)}); see whether memory and /tmp have room, or "
+                f"name a cluster in {_VARIABLE}"
+            ) from error
         if _asks_for_a_token(error):
             raise JudgeError(
                 f"{source} is {address}: this cluster asks for a token that this process does not have, or has "
                 "another one than. Copy the file ~/.ray/auth_token of the machine where `ray start` was called, or its "
                 "content into RAY_AUTH_TOKEN, and set RAY_AUTH_MODE=token"
             ) from error
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
         raise JudgeError(
-            f"{source} is {address}: Ray cannot connect to it ({first}); see that it is the address which "
-            f"`ray start` has printed and that the cluster runs the same release of Ray, or unset {source}"
+            f"{source} is {address}: Ray cannot connect to it ({_in_short(error)}); see that it is the address which "
+            "`ray start` has printed, that the cluster runs the same release of Ray and that RAY_AUTH_TOKEN is its "
+            f"token, if it has one, or unset {source}"
         ) from error
+
+
+def _in_short(error: BaseException | None) -> str:
+    """The first line of an error, and the last one, where Ray's own server says why."""
+    lines = str(error).strip().splitlines() or [type(error).__name__]
+    return " ".join(dict.fromkeys([lines[0], lines[-1]]))
 
 
 def _must_answer(address: str, source: str) -> None:
@@ -109,6 +127,11 @@ def _must_answer(address: str, source: str) -> None:
             f"{source} is {address}: nobody answers there ({error}); start the cluster with `ray start --head`, or "
             f"unset {source} for an embedded Ray"
         ) from error
+
+
+def _is_for_good(error: BaseException) -> bool:
+    """Whether another try would end as this one: Ray has tried a client that had no answer three times itself."""
+    return _asks_for_a_token(error) or "connection timeout" in str(error)
 
 
 def _asks_for_a_token(error: BaseException) -> bool:

@@ -100,9 +100,10 @@ class Alert:
 
 @dataclass
 class _Book:
-    """What is kept of alerts: those that are open, by key, and the night of the last heartbeat."""
+    """What is kept, by key: open alerts, and states that the webhook has not taken; and the last heartbeat's night."""
 
     open: dict[str, Alert] = field(default_factory=dict[str, Alert])
+    owed: dict[str, str] = field(default_factory=dict[str, str])
     night: float = 0.0
 
 
@@ -138,12 +139,27 @@ class Desk:
     def tell(self, cause: Alert) -> bool:
         """Tell of a cause, unless that has been done; returns whether it is told now."""
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
-        if not self._settings.reach_anybody or alert.key in self.open:
+        if not self._settings.reach_anybody or (alert.key in self.open and alert.key not in self._book.owed):
             return False
-        send(self._settings, self._root, alert)
-        with self._changed() as book:
-            book.open[alert.key] = alert
+        self._send(self.open.get(alert.key, alert))
         return True
+
+    def _send(self, alert: Alert) -> None:
+        """Write an alert into the file, once, and send it to the webhook, which may have to be tried again later."""
+        if self._book.owed.get(alert.key) != alert.state:
+            write_line(self._settings, self._root, alert)
+            with self._changed() as book:
+                book.open.setdefault(alert.key, alert)
+                book.owed[alert.key] = alert.state
+        post(self._settings, alert)
+        self._settle(alert)
+
+    def _settle(self, alert: Alert) -> None:
+        """Note that everybody has been told of a state."""
+        with self._changed() as book:
+            book.owed.pop(alert.key, None)
+            if alert.state == "resolved":
+                book.open.pop(alert.key, None)
 
     def _page(self, testset: str | None) -> str | None:
         page = None if testset is None else self._file.parent / "report" / page_name(testset)
@@ -151,11 +167,14 @@ class Desk:
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
         """Tell of the open ones that are over that they are."""
-        for key, alert in [*self.open.items()]:
+        for alert in [*self.open.values()]:
             if is_over(alert):
-                send(self._settings, self._root, replace(alert, state="resolved"))
-                with self._changed() as book:
-                    book.open.pop(key, None)
+                over = replace(alert, state="resolved")
+                if self._book.owed.get(alert.key) == "open":  # the webhook knows nothing of it
+                    write_line(self._settings, self._root, over)
+                    self._settle(over)
+                else:
+                    self._send(over)
 
     def waits_to_beat(self, night: float) -> bool:
         """Whether the heartbeat of a night has not been sent, and nothing that is open forbids it."""
@@ -193,21 +212,26 @@ def opened(cause: Alert, workspace: str) -> Alert:
     )
 
 
-def send(settings: AlertSettings, root: Path, alert: Alert) -> None:
-    """Send an alert to whatever care.yaml names; the file is written first.
-
-    Raises ``AlertError`` where three times in a row the webhook did not answer with a success.
-    """
-    document = {**asdict(alert), "text": alert.text}
+def write_line(settings: AlertSettings, root: Path, alert: Alert) -> None:
+    """Add an alert to the file that care.yaml names, if it names one."""
     if settings.file is not None:
         path = resolve(settings.file, root)
         path.parent.mkdir(parents=True, exist_ok=True)
+        document = {"at": datetime.now(UTC).isoformat(timespec="seconds"), **asdict(alert), "text": alert.text}
         with path.open("a") as file:
-            file.write(json.dumps({"at": datetime.now(UTC).isoformat(timespec="seconds"), **document}) + "\n")
+            file.write(json.dumps(document) + "\n")
+
+
+def post(settings: AlertSettings, alert: Alert) -> None:
+    """Send an alert to the webhook that care.yaml names, if it names one.
+
+    Raises ``AlertError`` where three times in a row it did not answer with a success.
+    """
     if settings.webhook is not None:
         address = settings.address("webhook")
         is_slack = address.startswith(("slack+", "https://hooks.slack.com/"))
-        _post(address.removeprefix("slack+"), _for_slack(alert) if is_slack else document, "webhook")
+        document = _for_slack(alert) if is_slack else {**asdict(alert), "text": alert.text}
+        _post(address.removeprefix("slack+"), document, "webhook")
 
 
 def _for_slack(alert: Alert) -> dict[str, Any]:

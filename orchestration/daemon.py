@@ -7,8 +7,7 @@ from orchestration.dagster_internals import run_daemon
 RELOAD_S = 300.0
 """Seconds between two starts of the code server, which cost some CPU seconds each.
 
-A new start reads the definitions anew, with `nightly` of care.yaml, and replaces a code server that
-has died.
+A new start reads the definitions anew, with `nightly` of care.yaml; one that has died is replaced at once.
 """
 
 if __name__ == "__main__":

@@ -129,17 +129,27 @@ def _assets_of(
 def run_daemon(arguments: Sequence[str], *, reload_s: float) -> None:
     """Run ``dagster-daemon`` in this process, which starts its code server anew every ``reload_s`` seconds.
 
-    Why: where it has started the code server itself it does so every minute, and that takes almost half of the
-    processor time of a daemon at rest. Until the next start a code server that has died is missed. Unnecessary once the
-    interval is a setting.
+    One that has died is replaced at the next look, a few seconds later, and one that did not start after a minute. Why:
+    where the daemon has started the code server itself it replaces it every minute, dead or not, and that takes almost
+    half of the processor time of a daemon at rest. Unnecessary once the interval is a setting, and a death is noticed.
     """
     from dagster._daemon import controller
     from dagster._daemon.cli import create_dagster_daemon_cli
 
     # The daemon gives up where no start has succeeded for so long.
     tolerance_s = reload_s + controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE - controller.RELOAD_WORKSPACE_INTERVAL
-    controller.RELOAD_WORKSPACE_INTERVAL = reload_s
+    again_s, controller.RELOAD_WORKSPACE_INTERVAL = controller.RELOAD_WORKSPACE_INTERVAL, reload_s
     controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE = tolerance_s
+    ours: Any = controller.DagsterDaemonController
+    look = ours.check_workspace_freshness
+
+    def look_and_replace(daemon: Any, last: float) -> float:
+        entries = [*daemon._grpc_server_registry._active_entries.values()]
+        died = any(hasattr(one, "process") and one.process.server_process.poll() is not None for one in entries)
+        failed = any(hasattr(one, "error") and time.time() - one.creation_timestamp > again_s for one in entries)
+        return look(daemon, min(last, time.time() - reload_s - 1.0) if died or failed else last)
+
+    ours.check_workspace_freshness = look_and_replace
     create_dagster_daemon_cli()(args=list(arguments), obj={})
 
 

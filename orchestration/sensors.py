@@ -3,7 +3,9 @@
 import json
 import time
 from collections.abc import Callable
-from dataclasses import asdict, replace
+from contextlib import suppress
+from dataclasses import asdict, dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -12,7 +14,7 @@ from assets.hashing import content_hash
 from assets.mount import Mount
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from orchestration.alerts import Alert, Desk, opened, send
+from orchestration.alerts import Alert, AlertError, Desk, opened, post, write_line
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, WILL_RETRY_TAG
 from orchestration.launches import TRIED_AGAIN
 from orchestration.standing import (
@@ -26,11 +28,15 @@ from orchestration.standing import (
     tell_failures,
     tell_standing,
 )
+from orchestration.telemetry import wanted
 from orchestration.workspace import CARE_YAML, Settings, read_settings
 from warehouse.documents import record_of
 
 _WATCHED_EVERY_S = 30
 """Seconds between two looks at sources, which may be large; the files of a workspace and runs are looked at sooner."""
+
+_MEASURED_EVERY_S = 60
+"""As often as OpenTelemetry's own readers export metrics."""
 
 _RUNS_LOOKED_AT_EVERY_S = 5
 """What follows from a run, or from a new judge, is asked for soon; to see whether there is any costs little."""
@@ -43,6 +49,7 @@ def build_sensors(folder: Path, mount: Mount, load: Callable[[], Workspace]) -> 
         _stale_assets_sensor(folder, mount, load),
         _alert_on_failure(folder, mount, load),
         _note_canceled_runs(mount, load),
+        *([_telemetry(mount, load)] if wanted("traces") or wanted("metrics") else []),
     ]
 
 
@@ -64,8 +71,11 @@ def _workspace_sensor(folder: Path, mount: Mount, load: Callable[[], Workspace])
             return dg.SkipReason(f"the workspace cannot be read: {error}")
         follow_partitions(workspace, context.instance)  # whether or not anybody can be told
         if context.cursor:
-            told = record_of(Alert, json.loads(context.cursor))
-            send(settings.alerts, folder, replace(told, state="resolved"))
+            kept = record_of(_Unreadable, json.loads(context.cursor))
+            over = replace(kept.alert, state="resolved")
+            if not kept.owed:
+                post(settings.alerts, over)
+            write_line(settings.alerts, folder, over)
             context.update_cursor("")
         desk = desk_of(workspace, settings.alerts)
         if desk.reaches_anybody:
@@ -75,12 +85,25 @@ def _workspace_sensor(folder: Path, mount: Mount, load: Callable[[], Workspace])
     return workspace_sensor
 
 
-def _tell_unreadable(told: str | None, settings: Settings, root: Path, error: CareError) -> str:
+@dataclass(frozen=True)
+class _Unreadable:
+    """The alert of a workspace that cannot be read, and whether the webhook has still to be told."""
+
+    alert: Alert
+    owed: bool
+
+
+def _tell_unreadable(cursor: str | None, settings: Settings, root: Path, error: CareError) -> str:
     """Tell once that a workspace cannot be read; its data, where other alerts are kept, may be what is wrong."""
-    alert = opened(Alert("workspace unreadable", str(error)), root.name)
-    if not told:
-        send(settings.alerts, root, alert)
-    return told or json.dumps(asdict(alert))
+    kept = record_of(_Unreadable, json.loads(cursor)) if cursor else None
+    if kept is None:
+        kept = _Unreadable(opened(Alert("workspace unreadable", str(error)), root.name), owed=True)
+        write_line(settings.alerts, root, kept.alert)
+    if kept.owed:
+        with suppress(AlertError):  # it is tried again by the next tick
+            post(settings.alerts, kept.alert)
+            kept = replace(kept, owed=False)
+    return json.dumps(asdict(kept))
 
 
 def _tell(desk: Desk, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
@@ -174,3 +197,24 @@ def _note_canceled_runs(mount: Mount, load: Callable[[], Workspace]) -> dg.Senso
             note_unmade(load(), context.instance, context.dagster_run, CANCELED)
 
     return note_canceled_runs
+
+
+def _telemetry(mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefinition:
+    @dg.sensor(
+        name=mount.name("telemetry"),
+        minimum_interval_seconds=_MEASURED_EVERY_S,
+        default_status=dg.DefaultSensorStatus.RUNNING,
+        description="Sends traces of runs that have ended, and metrics, to where OTEL_EXPORTER_OTLP_ENDPOINT says.",
+    )
+    def telemetry(context: dg.SensorEvaluationContext) -> dg.SkipReason:
+        from orchestration.telemetry import send
+
+        since = datetime.fromisoformat(context.cursor) if context.cursor else datetime.now(UTC) - timedelta(days=1)
+        try:
+            latest = send(load(), context.instance, since, of_commands=False)
+        except CareError as error:  # the next tick sends it again
+            return dg.SkipReason(str(error))
+        context.update_cursor(latest.isoformat())
+        return dg.SkipReason("what was measured is sent")
+
+    return telemetry

@@ -1,19 +1,36 @@
-"""A copy of a workspace in one file: what a person wrote and what judging has cost, without what CARE makes again."""
+"""A copy of a workspace in one file, and a workspace from a copy.
+
+It holds what a person wrote and what judging has cost, without what CARE makes again.
+"""
 
 import os
+import re
 import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
+from assets.state.rebuild import rebuild_warehouse
+from assets.state.repair import findings
 from assets.workspace import Workspace
-from care_ops.errors import InputError
+from care_ops.errors import InputError, WarehouseError, door
 from warehouse.remote.address import INDEX_FOLDER
 from warehouse.storage import replacing
 
 MADE_AGAIN = ("care.duckdb", "care.duckdb.wal", "report", "dagster", INDEX_FOLDER)
 """In the data folder: the database and the pages are made again, Dagster's record of runs is no result, and what a
 folder knows of the store that it is a copy of holds for no other folder."""
+
+
+_HELD = """
+SELECT testset, count(*) AS items,
+       (SELECT count(*) FROM scores JOIN items i USING (item_ix) WHERE i.testset = items.testset) AS scores,
+       (SELECT max(published_at) FROM published p WHERE p.testset = items.testset) AS published,
+       (SELECT count(*) FROM latest_fits f WHERE f.testset = items.testset) AS fits
+FROM items GROUP BY testset ORDER BY testset
+"""
+"""What a database holds of each test set: rows, when what people read was published, and how many fits that is."""
 
 
 @dataclass(frozen=True)
@@ -46,6 +63,40 @@ def write_backup(workspace: Workspace, path: Path) -> Backup:
             files += 1
             size += file.stat().st_size
     return Backup(files, size)
+
+
+def unpack(path: Path, folder: Path) -> int:
+    """Unpack a backup into an empty folder, where the data then are in ``data``; returns how many files it held.
+
+    Raises ``InputError`` where the folder holds anything, or the file is no whole backup.
+    """
+    if folder.exists() and any(folder.iterdir()):
+        raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
+    with door(path, "name a backup of a workspace"), tarfile.open(path) as archive:
+        archive.extractall(folder, filter="data")
+        files = len(archive.getnames())
+    settings = folder / "care.yaml"
+    if not settings.is_file():
+        raise InputError(f"{path} holds no care.yaml; name a backup of a workspace")
+    settings.write_text(re.sub(r"(?m)^data:.*$", "data: data", settings.read_text(encoding="utf-8")), encoding="utf-8")
+    return files
+
+
+def read_back(workspace: Workspace) -> list[dict[str, Any]]:
+    """Read every file of a workspace that was unpacked and rebuild its database; a row for each test set.
+
+    Raises ``WarehouseError`` where a file is damaged, scores cannot be loaded, or what was published is not there.
+    """
+    wrong = [f.says for f in findings(workspace, refused_settings=lambda _: None, repair=False) if f.state == "fails"]
+    wrong += [f"judge {judge}: {why}" for judge, why in rebuild_warehouse(workspace).items()]
+    with workspace.warehouse.reader() as connection:
+        rows = connection.sql(_HELD).to_arrow_table().to_pylist()
+    there = {row["testset"] for row in rows if row["fits"] or not row["published"]}
+    lost = {*workspace.parts.testsets()} - there
+    wrong += [f"test set {name}, or the fit that was published of it, is not in the database" for name in lost]
+    if wrong:
+        raise WarehouseError(f"this backup does not bring everything back: {'; '.join(wrong)}")
+    return rows
 
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:

@@ -10,13 +10,14 @@ from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import fits
 from orchestration.cli.fit import fit
+from orchestration.cli.history import history
 from orchestration.cli.imports import import_
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
 from orchestration.cli.output import keep_standard_error, print_logs
 from orchestration.cli.probes import probes
 from orchestration.cli.rate import gate, judge_report, rate
-from orchestration.cli.retention import backup, forget, gc
+from orchestration.cli.retention import backup, forget, gc, restore
 from orchestration.cli.run import run
 from orchestration.cli.select import select
 from orchestration.cli.setup import init, schema
@@ -43,7 +44,7 @@ EVERYDAY, WORKSPACE, PUBLISH, ADMINISTER = "Everyday", "Workspace", "Publish", "
 for command in (fit, label, rate, gate, criteria, select):
     app.command(rich_help_panel=EVERYDAY)(command)
 app.command("import", rich_help_panel=EVERYDAY)(import_)
-for command in (init, run, status, report, ui, doctor):
+for command in (init, run, status, history, report, ui, doctor):
     app.command(rich_help_panel=WORKSPACE)(command)
 judges.command("report")(judge_report)
 app.add_typer(judges, name="judges", rich_help_panel=WORKSPACE)
@@ -51,7 +52,7 @@ app.add_typer(probes, name="probes", rich_help_panel=WORKSPACE)
 app.add_typer(testsets, name="testsets", rich_help_panel=WORKSPACE)
 app.add_typer(fits, name="fits", rich_help_panel=PUBLISH)
 admin = Commands(help="Run the daemon, copy, tidy and correct a workspace.", no_args_is_help=True)
-for command in (daemon, backup, gc, forget, schema):
+for command in (daemon, backup, restore, gc, forget, schema):
     admin.command()(command)
 app.add_typer(admin, name="admin", rich_help_panel=ADMINISTER)
 

@@ -1,10 +1,14 @@
-"""``care admin backup``, and ``gc`` and ``forget``, the only commands that delete anything."""
+"""``care admin backup`` and ``restore``, and ``gc`` and ``forget``, the only commands that delete anything."""
 
+import shlex
+from contextlib import nullcontext
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import typer
 
+from care_ops.errors import InputError, WarehouseError
 from orchestration.cli.output import Root, console, show
 
 
@@ -78,6 +82,30 @@ def backup(
     with workspace_alone(workspace, "care admin backup") as loaded:
         written = write_backup(loaded, file)
     console.print(
-        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. To restore it, unpack it into an empty "
-        "folder with `tar -xf` and type `care run` there; no judge is asked again"
+        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. `care admin restore "
+        f"{shlex.quote(str(file))} --check` tries whether it can be restored; no judge is asked again"
     )
+
+
+def restore(
+    file: Annotated[Path, typer.Argument(help="A file that `care admin backup` wrote.")],
+    folder: Annotated[Path | None, typer.Argument(help="The empty folder that becomes the workspace.")] = None,
+    check: Annotated[
+        bool, typer.Option("--check", help="A drill: restore it into a folder for the moment, and delete that.")
+    ] = False,
+) -> None:
+    """Make a workspace from a backup, read every file of it and rebuild its database; ends with 1 where any is lost."""
+    from assets.state.backup import read_back, unpack
+    from orchestration.workspace import load_workspace
+
+    if (folder is None) != check:
+        raise InputError("name the folder that becomes the workspace, or try the backup with --check; not both")
+    with TemporaryDirectory(prefix="care-restore-") if check else nullcontext(str(folder)) as target:
+        files = unpack(file, Path(target))
+        try:
+            rows = read_back(load_workspace(Path(target)))
+        except InputError as error:
+            raise WarehouseError(f"{error}. Of your own files a backup holds those in the workspace's folder") from None
+    show(rows, f"{files} files, read whole", as_json=False)
+    made = f"{folder} is restored; `care run --workspace {shlex.quote(str(folder))}` goes on with it"
+    console.print(f"{file} can be restored" if check else made)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -84,6 +85,7 @@ def run(
     _print_results(loaded, verdicts, as_json=json, everything=why)
     print_failures(outcome)
     _print_end(loaded, outcome, seconds, as_json=json)
+    _measure(loaded, seconds)
     _alert(loaded, outcome, verdicts, narrowed=any((select, testset, judge)))
     if outcome.failures:
         raise typer.Exit(1)
@@ -106,6 +108,19 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
     tell_failures(desk, [failure_cause(*place, why) for place, why in outcome.failures.items()])
     if not (narrowed or outcome.failures) and desk.waits_to_beat(now := time.time()):
         desk.beat(now, bill_of_night(loaded))
+
+
+def _measure(loaded: Workspace, seconds: float) -> None:
+    """Send traces and metrics where the environment asks for them; a collector that is down fails no run."""
+    from orchestration.instance import workspace_instance
+    from orchestration.telemetry import TelemetryError, send, wanted
+
+    if wanted("traces") or wanted("metrics"):
+        with workspace_instance(loaded) as instance:
+            try:
+                send(loaded, instance, datetime.now(UTC) - timedelta(seconds=seconds + 1.0), of_commands=True)
+            except TelemetryError as error:
+                errors.print(f"note: {error}", style="yellow")
 
 
 def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:

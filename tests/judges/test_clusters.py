@@ -63,6 +63,28 @@ def test_a_cluster_that_is_too_busy_to_take_a_client_is_asked_again(monkeypatch,
     assert not said
 
 
+@pytest.mark.parametrize(("failures", "connected"), [(2, True), (3, False)])
+def test_an_embedded_ray_that_does_not_start_is_started_again_and_told_at_once(
+    monkeypatch, caplog, failures, connected
+):
+    said, ended = [RuntimeError("Failed to start GCS.\nIts log is elsewhere.")] * failures, []
+
+    def busy(**options):
+        if said:
+            raise said.pop()
+
+    monkeypatch.setattr("ray.init", busy)
+    monkeypatch.setattr("ray.shutdown", lambda: ended.append(len(caplog.records)))
+    monkeypatch.delenv("RAY_ADDRESS", raising=False)
+    expected = r"an embedded Ray could not be started \(Failed to start GCS. Its log is elsewhere.\)"
+    with nullcontext() if connected else pytest.raises(JudgeError, match=expected):
+        connect()
+    assert not said
+    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert told == ["Ray did not start a client (Failed to start GCS. Its log is elsewhere.); it is tried again."] * 2
+    assert len(ended) == 2, "nothing stays of what has failed"
+
+
 @contextmanager
 def silent_address():
     """An address that takes no connection and refuses none, as that of a machine which is switched off."""

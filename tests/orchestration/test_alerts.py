@@ -15,7 +15,7 @@ import pytest
 from assets.judging.bill import bill_of_night
 from assets.report.names import page_name
 from care_ops.errors import InputError, WarehouseError
-from orchestration.alerts import KINDS, Alert, AlertError, Desk, opened, send
+from orchestration.alerts import KINDS, Alert, AlertError, Desk, opened, post, write_line
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.launches import requests
@@ -59,12 +59,13 @@ def test_an_alert_reaches_webhook_and_file_and_a_stumble_is_forgiven(hook, tmp_p
     monkeypatch.setenv("CARE_TEST_HOOK", address)
     settings = AlertSettings(webhook="${CARE_TEST_HOOK}", file="alerts.jsonl")
     state["refuse"] = 1
-    send(settings, tmp_path, ALERT)
+    post(settings, ALERT)
+    write_line(settings, tmp_path, ALERT)
     assert taken == [{**asdict(ALERT), "text": ALERT.text, "path": "/secret"}]
     assert json.loads((tmp_path / "alerts.jsonl").read_text())["text"] == ALERT.text
     state["refuse"] = 99
     with pytest.raises(AlertError, match=r"alerts\.webhook") as caught:
-        send(settings, tmp_path, ALERT)
+        post(settings, ALERT)
     assert "secret" not in str(caught.value), "an address is a secret"
 
 
@@ -120,6 +121,42 @@ def test_an_alert_that_was_not_taken_is_sent_once_more_by_the_next_look(hook, tm
         Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").tell(CAUSES[0])
     assert Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").tell(CAUSES[0])
     assert len(taken) == 1
+
+
+def test_with_the_webhook_down_the_file_gets_a_line_for_a_cause_and_one_for_its_end(hook, tmp_path):
+    address, taken, state = hook
+    settings = AlertSettings(webhook=address, file="alerts.jsonl")
+
+    def desk():
+        return Desk(settings, tmp_path, tmp_path / "data")  # of the next tick, in a process of its own
+
+    def lines():
+        return [json.loads(line)["state"] for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
+
+    state["refuse"] = 1000
+    for _ in range(3):
+        with pytest.raises(AlertError):
+            desk().tell(CAUSES[0])
+    assert lines() == ["open"]
+    state["refuse"] = 0
+    assert desk().tell(CAUSES[0]), "told as soon as somebody takes it"
+    assert not desk().tell(CAUSES[0])
+    state["refuse"] = 1000
+    for _ in range(3):
+        with pytest.raises(AlertError):
+            desk().resolve(lambda _: True)
+    assert lines() == ["open", "resolved"]
+    state["refuse"] = 0
+    desk().resolve(lambda _: True)
+    assert [each["state"] for each in taken] == lines() == ["open", "resolved"]
+    state["refuse"] = 1000
+    with pytest.raises(AlertError):
+        desk().tell(CAUSES[0])
+    state["refuse"] = 0
+    desk().resolve(lambda _: True)
+    desk().resolve(lambda _: True)
+    assert lines() == ["open", "resolved"] * 2, "what came again is a cause anew"
+    assert len(taken) == 2, "nobody is told of the end of what he never heard of"
 
 
 def test_slack_gets_its_own_form(hook, tmp_path):
@@ -224,11 +261,11 @@ def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_o
     address, taken, _ = hook
     settings = AlertSettings(webhook="${CARE_TEST_HOOK}")
     monkeypatch.setenv("CARE_TEST_HOOK", f"{address}\n")
-    send(settings, tmp_path, ALERT)
+    post(settings, ALERT)
     assert [each["what"] for each in taken] == [ALERT.what]
     monkeypatch.setenv("CARE_TEST_HOOK", "a secret that is no address")
     with pytest.raises(InputError, match="CARE_TEST_HOOK holds no https address") as caught:
-        send(settings, tmp_path, ALERT)
+        post(settings, ALERT)
     assert "secret" not in str(caught.value)
 
 

@@ -1,14 +1,99 @@
 """A workspace is copied into one file, and a copy is a workspace again."""
 
-import subprocess
 import tarfile
 
 import pytest
+from typer.testing import CliRunner
 
 from assets.state.backup import MADE_AGAIN
-from tests.support.workspaces import care, query, run, score_rows
+from orchestration.cli.app import app
+from orchestration.workspace import read_settings
+from tests.support.workspaces import care, make, query, run, score_rows
 
 ESTIMATES = "SELECT aggregator, item_id, round(estimate, 9) FROM latest_aggregates ORDER BY ALL"
+
+
+def typed(*words, code=0):
+    """A command without a workspace, as a person types it; returns what it printed."""
+    result = CliRunner().invoke(app, [*words], terminal_width=200)
+    assert result.exit_code == code, result.output
+    return " ".join(result.output.split())
+
+
+@pytest.fixture(scope="module")
+def copied(tmp_path_factory):
+    """A workspace after a night, whose data lie elsewhere, and a backup of it."""
+    folder = tmp_path_factory.mktemp("copied")
+    quick = f"data: {folder / 'disk'}\nfit: {{resamples: 0}}\nreview: {{hold: false}}\n"
+    workspace = make(folder / "ws", ("length", "conciseness", "redundancy", "thoroughness"), care=quick)
+    care(workspace, "run")
+    care(workspace, "admin", "backup", str(folder / "mine.tar"))
+    (workspace / "data").symlink_to(folder / "disk")  # where what this test asks looks for them
+    return workspace, folder / "mine.tar"
+
+
+def test_a_drill_reads_all_of_a_backup_and_leaves_nothing_behind(copied, tmp_path, monkeypatch):
+    workspace, file = copied
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    before = {path: path.stat().st_mtime_ns for path in workspace.parent.rglob("*")}
+    said = typed("admin", "restore", str(file), "--check")
+    (items,), (scores,) = (query(workspace, f"SELECT count(*) FROM {table}") for table in ("items", "scores"))
+    assert f"one │ {items[0]} │ {scores[0]} │" in said
+    assert "can be restored" in said
+    assert not [*tmp_path.iterdir()]
+    assert {path: path.stat().st_mtime_ns for path in workspace.parent.rglob("*")} == before
+
+
+def test_a_workspace_that_is_restored_has_its_data_in_its_own_folder(copied, tmp_path):
+    """Wherever they lay: in a store, say, from which the copy would otherwise go on."""
+    workspace, file = copied
+    typed("admin", "restore", str(file), str(tmp_path / "back"))
+    assert read_settings(tmp_path / "back").data == "data"
+    assert score_rows(tmp_path / "back") == score_rows(workspace)
+    assert "is not empty" in typed("admin", "restore", str(file), str(tmp_path / "back"), code=2)
+
+
+@pytest.mark.parametrize("pattern", ["data/parts/scores/*/*/*.parquet", "data/parts/fits/*/fit=*.parquet"])
+def test_a_drill_finds_a_part_that_rotted_within_the_backup(copied, tmp_path, pattern):
+    unpacked = tmp_path / "unpacked"
+    with tarfile.open(copied[1]) as archive:
+        archive.extractall(unpacked, filter="data")
+    damaged = sorted(unpacked.glob(pattern))[0]
+    content = bytearray(damaged.read_bytes())
+    content[len(content) // 3] ^= 0xFF
+    damaged.write_bytes(content)
+    with tarfile.open(tmp_path / "rotten.tar", "w") as archive:
+        archive.add(unpacked, arcname=".")
+    said = typed("admin", "restore", str(tmp_path / "rotten.tar"), "--check", code=1)
+    assert "does not bring everything back" in said
+    assert damaged.name in said.replace(" ", "")
+
+
+@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
+def test_a_backup_that_ends_too_early_is_told_in_a_sentence(copied, tmp_path, share):
+    whole = copied[1].read_bytes()
+    (tmp_path / "half.tar").write_bytes(whole[: int(share * len(whole))])
+    said = typed("admin", "restore", str(tmp_path / "half.tar"), "--check", code=2)
+    assert "half.tar" in said
+    assert "name a backup of a workspace" in said
+
+
+def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
+    """As those from which `care init --from` makes one: the backup does not hold them."""
+    table = tmp_path / "table.csv"
+    rows = (f"q{k},{k % 7},{k % 5},{k % 7 + k % 2},{(k + 1) % 7}" for k in range(40))
+    table.write_text("\n".join(["id,ann,bob,cyd,dot", *rows]) + "\n")
+    typed("init", str(tmp_path / "ws"), "--from", str(table))
+    care(tmp_path / "ws", "run", "--select", "key:items or key:judge_inference or key:scores")
+    care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar"))
+    said = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
+    assert "table.csv: no such file" in said
+    assert "a backup holds those in the workspace's folder" in said
+
+
+def test_a_restore_says_where_or_is_a_drill(copied, tmp_path):
+    for more in ([], [str(tmp_path / "back"), "--check"]):
+        assert "not both" in typed("admin", "restore", str(copied[1]), *more, code=2)
 
 
 @pytest.mark.slow
@@ -19,14 +104,13 @@ def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(after_a_nig
     (after_a_night / ".venv" / "large").write_text("not part of a workspace")
     file = tmp_path / "backups" / "mine.tar"
     file.parent.mkdir()
-    assert "To restore it" in care(after_a_night, "admin", "backup", str(file))
+    assert "--check` tries whether it can be restored" in care(after_a_night, "admin", "backup", str(file))
     assert list(file.parent.iterdir()) == [file], "no temporary file stays"
     with tarfile.open(file) as archive:
         names = archive.getnames()
     assert not [name for name in names if name.startswith((".venv", *(f"data/{made}" for made in MADE_AGAIN)))]
     restored = tmp_path / "restored"
-    restored.mkdir()
-    subprocess.run(["tar", "-xf", str(file), "-C", str(restored)], check=True)
+    typed("admin", "restore", str(file), str(restored))
     outcome = run(restored)
     assert not outcome.failures
     assert score_rows(restored) == scores, "no judge was asked"

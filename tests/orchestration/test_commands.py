@@ -30,7 +30,7 @@ def test_the_commands_stand_in_four_panels_and_are_at_most_twenty():
     assert panels == {"Everyday", "Workspace", "Publish", "Administer"}
     assert len(GROUP.commands) <= 20
     assert set(GROUP.commands["fits"].commands) == {"list", "show", "diff", "accept", "promote", "rollback", "score"}
-    assert set(GROUP.commands["admin"].commands) == {"gc", "forget", "backup", "daemon", "schema"}
+    assert set(GROUP.commands["admin"].commands) == {"gc", "forget", "backup", "restore", "daemon", "schema"}
 
 
 def test_without_a_word_it_says_what_most_people_want_in_ten_lines():

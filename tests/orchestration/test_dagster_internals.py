@@ -6,12 +6,17 @@ may import what Dagster does not document (``test_house.py``).
 """
 
 import json
+import os
+import signal
+import subprocess
+import sys
 import time
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from unittest.mock import MagicMock
 
 import dagster as dg
+import psutil
 import pytest
 from dagster._core.workspace.context import WorkspaceProcessContext
 from dagster._core.workspace.load_target import EmptyWorkspaceTarget
@@ -20,6 +25,7 @@ from dagster_graphql.schema import create_schema
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
+from orchestration.daemon import RELOAD_S
 from orchestration.dagster_internals import (
     IMPLICIT_ASSET_JOB,
     RANGE_END_TAG,
@@ -40,6 +46,8 @@ from orchestration.dagster_internals import (
     unfinished_backfills,
     unreachable_storage,
 )
+from tests.support.deployed import kill, wait_until
+from tests.support.workspaces import make
 
 LETTERS = dg.StaticPartitionsDefinition(["a", "b", "c"])
 
@@ -108,6 +116,9 @@ def test_the_daemon_starts_its_code_server_anew_as_often_as_it_is_told(monkeypat
     interval_s, tolerance_s = controller.RELOAD_WORKSPACE_INTERVAL, controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE
     for constant in ("RELOAD_WORKSPACE_INTERVAL", "DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE"):
         monkeypatch.setattr(controller, constant, getattr(controller, constant))  # it gets its value back afterwards
+    freshness = "check_workspace_freshness"
+    looks = controller.DagsterDaemonController
+    monkeypatch.setattr(looks, freshness, getattr(looks, freshness))
     with pytest.raises(SystemExit) as ended:
         run_daemon(["run", "--help"], reload_s=5 * interval_s)
     assert ended.value.code == 0
@@ -118,6 +129,18 @@ def test_the_daemon_starts_its_code_server_anew_as_often_as_it_is_told(monkeypat
     refresh.assert_not_called()
     assert look(daemon, now - 6 * interval_s) >= now
     refresh.assert_called_once()
+    server, failed = MagicMock(spec=["process"]), MagicMock(spec=["error", "creation_timestamp"])
+    server.process.server_process.poll.return_value, failed.creation_timestamp = None, now
+    daemon._grpc_server_registry._active_entries = {"alive": server, "failed": failed}
+    assert look(daemon, now) == now
+    server.process.server_process.poll.return_value = -9
+    assert look(daemon, now) >= now
+    assert refresh.call_count == 2, "one that has died is replaced at once"
+    server.process.server_process.poll.return_value = None
+    failed.creation_timestamp = now - interval_s - 1
+    assert look(daemon, now) >= now
+    assert refresh.call_count == 3, "one that did not start is started again after a minute"
+    daemon._grpc_server_registry._active_entries = {}
     refresh.side_effect = OSError("no code server")
     assert look(daemon, now - 5 * interval_s - 1) == now - 5 * interval_s - 1, "it is tried again"
     with pytest.raises(OSError, match="no code server"):
@@ -294,3 +317,33 @@ def test_a_run_opens_the_files_of_the_storage_a_few_times_only(instance):
     finally:
         event.remove(*listen)
     assert len(opened) < without / 3, "it no longer saves most of the times that a file is opened"
+
+
+def code_servers(process: subprocess.Popen[bytes]) -> set[int]:
+    """Process ids of the code servers that a daemon has started."""
+    found = set[int]()
+    for child in psutil.Process(process.pid).children(recursive=True):
+        with suppress(psutil.NoSuchProcess, psutil.ZombieProcess):
+            if {"api", "grpc"} <= {*child.cmdline()}:
+                found.add(child.pid)
+    return found
+
+
+@pytest.mark.slow
+@builds_upon_dagster("run_daemon")
+def test_a_code_server_that_is_killed_is_replaced_within_a_minute(tmp_path):
+    folder = make(tmp_path / "ws", ("length", "conciseness", "redundancy"))
+    command = [sys.executable, "-m", "orchestration.cli", "admin", "daemon", "--workspace", str(folder)]
+    with (tmp_path / "log").open("w") as log:
+        daemon = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
+    try:
+        said = (tmp_path / "log").read_text
+        wait_until(lambda: "configured with the following daemons" in said(), said)  # its code server has started
+        first = code_servers(daemon)
+        for number in first:
+            os.kill(number, signal.SIGKILL)
+        killed = time.monotonic()
+        wait_until(lambda: code_servers(daemon) - first, said)
+        assert time.monotonic() - killed < 60.0 < RELOAD_S
+    finally:
+        kill(daemon)

@@ -72,7 +72,7 @@ def test_dagster_reads_the_instance(tmp_path):
         "          sorted(p.DagsterPostgresStorage.config_type()['postgres_db'].config_type.fields),\n"
         "          i.run_launcher.supports_check_run_worker_health, i.run_monitoring_max_runtime_seconds]))\n"
     )
-    environment = {**os.environ, "DAGSTER_HOME": str(tmp_path)}
+    environment = {**os.environ, "DAGSTER_HOME": str(tmp_path), "CARE_COMPUTE_LOGS": str(tmp_path / "logs")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
     enabled, retries, coordinator, fields, watched, longest = json.loads(done.stdout.splitlines()[-1])

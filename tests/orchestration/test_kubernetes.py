@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from importlib.metadata import version
+from ipaddress import ip_address, ip_network
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,16 @@ KUBERNETES = ROOT / "deploy" / "kubernetes"
 RELEASE = "1.33"
 """Of Kubernetes, whose schema is used."""
 
-OWN_KINDS = ("RayCluster", "DaskCluster")
+OWN_KINDS = ("RayCluster", "DaskCluster", "ServiceMonitor", "PodMonitor")
+"""Of operators, whose schemas no package has: only their pods are checked here."""
+
+OTHERS = (
+    "postgres:16",
+    "rclone/rclone:1.69",
+    "otel/opentelemetry-collector:0.119.0",
+    "registry.example.com/oauth2-proxy:v7.8.1",
+)
+"""Images that are not built here."""
 
 
 def documents() -> list[tuple[str, dict[str, Any]]]:
@@ -53,9 +63,11 @@ def as_pod(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict
 def pods() -> Iterator[tuple[str, dict[str, Any]]]:
     """What every pod of ours runs, by where it is declared."""
     for where, manifest in documents():
-        spec = manifest["spec"]
+        spec = manifest.get("spec", {})
         if manifest["kind"] == "CronJob":
             yield where, spec["jobTemplate"]["spec"]["template"]["spec"]
+        elif manifest["kind"] == "Deployment":
+            yield where, spec["template"]["spec"]
         elif manifest["kind"] == "RayCluster":
             yield where, spec["headGroupSpec"]["template"]["spec"]
             yield from ((where, group["template"]["spec"]) for group in spec["workerGroupSpecs"])
@@ -97,11 +109,13 @@ def test_every_claim_secret_and_image_is_one_that_the_runbook_makes():
     named = re.findall(r"(?:secretName|postgresqlSecretName): ([\w-]+)|secretKeyRef: {name: ([\w-]+)", text)
     named_secrets = {name for pair in named for name in pair if name}
     named_secrets |= {secret["name"] for secret in launcher_values()["envSecrets"]}
+    named_secrets |= set(re.findall(r"secretRef: {name: ([\w-]+)", text))
+    secrets |= set(re.findall(r"create secret tls ([\w-]+)", runbook))
     assert named_secrets == secrets
     assert not [where for where, manifest in documents() if manifest["kind"] == "Secret"], "no secret lies in a file"
     images = {image for _, pod in pods() for image in [c["image"] for c in pod["containers"]]}
     ours = version("care-eval")
-    assert images == {f"registry.example.com/care:{ours}", f"registry.example.com/care-gpu:{ours}", "postgres:16"}
+    assert images == {f"registry.example.com/care:{ours}", f"registry.example.com/care-gpu:{ours}", *OTHERS}
 
 
 def launcher_values() -> dict[str, Any]:
@@ -171,7 +185,7 @@ def test_a_run_has_the_workspace_and_limits_and_not_those_of_the_code_location()
     assert location["includeConfigInLaunchedRuns"] == {"enabled": False}
     assert given["resources"]["limits"] != location["resources"]["limits"]
     (mounted,) = [mount for mount in location["volumeMounts"] if mount["name"] == "workspace"]
-    assert given["volumeMounts"] == [mounted]
+    assert given["volumeMounts"][0] == mounted
     assert f"CARE_WORKSPACE={mounted['mountPath']}" in given["envVars"]
     assert location["env"]["CARE_WORKSPACE"] == mounted["mountPath"]
     container = {"name": "run", "image": "care", "resources": given["resources"], "volumeMounts": given["volumeMounts"]}
@@ -232,6 +246,139 @@ def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
     )
 
 
+def policies() -> dict[str, dict[str, Any]]:
+    return {m["metadata"]["name"]: m["spec"] for _, m in documents() if m["kind"] == "NetworkPolicy"}
+
+
+def may_reach(labels: dict[str, str], address: str, port: int) -> bool:
+    """Whether a pod with these labels may open a connection to an address outside of the cluster's pods."""
+    for spec in policies().values():
+        if "Egress" in spec["policyTypes"] and selects(spec["podSelector"], labels):
+            for rule in spec.get("egress", []):
+                blocks = [to["ipBlock"] for to in rule["to"] if "ipBlock" in to]
+                inside = any(
+                    ip_address(address) in ip_network(block["cidr"])
+                    and not any(ip_address(address) in ip_network(other) for other in block.get("except", []))
+                    for block in blocks
+                )
+                if inside and port in [each["port"] for each in rule["ports"]]:
+                    return True
+    return False
+
+
+WEBSERVER = {"app.kubernetes.io/name": "dagster", "component": "dagster-webserver"}
+
+
+@pytest.mark.parametrize(
+    ("labels", "address", "port", "may"),
+    [
+        ({"care/role": "run"}, "203.0.113.7", 443, True),  # an endpoint
+        ({"care/role": "run"}, "203.0.113.7", 22, False),
+        ({"care/role": "run"}, "169.254.169.254", 80, False),  # a machine's credentials
+        ({"care/role": "run"}, "10.0.0.1", 443, False),  # Kubernetes' own interface
+        ({"care/role": "backup"}, "203.0.113.7", 443, True),
+        ({"care/role": "drill"}, "203.0.113.7", 443, False),
+        ({"care/role": "gc"}, "203.0.113.7", 443, False),
+        ({"care/role": "collector"}, "203.0.113.7", 443, False),
+        (WEBSERVER, "203.0.113.7", 443, False),
+        (WEBSERVER, "10.0.0.1", 443, True),
+        ({"care/role": "ray"}, "10.0.0.1", 6443, True),
+    ],
+)
+def test_who_may_reach_the_outside(labels, address, port, may):
+    assert may_reach(labels, address, port) == may
+
+
+def test_everybody_may_ask_for_names_and_nobody_reaches_all():
+    assert policies()["nobody-by-default"]["policyTypes"] == ["Ingress", "Egress"]
+    assert "egress" not in policies()["nobody-by-default"]
+    names, neighbours = policies()["names-and-neighbours"]["egress"]
+    assert {port["port"] for port in names["ports"]} == {53}
+    assert neighbours["to"] == [{"podSelector": {}}]
+
+
+def test_the_code_location_has_the_label_by_which_policies_know_it():
+    labels = code_location()["labels"]
+    assert may_reach(labels, "203.0.113.7", 443), "it sends alerts"
+    (senders, _) = policies()["to-the-collector"]["ingress"]
+    assert selects(senders["from"][0]["podSelector"], labels)
+
+
+def test_every_job_and_run_has_a_deadline_and_a_place():
+    for where, manifest in documents():
+        if manifest["kind"] == "CronJob":
+            spec = manifest["spec"]["jobTemplate"]["spec"]
+            assert 0 < spec["activeDeadlineSeconds"] < 86_400, where
+            assert spec["ttlSecondsAfterFinished"], where
+    longest = values()["dagsterDaemon"]["runMonitoring"]["maxRuntimeSeconds"]
+    assert launcher_values()["runK8sConfig"]["jobSpecConfig"]["activeDeadlineSeconds"] > longest
+    ordinary = code_location()["nodeSelector"]
+    assert ordinary == launcher_values()["runK8sConfig"]["podSpecConfig"]["nodeSelector"]
+    assert all(pod["nodeSelector"] for where, pod in pods() if "DaskCluster" not in where)
+
+
+def test_a_drain_waits_for_runs_and_for_the_head_of_ray():
+    budgets = {m["metadata"]["name"]: m["spec"] for _, m in documents() if m["kind"] == "PodDisruptionBudget"}
+    assert selects(budgets["runs"]["selector"], launcher_values()["labels"])
+    assert budgets["runs"]["minAvailable"] >= values()["concurrency"]["runs"]["maxConcurrentRuns"]
+    (ray,) = [manifest for _, manifest in documents() if manifest["kind"] == "RayCluster"]
+    head = {**ray["spec"]["headGroupSpec"]["template"]["metadata"]["labels"], "ray.io/node-type": "head"}
+    assert selects(budgets["head-of-ray"]["selector"], head)
+
+
+def test_what_runs_print_is_written_where_the_webserver_reads_it(tmp_path):
+    kept = values()["computeLogManager"]["config"]["customComputeLogManager"]
+    (tmp_path / "dagster.yaml").write_text(yaml.safe_dump({"compute_logs": kept}))
+    with dg.DagsterInstance.from_config(str(tmp_path)) as instance:
+        path = instance.compute_log_manager.get_captured_local_path(["a run", "compute_logs", "a step"], "out")
+        assert path.startswith(kept["config"]["base_dir"] + "/")
+    for place in (launcher_values(), values()["dagsterWebserver"]):
+        (mount,) = [mount for mount in place["volumeMounts"] if mount["mountPath"] == kept["config"]["base_dir"]]
+        (volume,) = [volume for volume in place["volumes"] if volume["name"] == mount["name"]]
+        assert volume["persistentVolumeClaim"]["claimName"] == "care-logs"
+
+
+def of_kind(kind: str, name: str) -> dict[str, Any]:
+    (only,) = [m for _, m in documents() if m["kind"] == kind and m["metadata"]["name"] == name]
+    return only
+
+
+def test_prometheus_reads_what_the_code_location_sends():
+    service, deployment = of_kind("Service", "care-collector"), of_kind("Deployment", "care-collector")
+    ports = {port["name"]: port for port in service["spec"]["ports"]}
+    pod = deployment["spec"]["template"]
+    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
+    (container,) = pod["spec"]["containers"]
+    assert {p["name"]: p["containerPort"] for p in container["ports"]} == {n: p["port"] for n, p in ports.items()}
+    address = code_location()["env"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
+    assert address == f"http://care-collector.care.svc:{ports['otlp-http']['port']}"
+    config = yaml.safe_load(of_kind("ConfigMap", "care-collector")["data"]["config.yaml"])
+    listens, shows = config["receivers"]["otlp"]["protocols"]["http"]["endpoint"], config["exporters"]["prometheus"]
+    assert (listens.rpartition(":")[2], shows["endpoint"].rpartition(":")[2]) == ("4318", str(ports["metrics"]["port"]))
+    for pipeline in config["service"]["pipelines"].values():
+        assert {*pipeline["receivers"]} <= config["receivers"].keys()
+        assert {*pipeline["exporters"]} <= config["exporters"].keys()
+    monitor = of_kind("ServiceMonitor", "care-collector")["spec"]
+    assert selects(monitor["selector"], service["metadata"]["labels"])
+    assert [endpoint["port"] for endpoint in monitor["endpoints"]] == ["metrics"]
+    (ray,) = [pod for where, pod in pods() if "RayCluster" in where][:1]
+    assert "metrics" in [port["name"] for port in ray["containers"][0]["ports"]]
+
+
+def test_browsers_reach_the_webserver_by_the_sign_on_alone():
+    sign_on = of_kind("Deployment", "care-sign-on")["spec"]["template"]
+    (container,) = sign_on["spec"]["containers"]
+    port = values()["dagsterWebserver"]["service"]["port"]
+    assert f"--upstream=http://care-dagster-webserver.care.svc:{port}" in container["args"]
+    assert not [argument for argument in container["args"] if "secret=" in argument], "secrets are no arguments"
+    ingress = of_kind("Ingress", "care")["spec"]
+    backends = [path["backend"]["service"]["name"] for rule in ingress["rules"] for path in rule["http"]["paths"]]
+    assert backends == ["care-sign-on"]
+    assert [entry["hosts"] for entry in ingress["tls"]] == [[rule["host"] for rule in ingress["rules"]]]
+    (rule,) = policies()["dagster-among-itself"]["ingress"]
+    assert any(selects(source["podSelector"], sign_on["metadata"]["labels"]) for source in rule["from"])
+
+
 def jobs() -> dict[str, dict[str, Any]]:
     """Templates of the pods of the jobs that are started at an hour."""
     manifests = [manifest for _, manifest in documents() if manifest["kind"] == "CronJob"]
@@ -242,7 +389,8 @@ def test_jobs_read_care_yaml_with_the_keys_that_runs_have():
     keys = [{"secretRef": {"name": secret["name"]}} for secret in launcher_values()["envSecrets"]]
     for name, template in jobs().items():
         ours = [c for c in template["spec"]["containers"] if c["image"].startswith("registry.example.com/care:")]
-        assert [container["envFrom"] for container in ours] == [keys], name
+        assert all(container["envFrom"] == keys for container in ours), name
+    assert {name for name, template in jobs().items() if "care:" in str(template)} == {*jobs()} - {"care-off-site"}
 
 
 def test_the_copy_of_the_workspace_does_not_wait_for_that_of_the_record_of_runs():

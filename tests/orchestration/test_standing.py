@@ -132,9 +132,10 @@ def test_a_stage_that_fails_under_the_daemon_is_tried_once_more_and_told_until_i
     assert daemon.told() == before
 
 
-def test_a_workspace_that_cannot_be_read_is_told_once_and_when_it_can_be_again(daemon):
-    """What broke it is often what a run failed of."""
-    (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {file: told.jsonl}\n")
+@pytest.mark.parametrize("webhook", ["", ", webhook: 'http://127.0.0.1:1/down'"])
+def test_a_workspace_that_cannot_be_read_is_told_once_and_when_it_can_be_again(daemon, webhook):
+    """What broke it is often what a run failed of; a webhook that is down adds no line to the file."""
+    (daemon.folder / "care.yaml").write_text(QUICK + f"alerts: {{file: told.jsonl{webhook}}}\n")
     run = daemon.instance.create_run_for_job(
         implicit_asset_job(daemon.definitions),
         asset_selection={dg.AssetKey("panel")},

@@ -32,7 +32,7 @@ from tests.orchestration.test_documentation import blocks
 from tests.orchestration.test_printed_commands import told, what_is_wrong
 from tests.orchestration.test_readme import STANDS_FOR, environment
 from tests.orchestration.test_readme import commands as commands_of_readme
-from tests.support.workspaces import JUDGES, care_json, make, run, write_judge
+from tests.support.workspaces import JUDGES, care, care_json, make, run, write_judge
 
 pytestmark = pytest.mark.slow
 
@@ -75,6 +75,8 @@ VALUES = {
 
 PAIRS = "--items items.jsonl --system model_a --system model_b --labels"
 INSTEAD = {
+    "care admin restore FILLED_IN --check": "care admin restore kept.tar --check",
+    "care admin restore care-2026-11-22.tar restored": "care admin restore kept.tar restored",
     "care fits accept FILLED_IN FILLED_IN": "care fits accept one --workspace .",
     "care criteria scores.csv --by criterion --items items.csv --out out": (
         "care criteria criteria.csv --by criterion --items items.csv --out out"
@@ -165,6 +167,7 @@ def prepare(folder: Path) -> None:
     (folder / "care.yaml").write_text(CARE.replace("resamples: 0", "resamples: 0, gamma: 0.4") + STRICT)
     write_judge(folder, "readability")
     assert not run(folder).failures
+    care(folder, "admin", "backup", str(folder / "kept.tar"))
     (folder / "logs").mkdir()
     shutil.copy(LOGS, folder / "logs")
 

@@ -17,12 +17,14 @@ from pathlib import Path
 
 import grpc
 import psycopg2
+import yaml
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
 from tests.support.servers import free_port
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
+COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 _PASSWORD = "a password: with / and @"
 _PORT = 5432
 """The port that dagster.yaml names."""
@@ -132,6 +134,7 @@ class Deployment:
             "DAGSTER_POSTGRES_DB": "dagster",
             "DAGSTER_POSTGRES_USER": "dagster",
             "DAGSTER_POSTGRES_PASSWORD": _PASSWORD,
+            "CARE_COMPUTE_LOGS": str(home / "logs"),
         }
         path = os.pathsep.join(filter(None, (str(DEPLOY.parent), os.environ.get("PYTHONPATH"))))  # finds `tests`
         return cls(home, workspace, {**os.environ, **variables, "PYTHONPATH": path})
@@ -151,22 +154,38 @@ class Deployment:
         assert done.returncode == code, done.stdout
         return done.stdout
 
+    def start(self, service: str, replaced: Mapping[str, str], *more: str, **also: str) -> subprocess.Popen[bytes]:
+        """A service of compose.yaml by its own command line, in a process group of its own.
+
+        What holds only within containers is ``replaced`` in each word: ports, hosts and folders; ``also`` is more of
+        its environment.
+        """
+        words = [*COMPOSE[service]["command"], *more]
+        for inside, here in replaced.items():
+            words = [word.replace(inside, here) for word in words]
+        command = [sys.executable, str(Path(sys.executable).with_name(words[0])), *words[1:]]
+        return self._start(command, f"{service}.log", also)
+
     def start_code_server(self, module: str, port: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
-        """A code server of a module's definitions, in a process group of its own; returns it with its port."""
+        """The code server, of a module's definitions; returns it with its port."""
         port = port or free_port()
-        command = [sys.executable, "-m", "dagster", "api", "grpc", "-h", "127.0.0.1", "-p", str(port), "-m", module]
-        server = self._start(command, "code.log")
+        replaced = {"4000": str(port), "0.0.0.0": "127.0.0.1", "orchestration.definitions": module}
+        server = self.start("code", replaced)
         wait_until(lambda: _serves(port), lambda: (self.home / "code.log").read_text())
         return server, port
 
     def start_daemon(self, code_server_port: int) -> subprocess.Popen[bytes]:
-        """The daemon, which finds the code server by workspace.yaml, in a process group of its own."""
+        """The daemon, which finds the code server by workspace.yaml."""
+        return self.start("daemon", {"/dagster/workspace.yaml": self.workspace_file(code_server_port)})
+
+    def workspace_file(self, code_server_port: int) -> str:
+        """Path of workspace.yaml, with the address of a code server on this machine."""
         text = (DEPLOY / "workspace.yaml").read_text()
         local = text.replace("host: code", "host: 127.0.0.1").replace("port: 4000", f"port: {code_server_port}")
         assert local.count(str(code_server_port)) == 1
-        (self.home / "workspace.yaml").write_text(local)
-        daemon = Path(sys.executable).with_name("dagster-daemon")
-        return self._start([str(daemon), "run", "-w", str(self.home / "workspace.yaml")], "daemon.log")
+        path = self.home / "workspace.yaml"
+        path.write_text(local)
+        return str(path)
 
     def logs(self) -> str:
         """The ends of all logs, for a test that fails."""
@@ -182,12 +201,12 @@ class Deployment:
             except subprocess.TimeoutExpired:
                 kill(process)
 
-    def _start(self, command: Sequence[str], log: str) -> subprocess.Popen[bytes]:
+    def _start(self, command: Sequence[str], log: str, more: Mapping[str, str]) -> subprocess.Popen[bytes]:
         with (self.home / log).open("a") as output:
             process = subprocess.Popen(
                 command,
                 cwd=self.workspace,
-                env=self.environment,
+                env={**self.environment, **more},
                 stdout=output,
                 stderr=output,
                 start_new_session=True,

@@ -1,0 +1,130 @@
+"""The services of compose.yaml as processes of this machine, each by its own command line, and a night that they live.
+
+Two are not those of the image: PostgreSQL is Debian's, and a port, a host or a folder that holds only within containers
+is another one here.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import closing, suppress
+from pathlib import Path
+from urllib.request import Request, urlopen
+
+import pytest
+
+from tests.support.collector import Collector, named
+from tests.support.deployed import COMPOSE, Deployment, kill, postgres, postgres_binaries, wait_until
+from tests.support.servers import free_port
+from tests.support.workspaces import QUICK, make, query
+
+pytestmark = pytest.mark.slow
+
+BIN = Path(sys.executable).parent
+IN_CONTAINERS = {"0.0.0.0": "127.0.0.1"}
+
+
+@pytest.fixture
+def deployment(tmp_path):
+    """A deployment of which nothing has been started but PostgreSQL, and which has never lived through a night."""
+    binaries = postgres_binaries()
+    if binaries is None:
+        pytest.skip("install Debian's package `postgresql` to run the tests of the deployment")
+    workspace = make(tmp_path / "ws", judges=("length", "conciseness", "redundancy"), care=QUICK)
+    with postgres(binaries) as address:
+        deployment = Deployment.of(workspace, tmp_path / "home", address)
+        try:
+            yield deployment
+        finally:
+            deployment.stop()
+
+
+def answers(url: str, query: str | None = None) -> dict | None:
+    """What a page says as JSON; None where nobody answers yet."""
+    body = None if query is None else json.dumps({"query": query}).encode()
+    with suppress(OSError), urlopen(Request(url, body, {"Content-Type": "application/json"}), timeout=10) as answer:
+        return json.load(answer)
+    return None
+
+
+def test_every_service_of_orchestration_starts_by_its_command_line_and_a_night_is_made(deployment):
+    code, page = free_port(), free_port()
+    replaced = {**IN_CONTAINERS, "4000": str(code), "3000": str(page)}
+    replaced |= {"/dagster/workspace.yaml": deployment.workspace_file(code)}
+    with Collector() as collector:
+        there = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url.removesuffix("/v1")}
+        assert deployment.start("migrate", replaced).wait(120) == 0, deployment.logs()
+        deployment.start("code", replaced, **there)
+        check = [word.replace("4000", str(code)) for word in COMPOSE["code"]["healthcheck"]["test"][1:]]
+        healthy = [sys.executable, str(BIN / check[0]), *check[1:]]
+        wait_until(lambda: subprocess.run(healthy, env=deployment.environment).returncode == 0, deployment.logs)
+        deployment.start("webserver", replaced, **there)
+        wait_until(lambda: answers(f"http://127.0.0.1:{page}/server_info"), deployment.logs)
+        daemon = deployment.start("daemon", replaced, **there)
+        report = deployment.workspace / "data" / "report" / "index.html"
+        wait_until(report.exists, deployment.logs)
+        wait_until(lambda: any(span.name == "report_index" for span in collector.spans), deployment.logs)
+        assert daemon.poll() is None
+    assert query(deployment.workspace, "SELECT count(*) FROM scores") == [(120,)]
+    assert query(deployment.workspace, "SELECT count(*) FROM published") == [(1,)]
+    made = {named(span.attributes).get("care.asset") for span in collector.spans} - {None}
+    assert {"items", "judge_inference", "scores", "aggregates", "review", "report", "report_index"} <= made
+    asked = "{runsOrError {... on Runs {results {id status jobName}}}}"
+    runs = answers(f"http://127.0.0.1:{page}/graphql", asked)["data"]["runsOrError"]["results"]
+    assert {run["status"] for run in runs} == {"SUCCESS"}
+    kept = {path.parents[1].name for path in Path(deployment.environment["CARE_COMPUTE_LOGS"]).glob("*/compute_logs/*")}
+    assert {run["id"] for run in runs} <= kept, "what runs print lies where the deployment says"
+    assert "nothing to do" in deployment.command("care", "run")
+    history = json.loads(deployment.command("care", "history", "--json"))
+    assert sum(night["failed"] for night in history) == 0
+
+
+def test_dasks_scheduler_and_worker_start_by_their_command_lines_and_work(deployment):
+    from distributed import Client
+
+    port = free_port()
+    there = {"tcp://dask-scheduler:8786": f"tcp://127.0.0.1:{port}"}
+    deployment.start("dask-scheduler", there, "--port", str(port), "--host", "127.0.0.1", "--dashboard-address", ":0")
+    wait_until(lambda: listens(port), deployment.logs)
+    deployment.start("dask-worker", there, "--dashboard-address", ":0")
+    with Client(f"tcp://127.0.0.1:{port}", timeout=60) as client:
+        client.wait_for_workers(1, timeout=120)
+        (worker,) = client.scheduler_info()["workers"].values()
+        assert worker["nthreads"] == int(COMPOSE["dask-worker"]["command"][-1])
+        assert client.submit(sum, [1, 2, 3]).result(60) == 6
+
+
+def test_ray_starts_by_its_command_line_and_takes_a_client_with_the_token_only(deployment):
+    port, client, token = free_port(), free_port(), "a" * 64
+    with tempfile.TemporaryDirectory(prefix="care-ray-") as folder:
+        more = ["--node-ip-address=127.0.0.1", f"--port={port}", f"--temp-dir={folder}", "--num-gpus=0", "--num-cpus=1"]
+        environment = {"RAY_AUTH_MODE": COMPOSE["ray"]["environment"]["RAY_AUTH_MODE"], "RAY_AUTH_TOKEN": token}
+        ray = deployment.start("ray", {"10001": str(client)}, *more, **environment)
+        wait_until(lambda: listens(client), deployment.logs)
+        code = "from judges.ray_cluster import connect\nconnect()\nimport ray\nprint(ray.cluster_resources()['CPU'])"
+        address = {"RAY_ADDRESS": f"ray://127.0.0.1:{client}", "RAY_AUTH_MODE": "token"}
+
+        def come(token: str) -> subprocess.CompletedProcess[str]:
+            env = {**os.environ, **address, "RAY_AUTH_TOKEN": token, "PYTHONPATH": deployment.environment["PYTHONPATH"]}
+            return subprocess.run(
+                [sys.executable, "-c", code], env=env, capture_output=True, text=True, check=False, timeout=300
+            )
+
+        came = come(token)
+        assert came.stdout.split() == ["1.0"], came.stderr
+        assert "and that RAY_AUTH_TOKEN" in come("b" * 64).stderr
+        kill(ray, 15)
+        ray.wait(60)
+
+
+def listens(port: int) -> bool:
+    with suppress(OSError), closing(socket.create_connection(("127.0.0.1", port), timeout=5)):
+        return True
+    time.sleep(0.2)
+    return False
