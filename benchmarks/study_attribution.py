@@ -98,12 +98,11 @@ def by_rolling_z(judges: dict[str, Array], systems: dict[str, Array], bound: flo
     """Who is told of by a rolling z-test; the night that is named is the first of the window."""
     told: Told = {}
     for name, nights in {**judges, **systems}.items():
-        for night in range(WINDOW - 1, NIGHTS):
-            window = nights[night - WINDOW + 1 : night + 1].ravel()
-            error = window.std(ddof=1) / np.sqrt(window.size)
-            if error > 0 and abs(window.mean()) > bound * error:
-                told[name] = (night, night - WINDOW + 1)
-                break
+        windows = np.lib.stride_tricks.sliding_window_view(nights, WINDOW, axis=0).reshape(-1, WINDOW * ITEMS)
+        error = windows.std(axis=1, ddof=1) / np.sqrt(WINDOW * ITEMS)
+        beyond = np.flatnonzero((error > 0) & (np.abs(windows.mean(axis=1)) > bound * error))
+        if len(beyond):
+            told[name] = (int(beyond[0]) + WINDOW - 1, int(beyond[0]))
     return told
 
 
