@@ -1,42 +1,63 @@
 """Was it the system or a judge? Sequential tests, each of its own cause, that hold at all nights together.
 
-Every night each judge is asked again about reference answers that it scored when it was anchored, and about what a
-system says tonight to the same prompts. No reference answer is used on two nights.
+Every night each judge is asked again about a few answers that it scored when it was anchored, and scores what systems
+say anew.
 
-- The judge's evidence is its score of a reference answer tonight less its score then. Where the judge is as it was, the
-  two may be exchanged, so that their difference is symmetric about 0, whatever the systems do.
-- The system's evidence is the score of its answer of tonight less that of the reference answer to the same prompt, both
-  by tonight's judges. Where the system is as it was, the two answers may be exchanged, whatever the judges have become.
+- A judge's difference is its score of a reference tonight less its score then. Where the judge is as it was, the two
+  may be exchanged, so that their difference is symmetric about 0, whatever the systems do.
+- A system's difference is the mean score of a new answer less that of one from before to the same prompt (to another
+  where there is none), less what the same judges have moved tonight on a reference. Where system and judges are as they
+  were, both parts are symmetric; what all scores of a judge move by cancels.
 
-So neither can be taken for the other. For differences d that are symmetric given those before, exp(l sum d - l^2 sum
-d^2 / 2) is expected to stay at or below 1 for every l (de la Pena, Annals of Probability 1999): it is the capital of
-somebody who bets on a shift, and by a fair start of 1 it ever reaches 1 / a with a probability of at most a (Ville
-1939). The bets are mixed over l, normal about 0, and over the night on which the change came: the capital is shared
-out over all nights beforehand, and each share waits for its night. The share
-that has won the most for what it was given names the night.
+For differences d that are symmetric given those before, the mean of exp(l d) / cosh(l d) is 1 for every l: by it
+somebody who bets on a shift neither wins nor loses, and a capital of 1 ever reaches 1 / a with a probability of at most
+a (Ville 1939). The capital is shared out beforehand over sizes of bets and over all nights on which the change may have
+come, and each share waits for its night. The share that has won the most for what it was given names the night.
 
-Nothing is assumed of the scores but that they are bounded by the scale. What a test cannot see: a change that leaves
-every difference symmetric, such as more noise alone.
+Two differences that have a score in common are not symmetric together. So they are of different rounds, each with a
+capital of its own; round r, from 1, is told of at 1 / (a / (r (r + 1))), and all rounds together at a.
+
+Assumed: a judge's answers to one question are drawn alike, and so are a system's answers from before and anew; which
+answers come anew, or are asked about again, does not follow from scores. What a test cannot see: a change that leaves
+every difference symmetric, such as more noise alone. What a judge does to new answers and not to references is taken
+for the system's.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Literal
+from datetime import date
 
 import numpy as np
 
-from care_ops.errors import InputError
 from care_ops.scores import Array
-
-Cause = Literal["no evidence", "judge", "system", "both"]
 
 FALSE_ALARMS = 0.05
 """Largest probability that anything is said of judges and systems that do not change, over all nights."""
 
-_BOLDNESS = 10.0
-"""Standard deviation of the bets, in 1 / scale: boldest for shifts of about a tenth of the scale."""
+_BETS = tuple(sign * 2.0**k for k in range(6) for sign in (-1.0, 1.0))
+"""Sizes of the bets, in 1 / scale: the least is best for a shift by all of the scale, the largest for a 30th."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of two scores of a judge, or of two answers of a system.
+
+    Attributes
+    ----------
+    night : int
+        Its day, as ``date.toordinal`` counts.
+    size : float
+        In shares of the scale.
+    round : int
+        From 1; no score is in two differences of a round.
+    """
+
+    night: int
+    size: float
+    round: int = 1
 
 
 @dataclass(frozen=True)
@@ -46,40 +67,54 @@ class Changed:
     Attributes
     ----------
     night : int
-        The night on which the change most likely came, from 0.
+        On which the change most likely came.
     told : int
-        The night on which the evidence was enough.
+        On which the evidence was enough.
     shift : float
-        Mean difference from ``night`` on, in shares of the scale.
+        Mean difference from ``night`` until ``told``, in shares of the scale.
     """
 
     night: int
     told: int
     shift: float
 
+    def __str__(self) -> str:
+        """When and by how much, as the end of a sentence."""
+        days = (date.fromordinal(day).isoformat() for day in (self.night, self.told))
+        return "by {:.3f} of the scale on {} (told on {})".format(abs(self.shift), *days)
+
 
 @dataclass(frozen=True)
-class Attribution:
-    """What the nights say.
+class Answer:
+    """What a system said: to which prompt, its key, the day on which it was scored, and scores by judge (shares)."""
 
-    Attributes
-    ----------
-    judges, systems : dict name -> Changed
-        Those of which there is evidence.
-    false_alarms : float
-        The probability that was allowed for all of them and all nights together.
-    """
+    prompt: str
+    key: str
+    night: int
+    scores: Mapping[str, float]
 
-    judges: Mapping[str, Changed]
-    systems: Mapping[str, Changed]
-    false_alarms: float
 
-    @property
-    def cause(self) -> Cause:
-        """Which of the two it was."""
-        if self.judges and self.systems:
-            return "both"
-        return "judge" if self.judges else "system" if self.systems else "no evidence"
+References = Mapping[int, Sequence[tuple[str, Mapping[str, float]]]]
+"""By night the references asked about again: the key of each, and by judge how far its score moved, in shares."""
+
+
+class Rounds:
+    """Which rounds each thing that is compared has been in."""
+
+    def __init__(self) -> None:
+        self._of = defaultdict[str, set[int]](set)
+
+    def uses(self, key: str) -> int:
+        """How often it has been compared."""
+        return len(self._of[key])
+
+    def next(self, keys: Collection[str]) -> int:
+        """The first round in which none of them has been; now they have."""
+        taken = set[int]().union(*(self._of[key] for key in keys))
+        free = next(k for k in range(1, len(taken) + 2) if k not in taken)
+        for key in keys:
+            self._of[key].add(free)
+        return free
 
 
 def log_capitals(nights: Sequence[Array]) -> Array:
@@ -96,30 +131,33 @@ def log_capitals(nights: Sequence[Array]) -> Array:
         Row t, column k: after night t, of the share that waits for night k; what it was given is counted. Shares that
         still wait are in the columns after t.
     """
-    count = len(nights)
-    sums = np.cumsum([float(np.sum(night)) for night in nights])
-    squares = np.cumsum([float(np.sum(np.square(night))) for night in nights])
-    before_sums, before_squares = np.r_[0.0, sums[:-1]], np.r_[0.0, squares[:-1]]
-    won_sums = sums[:, None] - before_sums[None, :]
-    won_squares = np.maximum(squares[:, None] - before_squares[None, :], 0.0)
-    spread = 1.0 + _BOLDNESS**2 * won_squares
-    won = 0.5 * (_BOLDNESS * won_sums) ** 2 / spread - 0.5 * np.log(spread)
-    k = np.arange(1, count + 1)
-    return np.where(k[None, :] <= k[:, None], won, 0.0) - np.log(k * (k + 1.0))[None, :]
+    k = np.arange(1, len(nights) + 1)
+    shares = np.full((len(k), len(k)), -np.inf)
+    for bet in _BETS:
+        won = np.cumsum([np.sum(bet * n - np.logaddexp(bet * n, -bet * n) + np.log(2.0)) for n in nights])
+        shares = np.logaddexp(shares, won[:, None] - np.r_[0.0, won[:-1]][None, :])
+    return np.where(k[None, :] <= k[:, None], shares - np.log(len(_BETS)), 0.0) - np.log(k * (k + 1.0))[None, :]
 
 
-def change(nights: Sequence[Array], false_alarms: float) -> Changed | None:
-    """The first night by which there is evidence of a change, and what is then most likely of it; None without any.
+def change(found: Iterable[Difference], false_alarms: float) -> Changed | None:
+    """The first evidence of a change, and what is then most likely of it; None without any.
 
     Parameters
     ----------
-    nights : sequence of (m,) array
-        As in ``log_capitals``.
+    found : differences
     false_alarms : float
         Largest probability, over all nights, that this says so where nothing changed.
     """
-    if not nights:
-        return None
+    rounds = defaultdict[int, dict[int, list[float]]](dict)
+    for each in found:
+        rounds[each.round].setdefault(each.night, []).append(each.size)
+    told = (_of_round(nights, false_alarms / (k * (k + 1))) for k, nights in rounds.items())
+    return min((one for one in told if one is not None), key=lambda one: one.told, default=None)
+
+
+def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -> Changed | None:
+    days = sorted(differences)
+    nights = [np.array(differences[day], dtype=np.float64) for day in days]
     shares = log_capitals(nights)
     waiting = 1.0 / (len(nights) + 1.0)  # of nights that have not come yet
     capital = np.logaddexp(np.logaddexp.reduce(shares, axis=1), np.log(waiting))
@@ -129,39 +167,63 @@ def change(nights: Sequence[Array], false_alarms: float) -> Changed | None:
     told = int(reached[0])
     k = np.arange(1, told + 2)
     night = int(np.argmax(shares[told, : told + 1] + np.log(k * (k + 1.0))))
-    since = np.concatenate([np.asarray(each, dtype=np.float64) for each in nights[night : told + 1]])
-    return Changed(night, told, float(since.mean()))
+    since = np.concatenate(nights[night : told + 1])
+    return Changed(days[night], days[told], float(since.mean()))
 
 
-def attribute(
-    judges: Mapping[str, Sequence[Array]],
-    systems: Mapping[str, Sequence[Array]],
-    *,
-    false_alarms: float = FALSE_ALARMS,
-) -> Attribution:
-    """Which judges and which systems have changed.
+def of_system(
+    before: Sequence[Answer], new: Iterable[Answer], references: References, moving: Collection[str], most: int
+) -> Iterator[Difference]:
+    """A system's differences, those of each night as the night comes.
 
     Parameters
     ----------
-    judges : mapping judge -> nights
-        Its differences on reference answers, tonight less then, in shares of the scale.
-    systems : mapping system -> nights
-        Tonight's answer less the reference answer to the same prompt, both by tonight's judges, in shares of the scale;
-        of several judges the mean.
-    false_alarms : float
-        Allowed for all of them together, and shared out equally.
-
-    Raises
-    ------
-    InputError
-        A difference is larger than the scale, or not a number.
+    before, new : answers
+        From when the judges were anchored, and since.
+    references : references by night
+    moving : judges
+        Those that could change unnoticed. Their part in a difference needs a reference of that night; of other judges
+        none is taken off.
+    most : int
+        New answers that are compared in a night.
     """
-    every = [*judges.items(), *systems.items()]
-    for name, nights in every:
-        for night in nights:
-            if not np.all(np.abs(night) <= 1.0):
-                raise InputError(f"{name}: a difference is more than the scale, or no number; give shares of the scale")
-    each = false_alarms / max(len(every), 1)
-    found = [{name: change(nights, each) for name, nights in group.items()} for group in (judges, systems)]
-    changed = [{name: one for name, one in group.items() if one is not None} for group in found]
-    return Attribution(changed[0], changed[1], false_alarms)
+    rounds, of_prompt = Rounds(), defaultdict[str, list[Answer]](list)
+    for answer in before:
+        of_prompt[answer.prompt].append(answer)
+    by_night = defaultdict[int, list[Answer]](list)
+    for answer in new:
+        by_night[answer.night].append(answer)
+
+    def fresh(answer: Answer) -> tuple[int, str]:
+        return rounds.uses(answer.key), answer.key  # keys are hashes, so that their order is none of the scores'
+
+    def earlier(answer: Answer) -> Answer:
+        return min(of_prompt.get(answer.prompt) or before, key=fresh)
+
+    for night in sorted(by_night) if before else ():
+        free = list(references.get(night, ()))
+        for answer in sorted(by_night[night], key=lambda each: (fresh(earlier(each)), each.key))[:most]:
+            then = earlier(answer)
+            judges = answer.scores.keys() & then.scores.keys()
+            asked = judges & {*moving}
+            reference = next((each for each in free if asked & each[1].keys()), None) if asked else None
+            moved = {} if reference is None else reference[1]
+            judges = {judge for judge in judges if judge not in asked or judge in moved}
+            if not judges:
+                continue
+            keys = [answer.key, then.key]
+            if reference is not None:
+                free.remove(reference)
+                keys.append(reference[0])
+            size = sum(answer.scores[j] - then.scores[j] - moved.get(j, 0.0) for j in judges) / len(judges)
+            yield Difference(night, size, rounds.next(keys))
+
+
+def sentences(judges: Mapping[str, Changed], systems: Mapping[str, Changed]) -> list[str]:
+    """What there is evidence of: a sentence for each judge, then one for each system; none without any."""
+    held = f" This waits until {', '.join(judges)} is anchored anew." if judges else ""
+    said = [
+        f"Judge {name} changed: its scores of the same answers {'rose' if one.shift > 0 else 'fell'} {one}."
+        for name, one in judges.items()
+    ]
+    return said + [f"System {n} {'rose' if one.shift > 0 else 'fell'} {one}.{held}" for n, one in systems.items()]
