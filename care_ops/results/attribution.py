@@ -78,6 +78,11 @@ class Changed:
     told: int
     shift: float
 
+    @property
+    def direction(self) -> str:
+        """Whether scores rose or fell."""
+        return "rose" if self.shift > 0 else "fell"
+
     def __str__(self) -> str:
         """When and by how much, as the end of a sentence."""
         days = (date.fromordinal(day).isoformat() for day in (self.night, self.told))
@@ -219,11 +224,13 @@ def of_system(
             yield Difference(night, size, rounds.next(keys))
 
 
-def sentences(judges: Mapping[str, Changed], systems: Mapping[str, Changed]) -> list[str]:
-    """What there is evidence of: a sentence for each judge, then one for each system; none without any."""
-    held = f" This waits until {', '.join(judges)} is anchored anew." if judges else ""
-    said = [
-        f"Judge {name} changed: its scores of the same answers {'rose' if one.shift > 0 else 'fell'} {one}."
-        for name, one in judges.items()
-    ]
-    return said + [f"System {n} {'rose' if one.shift > 0 else 'fell'} {one}.{held}" for n, one in systems.items()]
+def of_judges(changed: Mapping[str, Changed]) -> list[str]:
+    """A sentence for each judge of which there is evidence."""
+    said = "Judge {} changed: its scores of the same answers {} {}."
+    return [said.format(name, one.direction, one) for name, one in changed.items()]
+
+
+def of_systems(changed: Mapping[str, Changed], judges: Mapping[str, Changed]) -> list[str]:
+    """A sentence for each system of which there is evidence; it is held where a judge of theirs has changed too."""
+    held = f" This is held until {', '.join(judges)} is anchored anew." if judges else ""
+    return [f"System {name} {one.direction} {one}.{held}" for name, one in changed.items()]

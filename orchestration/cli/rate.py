@@ -156,6 +156,7 @@ def gate(
         raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
     if workspace is not None:
         _refuse_of_tables({"--items": items, "--judges": judges, "--anchors": anchors, **dict.fromkeys(form.given, 1)})
+        _end_where_a_judge_changed(workspace, str(scores))
         table, given, config = _from_workspace(workspace, str(scores), system, labels, drawn, against_edition)
     elif labels is None or not system or against_edition is not None:
         raise InputError(
@@ -228,6 +229,18 @@ def _from_workspace(
     if edition is not None:
         _end_where_measured_otherwise(loaded, testset, edition, given)
     return table, given, config
+
+
+def _end_where_a_judge_changed(root: Path, testset: str) -> None:
+    from assets.results.attribution import changes
+    from care_ops.results.attribution import of_judges
+    from orchestration.stores import workspace_to_look_at
+
+    loaded = workspace_to_look_at(root)
+    judges, _ = changes(loaded, loaded.testset(testset).name)
+    if judges:
+        console.print(f"not compared until it is anchored anew: {' '.join(of_judges(judges))}")
+        raise typer.Exit(JUDGE_CHANGED)
 
 
 def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str, labels: LabelRecord) -> None:
