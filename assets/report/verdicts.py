@@ -71,12 +71,9 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
     notes = [Reason("owing judge", said, (entry.judge,)) for entry in state.owing for said in _partly_scored(entry)]
     failures = known_failures(workspace, testset).items()
     judges, systems = changes(workspace, testset)
-    anew = (
-        "Its scores, and systems by them, wait until `revision` in its file is another: then everything is scored anew."
-    )
-    notes += [
-        Reason("judge changed", said, (name,), anew) for name, said in zip(judges, of_judges(judges), strict=True)
-    ]
+    anew = "What it says of systems is held until another `revision` in its file has everything scored anew."
+    named = zip(judges, of_judges(judges), strict=True)
+    notes += [Reason("judge changed", said, (judge,), anew) for judge, said in named]
     notes += [Reason("system changed", said) for said in of_systems(systems, judges)]
     return Standing(
         failures=tuple(f"`{asset}` could not be made: {why}" for asset, why in failures),
