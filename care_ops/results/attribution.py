@@ -15,7 +15,7 @@ a (Ville 1939). The capital is shared out beforehand over sizes of bets and over
 come, and each share waits for its night. The share that has won the most for what it was given names the night.
 
 Two differences that have a score in common are not symmetric together. So they are of different rounds, each with a
-capital of its own; round r, from 1, is told of at 1 / (a / (r (r + 1))), and all rounds together at a.
+capital of its own; round r, from 1, is told of at a / (r (r + 1)), so that all rounds together have a.
 
 Assumed: a judge's answers to one question are drawn alike, and so are a system's answers from before and anew; which
 answers come anew, or are asked about again, does not follow from scores. What a test cannot see: a change that leaves
@@ -26,9 +26,10 @@ for the system's.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from datetime import date
+from itertools import count
 
 import numpy as np
 
@@ -103,23 +104,13 @@ References = Mapping[int, Sequence[tuple[str, Mapping[str, float]]]]
 """By night the references asked about again: the key of each, and by judge how far its score moved, in shares."""
 
 
-class Rounds:
-    """Which rounds each thing that is compared has been in."""
-
-    def __init__(self) -> None:
-        self._of = defaultdict[str, set[int]](set)
-
-    def uses(self, key: str) -> int:
-        """How often it has been compared."""
-        return len(self._of[key])
-
-    def next(self, keys: Collection[str]) -> int:
-        """The first round in which none of them has been; now they have."""
-        taken = set[int]().union(*(self._of[key] for key in keys))
-        free = next(k for k in range(1, len(taken) + 2) if k not in taken)
-        for key in keys:
-            self._of[key].add(free)
-        return free
+def first_free(taken: MutableMapping[str, set[int]], keys: Iterable[str]) -> int:
+    """The first round in which none of these has been; now they have."""
+    sets = [taken.setdefault(key, set()) for key in keys]
+    free = next(k for k in count(1) if not any(k in rounds for rounds in sets))
+    for rounds in sets:
+        rounds.add(free)
+    return free
 
 
 def log_capitals(nights: Sequence[Array]) -> Array:
@@ -127,14 +118,13 @@ def log_capitals(nights: Sequence[Array]) -> Array:
 
     Parameters
     ----------
-    nights : sequence of (m,) array
-        Differences of each night, in shares of the scale; none where nothing was asked.
+    nights : sequence of T (m,) arrays
+        Differences of each night, in shares of the scale.
 
     Returns
     -------
     (T, T) array
-        Row t, column k: after night t, of the share that waits for night k; what it was given is counted. Shares that
-        still wait are in the columns after t.
+        Row t, column k: after night t, of the share that waits for night k; what it was given is counted.
     """
     k = np.arange(1, len(nights) + 1)
     shares = np.full((len(k), len(k)), -np.inf)
@@ -192,7 +182,7 @@ def of_system(
     most : int
         New answers that are compared in a night.
     """
-    rounds, of_prompt = Rounds(), defaultdict[str, list[Answer]](list)
+    taken, of_prompt = defaultdict[str, set[int]](set), defaultdict[str, list[Answer]](list)
     for answer in before:
         of_prompt[answer.prompt].append(answer)
     by_night = defaultdict[int, list[Answer]](list)
@@ -200,7 +190,7 @@ def of_system(
         by_night[answer.night].append(answer)
 
     def fresh(answer: Answer) -> tuple[int, str]:
-        return rounds.uses(answer.key), answer.key  # keys are hashes, so that their order is none of the scores'
+        return len(taken[answer.key]), answer.key  # keys are hashes, so that their order is none of the scores'
 
     def earlier(answer: Answer) -> Answer:
         return min(of_prompt.get(answer.prompt) or before, key=fresh)
@@ -221,7 +211,7 @@ def of_system(
                 free.remove(reference)
                 keys.append(reference[0])
             size = sum(answer.scores[j] - then.scores[j] - moved.get(j, 0.0) for j in judges) / len(judges)
-            yield Difference(night, size, rounds.next(keys))
+            yield Difference(night, size, first_free(taken, keys))
 
 
 def of_judges(changed: Mapping[str, Changed]) -> list[str]:

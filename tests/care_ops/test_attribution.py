@@ -7,7 +7,17 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from care_ops.results.attribution import Answer, Changed, Difference, Rounds, change, log_capitals, of_system, sentences
+from care_ops.results.attribution import (
+    Answer,
+    Changed,
+    Difference,
+    change,
+    first_free,
+    log_capitals,
+    of_judges,
+    of_system,
+    of_systems,
+)
 
 NIGHTS, ITEMS = 30, 5
 
@@ -85,14 +95,14 @@ def test_nights_without_questions_say_nothing():
     assert change(differences([np.zeros(3)] * 9), 0.05) is None
 
 
-def test_no_round_has_anything_twice_and_each_thing_is_used_in_the_first_that_is_free():
-    rng, rounds, seen = np.random.default_rng(2), Rounds(), []
+def test_no_round_has_anything_twice():
+    rng, taken, seen = np.random.default_rng(2), {}, []
     for _ in range(200):
         keys = frozenset(rng.choice(list("abcdefg"), 2, replace=False).tolist())
-        seen.append((rounds.next(keys), keys))
+        seen.append((first_free(taken, keys), keys))
     for (k, one), (m, other) in combinations(seen, 2):
         assert k != m or not one & other
-    assert rounds.uses("a") == sum("a" in keys for _, keys in seen)
+    assert max(k for k, _ in seen) < 2 * max(map(len, taken.values())), "and rounds are filled before others begin"
 
 
 def answers(rng, night, count, *, quality=0.0, judged=0.0, judges=("a", "b"), prompts=40):
@@ -149,8 +159,9 @@ def test_an_answer_is_compared_within_its_prompt_by_the_judges_that_know_both():
 @pytest.mark.parametrize(("judge", "system"), [*product((False, True), repeat=2)])
 def test_what_is_told_names_the_judge_the_system_both_or_neither(judge, system):
     one = Changed(date(2026, 11, 14).toordinal(), date(2026, 11, 16).toordinal(), -0.125)
-    said = sentences({"sonnet": one} if judge else {}, {"new": one} if system else {})
+    judges = {"sonnet": one} if judge else {}
+    said = [*of_judges(judges), *of_systems({"new": one} if system else {}, judges)]
     assert len(said) == judge + system
     assert ("Judge sonnet changed" in " ".join(said)) == judge
     assert ("System new fell by 0.125 of the scale on 2026-11-14 (told on 2026-11-16)" in " ".join(said)) == system
-    assert ("waits until sonnet is anchored anew" in " ".join(said)) == (judge and system)
+    assert ("is held until sonnet is anchored anew" in " ".join(said)) == (judge and system)
