@@ -16,7 +16,8 @@ from urllib.parse import quote
 from assets.judge_keys import effective_spec, judge_key
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from care_ops.results.attribution import FALSE_ALARMS, Changed, Difference, change
+from care_ops.records import Changed
+from care_ops.results.attribution import FALSE_ALARMS, Difference, change
 from warehouse.documents import document_of, read_record
 from warehouse.storage import file_state, find_sound, write_document
 

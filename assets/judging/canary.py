@@ -16,18 +16,17 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.judge_keys import effective_spec, engine_context, judge_key
-from assets.judging.asked_again import AskedAgain, Retests, note, retests, span_of
 from assets.judging.bill import Account, purses
 from assets.metadata import table, warning
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
 from care_ops.errors import JudgeError
-from care_ops.results.attribution import of_judges
 from judges.engines.base import StoppedError
 from judges.items import FROM_A_FILE, Score, Status
 from judges.pool import Pool
 
 if TYPE_CHECKING:
+    from assets.judging.asked_again import Retests
     from assets.judging.stored_items import StoredItems
 
 CHECK = "same_model"
@@ -69,6 +68,9 @@ class Answer:
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Ask again and compare."""
+    from assets.judging.asked_again import AskedAgain, note
+    from care_ops.results.attribution import of_judges
+
     judge = context.partition_key
     answers = ask_again(workspace, judge)
     today = datetime.now(UTC).toordinal()
@@ -126,6 +128,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
     Raises ``JudgeError`` where the judge cannot be built, cannot be asked, or may not spend what it takes.
     """
+    from assets.judging.asked_again import retests, span_of
     from assets.judging.stored_items import StoredItems
 
     if workspace.judge(judge).engine.needs.recordings:
@@ -186,7 +189,7 @@ def _kept(workspace: Workspace, judge: str, testset: str, source: "StoredItems")
     }
 
 
-def _least_asked(asked: Retests, kept: Mapping[tuple[str, str], _Kept]) -> list[tuple[str, str]]:
+def _least_asked(asked: "Retests", kept: Mapping[tuple[str, str], _Kept]) -> list[tuple[str, str]]:
     """Places of scores in the order in which they are asked about: the least asked first, then by a hash.
 
     Scores of later days than that on which the judge was anchored may be those of a model that has changed by then.

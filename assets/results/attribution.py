@@ -14,7 +14,8 @@ from assets.judge_keys import judge_key, keys_of_judges
 from assets.judging.asked_again import LEAST_TOLD, retests, span_of
 from assets.results.documents import SystemsDocument
 from assets.workspace import Workspace
-from care_ops.results.attribution import Answer, Changed, References, change, of_system
+from care_ops.records import Changed
+from care_ops.results.attribution import Answer, References, change, of_system
 from judges.items import Status
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them

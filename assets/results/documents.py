@@ -4,8 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from care_ops.least import FOLLOWS
-from care_ops.records import Comparison, Dropping
-from care_ops.results.attribution import Changed
+from care_ops.records import Changed, Comparison, Dropping
 from warehouse.documents import FolderDocument, document_of
 
 

@@ -28,11 +28,11 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
-from datetime import date
 from itertools import count
 
 import numpy as np
 
+from care_ops.records import Changed
 from care_ops.scores import Array
 
 FALSE_ALARMS = 0.05
@@ -59,35 +59,6 @@ class Difference:
     night: int
     size: float
     round: int = 1
-
-
-@dataclass(frozen=True)
-class Changed:
-    """A judge or a system of which there is evidence that it has changed.
-
-    Attributes
-    ----------
-    night : int
-        On which the change most likely came.
-    told : int
-        On which the evidence was enough.
-    shift : float
-        Mean difference from ``night`` until ``told``, in shares of the scale.
-    """
-
-    night: int
-    told: int
-    shift: float
-
-    @property
-    def direction(self) -> str:
-        """Whether scores rose or fell."""
-        return "rose" if self.shift > 0 else "fell"
-
-    def __str__(self) -> str:
-        """When and by how much, as the end of a sentence."""
-        days = (date.fromordinal(day).isoformat() for day in (self.night, self.told))
-        return "by {:.3f} of the scale on {} (told on {})".format(abs(self.shift), *days)
 
 
 @dataclass(frozen=True)

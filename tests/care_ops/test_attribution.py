@@ -7,9 +7,9 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from care_ops.records import Changed
 from care_ops.results.attribution import (
     Answer,
-    Changed,
     Difference,
     change,
     first_free,
