@@ -170,22 +170,23 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
 @dataclass(frozen=True)
 class _Kept:
-    """A score that is kept: of which content, by which model, and on which day."""
+    """A score that is kept: of which item and texts, by which model, and on which day."""
 
     score: float
     engine: str
     key: str
+    text_key: str
     day: int
 
 
 def _kept(workspace: Workspace, judge: str, testset: str, source: "StoredItems") -> dict[str, _Kept]:
     """The scores of a test set's items as they are now, under the judge's key of now."""
     columns = ("item_id", "item_key", "judge_key", "score", "status", "engine", "created_at")
-    current, key = dict(zip(source.ids, source.keys, strict=True)), judge_key(workspace, judge, testset)
+    texts, key = dict(zip(source.keys, source.text_keys, strict=True)), judge_key(workspace, judge, testset)
     return {
-        row["item_id"]: _Kept(row["score"], row["engine"], row["item_key"], row["created_at"].toordinal())
+        row["item_id"]: _Kept(row["score"], row["engine"], of, texts[of], row["created_at"].toordinal())
         for row in workspace.parts.read_scores(judge, testset, columns).to_pylist()
-        if row["judge_key"] == key and row["status"] == Status.OK and current.get(row["item_id"]) == row["item_key"]
+        if (of := row["item_key"]) in texts and row["judge_key"] == key and row["status"] == Status.OK
     }
 
 
@@ -193,14 +194,17 @@ def _least_asked(asked: "Retests", kept: Mapping[tuple[str, str], _Kept]) -> lis
     """Places of scores in the order in which they are asked about: the least asked first, then by a hash.
 
     Scores of later days than that on which the judge was anchored may be those of a model that has changed by then.
-    They come last.
+    They come last. Items of equal texts are one question with one score, so that one of them stands for all.
     """
     times = Counter((row.testset, row.key) for row in asked.rows)
     anchored = {testset: asked.anchored(testset) for testset, _ in kept}
 
+    def drawn(place: tuple[str, str]) -> bytes:
+        return hashlib.sha256(repr(place).encode()).digest()
+
     def order(place: tuple[str, str]) -> tuple[bool, int, bytes]:
         testset, then = place[0], kept[place]
-        late = then.day > (anchored[testset] or then.day)
-        return late, times[testset, then.key], hashlib.sha256(repr(place).encode()).digest()
+        return then.day > (anchored[testset] or then.day), times[testset, then.key], drawn(place)
 
-    return sorted(kept, key=order)
+    one = {kept[place].text_key: place for place in sorted(kept, key=lambda p: (kept[p].day, drawn(p)), reverse=True)}
+    return sorted(one.values(), key=order)
