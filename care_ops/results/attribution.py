@@ -25,7 +25,7 @@ for the system's.
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass
 from itertools import count
@@ -90,7 +90,7 @@ def log_capitals(nights: Sequence[Array]) -> Array:
     Parameters
     ----------
     nights : sequence of T (m,) arrays
-        Differences of each night, in shares of the scale.
+        Differences of each night, one at least, in shares of the scale.
 
     Returns
     -------
@@ -98,9 +98,11 @@ def log_capitals(nights: Sequence[Array]) -> Array:
         Row t, column k: after night t, of the share that waits for night k; what it was given is counted.
     """
     k = np.arange(1, len(nights) + 1)
+    stakes = np.array(_BETS)[:, None] * np.concatenate(nights)
+    starts = np.cumsum([0, *(len(night) for night in nights[:-1])])
+    wins = np.add.reduceat(stakes - np.logaddexp(stakes, -stakes) + np.log(2.0), starts, axis=1)
     shares = np.full((len(k), len(k)), -np.inf)
-    for bet in _BETS:
-        won = np.cumsum([np.sum(bet * n - np.logaddexp(bet * n, -bet * n) + np.log(2.0)) for n in nights])
+    for won in np.cumsum(wins, axis=1):
         shares = np.logaddexp(shares, won[:, None] - np.r_[0.0, won[:-1]][None, :])
     return np.where(k[None, :] <= k[:, None], shares - np.log(len(_BETS)), 0.0) - np.log(k * (k + 1.0))[None, :]
 
@@ -153,23 +155,24 @@ def of_system(
     most : int
         New answers that are compared in a night.
     """
-    taken, of_prompt = defaultdict[str, set[int]](set), defaultdict[str, list[Answer]](list)
-    for answer in before:
+    taken, of_prompt = defaultdict[str, set[int]](set), defaultdict[str, deque[Answer]](deque)
+    everything = deque(sorted(before, key=lambda each: each.key))  # keys are hashes: no order of the scores'
+    for answer in everything:
         of_prompt[answer.prompt].append(answer)
     by_night = defaultdict[int, list[Answer]](list)
     for answer in new:
         by_night[answer.night].append(answer)
 
-    def fresh(answer: Answer) -> tuple[int, str]:
-        return len(taken[answer.key]), answer.key  # keys are hashes, so that their order is none of the scores'
+    def turn(answer: Answer) -> deque[Answer]:
+        return of_prompt.get(answer.prompt, everything)
 
-    def earlier(answer: Answer) -> Answer:
-        return min(of_prompt.get(answer.prompt) or before, key=fresh)
+    def order(answer: Answer) -> tuple[int, str]:
+        return len(taken[turn(answer)[0].key]), answer.key
 
     for night in sorted(by_night) if before else ():
         free = list(references.get(night, ()))
-        for answer in sorted(by_night[night], key=lambda each: (fresh(earlier(each)), each.key))[:most]:
-            then = earlier(answer)
+        for answer in sorted(by_night[night], key=order)[:most]:
+            then = turn(answer)[0]
             judges = answer.scores.keys() & then.scores.keys()
             asked = judges & {*moving}
             reference = next((each for each in free if asked & each[1].keys()), None) if asked else None
@@ -177,6 +180,7 @@ def of_system(
             judges = {judge for judge in judges if judge not in asked or judge in moved}
             if not judges:
                 continue
+            turn(answer).rotate(-1)
             keys = [answer.key, then.key]
             if reference is not None:
                 free.remove(reference)
