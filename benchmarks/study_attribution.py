@@ -99,7 +99,7 @@ class Simulated:
 
     def ask(self, answers: object, *, changed: bool) -> Array:
         """Whole points."""
-        seen = np.asarray(answers) + 0.5 * self.rng.normal(size=np.shape(answers))
+        seen = np.asarray(answers) + 0.5 * self.rng.normal(size=np.asarray(answers).shape)
         seen[0] += 1.0 if changed else 0.0
         return np.clip(np.round(seen), 0, 10) / 10
 
