@@ -5,7 +5,8 @@ of which none came twice and of prompts that never repeat, came before it and ch
 
 - A night: 5 judges are asked again about 12 references, and score 12 new answers of each of 2 systems. References are
   what both systems said before the first night, the least asked first: each is asked about every ``POOL`` / 12 nights.
-  90 nights. 1,000 streams without a change a panel (``--draws``), 100 of each change (``--planted``).
+  90 nights. 1,000 streams without a change a panel (``--draws``), 200 of each change (``--planted``).
+  The table that is kept is of a run that took answers from before the least compared first, and not in turn.
 - Simulated, on a scale of 0 to 10 in whole points: a score is 5 + 1.5 (difficulty of the prompt) + 1 (the answer) + 1
   (judge and answer) + .5 (this asking), standard normal each, plus the judge's shift, rounded and clipped. 120 prompts,
   of which each system answers 12 a night anew, in turn. From night 30 on one judge scores 1 point higher, or the
@@ -292,7 +293,7 @@ def main() -> None:
     """Write the table."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.study_attribution")
     parser.add_argument("--draws", type=int, default=1_000)
-    parser.add_argument("--planted", type=int, default=100)
+    parser.add_argument("--planted", type=int, default=200)
     given = parser.parse_args()
     head = ["panel", "planted", "test", "told too early", "exactly the guilty", "an innocent", "delay", "night off by"]
     found = rows(given.draws, given.planted)
