@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-panels study-rivals study-settled bench-panels bench-truth bench-before bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock licences clean
+.PHONY: run docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-attribution study-panels study-rivals study-settled bench-panels bench-truth bench-before bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock licences clean
 .DEFAULT_GOAL := run
 
 # Exactly what a lock names, each file by its hash; then our own package, which is built by what has been installed.
@@ -149,6 +149,9 @@ bench-rates: ## coverage and width of rates by few labels beside truescore and p
 	test -x build/rates/bin/python || $(PYTHON) -m venv build/rates
 	build/rates/bin/pip install --quiet -c requirements.lock -e '.[dev]' truescore==0.7.4 ppi-python==0.2.3
 	build/rates/bin/python -W ignore -m benchmarks.study_rates
+
+study-attribution: $(VENV)/.dev ## was it the system or a judge, by planted changes; needs CARE_DATA_DIR; fifteen minutes
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.study_attribution
 
 study-panels: $(VENV)/.dev ## is care ever worse than the mean, and is clear true; to benchmarks/results/panels.md; ten minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
+from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 from care_ops.least import LABELS_TO_ADVISE
@@ -317,3 +318,32 @@ class Dropping:
     refits: int = 0
     items: int = 0
     influence: Influence = field(default_factory=Influence)
+
+
+@dataclass(frozen=True)
+class Changed:
+    """A judge or a system of which there is evidence that it has changed.
+
+    Attributes
+    ----------
+    night : int
+        On which the change most likely came.
+    told : int
+        On which the evidence was enough.
+    shift : float
+        Mean difference from ``night`` until ``told``, in shares of the scale.
+    """
+
+    night: int
+    told: int
+    shift: float
+
+    @property
+    def direction(self) -> str:
+        """Whether scores rose or fell."""
+        return "rose" if self.shift > 0 else "fell"
+
+    def __str__(self) -> str:
+        """When and by how much, as the end of a sentence."""
+        days = (date.fromordinal(day).isoformat() for day in (self.night, self.told))
+        return "by {:.3f} of the scale on {} (told on {})".format(abs(self.shift), *days)

@@ -45,6 +45,10 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "run failed": ("error", "Read the sentence and mend what it names; `care run` tries it again."),
     "held back": ("warning", "Look at the new fit and accept it, or mend what its checks name."),
     "model changed": ("warning", "Change `revision` in the judge's file, or pin the fit until you have."),
+    "system changed": (
+        "warning",
+        "See what it says since; accepting the fit takes its answers of now for the usual.",
+    ),
     "canary failed": ("warning", "See whether the judge's server answers; the next night asks it again."),
     "experiment failed": ("warning", "Read the sentence; no fit waits for an experiment."),
 }

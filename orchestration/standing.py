@@ -47,7 +47,7 @@ _TOLD_OTHERWISE = ("scores", "judge_inference", "canary")
 A judge that failed owes scores; a canary makes nothing that a fit needs.
 """
 
-_STANDING = ("held back", "model changed", "night late")
+_STANDING = ("held back", "model changed", "system changed", "night late")
 """Kinds of causes that are read from how things stand; others are told when they happen."""
 
 _KIND_OF = {
@@ -204,6 +204,14 @@ def changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterat
             yield Alert("model changed", f"{judge}: {kept.metadata['says'].value}", judge=judge)
 
 
+def changed_systems(current: Mapping[str, Verdict]) -> Iterator[Alert]:
+    """The test sets of which a system answers in another way than before."""
+    for testset, verdict in current.items():
+        said = [reason.sentence for reason in verdict.reasons if reason.topic == "system changed"]
+        if said:
+            yield Alert("system changed", f"{testset}: {' '.join(said)}", testset)
+
+
 def late_night(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
     """That no night has come to an end by its deadline; nothing where there is none, or there has been none yet.
 
@@ -228,7 +236,8 @@ def tell_standing(
     from orchestration.instance import last_night
 
     late = late_night(nightly, last_night(instance, workspace.mount))
-    standing = [*late, *held_back_causes(workspace, current), *changed_judges(workspace, instance)]
+    changed = [*changed_judges(workspace, instance), *changed_systems(current)]
+    standing = [*late, *held_back_causes(workspace, current), *changed]
     now = {opened(cause, workspace.root.name).key for cause in standing}
     failed = any(alert.kind not in _STANDING for alert in desk.open.values())
     outdated = stale(workspace) if failed else ()

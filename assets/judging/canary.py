@@ -1,13 +1,16 @@
 """``canary``: a few items that a judge has scored, asked again, to see whether its model is still the same.
 
-A model behind an API can change without a word, and nothing in a judge's key shows it. The answers are
-compared and thrown away: no score changes.
+A model behind an API can change without a word, and nothing in a judge's key shows it. What it answers is kept beside
+what it said before (``asked_again``), and no score changes.
 """
 
 import hashlib
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Iterable, Mapping
 from contextlib import closing
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -22,23 +25,28 @@ from judges.engines.base import StoppedError
 from judges.items import FROM_A_FILE, Score, Status
 from judges.pool import Pool
 
-CHECK = "same_model"
+if TYPE_CHECKING:
+    from assets.judging.asked_again import Retests
+    from assets.judging.stored_items import StoredItems
 
-_TOLERANCE = 0.1
-"""Mean absolute change of scores, as a share of the scale, that is let pass: less than one grade of ten, which an
-endpoint that does not answer the same twice reaches by itself."""
+CHECK = "same_model"
 
 
 @dataclass(frozen=True)
 class Answer:
-    """One item asked again: the score that is kept and the one of today, None where it gave none, and who gave them."""
+    """One item asked again: the score that is kept and the one of today, None where it gave none, and who gave them.
+
+    ``span`` is the length of the scale; where none is declared, that of the range of all scores that are kept.
+    """
 
     testset: str
     item_id: str
+    item_key: str
     kept: float
     today: float | None
     kept_by: str
     today_by: str | None
+    span: float
 
 
 @dg.asset(
@@ -60,13 +68,22 @@ class Answer:
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Ask again and compare."""
+    from assets.judging.asked_again import AskedAgain, note
+    from care_ops.results.attribution import of_judges
+
     judge = context.partition_key
     answers = ask_again(workspace, judge)
-    moved = movement(workspace, judge, answers)
+    today = datetime.now(UTC).toordinal()
+    again = [
+        AskedAgain(today, a.testset, a.item_key, a.kept / a.span, a.today / a.span)
+        for a in answers
+        if a.today is not None
+    ]
+    moved = sum(abs(row.moved) for row in again) / len(again) if again else None
+    changed = note(workspace, judge, len({judge, *watched(workspace)}), again).changed
     before, now = _names(a.kept_by for a in answers), _names(a.today_by for a in answers if a.today is not None)
     others = workspace.judge(judge).engine.needs.endpoint and not now <= before
-    still = moved is None or moved <= _TOLERANCE
-    passed = still and not others
+    passed = changed is None and not others
     if not answers:
         says = "nothing is scored yet"
     elif moved is None:
@@ -75,8 +92,7 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         says = f"{len(answers)} items moved by {moved:.1%} of the scale on average"
     if others:
         says += f"; {', '.join(sorted(now - before))} answered, where {', '.join(sorted(before))} did before"
-    if not still:
-        says += f" (tolerance {_TOLERANCE:.0%}): the model behind {judge!r} seems to have changed"
+    says += "; no evidence of a change" if changed is None else f". {of_judges({judge: changed})[0].rstrip('.')}"
     if not passed:
         says += (
             ". Change `revision` in the judge's file to score everything anew, or pin the fit (`care fits promote`) "
@@ -108,30 +124,22 @@ def watched(workspace: Workspace) -> list[str]:
 
 
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
-    """Have a judge score a few items once more; the same ones every night, as long as they are there.
+    """Have a judge score a few items once more: those that it was asked again least often, of when it was anchored.
 
     Raises ``JudgeError`` where the judge cannot be built, cannot be asked, or may not spend what it takes.
     """
+    from assets.judging.asked_again import retests, span_of
     from assets.judging.stored_items import StoredItems
 
     if workspace.judge(judge).engine.needs.recordings:
         raise JudgeError(f"judge {judge!r}: {FROM_A_FILE}")
-    kept: dict[tuple[str, str], tuple[float, str]] = {}
+    kept: dict[tuple[str, str], _Kept] = {}
     sources: dict[str, StoredItems] = {}
     for testset in workspace.testsets_of(judge):
-        if not workspace.parts.items_file(testset).exists():
-            continue
-        source = sources[testset] = StoredItems(workspace.parts, testset)
-        current_keys = dict(zip(source.ids, source.keys, strict=True))
-        rows = workspace.parts.read_scores(
-            judge, testset, ("item_id", "item_key", "judge_key", "score", "status", "engine")
-        )
-        key = judge_key(workspace, judge, testset)
-        for row in rows.to_pylist():
-            current = current_keys.get(row["item_id"]) == row["item_key"] and row["judge_key"] == key
-            if current and row["status"] == Status.OK:
-                kept[testset, row["item_id"]] = row["score"], row["engine"]
-    chosen = sorted(kept, key=lambda place: hashlib.sha256(repr(place).encode()).digest())[: workspace.canary.items]
+        if workspace.parts.items_file(testset).exists():
+            sources[testset] = StoredItems(workspace.parts, testset)
+            kept |= {(testset, item): row for item, row in _kept(workspace, judge, testset, sources[testset]).items()}
+    chosen = _least_asked(retests(workspace, judge), kept)[: workspace.canary.items]
     today: dict[tuple[str, str], tuple[float | None, str]] = {}
     account = Account(workspace, judge, purses(workspace))
     with closing(account), Pool(workspace.pool, workspace.ray) as pool, pool.session() as session:
@@ -151,23 +159,52 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
                 raise JudgeError(f"canary of {judge!r}: {error}; set `canary: {{items: 0}}` to do without") from None
             finally:
                 account.record()
+    scores = {where: [then.score for (testset, _), then in kept.items() if testset == where] for where in sources}
+    spans = {testset: span_of(workspace, judge, testset, scores[testset]) for testset in sources}
     answers: list[Answer] = []
     for place in chosen:
-        (score, version), (score_today, version_today) = kept[place], today.get(place, (None, None))
-        answers.append(Answer(*place, score, score_today, version, version_today))
+        then, (score, version) = kept[place], today.get(place, (None, None))
+        answers.append(Answer(*place, then.key, then.score, score, then.engine, version, spans[place[0]]))
     return answers
 
 
-def movement(workspace: Workspace, judge: str, answers: list[Answer]) -> float | None:
-    """Mean absolute change as a share of the scale; None where nothing was answered twice.
+@dataclass(frozen=True)
+class _Kept:
+    """A score that is kept: of which item and texts, by which model, and on which day."""
 
-    Where no scale is declared, the range of the kept scores takes its place.
+    score: float
+    engine: str
+    key: str
+    text_key: str
+    day: int
+
+
+def _kept(workspace: Workspace, judge: str, testset: str, source: "StoredItems") -> dict[str, _Kept]:
+    """The scores of a test set's items as they are now, under the judge's key of now."""
+    columns = ("item_id", "item_key", "judge_key", "score", "status", "engine", "created_at")
+    texts, key = dict(zip(source.keys, source.text_keys, strict=True)), judge_key(workspace, judge, testset)
+    return {
+        row["item_id"]: _Kept(row["score"], row["engine"], of, texts[of], row["created_at"].toordinal())
+        for row in workspace.parts.read_scores(judge, testset, columns).to_pylist()
+        if (of := row["item_key"]) in texts and row["judge_key"] == key and row["status"] == Status.OK
+    }
+
+
+def _least_asked(asked: "Retests", kept: Mapping[tuple[str, str], _Kept]) -> list[tuple[str, str]]:
+    """Places of scores in the order in which they are asked about: the least asked first, then by a hash.
+
+    Scores of later days than that on which the judge was anchored may be those of a model that has changed by then.
+    They come last. Items of equal texts are one question with one score, so that one of them stands for all.
     """
-    shares: list[float] = []
-    for testset in {answer.testset for answer in answers}:
-        answered = [(a.kept, a.today) for a in answers if a.testset == testset and a.today is not None]
-        scale = effective_spec(workspace, judge, testset).scale
-        values = [kept for kept, _ in answered]
-        span = scale[1] - scale[0] if scale else (max(values) - min(values) if values else 0.0)
-        shares += [abs(now - kept) / (span or 1.0) for kept, now in answered]
-    return sum(shares) / len(shares) if shares else None
+    times = Counter((row.testset, row.key) for row in asked.rows)
+    anchored = {testset: asked.anchored(testset) for testset, _ in kept}
+
+    def drawn(place: tuple[str, str]) -> bytes:
+        return hashlib.sha256(repr(place).encode()).digest()
+
+    def order(place: tuple[str, str]) -> tuple[bool, int, bytes]:
+        testset, then = place[0], kept[place]
+        return then.day > (anchored[testset] or then.day), times[testset, then.key], drawn(place)
+
+    one = {kept[place].text_key: place for place in sorted(kept, key=lambda p: (kept[p].day, drawn(p)), reverse=True)}
+    return sorted(one.values(), key=order)

@@ -135,10 +135,13 @@ def write_index(folder: Path, rows: Sequence[dict[str, Any]], editions: Mapping[
     return render(folder, "index.html", "index.html", rows=rows, nights=drawn, experiments=experiments)
 
 
-def write_trend(folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]]) -> Path:
-    """Write what moved from night to night: by test set its editions, oldest first."""
+def write_trend(
+    folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]], evidence: Mapping[str, Sequence[str]]
+) -> Path:
+    """Write what moved from night to night: by test set its editions, oldest first, and what there is evidence of."""
     drawn = {name: trend(name, rows) for name, rows in editions.items()}
-    return render(folder, "trend.html", "trend.html", editions=editions, figures=drawn, page_name=page_name)
+    shown = {"editions": editions, "evidence": evidence, "figures": drawn, "page_name": page_name}
+    return render(folder, "trend.html", "trend.html", **shown)
 
 
 def render(folder: Path, name: str, template: str, **values: Any) -> Path:

@@ -49,11 +49,26 @@ def tell(workspace: Workspace) -> "dict[str, Verdict]":
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
     editions = {name: trend(workspace, name, _NIGHTS_SHOWN) for name in verdicts}
     write_index(folder, rows, editions)
-    write_trend(folder, editions)
+    write_trend(folder, editions, {name: _evidence(workspace, name) for name in verdicts})
     write_verdicts(workspace, verdicts)
     keep(workspace, verdicts)  # last: what is kept there counts as told everywhere
     write_document(folder / MADE, {"version": version})
     return verdicts
+
+
+def _evidence(workspace: Workspace, name: str) -> list[str]:
+    """What there is evidence of; empty where nobody was asked again and no system is declared."""
+    from assets.judging.asked_again import retests
+    from assets.results.attribution import changes
+    from care_ops.results.attribution import FALSE_ALARMS, of_judges, of_systems
+
+    judges, systems = changes(workspace, name)
+    looked = workspace.testset(name).systems or any(retests(workspace, j).rows for j in workspace.judges_of(name))
+    said = [*of_judges(judges), *of_systems(systems, judges)]
+    rate = (
+        f"Where none changed, that is said with a probability of at most {FALSE_ALARMS:.0%}, over all nights together."
+    )
+    return [*(said or ["There is no evidence that a judge or a system changed."]), rate] if looked else []
 
 
 def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, name: str) -> dict[str, Any]:

@@ -19,7 +19,9 @@ from assets.publication.editions import HeldBack, held_back
 from assets.report.documents import FactsDocument, FailureDocument, HeldDocument
 from assets.report.names import labels_name, page_name
 from assets.report.outdated import State, states
+from assets.results.attribution import changes
 from assets.workspace import Workspace
+from care_ops.results.attribution import of_judges, of_systems
 from care_ops.results.decide import Standing, decide
 from care_ops.results.reasons import capital
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
@@ -68,6 +70,11 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
     stale = [_unscored(entry) for entry in state.owing if entry.unscored and not entry.why]
     notes = [Reason("owing judge", said, (entry.judge,)) for entry in state.owing for said in _partly_scored(entry)]
     failures = known_failures(workspace, testset).items()
+    judges, systems = changes(workspace, testset)
+    anew = "What it says of systems is held until another `revision` in its file has everything scored anew."
+    named = zip(judges, of_judges(judges), strict=True)
+    notes += [Reason("judge changed", said, (judge,), anew) for judge, said in named]
+    notes += [Reason("system changed", said) for said in of_systems(systems, judges)]
     return Standing(
         failures=tuple(f"`{asset}` could not be made: {why}" for asset, why in failures),
         held_back=held.says if held else (),

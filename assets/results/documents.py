@@ -4,7 +4,7 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from care_ops.least import FOLLOWS
-from care_ops.records import Comparison, Dropping
+from care_ops.records import Changed, Comparison, Dropping
 from warehouse.documents import FolderDocument, document_of
 
 
@@ -91,6 +91,8 @@ class SystemsDocument(FolderDocument):
         What the values of the systems are.
     systems : tuple of SystemRecord
         Best first.
+    changed : dict system -> Changed
+        Those that answer in another way than before.
     """
 
     NAME: ClassVar[str] = "systems"
@@ -99,6 +101,7 @@ class SystemsDocument(FolderDocument):
     kind: str = ""
     systems: tuple[SystemRecord, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
+    changed: dict[str, Changed] = field(default_factory=dict[str, Changed])
 
     def as_document(self) -> dict[str, Any]:
         """Plain values without what is empty, as they are written."""

@@ -1,6 +1,6 @@
 """``systems``: which of two models or versions is better, where items belong to systems."""
 
-from dataclasses import asdict
+from dataclasses import asdict, replace
 
 import dagster as dg
 
@@ -17,6 +17,7 @@ from care_ops.errors import FitError, InputError
 def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compare the systems that the test set declares, by the recommended aggregate."""
     from assets.fit.kept import read_fitted
+    from assets.results.attribution import changed_systems
     from assets.results.comparison import compared_in
     from assets.results.documents import SystemsDocument
     from care_ops.results.systems import anchors_as_labels
@@ -28,12 +29,13 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         folder.write(SystemsDocument())
         why = "no aggregate" if declared else "the test set declares none"
         return dg.MaterializeResult(metadata={"systems": f"none: {why}"})
+    changed = changed_systems(workspace, testset)
     try:
         compared = compared_in(workspace, testset)
     except (FitError, InputError) as error:
-        folder.write(SystemsDocument())
+        folder.write(SystemsDocument(changed=changed))
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})
-    folder.write(compared)
+    folder.write(replace(compared, changed=changed))
     anchors = workspace.anchors_of(testset)
     return dg.MaterializeResult(
         metadata={

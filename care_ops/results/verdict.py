@@ -46,6 +46,8 @@ Topic = Literal[
     "certificate",
     "publication",
     "source",
+    "judge changed",
+    "system changed",
 ]
 
 Pill = Literal["Use", "Check", "Don't use yet", "Waiting", "Failed"]
@@ -64,7 +66,7 @@ _PILLS: dict[State, Pill] = {
     "failed": "Failed",
 }
 
-_CAUTIONS: tuple[Topic, ...] = ("few judges", "few scores", "not connected", "condition")
+_CAUTIONS: tuple[Topic, ...] = ("few judges", "few scores", "not connected", "condition", "judge changed")
 """Reasons for which a clear answer is to be checked all the same."""
 
 MOST_REASONS = 3

@@ -93,7 +93,7 @@ def rate(
         if labels is None:
             _compare(workspace, str(scores), system, as_json=json)
             return
-        table, given, config = _from_workspace(workspace, str(scores), system, labels, drawn, None)
+        table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, None)
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
     _tell_first(table, given, config)
@@ -156,7 +156,7 @@ def gate(
         raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
     if workspace is not None:
         _refuse_of_tables({"--items": items, "--judges": judges, "--anchors": anchors, **dict.fromkeys(form.given, 1)})
-        table, given, config = _from_workspace(workspace, str(scores), system, labels, drawn, against_edition)
+        table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, against_edition, gate=True)
     elif labels is None or not system or against_edition is not None:
         raise InputError(
             "a gate over a table needs --labels and --system; a kept edition (--against-edition) is that of a "
@@ -210,16 +210,28 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
         show(system_table(data.system_rows()), f"{testset}: {compared.kind} by {compared.aggregator}", as_json=False)
 
 
-def _from_workspace(
-    root: Path, testset: str, system: list[str] | None, labels: Path | None, drawn: Drawn, edition: str | None
+def _of_workspace(
+    root: Path,
+    testset: str,
+    system: list[str] | None,
+    labels: Path | None,
+    drawn: Drawn,
+    edition: str | None,
+    *,
+    gate: bool = False,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """A test set's panel, its labels and settings; ends the command where it is not measured as the edition was."""
+    """A test set's panel, its labels and settings; ends the command where it is not measured as the edition was.
+
+    A ``gate`` also ends where a judge is no longer what it was.
+    """
     from assets.labels import read_labels
     from assets.table.rating import workspace_table
     from orchestration.stores import workspace_to_look_at
     from orchestration.workspace import labels_file
 
     loaded = workspace_to_look_at(root)
+    if gate:
+        _end_where_a_judge_changed(loaded, loaded.testset(testset).name)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
     file = labels or labels_file(loaded.root, testset)
     if file is None:
@@ -228,6 +240,15 @@ def _from_workspace(
     if edition is not None:
         _end_where_measured_otherwise(loaded, testset, edition, given)
     return table, given, config
+
+
+def _end_where_a_judge_changed(loaded: Workspace, testset: str) -> None:
+    from assets.results.attribution import changes
+    from care_ops.results.attribution import of_judges
+
+    if judges := changes(loaded, testset)[0]:
+        console.print(f"not compared until it is anchored anew: {' '.join(of_judges(judges))}")
+        raise typer.Exit(JUDGE_CHANGED)
 
 
 def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str, labels: LabelRecord) -> None:

@@ -91,7 +91,7 @@ def pages(tmp_path_factory, demo):
         write_page(replace(data, title=name), folder / f"testset-{name}.html", VERDICT)
     edition = {"edition": "abc", "state": "published", "judges": 6, "order": 0.7, "why": "the first"}
     rows = [{**edition, "made at": f"2026-11-2{k}T03:00:00", "orders": {"care": 0.7 + k / 50}} for k in range(3)]
-    write_trend(folder, {"small": rows})
+    write_trend(folder, {"small": rows}, {"small": []})
     return {
         "small": folder / "testset-small.html",
         "judges": folder / "testset-judges.html",

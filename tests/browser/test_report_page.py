@@ -50,7 +50,7 @@ def pages(tmp_path_factory):
     nights = {"small": [*editions, held], "judges": [{**edition, "order": None}] * 40}
     told = [{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)]
     write_index(folder, told, nights)
-    write_trend(folder, {"small": editions})
+    write_trend(folder, {"small": editions}, {"small": ["System new fell."]})
     return folder
 
 

@@ -1,13 +1,16 @@
 """A model behind an API that changes without a word, and one that does not."""
 
 import re
+from datetime import UTC, datetime
 from html import unescape
 
 import dagster as dg
 import pytest
 
+from assets.judging.asked_again import retests
 from assets.judging.canary import ask_again as ask_judge_again
 from assets.report.names import page_name
+from assets.report.report_index import tell
 from assets.report.retests import why_no_retest
 from care_ops.errors import JudgeError
 from orchestration.definitions import build_defs
@@ -28,7 +31,7 @@ def workspace(tmp_path, monkeypatch):
         return answer(str(min(10, words % 7 + shift[0])), model=shift[1])
 
     server = Server(say)
-    folder = make(tmp_path / "ws", care=QUICK + "canary: {items: 5}\n")
+    folder = make(tmp_path / "ws", care=QUICK + "canary: {items: 20}\nalerts: {file: alerts.jsonl}\n")
     engine = f"{{kind: openai, base_url: '{server.url}', model: judge-1, template: quality}}"
     (folder / "judges" / "api.yaml").write_text(f"engine: {engine}\nscale: [0, 10]\n")
     yield folder, server, shift
@@ -47,14 +50,22 @@ def page_of(folder):
     return (load_workspace(folder).report_folder / page_name("one")).read_text()
 
 
+def trend_of(folder, *, anew=False):
+    if anew:
+        tell(load_workspace(folder))
+    return (load_workspace(folder).report_folder / "trend.html").read_text()
+
+
 @pytest.mark.slow
 def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace):
     folder, server, shift = workspace
     assert not run(folder).failures
-    rows, asked = score_rows(folder), len(server.requests)
+    rows, asked, today = score_rows(folder), len(server.requests), datetime.now(UTC).date().isoformat()
     same = ask_again(folder)
     assert same.passed
-    assert 1 <= len(server.requests) - asked <= 5
+    assert 1 <= len(server.requests) - asked <= 20
+    assert "no evidence of a change" in (same.description or "")
+    assert "There is no evidence that a judge or a system changed." in trend_of(folder, anew=True)
     shift[1] = "vendor/large-2026-11-01"
     other = ask_again(folder)
     assert not other.passed
@@ -64,11 +75,19 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
     assert not changed.passed
     assert changed.severity == dg.AssetCheckSeverity.WARN
     assert "30.0% of the scale" in (changed.description or "")
+    one = retests(load_workspace(folder), "api").changed
+    assert 0.1 < one.shift <= 0.3, "some had been asked a second time before, and had not moved"
+    told = f"Judge api changed: its scores of the same answers rose by {one.shift:.3f} of the scale on {today} (told"
+    assert told in (changed.description or "")
     assert "Change `revision`" in (changed.description or "")
     assert score_rows(folder) == rows
-    assert not run(folder).materialised, "asking again makes nothing stale"
+    assert {asset for asset, _ in run(folder).materialised} == {"report_index"}, "asking again makes nothing stale"
+    care(folder, "run")
+    for said in (trend_of(folder), care(folder, "status"), (folder / "alerts.jsonl").read_text()):
+        assert told in " ".join(said.split())
+    assert told in " ".join(care(folder, "gate", "one", "new", "--against", "old", code=6).split())
     assert "Not measured yet: the nightly schedule asks it again" in unescape(page_of(folder))
-    assert "api: asked again about 5 items, its scores moved by 30.0% of the scale" in care(
+    assert "api: asked again about 20 items, its scores moved by 30.0% of the scale" in care(
         folder, "judges", "retest", "api"
     )
     page = unescape(page_of(folder))
@@ -80,6 +99,8 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
     )
     assert not run(folder).failures
     assert ask_again(folder).passed, "what the warning advises mends it: everything was asked anew"
+    assert "Judge api changed" not in care(folder, "status")
+    assert "Judge api changed" not in trend_of(folder)
 
 
 def test_only_judges_behind_an_api_are_asked_every_night(workspace):

@@ -1,0 +1,120 @@
+"""Which systems of a test set answer in another way than before, as far as its judges did not change."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from datetime import datetime
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute
+
+from assets.judge_keys import judge_key, keys_of_judges
+from assets.judging.asked_again import LEAST_TOLD, retests, span_of
+from assets.results.documents import SystemsDocument
+from assets.workspace import Workspace
+from care_ops.records import Changed
+from care_ops.results.attribution import Answer, References, change, of_system
+from judges.items import Status
+
+pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
+
+_COMPARED = 12
+"""New answers of a system that are compared in a night; of judges behind an API as many as were asked about again."""
+
+Place = tuple[str, str]
+"""An item's id, and its key, which is another one for another answer."""
+
+
+def changed_systems(workspace: Workspace, testset: str) -> dict[str, Changed]:
+    """The systems of which there is evidence, by the judges of the panel that can be asked.
+
+    What systems said until the day on which the last of these judges was anchored is what later answers are compared
+    with; until the day on which a person published a fit by hand, where that was later. Pairs have two systems each,
+    and are not compared.
+    """
+    if len(workspace.testset(testset).systems) != 1:
+        return {}
+    admitted = workspace.fit_folder(testset).panel_summary().present
+    judges = [judge for judge in keys_of_judges(workspace, testset) if judge in admitted]
+    scored = {judge: _scored(workspace, judge, testset) for judge in judges}
+    days = [
+        (pc.min(rows["created_at"]).as_py(), pc.max(rows["created_at"]).as_py()) for rows in scored.values() if rows
+    ]
+    anchored = max([_published_by_hand(workspace, testset), *(first.toordinal() for first, _ in days)])
+    if all(last.toordinal() <= anchored for _, last in days):
+        return {}
+    before, new = _answers(workspace, testset, scored, anchored)
+    moving = [judge for judge in judges if workspace.judge(judge).engine.needs.endpoint]
+    references = _references(workspace, testset, moving)
+    others = sum(bool(spec.systems) for spec in workspace.testsets.values())
+    share = LEAST_TOLD / others / max(len({*before, *new}), 1)
+    found = {s: change(of_system(before.get(s, ()), new[s], references, moving, _COMPARED), share) for s in sorted(new)}
+    return {system: changed for system, changed in found.items() if changed is not None}
+
+
+def _published_by_hand(workspace: Workspace, testset: str) -> int:
+    """The last day on which a person published a fit; 0 where none ever was so."""
+    by_hand = [each for each in workspace.fits.publications(testset) if each.published_by != "review"]
+    return max((datetime.fromisoformat(each.published_at).toordinal() for each in by_hand), default=0)
+
+
+def _scored(workspace: Workspace, judge: str, testset: str) -> pa.Table:
+    """What a judge scored under its key of now, also of answers that are no longer there."""
+    columns = ("item_id", "item_key", "judge_key", "score", "status", "created_at")
+    rows, key = workspace.parts.read_scores(judge, testset, columns), judge_key(workspace, judge, testset)
+    return rows.filter(pc.and_(pc.equal(rows["judge_key"], key), pc.equal(rows["status"], str(Status.OK))))
+
+
+def _answers(
+    workspace: Workspace, testset: str, scored: Mapping[str, pa.Table], anchored: int
+) -> tuple[dict[str, list[Answer]], dict[str, list[Answer]]]:
+    """By system what it said last until it was anchored, and all that it said since; of items that are there."""
+    from warehouse.matrix import read_item_columns, read_metadata
+
+    with workspace.warehouse.reader() as connection:
+        items = read_item_columns(connection, testset)
+        named = read_metadata(connection, testset, workspace.systems_of(testset))
+    systems = {item: names[0] for item, names in zip(items.item_ids, named, strict=True) if names is not None}
+    prompts = dict(zip(items.item_ids, items.units(), strict=True))
+    scores, nights = defaultdict[Place, dict[str, float]](dict), defaultdict[Place, int](int)
+    for judge, rows in scored.items():
+        span = span_of(workspace, judge, testset, rows["score"].to_pylist())
+        for row in rows.to_pylist():
+            place = row["item_id"], row["item_key"]
+            scores[place][judge] = row["score"] / span
+            nights[place] = max(nights[place], row["created_at"].toordinal())
+    latest, new = dict[str, Answer](), defaultdict[str, list[Answer]](list)
+    for (item, key), night in sorted(nights.items(), key=lambda each: each[1]):
+        if item in systems:
+            answer = Answer(prompts[item], key, night, scores[item, key])
+            if night > anchored:
+                new[systems[item]].append(answer)
+            else:
+                latest[item] = answer
+    before = defaultdict[str, list[Answer]](list)
+    for item, answer in latest.items():
+        before[systems[item]].append(answer)
+    return before, new
+
+
+def _references(workspace: Workspace, testset: str, moving: Sequence[str]) -> References:
+    """What was asked about again, by night: first what most judges were, and what is of this test set."""
+    moved = defaultdict[int, dict[tuple[bool, str], dict[str, float]]](lambda: defaultdict(dict))
+    for judge in moving:
+        for row in retests(workspace, judge).rows:
+            moved[row.night][row.testset != testset, row.key][judge] = row.moved
+    ranked = {night: sorted(of.items(), key=lambda each: (-len(each[1]), each[0])) for night, of in moved.items()}
+    return {night: [(key, by_judge) for (_, key), by_judge in of] for night, of in ranked.items()}
+
+
+def changes(workspace: Workspace, testset: str) -> tuple[dict[str, Changed], dict[str, Changed]]:
+    """The judges and the systems of a test set that have changed, as far as is known now.
+
+    A judge is no longer among them once it is anchored anew, nor a system once a person has published a fit since.
+    """
+    judges = {judge: retests(workspace, judge).changed for judge in workspace.judges_of(testset)}
+    found, accepted = workspace.fit_folder(testset).find(SystemsDocument), _published_by_hand(workspace, testset)
+    systems = {} if found is None else {name: one for name, one in found.changed.items() if one.told > accepted}
+    return {judge: one for judge, one in judges.items() if one is not None}, systems

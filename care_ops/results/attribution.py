@@ -1,0 +1,201 @@
+"""Was it the system or a judge? Sequential tests, each of its own cause, that hold at all nights together.
+
+Every night each judge is asked again about a few answers that it scored when it was anchored, and scores what systems
+say anew.
+
+- A judge's difference is its score of a reference tonight less its score then. Where the judge is as it was, the two
+  may be exchanged, so that their difference is symmetric about 0, whatever the systems do.
+- A system's difference is the mean score of a new answer less that of one from before to the same prompt (to another
+  where there is none), less what the same judges have moved tonight on a reference. Where system and judges are as they
+  were, both parts are symmetric; what all scores of a judge move by cancels.
+
+For differences d that are symmetric given those before, the mean of exp(l d) / cosh(l d) is 1 for every l: by it
+somebody who bets on a shift neither wins nor loses, and a capital of 1 ever reaches 1 / a with a probability of at most
+a (Ville 1939). The capital is shared out beforehand over sizes of bets and over all nights on which the change may have
+come, and each share waits for its night. The share that has won the most for what it was given names the night.
+
+Two differences that have a score in common are not symmetric together. So they are of different rounds, each with a
+capital of its own; round r, from 1, is told of at a / (r (r + 1)), so that all rounds together have a.
+
+Assumed: a judge's answers to one question are drawn alike, and so are a system's answers from before and anew; which
+answers come anew, or are asked about again, does not follow from scores. What a test cannot see: a change that leaves
+every difference symmetric, such as more noise alone. What a judge does to new answers and not to references is taken
+for the system's.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict, deque
+from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
+from dataclasses import dataclass
+from itertools import count
+
+import numpy as np
+
+from care_ops.records import Changed
+from care_ops.scores import Array
+
+FALSE_ALARMS = 0.05
+"""Largest probability that anything is said of judges and systems that do not change, over all nights."""
+
+_BETS = tuple(sign * 2.0**k for k in range(6) for sign in (-1.0, 1.0))
+"""Sizes of the bets, in 1 / scale: the least is best for a shift by all of the scale, the largest for a 30th."""
+
+
+@dataclass(frozen=True)
+class Difference:
+    """Of two scores of a judge, or of two answers of a system.
+
+    Attributes
+    ----------
+    night : int
+        Its day, as ``date.toordinal`` counts.
+    size : float
+        In shares of the scale.
+    round : int
+        From 1; no score is in two differences of a round.
+    """
+
+    night: int
+    size: float
+    round: int = 1
+
+
+@dataclass(frozen=True)
+class Answer:
+    """What a system said: to which prompt, its key, the day on which it was scored, and scores by judge (shares)."""
+
+    prompt: str
+    key: str
+    night: int
+    scores: Mapping[str, float]
+
+
+References = Mapping[int, Sequence[tuple[str, Mapping[str, float]]]]
+"""By night the references asked about again: the key of each, and by judge how far its score moved, in shares."""
+
+
+def first_free(taken: MutableMapping[str, set[int]], keys: Iterable[str]) -> int:
+    """The first round in which none of these has been; now they have."""
+    sets = [taken.setdefault(key, set()) for key in keys]
+    free = next(k for k in count(1) if not any(k in rounds for rounds in sets))
+    for rounds in sets:
+        rounds.add(free)
+    return free
+
+
+def log_capitals(nights: Sequence[Array]) -> Array:
+    """Logarithm of the capital that each night's share has won by each night.
+
+    Parameters
+    ----------
+    nights : sequence of T (m,) arrays
+        Differences of each night, one at least, in shares of the scale.
+
+    Returns
+    -------
+    (T, T) array
+        Row t, column k: after night t, of the share that waits for night k; what it was given is counted.
+    """
+    k = np.arange(1, len(nights) + 1)
+    stakes = np.array(_BETS)[:, None] * np.concatenate(nights)
+    starts = np.cumsum([0, *(len(night) for night in nights[:-1])])
+    wins = np.add.reduceat(stakes - np.logaddexp(stakes, -stakes) + np.log(2.0), starts, axis=1)
+    shares = np.full((len(k), len(k)), -np.inf)
+    for won in np.cumsum(wins, axis=1):
+        shares = np.logaddexp(shares, won[:, None] - np.r_[0.0, won[:-1]][None, :])
+    return np.where(k[None, :] <= k[:, None], shares - np.log(len(_BETS)), 0.0) - np.log(k * (k + 1.0))[None, :]
+
+
+def change(found: Iterable[Difference], false_alarms: float) -> Changed | None:
+    """The first evidence of a change, and what is then most likely of it; None without any.
+
+    Parameters
+    ----------
+    found : differences
+    false_alarms : float
+        Largest probability, over all nights, that this says so where nothing changed.
+    """
+    rounds = defaultdict[int, dict[int, list[float]]](dict)
+    for each in found:
+        rounds[each.round].setdefault(each.night, []).append(each.size)
+    told = (_of_round(nights, false_alarms / (k * (k + 1))) for k, nights in rounds.items())
+    return min((one for one in told if one is not None), key=lambda one: one.told, default=None)
+
+
+def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -> Changed | None:
+    days = sorted(differences)
+    nights = [np.array(differences[day], dtype=np.float64) for day in days]
+    shares = log_capitals(nights)
+    waiting = 1.0 / (len(nights) + 1.0)  # of nights that have not come yet
+    capital = np.logaddexp(np.logaddexp.reduce(shares, axis=1), np.log(waiting))
+    reached = np.flatnonzero(capital >= -np.log(false_alarms))
+    if not len(reached):
+        return None
+    told = int(reached[0])
+    k = np.arange(1, told + 2)
+    night = int(np.argmax(shares[told, : told + 1] + np.log(k * (k + 1.0))))
+    since = np.concatenate(nights[night : told + 1])
+    return Changed(days[night], days[told], float(since.mean()))
+
+
+def of_system(
+    before: Sequence[Answer], new: Iterable[Answer], references: References, moving: Collection[str], most: int
+) -> Iterator[Difference]:
+    """A system's differences, those of each night as the night comes.
+
+    Parameters
+    ----------
+    before, new : answers
+        From when the judges were anchored, and since.
+    references : references by night
+    moving : judges
+        Those that could change unnoticed. Their part in a difference needs a reference of that night; of other judges
+        none is taken off.
+    most : int
+        New answers that are compared in a night.
+    """
+    taken, of_prompt = defaultdict[str, set[int]](set), defaultdict[str, deque[Answer]](deque)
+    everything = deque(sorted(before, key=lambda each: each.key))  # keys are hashes: no order of the scores'
+    for answer in everything:
+        of_prompt[answer.prompt].append(answer)
+    by_night = defaultdict[int, list[Answer]](list)
+    for answer in new:
+        by_night[answer.night].append(answer)
+
+    def turn(answer: Answer) -> deque[Answer]:
+        return of_prompt.get(answer.prompt, everything)
+
+    def order(answer: Answer) -> tuple[int, str]:
+        return len(taken[turn(answer)[0].key]), answer.key
+
+    for night in sorted(by_night) if before else ():
+        free = list(references.get(night, ()))
+        for answer in sorted(by_night[night], key=order)[:most]:
+            then = turn(answer)[0]
+            judges = answer.scores.keys() & then.scores.keys()
+            asked = judges & {*moving}
+            reference = next((each for each in free if asked & each[1].keys()), None) if asked else None
+            moved = {} if reference is None else reference[1]
+            judges = {judge for judge in judges if judge not in asked or judge in moved}
+            if not judges:
+                continue
+            turn(answer).rotate(-1)
+            keys = [answer.key, then.key]
+            if reference is not None:
+                free.remove(reference)
+                keys.append(reference[0])
+            size = sum(answer.scores[j] - then.scores[j] - moved.get(j, 0.0) for j in judges) / len(judges)
+            yield Difference(night, size, first_free(taken, keys))
+
+
+def of_judges(changed: Mapping[str, Changed]) -> list[str]:
+    """A sentence for each judge of which there is evidence."""
+    said = "Judge {} changed: its scores of the same answers {} {}."
+    return [said.format(name, one.direction, one) for name, one in changed.items()]
+
+
+def of_systems(changed: Mapping[str, Changed], judges: Mapping[str, Changed]) -> list[str]:
+    """A sentence for each system of which there is evidence; it is held where a judge of theirs has changed too."""
+    held = f" This is held until {', '.join(judges)} is anchored anew." if judges else ""
+    return [f"System {name} {one.direction} {one}.{held}" for name, one in changed.items()]
