@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from assets.labels import read_labels
 from assets.table.label_file import COLUMNS
 from orchestration.cli.app import app
+from orchestration.cli.output import show
 from tests.support.workspaces import make, run
 
 N = 40
@@ -161,6 +162,19 @@ def test_the_end_key_ends_and_what_waits_stays(folder):
     terminal.press("q")
     assert terminal.end() == 0
     assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["1", "", ""]
+
+
+def test_control_characters_of_a_text_or_a_name_are_shown_and_not_obeyed(folder, capsys):
+    show([{"judge": "ju\x1b[31mdge"}], "title\x1b[2J", as_json=False)
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert r"ju\x1b[31mdge" in printed
+    write(folder / "items.csv", ("item_id", "response"), [("i00", "plain \x1b[8mhidden\x1b]0;title\x07 \x9b2J end\ttab")])
+    terminal = Terminal(folder)
+    screen = terminal.until_asked()
+    assert r"plain \x1b[8mhidden\x1b]0;title\x07 \x9b2J end" in screen
+    terminal.press("q", "never")
+    assert terminal.end() == 0
 
 
 def test_numbers_of_any_scale_are_typed(folder):
