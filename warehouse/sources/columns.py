@@ -254,7 +254,8 @@ def computed(table: pa.Table) -> list[str]:
     if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN:
         return []
     likely = _made_of_others(numeric.slice(0, _SCREENED), numeric.column_names, least=0)
-    return _made_of_others(numeric, likely, least=_COUNTED_ROWS) if likely else []
+    found = _made_of_others(numeric, likely, least=_COUNTED_ROWS) if likely else []
+    return [name for name in found if len(numeric.column(name).drop_null().unique()) > 1]  # else it is a dead judge
 
 
 def _made_of_others(table: pa.Table, names: Sequence[str], *, least: int) -> list[str]:
