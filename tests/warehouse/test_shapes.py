@@ -221,7 +221,7 @@ def test_a_column_that_is_computed_from_the_others_is_no_judge(answers, made):
 
 
 def test_judges_that_give_one_score_to_all_are_not_called_computed():
-    constant = pd.DataFrame({"id": [f"i{k}" for k in range(30)]} | dict.fromkeys(JUDGES + ("last",), 3))
+    constant = pd.DataFrame({"id": [f"i{k}" for k in range(30)]} | dict.fromkeys((*JUDGES, "last"), 3))
     assert read_scores(constant).scores.judges == (*JUDGES, "last")
 
 
