@@ -26,6 +26,7 @@ from care_ops.records import Aggregate, Certificate
 from care_ops.results.verdict import Verdict
 from care_ops.scores import Array
 from warehouse.fits import nullable
+from warehouse.sources.reading import LeftOut
 
 FrameKind = Literal["arrow", "pandas", "polars"]
 
@@ -82,10 +83,13 @@ class FitResult:
         Everything that was computed.
     kind : {"arrow", "pandas", "polars"}
         Kind of the frames that are given back: that of the scores; of a file pandas, where it is installed.
+    left_out : tuple of LeftOut
+        Columns of words beside the judges, and why each was taken for none.
     """
 
     table: TableFit
     kind: FrameKind = "arrow"
+    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -199,7 +203,7 @@ class FitResult:
         """A summary of at most ten lines and a thousand characters."""
         more = "see .summary(), .to_frame(), .judges_frame(), .figures(), .report('report.html')"
         verdict = wrap(self.verdict.headline, _LINE, max_lines=2, placeholder=" ...")
-        lines = [*self._head(), *self._doubts(), more]
+        lines = [*[*self._head(), *self._doubts()][: 9 - len(verdict)], more]
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
@@ -207,7 +211,7 @@ class FitResult:
         return _framed(card(self.table.page, self.verdict), f"CARE fit of {self.table.page.title}", 720)
 
     def _head(self) -> list[str]:
-        """Five lines: what was fitted, the answer, its weights, other answers, agreement with gold."""
+        """Six lines: what was fitted and left out, the answer, its weights, other answers, agreement with gold."""
         page, name = self.table.page, self.recommended
         known = self.estimate[~np.isnan(self.estimate)]
         weighted = [row for row in judge_rows(page) if row["weight"] is not None]
@@ -218,9 +222,11 @@ class FitResult:
         agreement = ", ".join(
             f"{row['aggregator']} {row[order]:.3f}" for row in evaluated if row.get(order) is not None
         )
+        left_out = ", ".join(f"{left.column!r} ({left.why.partition(';')[0]})" for left in self.left_out)
         lines = [
             f"CARE fit of {page.title}: {len(self.items):,} items, {len(self.judges)} of {len(page.checks)} judges, "
             f"{page.missing_share:.1%} of their scores missing",
+            f"columns left out: {left_out}" if left_out else "",
             f"{name}, the recommended score: mean {known.mean():.3f}, standard deviation {known.std():.3f}",
             f"weights in {name}: {weights}" if weights else "",
             f"also computed: {others}" if others else "",

@@ -120,6 +120,12 @@ def share_grades(values: Array) -> bool:
     return len(kinds) == 1 and None not in kinds and bool(2 * highest.min() > highest.max())
 
 
+def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
+    """The usual scale that holds all scores, where these are whole or half grades; None where they are not."""
+    columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
+    return _scale_of_most(columns) if share_grades(scores.values) else None
+
+
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
     """The commonest of the declared scales, where nothing else says what the panel's is.
 

@@ -411,11 +411,27 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
         if declared is None:
             continue
         path = resolve(declared.path, root)
-        for judge in _recorded(declared, path):
-            if declared.accepts(judge):
-                _merge_recorded(judges, judge, declared.family(judge), testset.name, path)
+        try:
+            recorded = [judge for judge in _recorded(declared, path) if declared.accepts(judge)]
+        except InputError:
+            asked = {judge for judge, spec in judges.items() if not spec.engine.needs.recordings}
+            if not (recorded := [judge for judge in _fitted_last(root, settings, testset) if judge not in asked]):
+                raise
+        for judge in recorded:
+            _merge_recorded(judges, judge, declared.family(judge), testset.name, path)
     refuse_alike("judge", judges, root / settings.judges)
     return judges
+
+
+def _fitted_last(root: Path, settings: Settings, testset: TestsetSpec) -> list[str]:
+    """The judges of a test set's last panel: what was published can be seen while its file cannot be read."""
+    from assets.fit.documents import PanelDocument
+    from warehouse.artifacts import FitFolder
+
+    panel = FitFolder(data_folder(root, settings) / "fits", testset.name).find(PanelDocument)
+    declared = {} if testset.recorded is None else testset.recorded.families
+    columns = {JudgeSpec.recorded(column, None, testset.name).name: column for column in declared}
+    return [] if panel is None else [columns.get(judge, judge) for judge in panel.slices]
 
 
 def _with_its_folder(spec: JudgeSpec, root: Path) -> JudgeSpec:

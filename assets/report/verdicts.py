@@ -68,15 +68,20 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
 def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack | None) -> Standing:
     unverified = workspace.testset(testset).unverified()
     stale = [_unscored(entry) for entry in state.owing if entry.unscored and not entry.why]
-    notes = [Reason("owing judge", said, (entry.judge,)) for entry in state.owing for said in _partly_scored(entry)]
-    failures = known_failures(workspace, testset).items()
+    with_file = workspace.testset(testset).recorded is not None
+    recorded = [entry for entry in state.owing if with_file and workspace.judge(entry.judge).engine.needs.recordings]
+    unread = {entry.judge: entry.why for entry in recorded if entry.why}
+    owing = [entry for entry in state.owing if entry.judge not in unread]
+    notes = [Reason("owing judge", said, (entry.judge,)) for entry in owing for said in _partly_scored(entry)]
+    failures = [f"`{asset}` could not be made: {why}" for asset, why in known_failures(workspace, testset).items()]
+    failures += [f"Recorded scores cannot be read: {why}" for why in dict.fromkeys(unread.values())]
     judges, systems = changes(workspace, testset)
     anew = "What it says of systems is held until another `revision` in its file has everything scored anew."
     named = zip(judges, of_judges(judges), strict=True)
     notes += [Reason("judge changed", said, (judge,), anew) for judge, said in named]
     notes += [Reason("system changed", said) for said in of_systems(systems, judges)]
     return Standing(
-        failures=tuple(f"`{asset}` could not be made: {why}" for asset, why in failures),
+        failures=tuple(failures),
         held_back=held.says if held else (),
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,

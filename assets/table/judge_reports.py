@@ -1,7 +1,7 @@
 """Judges of a table against labels by people."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -30,19 +30,19 @@ class Reports:
 def judge_reports(
     table: ScoreTable, labels: Labels, config: TableConfig, *, only: str | None = None, level: float = 0.9
 ) -> Reports:
-    """A report for each judge, or for one; labels of .5, ties of a pair, decide nothing and are left out.
+    """A report for each judge, or for one; of grades, people pass what they put above the cut, as a judge does.
+
+    Beside labels of 0 and 1, those of .5, ties of a pair, decide nothing and are left out.
 
     Raises
     ------
     InputError
-        There is no such judge, the labels are not 0 and 1, or a judge's scores need a cut and there is none.
+        There is no such judge, or labels or a judge's scores need a cut and there is none.
     FitError
         The panel gives no answer.
     """
     check_labels(table, labels)
-    every, labels = labels, Labels(tuple(label for label in labels.given if label.value != _TIE))
-    if not labels.binary:
-        raise InputError("a judge's report compares what it passes with what people pass; give labels of 0 and 1")
+    every, labels = labels, _decided(labels, config.fit.cut)
     if only is not None and only not in table.scores.judges:
         raise InputError(f"no judge {only!r}; there are {', '.join(table.scores.judges)}")
     answer = recommended_answer(admit(table, config)[0], config.fit, table.anchors)
@@ -74,6 +74,21 @@ def judge_reports(
         except FitError as error:
             left_out[name] = str(error)
     return Reports(reports, left_out, item_ids, len(every) - len(labels))
+
+
+def _decided(labels: Labels, cut: float | None) -> Labels:
+    """Labels of 0 and 1 without ties; of grades, whether each is above the cut, which some are and some are not."""
+    decided = Labels(tuple(label for label in labels.given if label.value != _TIE))
+    if decided.binary:
+        return decided
+    grades = [label.value for label in labels.given]
+    if cut is None or not min(grades) <= cut < max(grades):
+        raise InputError(
+            f"the labels are grades from {min(grades):g} to {max(grades):g}, and a judge's report compares what it "
+            "passes with what people pass: give the grade above which both pass an answer, as --cut "
+            f"{(min(grades) + max(grades)) / 2:g}, or labels of 0 and 1"
+        )
+    return Labels(tuple(replace(label, value=float(label.value > cut)) for label in labels.given))
 
 
 def _cut(judge: str, scores: Array, declared: float | None) -> float:

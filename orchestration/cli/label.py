@@ -52,7 +52,7 @@ def label(
     testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; or give --items.")] = None,
     workspace: Root = Path(),
     items: Annotated[Path | None, typer.Option(help="Table of items, where there is no workspace.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="Table of their scores, for --chosen and --width.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Table of their scores: for --chosen, --width, grades.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
@@ -110,6 +110,7 @@ def label(
 
 def _subject(testset: str | None, root: Path, items: Path | None, scores: Path | None, output: Path | None) -> _Subject:
     from assets.table.fitting import TableConfig
+    from care_ops.scales import scale_of_grades
     from orchestration.cli import tables
     from orchestration.stores import workspace_to_look_at
     from warehouse.sources.files import read_items, read_scores
@@ -121,7 +122,8 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
         panel = None if scores is None else read_scores(scores, tell=tables.tell).scores
         if strange := [item for item in panel.item_ids if item not in records] if panel is not None else []:
             raise InputError(f"{items}: {len(strange)} scored item(s) are not in it, the first is {strange[0]!r}")
-        return _Subject(records, panel, TableConfig().fit, None, output or Path("labels.csv"))
+        scale = None if panel is None else scale_of_grades(panel)
+        return _Subject(records, panel, TableConfig().fit, scale, output or Path("labels.csv"))
     if scores is not None:
         raise InputError("--scores goes with --items; a workspace has its own scores")
     loaded = workspace_to_look_at(root)

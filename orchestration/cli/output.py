@@ -22,6 +22,7 @@ import typer
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, SpinnerColumn, TextColumn, TimeRemainingColumn
 from rich.table import Table
+from rich.text import Text
 
 from care_ops.errors import CareError, InputError, how_to_install, listed
 from orchestration.logs import PACKAGES
@@ -40,10 +41,19 @@ Why = Annotated[bool, typer.Option("--why", help="Give every reason for a verdic
 Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
 """Options that most commands have."""
 
-console = Console(width=_WIDTH, markup=False, highlight=False, emoji=False, soft_wrap=True)
-errors = Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
-"""What is printed is a sentence with names and paths of others: it means nothing else, and is copied whole."""
+_CONTROLS = {k: f"\\x{k:02x}" for k in (*range(32), *range(127, 160)) if chr(k) not in "\n\r\t"}
 
+
+class _Console(Console):
+    """Shows control characters in texts and names of others, such as escape sequences, instead of obeying them."""
+
+    def render_str(self, text: str, **options: Any) -> Text:
+        return super().render_str(text.translate(_CONTROLS), **options)
+
+
+console = _Console(width=_WIDTH, markup=False, highlight=False, emoji=False, soft_wrap=True)
+errors = _Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
+"""What is printed is a sentence with names and paths of others: it means nothing else, and is copied whole."""
 
 # Modules that the extra `pipeline` brings, and what it brings with it.
 PIPELINE = {

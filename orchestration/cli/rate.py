@@ -341,7 +341,7 @@ def judge_report(
     of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
     items: Annotated[Path | None, typer.Option(help="item_id and texts, for the effect of length; split_unit.")] = None,
     cut: Annotated[
-        float | None, typer.Option(help="A score above it passes; needed unless scores have two values.")
+        float | None, typer.Option(help="A score, or a grade, above it passes; needed unless these have two values.")
     ] = None,
     orders: Annotated[
         Path | None,

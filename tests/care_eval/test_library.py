@@ -207,6 +207,18 @@ def test_a_result_says_in_ten_lines_what_came_out(wide, items):
         assert word in summary
 
 
+def test_a_result_names_the_columns_of_words_that_it_was_not_made_of(wide):
+    verdicts = np.where(np.arange(80) % 3 == 0, "fail", "pass")
+    answers = {"verdict": verdicts, "reasons": [f"{k}, it is" for k in range(80)]}
+    known = {"model": "secret", "response": "a text", "label": np.arange(80), "item_key_id": "x"}
+    result = fit(wide.assign(**answers, **known))
+    said = "columns left out: 'verdict' (holds words, where the judges give numbers), 'reasons' (holds text)"
+    assert said in repr(result)
+    assert said in result.summary()
+    assert len(repr(result).splitlines()) <= 10
+    assert "left out" not in repr(fit(wide))
+
+
 def test_the_text_stays_short_however_many_judges_there_are(rng):
     values = rng.normal(size=(60, 1)) + rng.normal(size=(60, 116))
     names = [f"a judge with a long name, such as a model and its date, number {j}" for j in range(116)]

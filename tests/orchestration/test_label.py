@@ -20,6 +20,7 @@ from typer.testing import CliRunner
 from assets.labels import read_labels
 from assets.table.label_file import COLUMNS
 from orchestration.cli.app import app
+from orchestration.cli.output import show
 from tests.support.workspaces import make, run
 
 N = 40
@@ -161,6 +162,31 @@ def test_the_end_key_ends_and_what_waits_stays(folder):
     terminal.press("q")
     assert terminal.end() == 0
     assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["1", "", ""]
+
+
+def test_control_characters_of_a_text_or_a_name_are_shown_and_not_obeyed(folder, capsys):
+    show([{"judge": "ju\x1b[31mdge"}], "title\x1b[2J", as_json=False)
+    printed = capsys.readouterr().out
+    assert "\x1b" not in printed
+    assert r"ju\x1b[31mdge" in printed
+    text = "plain \x1b[8mhidden\x1b]0;title\x07 \x9b2J end\ttab"
+    write(folder / "items.csv", ("item_id", "response"), [("i00", text)])
+    terminal = Terminal(folder)
+    screen = terminal.until_asked()
+    assert r"plain \x1b[8mhidden\x1b]0;title\x07 \x9b2J end" in screen
+    terminal.press("q", "never")
+    assert terminal.end() == 0
+
+
+def test_grades_of_the_scores_are_what_is_asked_for(folder):
+    rows = [(f"i{k:02}", *((k + step) % 5 + 1 for step in range(3))) for k in range(N)]
+    write(folder / "grades.csv", ("item_id", *"abc"), rows)
+    said = care(folder, "--scores", folder / "grades.csv", "--export", folder / "out.csv")[1]
+    assert "fill in `label` (1 to 5)" in said
+    said = care(folder, "--scores", folder / "grades.csv", "--answers", "y=1,n=0", "--export", folder / "out.csv")[1]
+    assert "fill in `label` (1 = 1, 0 = 0)" in said
+    said = care(folder, "--scores", folder / "scores.csv", "--export", folder / "out.csv")[1]
+    assert "fill in `label` (1 = yes, 0 = no)" in said
 
 
 def test_numbers_of_any_scale_are_typed(folder):

@@ -300,6 +300,46 @@ def test_status_says_what_the_fit_does_not_know_yet(clear):
     assert "one: Waiting. Judge" in care(clear, "status")
 
 
+@pytest.mark.slow
+def test_what_was_published_is_seen_and_taken_back_while_its_scores_are_cut_off_in_a_line(clear):
+    first, columns = verdict_of(clear)["edition"], panel("clear")
+    write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
+    care(clear, "run", code=1)
+    second = verdict_of(clear)["edition"]
+    assert second != first
+    whole = (clear / "scores.csv").read_text()
+    (clear / "scores.csv").write_text(whole[: whole.rindex(",", 0, len(whole) // 2)])
+    shutil.copy(clear / "testsets" / "one.yaml", clear / "testsets" / "other.yaml")
+    (clear / "scores2.csv").write_text(whole)
+    other = clear / "testsets" / "other.yaml"
+    other.write_text(other.read_text().replace("scores.csv", "scores2.csv"))
+    status = " ".join(care(clear, "status").split())
+    assert "one: Failed. Recorded scores cannot be read: " in status
+    assert "values in line" in status, "the file's own error is told"
+    assert "other" in status, "the test set beside it is shown"
+    assert second in care(clear, "fits", "list", "one")
+    assert care(clear, "report").strip().endswith("index.html")
+    care(clear, "fits", "rollback", "one")
+    listed = json.loads(care(clear, "fits", "list", "one", "--json"))
+    assert {row["edition"]: row["state"] for row in listed}[first] == "pinned"
+
+
+@pytest.mark.slow
+def test_a_night_whose_recorded_scores_cannot_be_read_has_failed_whatever_was_made_before(clear):
+    """Also where a fit is held back: nobody is told to accept it."""
+    whole = (clear / "scores.csv").read_text()
+    write_scores(clear / "scores.csv", {**panel("clear"), "a0": np.full(ITEMS, 2.0)})
+    care(clear, "run", code=1)
+    assert verdict_of(clear)["state"] == "held back"
+    (clear / "scores.csv").write_text(whole + whole.splitlines()[1] + "\n")
+    places = told(clear)
+    sentence = assert_told_alike(places, "failed")
+    assert "several rows for 'i00'" in sentence
+    assert places.run.startswith("one: Failed.")
+    assert "fits accept" not in places.run
+    assert "a0 cannot be asked" not in str(places.json), "it is said once, not of each judge"
+
+
 def test_labels_that_a_person_filled_in_are_never_written_over(tmp_path):
     columns = panel("two factors")
     fitted(tmp_path, columns)

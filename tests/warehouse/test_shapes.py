@@ -220,6 +220,11 @@ def test_a_column_that_is_computed_from_the_others_is_no_judge(answers, made):
     assert read_scores(one, ScoreColumns(judge_columns=(*JUDGES, "final_score"))).scores.judges[-1] == "final_score"
 
 
+def test_judges_that_give_one_score_to_all_are_not_called_computed():
+    constant = pd.DataFrame({"id": [f"i{k}" for k in range(30)]} | dict.fromkeys((*JUDGES, "last"), 3))
+    assert read_scores(constant).scores.judges == (*JUDGES, "last")
+
+
 def test_a_column_that_only_begins_as_the_mean_of_the_others_is_a_judge():
     frame = pd.DataFrame(np.random.default_rng(2).integers(1, 11, (300, 4)), columns=list("abcd"))
     frame["mean_like"] = frame.mean(axis=1)

@@ -62,6 +62,8 @@ _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
 """Why a column of texts is no judge."""
 
+HOLDS_WORDS = "holds words, where the judges give numbers; if it is one, name every --judge"
+
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
@@ -229,7 +231,7 @@ def judge_columns(
     columns_of = {name: input_table.table.column(name) for name in judges}
     worded = [name for name, column in columns_of.items() if is_text(column.type) and holds_words(column)]
     if len(worded) < len(judges):  # else a column that says of each item yes or no would be taken for a judge
-        reasons |= dict.fromkeys(worded, "holds words, where the judges give numbers; if it is one, name every --judge")
+        reasons |= dict.fromkeys(worded, HOLDS_WORDS)
         judges = [name for name in judges if name not in worded]
     if order or len(worded) == len(judges):
         order = declared_order(input_table, others, order)
@@ -254,7 +256,8 @@ def computed(table: pa.Table) -> list[str]:
     if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN:
         return []
     likely = _made_of_others(numeric.slice(0, _SCREENED), numeric.column_names, least=0)
-    return _made_of_others(numeric, likely, least=_COUNTED_ROWS) if likely else []
+    found = _made_of_others(numeric, likely, least=_COUNTED_ROWS) if likely else []
+    return [name for name in found if len(numeric.column(name).drop_null().unique()) > 1]  # else it is a dead judge
 
 
 def _made_of_others(table: pa.Table, names: Sequence[str], *, least: int) -> list[str]:
@@ -290,6 +293,11 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
     if not is_text(kind) and _counts_rows(column, least=_COUNTED_ROWS):
         return "counts the rows"
     return None
+
+
+def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
+    """Those columns of words that were left out for what they hold, and not for what they are called."""
+    return tuple(x for x in left_out if x.why in (HOLDS_TEXT, HOLDS_WORDS) and not is_called(x.column, _TEXTS))
 
 
 def _of_grades(input_table: InputTable, names: Sequence[str], order: Sequence[str]) -> list[str]:
