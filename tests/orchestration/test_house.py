@@ -133,12 +133,14 @@ def test_the_product_grows_no_more():
     price (600 lines), what one judge could change and who chooses by the side came; the nightly comparison with other
     solvers, which is a test now, refits' and documents' layers and an order by weights set to zero went for them.
     Tables as people have them and conversations (480), bounds of what is read (230) and the paper's recipe (220) came;
-    three experiments that were our own studies (560) went for them, and nothing for the rest.
+    three experiments that were our own studies (560) went for them, and nothing for the rest. Bets on what changed a
+    night (570), telemetry, history and restoring (550), several criteria in one question (280) and what strangers met
+    (190) came; the canary's tolerance and a second limit on missing scores went, which is by far not as much.
     """
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     counted = [ROOT / name for name in tracked if name.endswith((".py", ".html", ".js", ".css", ".sql"))]
-    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 55_802
+    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 57_409
 
 
 def test_the_graph_is_the_way_of_one_score(tmp_path):

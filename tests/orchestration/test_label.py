@@ -359,8 +359,10 @@ def test_a_table_that_says_who_labelled_when_is_taken_so_and_only_once(folder):
     ]
 
 
-def test_a_mix_keeps_the_probability_of_each_item_and_a_random_sample_is_enlarged_by_another(folder):
+def test_a_mix_keeps_the_probability_of_each_item_and_a_random_sample_is_enlarged_by_another(folder, rng):
     scores = ["--scores", folder / "scores.csv"]
+    uneven = rng.normal(size=(N, 1)) + [0.3, 0.5, 1.0, 1.5, 2.0] * rng.normal(size=(N, 5))  # so that the answers differ
+    write(folder / "scores.csv", ("item_id", *"abcde"), [(f"i{k:02}", *row) for k, row in enumerate(uneven)])
     assert care(folder, *scores, "--count", 10, "--chosen", 0.5, "--export", folder / "out.csv")[0] == 0
     rows = rows_of(folder / "labels.csv")
     chances = [float(row["probability"]) for row in rows]

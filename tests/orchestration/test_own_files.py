@@ -60,7 +60,7 @@ def test_what_files_were_taken_for_is_told_and_kept(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("declared", [True, False])
-def test_a_recorded_crowd_is_fitted_where_it_is_declared_and_else_told_what_to_declare(tmp_path, rng, declared):
+def test_a_recorded_crowd_is_fitted_whether_or_not_it_is_declared(tmp_path, rng, declared):
     """Thirty recorded judges with five scores an item: a whole night over a panel most of which was never asked for."""
     folder = make(tmp_path / "ws", judges=(), care=QUICK + ("panel: {absent: not_asked}\n" if declared else ""))
     quality = rng.integers(0, 2, 80)
@@ -77,12 +77,6 @@ def test_a_recorded_crowd_is_fitted_where_it_is_declared_and_else_told_what_to_d
         "  columns: {prompt: question, response: answer, gold: label}\n  scores: {path: scores.csv}\nscale: [-2, 12]\n"
     )
     outcome = run(folder)
-    if not declared:
-        (told,) = [why for (asset, _), why in outcome.failures.items() if asset == "panel"]
-        assert "30 judges have scored less than half of the items" in told
-        assert "`panel: {absent: not_asked}`" in told
-        assert len(told) < 600
-        return
     assert not outcome.failures
     assert run(folder).materialised == []
     answers = dict(query(folder, "SELECT item_id, estimate FROM latest_aggregates WHERE aggregator = 'care'"))
