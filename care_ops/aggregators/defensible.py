@@ -161,8 +161,7 @@ def defensible(problem: Problem) -> Defensible:
     each = robust_factor.heard_once(correlation, structure, np.arange(len(correlation)))
     joined = _joined(_comparable(problem, standardised), voice)
     safe = _unit(_weighted_mean(joined, heard), scored)
-    told = _by_ranks_or_scores(normal, correlation, _joined(standardised, voice))
-    sharp = _unit(_towards(_expected(told, structure), safe), scored)
+    sharp = _unit(_towards(_sharp(normal, correlation, _joined(standardised, voice), structure), safe), scored)
     most = MOST_SHARP if features else _MOST_SHARP_UNSEEN
     share = most * structure.fits * _leans_no_more(sharp, safe, features, scored)
     latent = _unit(share * sharp + (1.0 - share) * safe, scored)
@@ -272,6 +271,11 @@ def _correlated(values: Array) -> tuple[Array, Array, float]:
     """Normal scores, their correlation, and how many items are behind one."""
     normal = factor_analysis.normal_scores(values)
     return normal, for_correlation(normal).correlation(), _items_behind(values)
+
+
+def _sharp(normal: Array, correlation: Array, values: Array, structure: RobustFactor) -> Array:
+    """What all voices share, by their ranks as far as they agree more by these, and else by their scores, (n,)."""
+    return _expected(_by_ranks_or_scores(normal, correlation, values), structure)
 
 
 def _by_ranks_or_scores(normal: Array, correlation: Array, values: Array) -> Array:

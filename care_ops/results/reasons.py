@@ -218,7 +218,7 @@ def _about_the_answer(facts: FitFacts) -> list[Reason]:
         reasons.append(Reason("condition" if facts.rests_on_taste else "taken off", said, detail=detail))
     if facts.always_left is not None:
         said = f"{facts.always_left} stood on the left in every pair: no score tells how good it is where judges choose"
-        detail = "Ask about pairs in both orders, or label some: `care rate` goes by labels."
+        detail = "Ask about pairs in both orders, or label some pairs and estimate rates."
         reasons.append(Reason("condition", f"{said} by the side.", detail=detail))
     if facts.sides is not None:
         reasons.append(_by_the_side(facts.sides, facts.admitted))

@@ -90,8 +90,7 @@ def bradley_terry(
     """Strengths of systems that are compared in pairs, and every difference: P(left wins) = expit(s_left - s_right).
 
     Where the pairs can tell it, what the left side adds for whoever stands there is a parameter beside the strengths
-    (Davidson and Beaver, Biometrics 1977), so that a system that mostly stood there gains nothing by it.
-
+    (Davidson and Beaver, Biometrics 1977).
     An estimate between 0 and 1 counts as a fractional win, as a tie does with .5 (quasi-likelihood; Bradley and Terry,
     1952; Papke and Wooldridge, 1996). With labels the estimating equation is prediction-powered.
 
@@ -122,21 +121,10 @@ def bradley_terry(
     games, names = _games(estimate, pairs, units, labels)
     if sides and tells_sides(games.design):
         games = replace(games, design=np.column_stack([games.design, np.ones(len(games.design))]))
-    trust, used = 1.0, 0
-    strength, inverse = _solve(games, 1.0, corrected=False)
     labelled_units = len(np.unique(games.unit[games.labelled]))
-    if labelled_units >= max(LEAST_LABELS, games.design.shape[1]):
-        used, freedom = int(games.labelled.sum()), labelled_units - 1
-        strength, inverse = _solve(games, 1.0, corrected=True)
-        label_part, estimate_part = _scores(games, strength)
-        trust = _trust(label_part @ inverse, estimate_part @ inverse)
-        strength, inverse = _solve(games, trust, corrected=True)
-        label_part, estimate_part = _scores(games, strength)
-        influence = (label_part + trust * estimate_part) @ inverse
-    else:
-        freedom = games.units - 1
-        residual = (games.estimate - expit(games.design @ strength))[:, None] * games.design / len(games.estimate)
-        influence = _by_unit(residual, games.unit, games.units) @ inverse
+    corrected = labelled_units >= max(LEAST_LABELS, games.design.shape[1])
+    used, freedom = (int(games.labelled.sum()), labelled_units - 1) if corrected else (0, games.units - 1)
+    strength, influence, trust = _by_labels(games) if corrected else _by_estimates(games)
     strongest_first = sorted(range(len(names)), key=lambda k: -strength[k])
     comparisons: list[Comparison] = []
     for a, b in itertools.combinations(strongest_first, 2):
@@ -144,6 +132,23 @@ def bradley_terry(
         lo, hi = _interval(difference, influence[:, a] - influence[:, b], freedom, level)
         comparisons.append(Comparison(names[a], names[b], difference, lo, hi, games.units, used, trust))
     return {names[k]: float(strength[k]) for k in strongest_first}, comparisons
+
+
+def _by_estimates(games: "_Games") -> tuple[Array, Array, float]:
+    """Strengths by the estimates alone, the influence of each split unit on them, and how far estimates are trusted."""
+    strength, inverse = _solve(games, 1.0, corrected=False)
+    residual = (games.estimate - expit(games.design @ strength))[:, None] * games.design / len(games.estimate)
+    return strength, _by_unit(residual, games.unit, games.units) @ inverse, 1.0
+
+
+def _by_labels(games: "_Games") -> tuple[Array, Array, float]:
+    """The same with what labels correct."""
+    strength, inverse = _solve(games, 1.0, corrected=True)
+    label_part, estimate_part = _scores(games, strength)
+    trust = _trust(label_part @ inverse, estimate_part @ inverse)
+    strength, inverse = _solve(games, trust, corrected=True)
+    label_part, estimate_part = _scores(games, strength)
+    return strength, (label_part + trust * estimate_part) @ inverse, trust
 
 
 @dataclass(frozen=True)
