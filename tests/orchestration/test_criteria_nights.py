@@ -104,6 +104,7 @@ def test_each_item_is_paid_once_and_every_criterion_reaches_its_panel(workspace)
     assert len(server.bodies) == N
 
 
+@pytest.mark.slow
 def test_a_test_set_that_comes_later_costs_nothing_but_its_own_items(workspace):
     folder, server = workspace
     (folder / "testsets" / "right.yaml").unlink()
@@ -119,6 +120,7 @@ def test_a_test_set_that_comes_later_costs_nothing_but_its_own_items(workspace):
     assert len(scores(folder, "right")) == N
 
 
+@pytest.mark.slow
 def test_failures_are_asked_again_once_for_all_criteria(workspace):
     """What may pass is asked again; what says something of the item is told to both test sets, and is not."""
     folder, server = workspace

@@ -224,6 +224,7 @@ def test_dg_lists_the_component(tmp_path):
     }
 
 
+@pytest.mark.slow
 def test_an_endpoint_does_not_wait_for_a_gpu_and_no_judge_is_asked_twice_at_once():
     """Steps of three runs that hold places at the same time, each on a thread of its own."""
     holds, released = {name: threading.Event() for name in ("model", "endpoint")}, threading.Event()

@@ -413,6 +413,7 @@ HELD = {
     "TestAnswers": {"aggregates", "evaluations", "rivals"},
     "TestResults": {"factors", "systems"},
     "tests/orchestration/test_bill.py": {"bill"},
+    "tests/orchestration/test_criteria_nights.py": {"flips"},
 }
 
 
