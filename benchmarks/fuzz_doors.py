@@ -48,9 +48,9 @@ def main() -> None:
 
             print(walk(given.door[0], given.seed, given.case, _inside(folder)))
         return
-    tried, findings = fuzz(60 * given.minutes, given.seed, given.door)
+    tried, spent, findings = fuzz(60 * given.minutes, given.seed, given.door)
     if given.out is not None:
-        given.out.write_text(report(tried, findings, given.minutes, given.seed))
+        given.out.write_text(report(tried, spent, findings, given.minutes, given.seed))
     print(f"{sum(tried.values()):,} cases: {', '.join(f'{door} {count:,}' for door, count in tried.items())}")
     for (door, what), cases in sorted(findings.items()):
         print(f"{door} x{len(cases)} (case {cases[0]}): {what}")
@@ -58,43 +58,50 @@ def main() -> None:
     sys.exit(1 if findings else 0)
 
 
-def report(tried: dict[str, int], findings: dict[tuple[str, str], list[int]], minutes: float, seed: int) -> str:
+def report(
+    tried: dict[str, int],
+    spent: dict[str, float],
+    findings: dict[tuple[str, str], list[int]],
+    minutes: float,
+    seed: int,
+) -> str:
     """The cases by door and what was found, in Markdown."""
     found = Counter(door for door, _ in findings)
-    rows = [f"| {door} | {count:,} | {found[door]} |" for door, count in tried.items()]
+    rows = [f"| {door} | {spent[door] / 60:.1f} | {count:,} | {found[door]} |" for door, count in tried.items()]
     told = [f"- {door}, case {cases[0]} and {len(cases) - 1} more: {what}" for (door, what), cases in findings.items()]
     head = (
         f"`make fuzz MINUTES={minutes:g} SEED={seed}` on {time.strftime('%Y-%m-%d')}: no finding is a case that ended "
     )
     head += "in a value or in one sentence of at most 400 characters, within 10 s and 2 GB, in a process that goes on."
     table = [
-        "| door | cases | findings |",
-        "|---|---|---|",
+        "| door | minutes | cases | findings |",
+        "|---|---|---|---|",
         *rows,
-        f"| all | {sum(tried.values()):,} | {len(findings)} |",
+        f"| all | {sum(spent.values()) / 60:.1f} | {sum(tried.values()):,} | {len(findings)} |",
     ]
     return "\n".join(["# Spoilt things at every door", "", head, "", *table, "", *told, ""][: None if told else -1])
 
 
 def fuzz(
     seconds: float, seed: int, doors: list[str] | None = None
-) -> tuple[dict[str, int], dict[tuple[str, str], list[int]]]:
-    """Walk through the doors in turn until the time is over; cases tried by door, and findings with their cases."""
+) -> tuple[dict[str, int], dict[str, float], dict[tuple[str, str], list[int]]]:
+    """Walk through the doors until the time is over, each for as long as the others.
+
+    Returns cases tried by door, seconds by door, and findings with their cases.
+    """
     from tests.support.doors import AT_ONCE, DOORS
 
     names = doors or list(DOORS)
-    tried = dict.fromkeys(names, 0)
+    tried, spent = dict.fromkeys(names, 0), dict.fromkeys(names, 0.0)
     findings: dict[tuple[str, str], list[int]] = {}
-    began = time.monotonic()
-    while time.monotonic() - began < seconds:
-        for door in names:
-            if time.monotonic() - began > seconds and all(tried.values()):
-                break
-            for case, what in _cases(door, seed, tried[door], AT_ONCE.get(door, _AT_ONCE)):
-                tried[door] = case + 1
-                if what is not None:
-                    findings.setdefault((door, what), []).append(case)
-    return tried, findings
+    while sum(spent.values()) < seconds or not all(tried.values()):
+        door, began = min(names, key=lambda name: spent[name]), time.monotonic()
+        for case, what in _cases(door, seed, tried[door], AT_ONCE.get(door, _AT_ONCE)):
+            tried[door] = case + 1
+            if what is not None:
+                findings.setdefault((door, what), []).append(case)
+        spent[door] += time.monotonic() - began
+    return tried, spent, findings
 
 
 def _cases(door: str, seed: int, first: int, count: int) -> Iterator[tuple[int, str | None]]:
