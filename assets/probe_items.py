@@ -96,12 +96,8 @@ def probe_scores(workspace: Workspace, judge: str, testset: str, key: str) -> di
     current = {judge_item(record).key for record in probe_items(workspace, testset)}
     if not current:
         return {}
-    rows = workspace.probe_parts.read_scores(judge, testset, ("item_key", "judge_key", "score", "status")).to_pylist()
-    return {
-        row["item_key"]: row["score"]
-        for row in rows
-        if row["judge_key"] == key and row["status"] == Status.OK and row["item_key"] in current
-    }
+    rows = workspace.probe_parts.read_scores(judge, testset, ("item_key", "score", "status"), key=key).to_pylist()
+    return {r["item_key"]: r["score"] for r in rows if r["status"] == Status.OK and r["item_key"] in current}
 
 
 def probe_items(workspace: Workspace, testset: str) -> list[ItemRecord]:

@@ -17,9 +17,6 @@ Scale = tuple[float, float]
 SIZES = (1.0, 10.0, 100.0)
 """Greatest scores of the kinds of scales that a range tells apart: shares, grades and per cent."""
 
-_SCREENED = 100
-"""Rows by which most panels are seen to hold no grades."""
-
 _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
 """Highest grades that are usual."""
 
@@ -101,11 +98,7 @@ def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
 
 
 def share_grades(values: Array) -> bool:
-    """Whether all judges give whole or half grades of one usual scale, so that a step says as much of each.
-
-    Parameters
-    ----------
-    values : (n, p) array
+    """Whether all values (n, p) are whole or half grades of one usual scale, so that a step says as much of each judge.
 
     Examples
     --------
@@ -113,7 +106,7 @@ def share_grades(values: Array) -> bool:
     >>> share_grades(np.column_stack([grades, 6 - grades])), share_grades(np.column_stack([grades, 2 * grades]))
     (True, False)
     """
-    if (2 * values[:_SCREENED] % 1 > 0).any() or (2 * values % 1 > 0).any():
+    if any((2 * rows % 1 > 0).any() for rows in (values[:100], values)):  # the first ones mostly tell
         return False
     kinds = {_kind(column[~np.isnan(column)]) for column in values.T}
     highest = np.nanmax(values, axis=0)

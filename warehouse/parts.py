@@ -198,16 +198,24 @@ class PartStore:
         return path
 
     def read_scores(
-        self, judge: str, testset: str, columns: Sequence[str] | None = None, *, aside: bool = True
+        self,
+        judge: str,
+        testset: str,
+        columns: Sequence[str] = SCORE_SCHEMA.names,
+        *,
+        key: str | None = None,
+        aside: bool = True,
     ) -> pa.Table:
-        """All rows of a judge on a test set, under its current and earlier keys; damaged parts are set aside.
+        """All rows of a judge on a test set, under its current and earlier keys, or under one ``key`` alone.
 
-        Who only looks (``aside`` false) leaves a damaged part where it lies.
+        Damaged parts are set aside; who only looks (``aside`` false) leaves them where they lie.
         """
-        schema = pa.schema([SCORE_SCHEMA.field(name) for name in columns]) if columns else SCORE_SCHEMA
+        read = columns if key is None else dict.fromkeys([*columns, "judge_key"])
+        schema = pa.schema([SCORE_SCHEMA.field(name) for name in read])
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         tables = [table for file in files if (table := self._read_part(file, schema, aside)) is not None]
-        return pa.concat_tables(tables) if tables else schema.empty_table()
+        rows = pa.concat_tables(tables) if tables else schema.empty_table()
+        return (rows if key is None else rows.filter(pc.equal(rows["judge_key"], key))).select(columns)
 
     def _read_part(self, path: Path, schema: pa.Schema, aside: bool = True) -> pa.Table | None:
         """Rows of one score part; None if it is damaged or has been deleted in the meantime."""

@@ -142,10 +142,10 @@ def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Ar
             continue
         spec, key = effective_spec(workspace, judge, panel.testset), judge_key(workspace, judge, panel.testset)
         answers = engine_context(workspace).template(spec).answers(spec.scale)
-        columns = ("item_id", "judge_key", "valid_mass", "p_json")
+        columns = ("item_id", "valid_mass", "p_json")
         mass, bias = np.full(len(row_of), np.nan), np.full(len(row_of), np.nan)
-        for row in workspace.parts.read_scores(judge, panel.testset, columns).to_pylist():
-            if row["judge_key"] == key and row["item_id"] in row_of:
+        for row in workspace.parts.read_scores(judge, panel.testset, columns, key=key).to_pylist():
+            if row["item_id"] in row_of:
                 place = position_bias(row["p_json"], answers)
                 mass[row_of[row["item_id"]]] = np.nan if row["valid_mass"] is None else row["valid_mass"]
                 bias[row_of[row["item_id"]]] = np.nan if place is None else place

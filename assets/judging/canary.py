@@ -181,12 +181,12 @@ class _Kept:
 
 def _kept(workspace: Workspace, judge: str, testset: str, source: "StoredItems") -> dict[str, _Kept]:
     """The scores of a test set's items as they are now, under the judge's key of now."""
-    columns = ("item_id", "item_key", "judge_key", "score", "status", "engine", "created_at")
+    columns = ("item_id", "item_key", "score", "status", "engine", "created_at")
     texts, key = dict(zip(source.keys, source.text_keys, strict=True)), judge_key(workspace, judge, testset)
     return {
         row["item_id"]: _Kept(row["score"], row["engine"], of, texts[of], row["created_at"].toordinal())
-        for row in workspace.parts.read_scores(judge, testset, columns).to_pylist()
-        if (of := row["item_key"]) in texts and row["judge_key"] == key and row["status"] == Status.OK
+        for row in workspace.parts.read_scores(judge, testset, columns, key=key).to_pylist()
+        if (of := row["item_key"]) in texts and row["status"] == Status.OK
     }
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from assets.workspace import Workspace
     from warehouse.parts import PartStore
 
-_TAKEN = ("item_id", "item_key", "judge_key", "status", "p_json", "order", "raw", "engine")
+_TAKEN = ("item_id", "item_key", "status", "p_json", "order", "raw", "engine")
 """What is taken over of an answer; its tokens and its time are told where it was asked for."""
 
 
@@ -35,8 +35,8 @@ def answered(workspace: Workspace, parts: PartStore, judge: str, testset: str) -
             key = judge_key(workspace, judge, other)
         except CareError:  # it is told where that test set is judged
             continue
-        for row in parts.read_scores(judge, other, _TAKEN).to_pylist():
-            if row.pop("judge_key") == key and row["status"] not in MAY_PASS:
+        for row in parts.read_scores(judge, other, _TAKEN, key=key).to_pylist():
+            if row["status"] not in MAY_PASS:
                 rows[row["item_key"]] = _of_criterion(row, criterion)
     return rows
 

@@ -85,9 +85,8 @@ def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | No
 
 def _answers(workspace: Workspace, judge: str, testset: str) -> list[dict[str, Any]]:
     """What a judge said under its current key, oldest first."""
-    columns, key = ("item_key", "judge_key", "status", "raw", "created_at"), judge_key(workspace, judge, testset)
-    rows = workspace.parts.read_scores(judge, testset, columns, aside=False).sort_by("created_at").to_pylist()
-    return [row for row in rows if row["judge_key"] == key]
+    columns, key = ("item_key", "status", "raw", "created_at"), judge_key(workspace, judge, testset)
+    return workspace.parts.read_scores(judge, testset, columns, key=key, aside=False).sort_by("created_at").to_pylist()
 
 
 def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[Unheard]:

@@ -40,9 +40,9 @@ def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
         return ""
     spec = effective_spec(workspace, judge, testset)
     template, key = engine_context(workspace).template(spec), judge_key(workspace, judge, testset)
-    columns = ("item_id", "judge_key", "p_json", "created_at")
-    rows = workspace.parts.read_scores(judge, testset, columns, aside=False).sort_by("created_at").to_pylist()
-    newest = {row["item_id"]: row["p_json"] for row in rows if row["judge_key"] == key and row["p_json"]}
+    columns = ("item_id", "p_json", "created_at")
+    rows = workspace.parts.read_scores(judge, testset, columns, key=key, aside=False).sort_by("created_at").to_pylist()
+    newest = {row["item_id"]: row["p_json"] for row in rows if row["p_json"]}
     grade = (lambda score: (score > 0) - (score < 0)) if template.pairwise else round
     askings = [json.loads(kept)[template.criterion or ONE] for kept in newest.values()]
     graded = [[grade(score) for score in scores if score is not None] for scores in askings]

@@ -62,9 +62,9 @@ def _published_by_hand(workspace: Workspace, testset: str) -> int:
 
 def _scored(workspace: Workspace, judge: str, testset: str) -> pa.Table:
     """What a judge scored under its key of now, also of answers that are no longer there."""
-    columns = ("item_id", "item_key", "judge_key", "score", "status", "created_at")
-    rows, key = workspace.parts.read_scores(judge, testset, columns), judge_key(workspace, judge, testset)
-    return rows.filter(pc.and_(pc.equal(rows["judge_key"], key), pc.equal(rows["status"], str(Status.OK))))
+    columns, key = ("item_id", "item_key", "score", "status", "created_at"), judge_key(workspace, judge, testset)
+    rows = workspace.parts.read_scores(judge, testset, columns, key=key)
+    return rows.filter(pc.equal(rows["status"], str(Status.OK)))
 
 
 def _answers(
@@ -115,6 +115,7 @@ def changes(workspace: Workspace, testset: str) -> tuple[dict[str, Changed], dic
     A judge is no longer among them once it is anchored anew, nor a system once a person has published a fit since.
     """
     judges = {judge: retests(workspace, judge).changed for judge in workspace.judges_of(testset)}
-    found, accepted = workspace.fit_folder(testset).find(SystemsDocument), _published_by_hand(workspace, testset)
-    systems = {} if found is None else {name: one for name, one in found.changed.items() if one.told > accepted}
+    found = workspace.fit_folder(testset).find(SystemsDocument)
+    told = {} if found is None else found.changed
+    systems = {name: one for name, one in told.items() if one.told > _published_by_hand(workspace, testset)}
     return {judge: one for judge, one in judges.items() if one is not None}, systems

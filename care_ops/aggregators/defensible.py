@@ -147,12 +147,13 @@ def defensible(problem: Problem) -> Defensible:
     if problem.sparse:
         return _of_sparse_panel(problem)
     check_size(problem.scores)
-    problem.moments.correlation(problem.scores.judges)  # which refuses a judge that does not vary
+    as_given = problem.moments.correlation(problem.scores.judges)  # which refuses a judge that does not vary
     features = {name: w for name, f in problem.scores.features.items() if (w := unit_feature(f)) is not None}
     judged = {name: w for name, w in features.items() if name not in problem.config.not_quality}
     controlled_for = _without_declared(problem, features)
     standardised, likings = without_liking(controlled_for, judged, _kin(problem))
-    voice, normal, correlation, items = _told_apart(problem, standardised)
+    voice, values, normal, correlation, items = _told_apart(problem, standardised)
+    given = as_given if values is problem.standardised else None  # nothing was taken off, and nobody joined
     families = _codes(_families_of_voices(problem.scores.judges, problem.scores.families, voice))
     structure = robust_factor.fit(correlation, families, items)
     mean = row_mean(_comparable(problem, problem.standardised))
@@ -161,7 +162,7 @@ def defensible(problem: Problem) -> Defensible:
     each = robust_factor.heard_once(correlation, structure, np.arange(len(correlation)))
     joined = _joined(_comparable(problem, standardised), voice)
     safe = _unit(_weighted_mean(joined, heard), scored)
-    sharp = _unit(_towards(_sharp(normal, correlation, _joined(standardised, voice), structure), safe), scored)
+    sharp = _unit(_towards(_sharp(normal, correlation, values, given, structure), safe), scored)
     most = MOST_SHARP if features else _MOST_SHARP_UNSEEN
     share = most * structure.fits * _leans_no_more(sharp, safe, features, scored)
     latent = _unit(share * sharp + (1.0 - share) * safe, scored)
@@ -174,8 +175,7 @@ def defensible(problem: Problem) -> Defensible:
         return _unit(_weighted_mean(_joined(_comparable(problem, scores), voice), heard), scored)
 
     rotated, several = _oblique(normal, correlation, items)
-    same = standardised is problem.standardised and len(correlation) == len(voice)
-    plain = several[:, :0] if same else _oblique(*_correlated(problem.standardised))[1]
+    plain = several[:, :0] if given is not None else _oblique(*_correlated(problem.standardised))[1]
     return Defensible(
         _unit(mean, scored),
         safe,
@@ -239,8 +239,8 @@ def _kin(problem: Problem) -> NDArray[np.intp]:
     return _codes([family_of(judge, problem.scores.families) for judge in problem.scores.judges])
 
 
-def _told_apart(problem: Problem, standardised: Array) -> tuple[NDArray[np.intp], Array, Array, float]:
-    """The voice of each judge, and the voices' normal scores, their correlation, and how many items are behind one."""
+def _told_apart(problem: Problem, standardised: Array) -> tuple[NDArray[np.intp], Array, Array, Array, float]:
+    """The voice of each judge; the voices' scores and normal scores, their correlation, and the items behind one."""
     normal, correlation, items = _correlated(standardised)
     voice = voices(opinions(correlation, items, normal, _kin(problem)))
     count = int(voice.max()) + 1
@@ -249,9 +249,10 @@ def _told_apart(problem: Problem, standardised: Array) -> tuple[NDArray[np.intp]
             f"care: all {len(voice)} judges say the same thing ({listed(problem.scores.judges, 5)} are copies of one "
             "another), and one voice is no panel; add judges that judge for themselves"
         )
+    values = _joined(standardised, voice)
     if count < len(voice):
-        normal, correlation, items = _correlated(_joined(standardised, voice))
-    return voice, normal, correlation, items
+        normal, correlation, items = _correlated(values)
+    return voice, values, normal, correlation, items
 
 
 def _oblique(normal: Array, correlation: Array, items: float) -> tuple[factor_analysis.FactorModel, Array]:
@@ -273,20 +274,19 @@ def _correlated(values: Array) -> tuple[Array, Array, float]:
     return normal, for_correlation(normal).correlation(), _items_behind(values)
 
 
-def _sharp(normal: Array, correlation: Array, values: Array, structure: RobustFactor) -> Array:
-    """What all voices share, by their ranks as far as they agree more by these, and else by their scores, (n,)."""
-    return _expected(_by_ranks_or_scores(normal, correlation, values), structure)
+def _sharp(normal: Array, by_ranks: Array, values: Array, by_scores: Array | None, structure: RobustFactor) -> Array:
+    """What all voices share, by their ranks as far as they agree more by these, and else by their scores, (n,).
 
-
-def _by_ranks_or_scores(normal: Array, correlation: Array, values: Array) -> Array:
-    """Normal scores as far as the voices agree more by these, else their scores, each with variance 1, (n, k)."""
-    alike = float(np.abs(for_correlation(values).correlation()).sum()) - len(correlation)
-    ratio = (float(np.abs(correlation).sum()) - len(correlation)) / max(alike, 1e-9)
-    share = float(np.clip((ratio - _RANKS_TELL[0]) / (_RANKS_TELL[1] - _RANKS_TELL[0]), 0.0, 1.0))
-    if share == 1.0:
-        return normal
-    unit = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
-    return share * normal + (1.0 - share) * unit
+    The correlation of the scores is given where these are of variance 1, as those of the judges are.
+    """
+    found = (for_correlation(values).correlation() if by_scores is None else by_scores, by_ranks)
+    alike, alike_by_ranks = (float(np.abs(each).sum()) - len(each) for each in found)
+    share = (alike_by_ranks / max(alike, 1e-9) - _RANKS_TELL[0]) / (_RANKS_TELL[1] - _RANKS_TELL[0])
+    if share >= 1.0:
+        return _expected(normal, structure)
+    if by_scores is None:
+        values = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
+    return _expected(values if share <= 0.0 else share * normal + (1.0 - share) * values, structure)
 
 
 def _items_behind(values: Array) -> float:

@@ -119,7 +119,7 @@ def bradley_terry(
         The comparisons do not link all systems, or there are fewer than two split units.
     """
     games, names = _games(estimate, pairs, units, labels)
-    if sides and tells_sides(games.design):
+    if sides and _tells_sides(games.design):
         games = replace(games, design=np.column_stack([games.design, np.ones(len(games.design))]))
     labelled_units = len(np.unique(games.unit[games.labelled]))
     corrected = labelled_units >= max(LEAST_LABELS, games.design.shape[1])
@@ -204,7 +204,7 @@ def _games(
     return _Games(design, shares, label, ~np.isnan(label), unit, count, len(names)), names
 
 
-def tells_sides(design: Array) -> bool:
+def _tells_sides(design: Array) -> bool:
     """Whether strengths cannot stand for a taste for the left side: not where one system always stood there."""
     told = design @ np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
     return bool(np.abs(told - 1.0).max() > 1e-6)
