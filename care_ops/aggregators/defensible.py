@@ -300,9 +300,14 @@ def _items_behind(values: Array) -> float:
 
 
 def _comparable(problem: Problem, standardised: Array) -> Array:
-    """Scores that can be averaged: in the panel's units where the judges share a scale, else standardised."""
-    shared = problem.config.scale is not None or problem.gives_grades
-    return standardised * problem.scale if shared else standardised
+    """Scores that can be averaged, (n, p): in the panel's units on a declared scale, and else standardised.
+
+    Half-way between the two where all judges give grades of one usual scale: greater spread is a sign there of judges
+    who tell items apart, and of judges with a bias.
+    """
+    if problem.config.scale is not None:
+        return standardised * problem.scale
+    return standardised * np.sqrt(problem.scale) if problem.gives_grades else standardised
 
 
 def _joined(values: Array, voice: NDArray[np.intp]) -> Array:
