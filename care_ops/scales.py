@@ -97,26 +97,12 @@ def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
     return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families)
 
 
-def share_grades(values: Array) -> bool:
-    """Whether all values (n, p) are whole or half grades of one usual scale, so that a step says as much of each judge.
-
-    Examples
-    --------
-    >>> grades = np.tile(np.arange(1.0, 6.0), 20)
-    >>> share_grades(np.column_stack([grades, 6 - grades])), share_grades(np.column_stack([grades, 2 * grades]))
-    (True, False)
-    """
-    if any((2 * rows % 1 > 0).any() for rows in (values[:100], values)):  # the first ones mostly tell
-        return False
-    kinds = {_kind(column[~np.isnan(column)]) for column in values.T}
-    highest = np.nanmax(values, axis=0)
-    return len(kinds) == 1 and None not in kinds and bool(2 * highest.min() > highest.max())
-
-
 def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
     """The usual scale that holds all scores, where these are whole or half grades; None where they are not."""
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
-    return _scale_of_most(columns) if share_grades(scores.values) else None
+    kinds, highest = {_kind(column) for column in columns.values()}, np.nanmax(scores.values, axis=0)
+    alike = len(kinds) == 1 and None not in kinds and 2 * highest.min() > highest.max()
+    return _scale_of_most(columns) if alike and not (2 * scores.values % 1 > 0).any() else None
 
 
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:

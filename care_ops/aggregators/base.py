@@ -17,7 +17,6 @@ from care_ops.models.sparse_factor import fit as fit_sparse_factor
 from care_ops.moments.state import Moments, shrink
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate
-from care_ops.scales import share_grades
 from care_ops.scores import Array, ScoreMatrix, mean_of_present, varies
 from care_ops.sparsity import comparable, is_sparse
 from care_ops.structure.program import Structure
@@ -80,11 +79,6 @@ class Problem:
     def scale(self) -> Array:
         """Standard deviation of each judge, shape (p,)."""
         return np.sqrt(self.moments.variance() if self.sparse else np.diag(self.moments.covariance()))
-
-    @cached_property
-    def gives_grades(self) -> bool:
-        """Whether all judges give grades of one kind."""
-        return share_grades(self.scores.values)
 
     @cached_property
     def sparse(self) -> bool:

@@ -300,14 +300,11 @@ def _items_behind(values: Array) -> float:
 
 
 def _comparable(problem: Problem, standardised: Array) -> Array:
-    """Scores that can be averaged, (n, p): in the panel's units on a declared scale, and else standardised.
+    """Scores that can be averaged, (n, p): in the panel's units where it has declared a scale, else standardised.
 
-    Half-way between the two where all judges give grades of one usual scale: greater spread is a sign there of judges
-    who tell items apart, and of judges with a bias.
+    Grades that nobody has declared are standardised too: a judge with a bias has the greater spread.
     """
-    if problem.config.scale is not None:
-        return standardised * problem.scale
-    return standardised * np.sqrt(problem.scale) if problem.gives_grades else standardised
+    return standardised if problem.config.scale is None else standardised * problem.scale
 
 
 def _joined(values: Array, voice: NDArray[np.intp]) -> Array:
