@@ -1,4 +1,5 @@
-"""Prompt tokens a second of an 8B-shaped random model on a GPU, alone, through the pool, and two judges side by side.
+"""On a GPU: scores as on the CPU, and prompt tokens a second of an 8B-shaped random model, alone, through the pool, and
+two judges side by side.
 
 Needs a CUDA GPU of 80 GB, since two copies of 16 GB run beside each other with room for their caches; the commands and
 what the figures mean stand in benchmarks/results/bench.md.
@@ -6,9 +7,11 @@ what the figures mean stand in benchmarks/results/bench.md.
 
 from __future__ import annotations
 
+from statistics import correlation
+
 import pytest
 
-from tests.support import gpu_rates
+from tests.support import gpu_rates, tiny
 
 torch = pytest.importorskip("torch", reason="torch is not here: `make test-vllm` builds an environment that has it")
 pytestmark = [
@@ -39,6 +42,18 @@ def cluster():
     ray.init(address="local", include_dashboard=False, log_to_driver=False)
     yield
     ray.shutdown()
+
+
+@pytest.mark.parametrize(("kind", "dtype", "least"), [("transformers", "float32", 0.99999), ("vllm", "bfloat16", 0.99)])
+def test_scores_on_the_gpu_are_those_on_the_cpu(tmp_path, kind, dtype, least):
+    if kind == "vllm":
+        pytest.importorskip("vllm")
+    folder = tiny.build(tmp_path / "tiny", seed=0)
+    on_cpu = gpu_rates.scores(gpu_rates.Setup(folder, 0, gpus=0, dtype="float32", batches=2, words=40), "transformers")
+    on_gpu = gpu_rates.scores(gpu_rates.Setup(folder, 0, dtype=dtype, batches=2, words=40), kind)
+    alike = correlation(on_cpu, on_gpu)
+    print(f"\n{kind}, {dtype}: {len(on_cpu)} scores, correlation with float32 on the CPU {alike:.6f}")
+    assert alike > least
 
 
 @pytest.mark.parametrize("kind", sorted(LEAST_SHARE))

@@ -115,6 +115,21 @@ def multiplication_rate(device: str, size: int = 8192, rounds: int = 20) -> floa
     return 2 * size**3 / best
 
 
+def scores(setup: Setup, kind: str) -> list[float]:
+    """What the engine says of the items, in a process of its own on the GPU, or on the CPU where the setup has none."""
+    import ray
+
+    def scored() -> list[float]:
+        values = [score.score for score in build_engine(setup.judge(kind)).score(setup.items)]
+        return [value for value in values if value is not None]
+
+    remote: Any = ray.remote(num_gpus=setup.gpus, num_cpus=0, max_calls=1)(scored)
+    found: list[float] = ray.get(remote.remote(), timeout=1800)
+    if len(found) != len(setup.items):
+        raise AssertionError(f"{len(setup.items) - len(found)} of {len(setup.items)} items have no score")
+    return found
+
+
 def engine_rate(setup: Setup, kind: str) -> float:
     """Prompt tokens a second of the engine called directly, in a process of its own, which frees its memory."""
     import ray
