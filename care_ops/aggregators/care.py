@@ -40,9 +40,10 @@ class Care:
 
     First, what single judges like about the texts is taken off where it is plain, and near-copies become one voice
     (``defensible``). The safe answer is then the mean of the voices, where those of one declared family are heard about
-    once. Scores are averaged in their own units where a scale is declared, and standardised otherwise. The sharp answer weighs the voices by what they share with all others, in a decomposition of
-    their correlation into one common factor and sparse direct dependence that a few wrong pairs cannot turn
-    (``models.robust_factor``); it weighs scores, or ranks where the judges agree more by these.
+    once. Scores are averaged in their own units where a scale is declared, and standardised otherwise. The sharp answer
+    weighs the voices by what they share with all others, in a decomposition of their correlation into one common factor
+    and sparse direct dependence that a few wrong pairs cannot turn (``models.robust_factor``); it weighs scores, or
+    ranks where the judges agree more by these.
 
     The sharp answer has half of the whole where one factor explains what the voices share, and less where it does not,
     or where it follows a feature of the texts more than the safe one. Why the result may still be wrong is said by
