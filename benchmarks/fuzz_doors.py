@@ -50,7 +50,8 @@ def main() -> None:
         return
     tried, spent, findings = fuzz(60 * given.minutes, given.seed, given.door)
     if given.out is not None:
-        given.out.write_text(report(tried, spent, findings, given.minutes, given.seed))
+        before = given.out.read_text() if given.out.exists() else ""
+        given.out.write_text(report(before, tried, spent, findings, given.seed))
     print(f"{sum(tried.values()):,} cases: {', '.join(f'{door} {count:,}' for door, count in tried.items())}")
     for (door, what), cases in sorted(findings.items()):
         print(f"{door} x{len(cases)} (case {cases[0]}): {what}")
@@ -59,26 +60,21 @@ def main() -> None:
 
 
 def report(
-    tried: dict[str, int],
-    spent: dict[str, float],
-    findings: dict[tuple[str, str], list[int]],
-    minutes: float,
-    seed: int,
+    before: str, tried: dict[str, int], spent: dict[str, float], findings: dict[tuple[str, str], list[int]], seed: int
 ) -> str:
-    """The cases by door and what was found, in Markdown."""
-    found = Counter(door for door, _ in findings)
-    rows = [f"| {door} | {spent[door] / 60:.1f} | {count:,} | {found[door]} |" for door, count in tried.items()]
+    """The cases by door and what was found, in Markdown; a door that was not tried keeps its row of before."""
+    rows = {line.split("|")[1].strip(): line for line in before.splitlines() if line.count("|") == 7}
+    found, today = Counter(door for door, _ in findings), time.strftime("%Y-%m-%d")
+    for door, count in tried.items():
+        rows[door] = f"| {door} | {today} | {seed} | {spent[door] / 60:.1f} | {count:,} | {found[door]} |"
     told = [f"- {door}, case {cases[0]} and {len(cases) - 1} more: {what}" for (door, what), cases in findings.items()]
     head = (
-        f"`make fuzz MINUTES={minutes:g} SEED={seed}` on {time.strftime('%Y-%m-%d')}: no finding is a case that ended "
+        "By `make fuzz`, each door for as long as the others of its run: no finding is a case that ended in a value or "
+        "in one sentence of at most 400 characters, within 10 s and 2 GB, in a process that goes on."
     )
-    head += "in a value or in one sentence of at most 400 characters, within 10 s and 2 GB, in a process that goes on."
-    table = [
-        "| door | minutes | cases | findings |",
-        "|---|---|---|---|",
-        *rows,
-        f"| all | {sum(spent.values()) / 60:.1f} | {sum(tried.values()):,} | {len(findings)} |",
-    ]
+    for title in ("door", "---"):
+        rows.pop(title, None)
+    table = ["| door | date | seed | minutes | cases | findings |", "|---|---|---|---|---|---|", *rows.values()]
     return "\n".join(["# Spoilt things at every door", "", head, "", *table, "", *told, ""][: None if told else -1])
 
 
