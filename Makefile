@@ -35,7 +35,7 @@ test: $(VENV)/.dev ## the tests; about five minutes on two cores
 	$(BIN)/python $(PYTEST) -n $(CORES) -m "not slow"
 
 # They start clusters, daemons and browsers beside one another: one that fails is run once more, and is named at the end.
-test-slow: $(VENV)/.dev ## studies, long nights, other ways to install; SHARE=1/4: the roads that people walk, and a quarter of the others
+test-slow: $(VENV)/.dev ## studies, long nights, other ways to install; SHARE=1/6: the roads that people walk, and a sixth of the others
 	$(BIN)/python $(PYTEST) -n $$(($(CORES) + 1)) -m slow --reruns 1 -rR --share $(or $(SHARE),1/1)
 
 check: lint test test-slow test-vllm ## all that CI runs
