@@ -96,7 +96,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
         self._knowledge = Knowledge(engine, learned, self._template.answer_schema(spec.scale))
-        self._opening = threading.Lock()
+        self._opening, self._asking = threading.Lock(), threading.Lock()
         self._pace = Pace(engine)
         self._threads = ThreadPoolExecutor(engine.concurrency, thread_name_prefix=f"ask {spec.name}")
         self._empty: Purse | None = None
@@ -107,7 +107,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def close(self) -> None:
         """Ask nothing more, and close the connections."""
-        self._stop("the judge was closed")
+        with self._asking:
+            self._stop("the judge was closed")
         self._threads.shutdown()
         self._endpoint.close()
 
@@ -136,7 +137,11 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             )
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        return list(self._threads.map(self._one, prompts))
+        with self._asking:  # or it would be closed in the middle
+            if self._stopped:
+                return [PromptAnswer(None, Status.ENGINE_ERROR, NOT_ASKED)] * len(prompts)
+            answers = self._threads.map(self._one, prompts)
+        return list(answers)
 
     def _stop(self, why: str) -> None:
         self._stopped = self._stopped or sentence(why)

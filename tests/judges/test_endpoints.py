@@ -344,6 +344,15 @@ def test_a_pause_of_minutes_is_kept_and_ends_with_the_judge(vendor, caplog):
     assert len(server.bodies) <= 4, "nobody asked again before the time"
 
 
+def test_a_judge_that_was_closed_asks_nothing(vendor):
+    server = vendor(lambda handler, _: handler.answer())
+    engine = build_engine(judge(server, concurrency=4))
+    engine.close()
+    with pytest.raises(JudgeError, match="was closed"):
+        engine.score([Item("i", "q", "It is so.")])
+    assert not server.bodies
+
+
 def test_what_the_endpoint_says_is_left_is_kept_to(vendor):
     at = []
 
