@@ -28,7 +28,7 @@ class Mount:
         return dg.AssetKey([*self.prefix, asset])
 
     def name(self, what: str) -> str:
-        """The name of a step, job, sensor, schedule, resource, pool or kind of partitions."""
+        """The name of a step, group, job, sensor, schedule, resource, pool or kind of partitions."""
         return "__".join([*self.prefix, what])
 
     def asset(self, name: str) -> str | None:

@@ -5,8 +5,10 @@ of which none came twice and of prompts that never repeat, came before it and ch
 
 - A night: 5 judges are asked again about 12 references, and score 12 new answers of each of 2 systems. References are
   what both systems said before the first night, the least asked first: each is asked about every ``POOL`` / 12 nights.
+  Their order is drawn; the product's is that of hashes. An earlier run took them in turn: ten nights asked about one
+  system alone, and about the very answers that new ones were compared with. A simulated system's change was told in
+  .915 of its streams, and where a judge of hanna Relevance changed, an innocent in .100.
   90 nights. 1,000 streams without a change a panel (``--draws``), 200 of each change (``--planted``).
-  The table that is kept is of a run that took answers from before the least compared first, and not in turn.
 - Simulated, on a scale of 0 to 10 in whole points: a score is 5 + 1.5 (difficulty of the prompt) + 1 (the answer) + 1
   (judge and answer) + .5 (this asking), standard normal each, plus the judge's shift, rounded and clipped. 120 prompts,
   of which each system answers 12 a night anew, in turn. From night 30 on one judge scores 1 point higher, or the
@@ -22,8 +24,9 @@ of which none came twice and of prompts that never repeat, came before it and ch
   nights over its standard error, looked at every night from the 14th on, told beyond 1.96 and, in another row, beyond
   2.69, which is Bonferroni's correction for seven streams.
 - Printed: the share of streams in which anything is told before a change (of neither: ever); in which exactly those
-  that changed are told by night 90, and in which somebody innocent is; medians, of those told, of the delay in nights
-  from the change to the last of the guilty, and of the distance between the night that is named and the true one.
+  that changed are told by night 90; in which somebody innocent is, and in which nothing holds that: it is a judge, or a
+  system before any judge (this column came after the others had been seen); medians, of those told, of the delay in
+  nights from the change to the last of the guilty, and of how far the night that is named is from the true one.
 
 Belongs here: draws and the table. Belongs elsewhere: the test (``care_ops.results.attribution``).
 """
@@ -57,6 +60,7 @@ PANELS = {"hanna": ("system", 1.0, 5.0), "triviaqa_judges_v1": ("exam_taker", 0.
 
 RESULTS = Path(__file__).parent / "results" / "study-attribution.md"
 NAMES = [f"judge {j}" for j in range(JUDGES)]
+SYSTEM_NAMES = [f"system {k}" for k in range(SYSTEMS)]
 
 Differences = dict[str, list[Difference]]
 Told = dict[str, tuple[int, int]]
@@ -76,6 +80,11 @@ class World(Protocol):
 
     def pick(self, answers: list[object], rows: Rows) -> object:
         """Some of the answers of all systems, which are counted through."""
+        ...
+
+    @property
+    def rng(self) -> np.random.Generator:
+        """What everything of this stream is drawn by."""
         ...
 
     @property
@@ -186,14 +195,16 @@ def stream(world: World, planted: Planted) -> Differences:
     then = np.concatenate([world.ask(each, changed=False) for each in said], axis=1)
     found: Differences = {name: [] for name in NAMES}
     references: dict[int, list[tuple[str, dict[str, float]]]] = {}
+    asked = world.rng.permutation(POOL)
     new: list[list[Answer]] = [[] for _ in range(SYSTEMS)]
     for night in range(1, NIGHTS + 1):
         late = night > CHANGE
         rows = np.arange((night - 1) * ITEMS, night * ITEMS)
-        moved = world.ask(world.pick(said, rows % POOL), changed=late and planted.judge) - then[:, rows % POOL]
+        again = asked[rows % POOL]
+        moved = world.ask(world.pick(said, again), changed=late and planted.judge) - then[:, again]
         references[night] = [
-            (f"then {row % POOL}", dict(zip(NAMES, column.tolist(), strict=True)))
-            for row, column in zip(rows.tolist(), moved.T, strict=True)
+            (f"then {row}", dict(zip(NAMES, column.tolist(), strict=True)))
+            for row, column in zip(again.tolist(), moved.T, strict=True)
         ]
         for name, sizes in zip(NAMES, moved.tolist(), strict=True):
             found[name] += [Difference(night, d, row // POOL + 1) for row, d in zip(rows.tolist(), sizes, strict=True)]
@@ -255,11 +266,17 @@ def summed(planted: Planted, found: list[Told]) -> list[str]:
     before = np.mean([night < (came if planted.guilty else NIGHTS + 1) for night in first])
     exact = np.mean([set(each) == planted.guilty for each in found])
     innocent = np.mean([bool(set(each) - planted.guilty) for each in found])
+    loose = np.mean([any(not _held(each, who) for who in set(each) - planted.guilty) for each in found])
     whole = [each for each in found if planted.guilty and planted.guilty <= set(each)]
     delays = [max(each[name][0] for name in planted.guilty) - came for each in whole]
     named = [abs(each[name][1] - came) for each in whole for name in planted.guilty]
     medians = [f"{np.median(values):.0f}" if values else "" for values in (delays, named)]
-    return [f"{before:.3f}", f"{exact:.3f}", f"{innocent:.3f}", *medians]
+    return [f"{before:.3f}", f"{exact:.3f}", f"{innocent:.3f}", f"{loose:.3f}", *medians]
+
+
+def _held(told: Told, who: str) -> bool:
+    """Whether what is told of a system waits for a judge of which was told before it, or on the same night."""
+    return who in SYSTEM_NAMES and any(told[judge][0] <= told[who][0] for judge in NAMES if judge in told)
 
 
 def cell(job: tuple[str, int, int, int]) -> list[list[str]]:
@@ -295,7 +312,8 @@ def main() -> None:
     parser.add_argument("--draws", type=int, default=1_000)
     parser.add_argument("--planted", type=int, default=200)
     given = parser.parse_args()
-    head = ["panel", "planted", "test", "told too early", "exactly the guilty", "an innocent", "delay", "night off by"]
+    head = ["panel", "planted", "test", "told too early", "exactly the guilty", "an innocent", "not held"]
+    head += ["delay", "night off by"]
     found = rows(given.draws, given.planted)
     table = "\n".join(f"| {' | '.join(row)} |" for row in (head, ["---"] * len(head), *found))
     text = (

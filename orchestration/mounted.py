@@ -90,6 +90,7 @@ def _spec(
         ],
         tags={**spec.tags, "care/workspace": re.sub(r"[^\w.-]", "_", root.name)[:63] or "root"},
         owners=[*owners],
+        group_name=mount.name(spec.group_name or "default"),
         kinds=spec.kinds or {"json"},  # a document beside the fit
         metadata={**spec.metadata, **columns, "dagster/code_references": made_by},
         partitions_def=partitions,

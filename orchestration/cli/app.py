@@ -1,6 +1,5 @@
 """The command ``care``, of which every other module here is a part."""
 
-import warnings
 from typing import Annotated
 
 import typer
@@ -81,8 +80,6 @@ def care(context: typer.Context, version: Version = False) -> None:
 
 def main() -> None:
     """Entry point."""
-    # Dagster warns that parts of it are in beta: this concerns us, who pin its version, and no user of a command.
-    warnings.filterwarnings("ignore", message=".*currently in (beta|preview).*")
     keep_standard_error()
     print_logs(verbose=False)
     app()

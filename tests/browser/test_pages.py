@@ -10,7 +10,7 @@ from playwright.sync_api import expect
 
 from assets.report.page import replace_verdict
 from care_ops.results.verdict import Verdict
-from tests.support.dagster_ui import WAIT_MS, choose_missing, see, serving, switch
+from tests.support.dagster_ui import WAIT_MS, choose, see, serving, switch
 from tests.support.workspaces import make, query, write_judge
 
 pytestmark = [pytest.mark.browser, pytest.mark.slow]
@@ -97,7 +97,7 @@ def test_a_new_judge_is_materialised_by_clicking_and_the_fit_follows(chromium, t
         switch(page, ui, "stale_assets_sensor", on=False)
         write_judge(folder, "readability")
         see(page, f"{ui}/assets/judge_inference?view=partitions", "readability")
-        launch = choose_missing(page, ui, "judge_inference", "readability")
+        launch = choose(page, f"{ui}/assets/judge_inference", "Missing", "readability")
         launch.click()
         launch.wait_for(state="detached", timeout=WAIT_MS)
         see(page, f"{ui}/assets/judge_inference?view=partitions&partition=readability", "scored_now")

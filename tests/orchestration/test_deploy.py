@@ -70,15 +70,19 @@ def test_dagster_reads_the_instance(tmp_path):
         "with dg.DagsterInstance.get() as i:\n"
         "    print(json.dumps([i.run_retries_enabled, i.run_retries_max_retries, type(i.run_coordinator).__name__,\n"
         "          sorted(p.DagsterPostgresStorage.config_type()['postgres_db'].config_type.fields),\n"
-        "          i.run_launcher.supports_check_run_worker_health, i.run_monitoring_max_runtime_seconds]))\n"
+        "          i.run_monitoring_enabled, i.run_launcher.supports_check_run_worker_health,\n"
+        "          i.run_launcher.supports_resume_run, i.run_monitoring_max_resume_run_attempts,\n"
+        "          i.run_retries_retry_on_asset_or_op_failure, i.run_monitoring_max_runtime_seconds]))\n"
     )
     environment = {**os.environ, "DAGSTER_HOME": str(tmp_path), "CARE_COMPUTE_LOGS": str(tmp_path / "logs")}
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False, env=environment)
     assert done.returncode == 0, done.stderr
-    enabled, retries, coordinator, fields, watched, longest = json.loads(done.stdout.splitlines()[-1])
+    enabled, retries, coordinator, fields, *monitored, longest = json.loads(done.stdout.splitlines()[-1])
     assert (enabled, retries, coordinator) == (True, 2, "QueuedRunCoordinator")
     assert set(storage["postgres_db"]) <= set(fields)
-    assert (watched, longest) == (True, 86_400), "a run whose process is gone does not count as started for ever"
+    monitoring, health, resumes, attempts, of_failed_steps = monitored
+    assert (monitoring, health, longest) == (True, True, 86_400), "what is gone does not count as started for ever"
+    assert (resumes, attempts, of_failed_steps) == (False, 0, False), "retries take up a run whose process is gone"
 
 
 def test_the_image_holds_the_packages_and_nothing_that_is_not_there():

@@ -65,6 +65,24 @@ def test_a_host_keeps_its_executor_and_its_resources(two):
     assert {"night", "refit", "judge"} <= {job.name for job in merged.resolve_all_job_defs()}
 
 
+def test_no_group_holds_assets_of_two_workspaces_or_of_a_host(two):
+    """Dagster's graph draws a box for each group."""
+    groups = {}
+    for spec in mounted(two).resolve_all_asset_specs():
+        groups.setdefault(spec.group_name, set()).add(spec.key.path[:-1][0] if spec.key.path[:-1] else "host")
+    assert {"team_a__fit", "org__team_b__fit", "default"} <= groups.keys()
+    assert all(len(whose) == 1 for whose in groups.values()), groups
+    assert {spec.group_name for spec in build_defs(two[0]).resolve_all_asset_specs()} >= {"inputs", "fit", "report"}
+
+
+def test_a_host_that_loads_the_definitions_is_shown_no_warning(two):
+    """What Dagster calls a beta concerns CARE, which pins Dagster's version, and not who mounts it."""
+    code = f"build_defs(Path({str(two[0])!r}), key_prefix='team_a')"
+    run = [sys.executable, "-c", f"from pathlib import Path\nfrom orchestration.definitions import build_defs\n{code}"]
+    done = subprocess.run(run, capture_output=True, text=True, check=True, cwd=Path(__file__).parents[2])
+    assert done.stderr == ""
+
+
 def materialise(defs: dg.Definitions, instance: dg.DagsterInstance, request: dg.RunRequest) -> None:
     done = implicit_asset_job(defs).execute_in_process(
         instance=instance,

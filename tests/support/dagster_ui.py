@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -26,21 +27,35 @@ def serving(workspace: Path, log: Path) -> Iterator[str]:
     """``care ui`` on a free port; yields its address."""
     port = free_port()
     command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(workspace), "--port", str(port)]
+    with started(command, log) as process:
+        yield answering(process, port, log)
+
+
+@contextmanager
+def started(command: list[str], log: Path, home: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
+    """A process in a group of its own, which is ended afterwards; ``home`` is its ``DAGSTER_HOME``."""
+    environment = {**os.environ, **({} if home is None else {"DAGSTER_HOME": str(home)})}
     with log.open("w") as output:
-        process = subprocess.Popen(command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True)
+        process = subprocess.Popen(
+            command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=environment
+        )
     try:
-        deadline = time.monotonic() + 120
-        while True:
-            assert process.poll() is None, log.read_text()
-            try:
-                urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2)
-                break
-            except (urllib.error.URLError, OSError):
-                assert time.monotonic() < deadline, log.read_text()
-                time.sleep(0.3)
-        yield f"http://127.0.0.1:{port}"
+        yield process
     finally:
         _end(process)
+
+
+def answering(process: subprocess.Popen[bytes], port: int, log: Path) -> str:
+    """The address of a UI, once it answers."""
+    deadline = time.monotonic() + 120
+    while True:
+        assert process.poll() is None, log.read_text()
+        try:
+            urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2)
+            return f"http://127.0.0.1:{port}"
+        except (urllib.error.URLError, OSError):
+            assert time.monotonic() < deadline, log.read_text()
+            time.sleep(0.3)
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
@@ -104,20 +119,27 @@ def see(page: Page, address: str, text: str) -> Locator:
             assert time.monotonic() < deadline, f"{address} shows no {text!r}:\n{page.locator('body').inner_text()}"
 
 
-def choose_missing(page: Page, ui: str, asset: str, partition: str) -> Locator:
-    """Open the dialog that materialises an asset, choose what is missing; returns the button that launches it."""
+def choose(page: Page, address: str, which: str, partition: str) -> Locator:
+    """Open the dialog that materialises what a page shows, choose its partitions; returns the button that launches it.
+
+    The page is that of an asset, of a group or of a job. ``which`` is "Missing" or "All", which alone is there where
+    partitions have two dimensions; it is clicked in each. ``partition`` is then among what is chosen.
+    """
     deadline = time.monotonic() + WAIT_MS / 1000
     patience_s = 10.0  # the dialog learns late what is missing, how late depends on the machine; it may need a new page
     while True:
-        page.goto(f"{ui}/assets/{asset}")
-        page.get_by_role("button", name="Materialize…").first.click(timeout=WAIT_MS)
+        page.goto(address)
+        page.get_by_role("button", name=re.compile("Materialize( all)?…")).first.click(timeout=WAIT_MS)
         dialog = page.get_by_role("dialog").filter(has_text="Partition selection").last
         until = time.monotonic() + patience_s
         while time.monotonic() < until:
-            dialog.get_by_role("button", name="Missing", exact=True).click(timeout=WAIT_MS)
+            buttons = dialog.get_by_role("button", name=which, exact=True)
+            buttons.first.wait_for(timeout=WAIT_MS)
+            for button in buttons.all():
+                button.click(timeout=WAIT_MS)
             page.wait_for_timeout(1_000)
             if dialog.locator("span", has_text=partition).first.is_visible():
                 return dialog.get_by_role("button", name="Launch").last
-        said = f"{asset}: {partition} is not among what is missing:\n{dialog.inner_text()}"
+        said = f"{address}: {partition} is not among what can be chosen:\n{dialog.inner_text()}"
         assert time.monotonic() < deadline, said
         patience_s *= 2
