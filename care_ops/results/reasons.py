@@ -123,6 +123,8 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
         return _feature(facts)
     if doubt == "families":
         said = "The answer depends on which judges were declared one family: other declarations lead to other answers."
+        if facts.blind:  # the answer without families may be the same: what they share is in doubt, not who they are
+            said = "Judges of one family agree beyond what all share, and without texts nothing shows if that is taste."
         if facts.families == 1:
             said = "All your judges were declared one family, and what one family agrees on may be its mistake."
         return Reason("ambiguity", said)
