@@ -180,7 +180,9 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
         coverage = _on_coverage(facts.coverage)
         absent = [reason for reason in coverage if reason.topic == "missing scores"]
         reasons += [reason for reason in coverage if reason not in absent]
-    reasons += _no_judges(facts.judges) + _dead(facts.judges)
+    unlike = [(x.judge, x.looks_like) for x in facts.judges if x.looks_like is not None]
+    reasons += [Reason("no judge", f"Column {x!r} looks like {like}, not like a judge.", (x,)) for x, like in unlike]
+    reasons += _dead(facts.judges)
     if len(facts.admitted) == LEAST_JUDGES and answer_of(facts)[0] != "too little data":
         said = "Caution: there are only three judges, and where two of them share a mistake nothing shows it."
         reasons.append(Reason("few judges", said, tuple(facts.admitted)))
@@ -321,14 +323,6 @@ def _on_coverage(coverage: Coverage) -> list[Reason]:
         ("condition" if coverage.sparse else "missing scores", coverage.on_missing_scores()),
     ]
     return [Reason(topic, sentence) for topic, sentence in said if sentence is not None]
-
-
-def _no_judges(judges: Sequence[JudgeFacts]) -> list[Reason]:
-    return [
-        Reason("no judge", f"Column {judge.judge!r} looks like {judge.looks_like}, not like a judge.", (judge.judge,))
-        for judge in judges
-        if judge.looks_like is not None
-    ]
 
 
 def _dead(judges: Sequence[JudgeFacts]) -> list[Reason]:
