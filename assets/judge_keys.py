@@ -118,8 +118,11 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
     declared = source.scores
     read_as = [declared.columns.model_dump(), declared.reading.model_dump(), _reader_version()]
     read_as += [workspace.testset(testset).scale, declared.scales | recorded_scales(workspace, testset)]
-    file = resolve(declared.path, workspace.root)
-    return workspace.file_hashes.of(file, read_as, revisions).get(name, NOTHING_RECORDED)
+    file, items = resolve(declared.path, workspace.root), resolve(source.items, workspace.root)
+    versions = workspace.file_hashes.of(file, read_as, revisions)
+    scored = [testset, source.where, versions]
+    workspace.file_hashes.of(items, scored, lambda: bool(recorded_table(workspace, spec.name, testset)))  # or refused
+    return versions.get(name, NOTHING_RECORDED)
 
 
 @cache

@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assets.hashing import content_hash
-from warehouse.items import ItemRecord, named_in
+from warehouse.items import ItemRecord, named_in, refuse_strangers
 from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, ImportSource, VersionsSource, resolve
 from warehouse.versions import versions_of
 
@@ -63,7 +63,9 @@ def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
     """The recorded scores of a test set on its scale, read once; None where it declares none.
 
-    A judge on another scale is told by its range, by its own file, or by the test set (``care_ops.scales``).
+    A judge on another scale is told by its range, by its own file, or by the test set (``care_ops.scales``). Raises
+    ``InputError`` where an item that is none of the test set's has scores, but for forgotten ones, and where ``where``
+    chooses among the items.
     """
     from care_ops.strays import on_one_scale
     from warehouse.sources import files
@@ -78,6 +80,13 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
     elif isinstance(source, FilesSource) and source.scores is not None:
         path, declared = resolve(source.scores.path, workspace.root), source.scores.scales
         table = files.read_scores(path, source.scores.columns, source.scores.reading, read.append)
+        if not source.where:
+            there, forgotten = (
+                {record.item_id for record in read_source(workspace, testset)},
+                forgotten_items(workspace),
+            )
+            scored = [i for i in table.scores.item_ids if i in there or forgotten_key(testset, i) not in forgotten]
+            refuse_strangers(scored, there, resolve(source.items, workspace.root))
     else:
         return None
     scores, _, said = on_one_scale(table.scores, spec.scale, declared | recorded_scales(workspace, testset))

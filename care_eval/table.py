@@ -9,6 +9,7 @@ from inspect import signature
 from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
+import numpy as np
 import pyarrow as pa
 
 from assets.table.criteria import fit_criteria as fit_all_criteria
@@ -29,8 +30,10 @@ _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
-    """Let the errors of a function name its arguments (``item=``), where they name options (``--item``)."""
+    """Let the errors of a function name its arguments (``item=``), where they name options (``--item``).
 
+    Of judges, anchors and labels a dictionary of columns is a table, as it is of scores; any other names each value.
+    """
     parameters = signature(function).parameters
 
     @wraps(function)
@@ -40,7 +43,12 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
             near = " or ".join(get_close_matches(unknown, parameters, 1)) or ", ".join(parameters)
             raise TypeError(f"{function.__name__} has no argument {unknown!r}; did you mean {near}?")
         try:
-            return function(*args, **kwargs)
+            given = signature(function).bind_partial(*args, **kwargs)
+            for name in given.arguments.keys() & {"judges", "anchors", "labels"}:
+                values = given.arguments[name].values() if isinstance(given.arguments[name], Mapping) else ()
+                if any(isinstance(each, list | tuple | np.ndarray) for each in values):
+                    given.arguments[name] = as_table(given.arguments[name], name)
+            return function(*given.args, **given.kwargs)
         except CareError as error:
             told = _OPTION.sub(lambda option: option[1].replace("-", "_") + "=", str(error))
             raise type(error)(told) from error

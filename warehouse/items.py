@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
@@ -41,6 +41,15 @@ class ItemRecord:
     gold: float | None = None
     split_unit: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:
+    """Raise ``InputError`` where an item has scores and is none of the ``items``, those of the table ``where``."""
+    if missing := [item_id for item_id in scored if item_id not in items]:
+        raise InputError(
+            f"{where}: {len(missing)} scored item(s) are not in it, the first is {missing[0]!r}; add them, or correct "
+            "the item ids"
+        )
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:

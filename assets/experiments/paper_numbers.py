@@ -208,10 +208,6 @@ def _summarize_gain(numbers: PaperNumbers) -> float:
     return 100 * (table["CARE-Tensor"]["Summarize"] / baseline - 1)
 
 
-def _second_loading(numbers: PaperNumbers, judge: str) -> float:
-    return list(numbers.table("tab:confounding_appendix")[judge].values())[1]
-
-
 def _dummy_leads(numbers: PaperNumbers) -> float:
     table = numbers.table("tab:confounding_appendix")
     return float(max(table, key=lambda judge: list(table[judge].values())[1]) == "dummy_eval_1")
@@ -239,7 +235,9 @@ FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
         "tab:robustness_to_confounding_factors", "CARE-SVD", lowest=True
     ),
     "openings at which CARE-Tensor has the fewest false positives": _fewest_false_positives,
-    "loading of gemma-3-1b-it on the second factor": lambda n: _second_loading(n, "gemma-3-1b-it"),
+    "loading of gemma-3-1b-it on the second factor": lambda n: list(
+        n.table("tab:confounding_appendix")["gemma-3-1b-it"].values()
+    )[1],
     "whether the length dummy loads most on the second factor": _dummy_leads,
     "scoring sets on which the first factor is lowest": _times_best(
         "tab:heuristic_validation", "1st Factor", lowest=True

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
+import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -19,6 +20,8 @@ if TYPE_CHECKING:
     from care_ops.labels import Drawn
 
 FILE = "to_label.csv"
+
+_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 AT_RANDOM = 10
 """Items drawn at random beside those where a label tells the most, of which no estimate for all items may be made."""
@@ -56,23 +59,36 @@ def _alike(anchors: Anchors) -> bool:
 
 def write_items_to_label(
     path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], anchors: Anchors
-) -> None:
+) -> list[str]:
     """Write the table: item_id, the texts that are known, an empty column ``label``, ``drawn`` and ``probability``.
 
     The labels that the fit has seen stand above these, and so do the rows of the present file that a person has filled
-    in, because the file as a whole is given to the next fit.
+    in, with all that stands in them, because the file as a whole is given to the next fit. Returns the items that have
+    another label there.
     """
     seen = {
         item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_drawn(item, anchors)}
         for item, label in anchors.labels.items()
     }
-    asked = {item: {"item_id": item, **_texts(records.get(item)), "drawn": drawn} for item, drawn in how.items()}
-    filled = {**seen, **_filled_rows(path)}
-    for item, row in filled.items():
-        row["drawn"] = "random" if how.get(item) == "random" else row.get("drawn") or how.get(item, "")
-    rows = [*filled.values(), *(row for item, row in asked.items() if item not in filled)]
-    texts = [name for name in ITEM_TEXTS if any(row.get(name) for row in rows)]
-    _write(path, ["item_id", *texts, "label", "drawn", "probability"], rows)
+    columns, rows = _rows(path)
+    there = {row["item_id"]: row for row in rows if row.get("item_id")}
+    filled = [row for row in rows if row.get("item_id") and (row.get("label") or "").strip()]
+    told: dict[str, list[str]] = {}
+    for row in filled:
+        told.setdefault(row["item_id"], []).append(row["label"].strip())
+    filled = [*(row for item, row in seen.items() if item not in told), *filled]
+    for row in filled:
+        drawn = how.get(row["item_id"], "")
+        row["drawn"] = "random" if drawn == "random" else row.get("drawn") or drawn
+    for item, drawn in how.items():
+        if item not in told and item not in seen:
+            how_drawn = {"item_id": item, **_texts(records.get(item)), "drawn": drawn, "probability": ""}
+            filled.append({**there.get(item, {}), **how_drawn})
+    texts = [name for name in ITEM_TEXTS if any(row.get(name) for row in filled)]
+    usual = ["item_id", *texts, "label", "drawn", "probability"]
+    _write(path, [*usual, *(name for name in columns if name and name not in (*usual, *ITEM_TEXTS))], filled)
+    alone = {item: labels[0] for item, labels in told.items() if len(labels) == 1 and _NUMBER.fullmatch(labels[0])}
+    return [item for item, row in seen.items() if item in alone and f"{float(alone[item]):g}" != row["label"]]
 
 
 def _drawn(item_id: str, anchors: Anchors) -> dict[str, str]:
@@ -98,12 +114,6 @@ def _write(path: Path, columns: Sequence[str], rows: Sequence[Mapping[str, str]]
 def _texts(record: ItemRecord | None) -> dict[str, str]:
     known = {name: None if record is None else getattr(record, name) for name in ITEM_TEXTS}
     return {name: text for name, text in known.items() if text}
-
-
-def _filled_rows(path: Path) -> dict[str, dict[str, str]]:
-    """The rows of a file that already have a label, by item."""
-    _, rows = _rows(path)
-    return {row["item_id"]: row for row in rows if row.get("item_id") and (row.get("label") or "").strip()}
 
 
 def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:

@@ -243,7 +243,10 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
         removed.update(_rows_of(workspace, name, items, remove=True))
     for name, items in _versions_too(workspace, testset, item_id):
         workspace.fits.leave_out(name, items)
-        _delete_documents_that_name(workspace, name, items)
+        for path in sorted(workspace.fit_folder(name).path.glob("*.json")):  # the next run makes the latest fit anew
+            document = find_sound(path, read_document)
+            if document is not None and any(_names(document, item) for item in items):
+                delete(path)
         _delete_set_aside(workspace, name)
         leave_out(workspace.report_folder / labels_name(name), items)
     for page in workspace.report_folder.glob("*.html"):
@@ -251,14 +254,6 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
     rebuild_warehouse(workspace)
     delete(_promise(workspace))
     return removed
-
-
-def _delete_documents_that_name(workspace: Workspace, testset: str, items: Collection[str]) -> None:
-    """Delete what the stages of the latest fit said of these items; the next run makes that fit anew."""
-    for path in sorted(workspace.fit_folder(testset).path.glob("*.json")):
-        document = find_sound(path, read_document)
-        if document is not None and any(_names(document, item) for item in items):
-            delete(path)
 
 
 def _names(value: object, item: str) -> bool:

@@ -34,15 +34,15 @@ _JUDGES = pa.schema(
 )
 
 
-def write_files(result: TableFit, out: Path) -> None:
-    """Write all files to a folder; each appears whole or not at all."""
+def write_files(result: TableFit, out: Path) -> list[str]:
+    """Write all files to a folder, each whole or not at all; returns what ``write_items_to_label`` does."""
     fit, page = result.fit, result.page
     write_table(out / "aggregates.parquet", aggregates_table(fit))
     write_table(out / "judges.parquet", judges_table(page))
     text = json.dumps(fit_document(result), indent=1, sort_keys=True, default=str)
     write_bytes(out / "fit.json", text.encode())
     write_page(page, out / PAGE, result.verdict)
-    write_items_to_label(out / TO_LABEL, result.to_label, result.items, result.anchors)
+    return write_items_to_label(out / TO_LABEL, result.to_label, result.items, result.anchors)
 
 
 def fit_document(result: TableFit) -> dict[str, Any]:

@@ -157,15 +157,11 @@ def _with_families(
 def _read_items(
     source: TableSource, matrix: ScoreMatrix, item: str, options: ReadingOptions, tell: Callable[[Reading], object]
 ) -> dict[str, ItemRecord]:
+    from warehouse.items import refuse_strangers
     from warehouse.sources.files import read_items
 
     records = {record.item_id: record for record in read_items(source, options=options, item=item, tell=tell)}
-    missing = [item_id for item_id in matrix.item_ids if item_id not in records]
-    if missing:
-        raise InputError(
-            f"{_place(source, 'items')}: {len(missing)} scored item(s) are not in it, the first is {missing[0]!r}; add "
-            "them, or correct the item ids"
-        )
+    refuse_strangers(matrix.item_ids, records, _place(source, "items"))
     return records
 
 

@@ -139,7 +139,10 @@ def decompose(
     condition = float(singular[0] / max(singular[k - 1], 1e-300))
     if condition > 1e10:
         raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e})")
-    view, factor = {"jennrich": _jennrich, "power": _power, "als": _als}[method](tensor, k, rng, attempts)
+    if method == "als":
+        view, factor = 0, by_tensorly(tensor, k, rng, attempts)[0]
+    else:
+        view, factor = {"jennrich": _jennrich, "power": _power}[method](tensor, k, rng, attempts)
     weights, means, negative = _assemble(tensor, factor, view, views)
     noise = float("nan") if items is None else float(sum(np.sqrt(np.array(tensor.shape[:2]) - 1)) / np.sqrt(items))
     return Components(weights, means, condition, float(singular[k - 1]), noise, negative)
@@ -188,10 +191,6 @@ def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tu
         vectors_found.append(u)
         core = core - strength * np.einsum("i,j,l->ijl", u, u, u)
     return 2, (vectors * np.sqrt(values)) @ np.column_stack(vectors_found)
-
-
-def _als(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tuple[int, Array]:
-    return 0, by_tensorly(tensor, k, rng, attempts)[0]
 
 
 def by_tensorly(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> list[Array]:

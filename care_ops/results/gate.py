@@ -6,7 +6,7 @@ which the items were drawn, not these items alone; and neither system's rate bor
 their difference towards what the judges say.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,7 +92,14 @@ def gate(
         there = sorted({name for name in systems if name}, key=lambda name: (name not in (new, old), name))
         raise InputError(f"no rate for {', '.join(missing)}; there are rates for {', '.join(there) or 'none'}")
     if order is None:
-        _check_enough({name: _labels_of(name, systems, labels) for name in (new, old)})
+        told = [name for name, label in zip(systems, labels, strict=True) if not np.isnan(label)]
+        counts = {name: told.count(name) for name in (new, old)}
+        if lacking := {name: LEAST_LABELS - n for name, n in counts.items() if n < LEAST_LABELS}:
+            raise TooFewLabelsError(
+                f"{' and '.join(f'{name} has {count} labels of random items' for name, count in counts.items())}, "
+                f"where {LEAST_LABELS} of each are needed: label "
+                f"{' and '.join(f'{more} more of {name}' for name, more in lacking.items())}"
+            )
     compared = [name if name in (new, old) else None for name in systems]
     common: dict[str, Any] = {"level": level, "of_these_items": False, "seed": seed}
     if order is None:
@@ -112,19 +119,6 @@ def check_the_two(new: str, old: str, margin: float, width: float) -> None:
         raise InputError(
             f"gate: a margin of {margin:g} lets every loss pass, as no difference is above {width:g}; give a smaller "
             "one, of shares 0.02 for two per cent"
-        )
-
-
-def _labels_of(name: str, systems: Sequence[str | None], labels: Array) -> int:
-    return int((~np.isnan(labels) & np.array([system == name for system in systems])).sum())
-
-
-def _check_enough(counts: Mapping[str, int]) -> None:
-    if min(counts.values()) < LEAST_LABELS:
-        raise TooFewLabelsError(
-            f"{' and '.join(f'{name} has {count} labels of random items' for name, count in counts.items())}, where "
-            f"{LEAST_LABELS} of each are needed: label "
-            f"{' and '.join(f'{LEAST_LABELS - n} more of {name}' for name, n in counts.items() if n < LEAST_LABELS)}"
         )
 
 

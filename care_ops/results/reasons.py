@@ -123,6 +123,8 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
         return _feature(facts)
     if doubt == "families":
         said = "The answer depends on which judges were declared one family: other declarations lead to other answers."
+        if facts.blind:  # the answer without families may be the same: what they share is in doubt, not who they are
+            said = "Judges of one family agree beyond what all share, and without texts nothing shows if that is taste."
         if facts.families == 1:
             said = "All your judges were declared one family, and what one family agrees on may be its mistake."
         return Reason("ambiguity", said)
@@ -178,7 +180,9 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
         coverage = _on_coverage(facts.coverage)
         absent = [reason for reason in coverage if reason.topic == "missing scores"]
         reasons += [reason for reason in coverage if reason not in absent]
-    reasons += _no_judges(facts.judges) + _dead(facts.judges)
+    unlike = [(x.judge, x.looks_like) for x in facts.judges if x.looks_like is not None]
+    reasons += [Reason("no judge", f"Column {x!r} looks like {like}, not like a judge.", (x,)) for x, like in unlike]
+    reasons += _dead(facts.judges)
     if len(facts.admitted) == LEAST_JUDGES and answer_of(facts)[0] != "too little data":
         said = "Caution: there are only three judges, and where two of them share a mistake nothing shows it."
         reasons.append(Reason("few judges", said, tuple(facts.admitted)))
@@ -319,14 +323,6 @@ def _on_coverage(coverage: Coverage) -> list[Reason]:
         ("condition" if coverage.sparse else "missing scores", coverage.on_missing_scores()),
     ]
     return [Reason(topic, sentence) for topic, sentence in said if sentence is not None]
-
-
-def _no_judges(judges: Sequence[JudgeFacts]) -> list[Reason]:
-    return [
-        Reason("no judge", f"Column {judge.judge!r} looks like {judge.looks_like}, not like a judge.", (judge.judge,))
-        for judge in judges
-        if judge.looks_like is not None
-    ]
 
 
 def _dead(judges: Sequence[JudgeFacts]) -> list[Reason]:

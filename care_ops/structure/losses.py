@@ -53,7 +53,7 @@ class DTrace:
     def prox(self, v: Array, rho: float) -> Array:
         """The minimiser of f(R) + rho/2 ||R - V||^2."""
         target = self._rotate(rho * v) + self.identity
-        return self._rotate_back(target / (self.mean_of_pairs + rho))
+        return symmetric(self.vectors @ (target / (self.mean_of_pairs + rho)) @ self.vectors.T)
 
     def conjugate(self, g: Array) -> float:
         """The largest <G, R> - f(R) over all R."""
@@ -62,9 +62,6 @@ class DTrace:
 
     def _rotate(self, a: Array) -> Array:
         return self.vectors.T @ a @ self.vectors
-
-    def _rotate_back(self, a: Array) -> Array:
-        return symmetric(self.vectors @ a @ self.vectors.T)
 
 
 Loss = Frobenius | DTrace

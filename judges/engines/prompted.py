@@ -7,7 +7,7 @@ import math
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from judges import scoring
 from judges.items import ONE, Item, Score, Status, mean_of
@@ -70,7 +70,7 @@ class PromptedJudgeEngine(ABC):
         """The prompt about an item, or two of a pair in both orders; None where the item lacks a text."""
         both = self._template.pairwise and self._settings.orders == "both"
         lacking = self._template.missing(item)
-        shown = [item, _swapped(item)] if both else [item]
+        shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
         return [None if lacking else self._template.render(one, self._scale) for one in shown]
 
     def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
@@ -145,8 +145,3 @@ def _probabilities_as_json(answers: Sequence[PromptAnswer]) -> str | None:
         return None
     rounded = [{k: round(p, 6) for k, p in (probabilities or {}).items() if p >= 1e-6} for probabilities in by_answer]
     return json.dumps(rounded[0] if len(rounded) == 1 else {"ab": rounded[0], "ba": rounded[1]})
-
-
-def _swapped(item: Item) -> Item:
-    """The item with its two responses exchanged."""
-    return Item(item.item_id, item.prompt, item.response_2, item.response, item.reference, item.aspect)

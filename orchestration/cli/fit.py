@@ -73,6 +73,7 @@ def fit(
     settings: tables.Settings,
 ) -> None:
     """Aggregate recorded scores and write aggregates, judges, fit.json and a report page; ends with the verdict."""
+    from assets.report.to_label import FILE as TO_LABEL
     from assets.table.files import write_files
     from assets.table.fitting import fit_table
     from assets.table.options import FitOptions, table_config
@@ -80,19 +81,16 @@ def fit(
 
     folder = tables.output_folder(out, scores, "fit")
     of_panel, of_judges = tables.declared_scales(scale or ())
-    given: dict[str, Any] = {
-        "scale": of_panel,
-        "scales": of_judges,
-        "calibrate": calibrate,
-        "intervals": intervals,
-    }
+    given: Any = {"scale": of_panel, "scales": of_judges, "calibrate": calibrate, "intervals": intervals}
     several: dict[str, Any] = {"aggregators": aggregator, "system": system, "features": features}
     config = table_config(FitOptions(**given, **several, **settings))
     table = tables.read_table(scores, items, judges, anchors, form, (of_panel, of_judges))
     table = with_probes(table, probes, of_panel, form.reading)
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
-    write_files(result, folder)
+    if other := write_files(result, folder):
+        told = f"has other labels than this fit was given of {len(other)} item(s), the first is {other[0]!r}"
+        errors.print(f"{folder / TO_LABEL} {told}: it keeps them, so correct them there", style="yellow")
     _print(result, folder, as_json=json, everything=why)
     if result.verdict.state == "failed":
         raise typer.Exit(1)

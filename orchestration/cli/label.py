@@ -113,6 +113,7 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     from care_ops.scales import scale_of_grades
     from orchestration.cli import tables
     from orchestration.stores import workspace_to_look_at
+    from warehouse.items import refuse_strangers
     from warehouse.sources.files import read_items, read_scores
 
     if (testset is None) == (items is None):
@@ -120,8 +121,7 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     if testset is None and items is not None:
         records = {record.item_id: record for record in read_items(items, tell=tables.tell)}
         panel = None if scores is None else read_scores(scores, tell=tables.tell).scores
-        if strange := [item for item in panel.item_ids if item not in records] if panel is not None else []:
-            raise InputError(f"{items}: {len(strange)} scored item(s) are not in it, the first is {strange[0]!r}")
+        refuse_strangers(() if panel is None else panel.item_ids, records, items)
         scale = None if panel is None else scale_of_grades(panel)
         return _Subject(records, panel, TableConfig().fit, scale, output or Path("labels.csv"))
     if scores is not None:

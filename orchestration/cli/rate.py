@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from care_ops.results.gate import Decision
     from care_ops.results.rates import Rate
 
+_OF_TABLES = "is for tables; with --workspace the test set's file says it, so leave it out"
 _KINDS = {
     "share": "share that people pass",
     "mean": "mean label",
@@ -89,7 +90,7 @@ def rate(
     if sequential and width is not None:
         raise InputError("--width counts labels for intervals of one look; leave out either it or --sequential")
     if workspace is not None:
-        _refuse_of_tables({"--items": items, "--judges": judges, "--anchors": anchors, **dict.fromkeys(form.given, 1)})
+        tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, anchors=anchors)
         if labels is None:
             _compare(workspace, str(scores), system, as_json=json)
             return
@@ -155,7 +156,7 @@ def gate(
     if method not in ("ppi", "rogan-gladen"):
         raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
     if workspace is not None:
-        _refuse_of_tables({"--items": items, "--judges": judges, "--anchors": anchors, **dict.fromkeys(form.given, 1)})
+        tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, anchors=anchors)
         table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, against_edition, gate=True)
     elif labels is None or not system or against_edition is not None:
         raise InputError(
@@ -183,12 +184,6 @@ def gate(
         console.print(said)
     if passes is not True:
         raise typer.Exit(REGRESSION if passes is False else NOT_ENOUGH)
-
-
-def _refuse_of_tables(options: dict[str, object]) -> None:
-    extra = [name for name, value in options.items() if value]
-    if extra:
-        raise InputError(f"{extra[0]} is for tables; with --workspace the test set's file says it, so leave it out")
 
 
 def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: bool) -> None:

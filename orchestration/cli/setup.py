@@ -29,6 +29,9 @@ From = Annotated[
     Path | None,
     typer.Option("--from", help="Table of scores that exist: its judges are recorded, nobody is asked."),
 ]
+ONLY_FROM = "says how a table of scores is read; name the table with --from"
+"""Why an option is refused where no table is given."""
+
 Items = Annotated[Path | None, typer.Option(help="With --from: the items' texts, gold, split_unit, system.")]
 
 
@@ -36,11 +39,13 @@ Items = Annotated[Path | None, typer.Option(help="With --from: the items' texts,
 def init(
     folder: Annotated[Path, typer.Argument(help="Folder to make the workspace in.")],
     template: Annotated[
-        Literal["demo", "endpoints", "empty"],
+        Literal["demo", "endpoints", "empty"] | None,
         typer.Option(
-            help="demo: programs judge simulated answers; endpoints: models of three vendors do; empty: none."
+            show_default=False,
+            help="demo (the default): programs judge simulated answers; endpoints: models of three vendors do; "
+            "empty: none.",
         ),
-    ] = "demo",
+    ] = None,
     scores: From = None,
     items: Items = None,
     judges: tables.Judges = None,
@@ -58,13 +63,17 @@ def init(
     if (folder / "care.yaml").exists():
         add = f"; `care testsets add --from {scores} --workspace {folder}` adds a test set to it" if scores else ""
         raise InputError(f"{folder / 'care.yaml'}: there is a workspace already{add or '; choose another folder'}")
+    if scores is not None and template is not None:
+        raise InputError("--from fills the workspace from a table; leave out --template, or --from")
     if scores is not None:
         name = testset_of(folder, scores, items, judges, system or (), scale or (), form, None)
         _folders(folder)
         (folder / "care.yaml").write_text(of_recorded(name), encoding="utf-8")
         console.print(f"Next: care run --workspace {folder}")
         return
+    tables.refuse_given(ONLY_FROM, form, items=items, judges=judges, system=system, scale=scale)
     _folders(folder)
+    template = template or "demo"
     if template == "demo":
         testsets, judging = story.testset_files(), story.judge_files()
     elif template == "empty":

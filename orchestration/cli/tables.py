@@ -188,6 +188,13 @@ def _judge_groups(groups: Sequence[str]) -> list[list[str]]:
     return [[name.strip() for name in names] for names in csv.reader(groups, skipinitialspace=True)]
 
 
+def refuse_given(why: str, form: Form, **options: object) -> None:
+    """Raise ``InputError`` where one of the ``options``, or one of the form's, was given; ``why`` says why not."""
+    given = [f"--{name}" for name, value in options.items() if value] + list(form.given)
+    if given:
+        raise InputError(f"{given[0]} {why}")
+
+
 def output_folder(out: Path | None, scores: Path, command: str) -> Path:
     """The folder to write to: the one that was named, or here one named after the scores, as ``scores-fit``.
 

@@ -59,11 +59,12 @@ def add_testset(
 
     folder = testsets_folder(workspace)
     folder.mkdir(parents=True, exist_ok=True)
-    if scores is not None:
+    if scores is not None and not every:
         setup.testset_of(workspace, scores, items, judges, system or (), scale or (), form, name)
         return
-    if every == (name is not None):
+    if every == (name is not None) or scores is not None:
         raise InputError("give the name of a test set in the catalog, or --all, or a table of your own by --from")
+    tables.refuse_given(setup.ONLY_FROM, form, items=items, judges=judges, system=system, scale=scale)
     for each in catalog.names() if name is None else [name]:
         text, path = catalog.text(each), folder / f"{each}.yaml"
         if path.exists() and not every:

@@ -4,13 +4,15 @@ import csv
 
 import pytest
 
+from assets.judge_keys import judge_key
 from assets.judging.recorded import store_recorded
 from assets.judging.stored_items import StoredItems
-from assets.sources import read_source
-from care_ops.errors import JudgeError
+from assets.sources import FORGOTTEN, forgotten_key, read_source
+from care_ops.errors import InputError, JudgeError
 from judges.items import checked_score
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make
+from warehouse.storage import write_lines
 
 SCALE = (0.0, 10.0)
 
@@ -37,7 +39,7 @@ def record(folder, **changed):
     del values["i8"]
     rows = [["item_id", "judge", "score", "text"]]
     for item_id, value in values.items():
-        rows.append([item_id, "a", value, "another text" if item_id in ("i20", "i21") else texts[item_id]])
+        rows.append([item_id, "a", value, "another text" if item_id in ("i20", "i21") else texts.get(item_id)])
     with (folder / "scores.csv").open("w", encoding="utf-8", newline="") as file:
         csv.writer(file).writerows(rows)
     return values
@@ -86,6 +88,32 @@ def test_only_what_is_not_there_is_stored(recorded, monkeypatch):
     assert {key: row["score"] for key, row in again.items()} == {key: row["score"] for key, row in rows.items()}
     record(recorded, i3="9.5")
     assert store(recorded) == 40, "the recordings are another version of the judge"
+
+
+def test_scores_of_items_that_are_not_there_are_refused_as_care_fit_refuses_them(recorded):
+    record(recorded, i77="3", i78="4")
+    with pytest.raises(InputError, match=r"one\.csv: 2 scored item\(s\) are not in it, the first is 'i77'"):
+        store(recorded)
+    assert stored(recorded)[0] == {}
+    forgotten = [{"item": forgotten_key("one", item)} for item in ("i77", "i78")]
+    write_lines(recorded / "data" / FORGOTTEN, forgotten)
+    assert store(recorded) == 40, "they were forgotten, and are not asked for again"
+
+
+def test_items_that_left_are_missed_though_no_score_changed(recorded):
+    assert store(recorded) == 40
+    lines = (recorded / "one.csv").read_text(encoding="utf-8").splitlines()
+    (recorded / "one.csv").write_text("\n".join(lines[:-1]) + "\n", encoding="utf-8")
+    with pytest.raises(InputError, match="1 scored item"):
+        judge_key(load_workspace(recorded), "a", "one")
+
+
+def test_items_that_were_not_chosen_need_no_score_taken_away(recorded):
+    testset = recorded / "testsets" / "one.yaml"
+    testset.write_text(testset.read_text().replace("  scores:", "  where: {item_id: i3}\n  scores:"))
+    workspace = load_workspace(recorded)
+    workspace.parts.write_items("one", read_source(workspace, "one"))
+    assert store(recorded) == 1
 
 
 def test_a_judge_without_a_score_file_is_told(recorded):

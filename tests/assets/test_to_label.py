@@ -41,3 +41,24 @@ def test_a_folder_in_its_place_is_set_aside(tmp_path):
     leave_out(path, ["a"])
     write_items_to_label(path, ITEMS, {}, NO_ANCHORS)
     assert labels_in(path) == {"a": "", "b": "", "c": ""}
+
+
+def test_labels_that_the_file_has_otherwise_stay_and_are_told(tmp_path):
+    path = tmp_path / "to_label.csv"
+    assert write_items_to_label(path, ITEMS, {}, Anchors({"a": 1.0, "b": 0.0}, sample={})) == []
+    assert write_items_to_label(path, ITEMS, {}, Anchors({"a": 1.0, "b": 1.0}, sample={})) == ["b"]
+    assert labels_in(path) == {"a": "1", "b": "0", "c": ""}
+
+
+def test_a_second_label_and_what_a_person_wrote_beside_it_stay(tmp_path):
+    path = tmp_path / "to_label.csv"
+    path.write_text("item_id,label,rater,note\nb,1,ann,sure\nb,0,bob,odd\nq,good,ann,\na,,ann,later\n")
+    assert write_items_to_label(path, ITEMS, {}, Anchors({"b": 0.5, "q": 1.0}, sample={})) == []
+    with path.open(encoding="utf-8", newline="") as file:
+        rows = [(row["item_id"], row["label"], row["rater"], row["note"]) for row in csv.DictReader(file)]
+    assert rows == [
+        ("b", "1", "ann", "sure"),
+        ("b", "0", "bob", "odd"),
+        ("q", "good", "ann", ""),
+        *[("a", "", "ann", "later"), ("c", "", "", "")],
+    ]

@@ -318,3 +318,15 @@ def test_the_demo_of_before_is_answered_by_its_probes_without_a_label():
     assert result.aggregates["care"].labels_used == 0
     assert order["care"] >= 0.67, order
     assert order["avg"] < 0.51, order
+
+
+def test_labels_and_families_may_be_columns_as_scores_may(wide):
+    names = list(wide["item_id"])[:12]
+    labels = {name: float(k % 2) for k, name in enumerate(names)}
+    families = {"gpt": "a", "claude": "a"}
+    by_name = fit(wide, judges=families, anchors=labels)
+    columns = {"judges": {"judge": list(families), "family": list(families.values())}}
+    columns["anchors"] = {"item_id": names, "label": np.array(list(labels.values()))}
+    np.testing.assert_array_equal(fit(wide, **columns).estimate, by_name.estimate)
+    with pytest.raises(care_eval.InputError, match="labels: columns differ in length"):
+        care_eval.rate(wide, {"item_id": names, "label": [1.0]}, drawn="random")

@@ -110,6 +110,15 @@ def test_a_state_follows_from_the_facts(facts, standing, state, begins):
     assert str(verdict).startswith(verdict.headline)
 
 
+def test_families_in_doubt_without_texts_are_not_said_to_lead_to_another_answer():
+    seen = decide(replace(CLEAR, doubts=("families",), families=4), Standing(), REMEDIES)
+    assert "other declarations lead to other answers" in seen.sentence
+    unseen = decide(replace(CLEAR, doubts=("families",), families=4, blind=True), Standing(), REMEDIES)
+    assert "other answers" not in unseen.sentence
+    assert "without texts" in unseen.sentence
+    assert any("--items" in reason.detail for reason in unseen.reasons)
+
+
 def test_where_the_scores_give_no_answer_it_is_not_advised_to_fit_them_again_as_they_are():
     (step,) = decide(replace(CLEAR, failure="care: all 4 judges say the same thing"), Standing(), REMEDIES).next_steps
     assert "by the same judges and scores the answer stays the same" in step.sentence

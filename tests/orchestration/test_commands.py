@@ -132,6 +132,32 @@ def test_a_workspace_gets_a_second_table_as_a_test_set_of_its_own(tables):
     assert read.values[:, read.judges.index("hundred")].max() <= 10
 
 
+@pytest.mark.parametrize(
+    "idle",
+    [
+        *(["--items", "items.csv"], ["--judges", "judges.csv"], ["--system", "model"], ["--scale", "0", "10"]),
+        *(["--item", "id"], ["--separator", ";"]),
+    ],
+)
+def test_what_says_how_a_table_is_read_is_refused_where_no_table_is_given(tables, idle):
+    assert f"{idle[0]} says how a table" in " ".join(care("init", tables / "mine", *idle, code=2).split())
+    assert not (tables / "mine").exists()
+    care("init", tables / "mine", "--template", "empty")
+    for which in ("asset", "--all"):
+        refused = care("testsets", "add", which, *idle, "--workspace", tables / "mine", code=2)
+        assert "name the table with --from" in " ".join(refused.split())
+    assert not list((tables / "mine" / "testsets").iterdir())
+
+
+def test_a_table_and_another_source_of_a_workspace_are_not_both_taken(tables):
+    given = ("--from", tables / "scores.csv")
+    assert "leave out --template" in care("init", tables / "mine", *given, "--template", "endpoints", code=2)
+    assert not (tables / "mine").exists()
+    care("init", tables / "mine", "--template", "empty")
+    refused = care("testsets", "add", "--all", *given, "--workspace", tables / "mine", code=2)
+    assert "or --all, or a table" in " ".join(refused.split())
+
+
 def test_what_cannot_be_read_makes_no_workspace(tables):
     (tables / "one.csv").write_text("item_id,gpt\na,1\nb,2\n")
     assert "one judge" in care("init", tables / "mine", "--from", tables / "one.csv", code=2)

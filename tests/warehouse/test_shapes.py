@@ -231,3 +231,22 @@ def test_a_column_that_only_begins_as_the_mean_of_the_others_is_a_judge():
     frame.loc[299, "mean_like"] += 1
     frame.insert(0, "id", [f"i{k}" for k in range(300)])
     assert read_scores(frame).scores.judges == ("a", "b", "c", "d", "mean_like")
+
+
+def test_a_pair_is_an_item_by_its_own_id_also_beside_its_question():
+    frame = pd.DataFrame(
+        {
+            "pair_id": ["a", "b"] * 3,
+            "question_id": "q",
+            "judge": ["x", "x", "y", "y", "z", "z"],
+            "winner": ["A", "B"] * 3,
+        }
+    )
+    assert read_scores(frame).scores.item_ids == ("a", "b")
+
+
+def test_nobody_is_told_to_average_over_the_two_orders_of_a_pair():
+    frame = pd.DataFrame({"pair_id": "p", "judge": "x", "position": ["ab", "ba"], "winner": ["A", "B"]})
+    with pytest.raises(InputError, match="'position' seems to say which answer of a pair stood first") as refused:
+        read_scores(frame)
+    assert "or their mean" not in str(refused.value)

@@ -118,12 +118,8 @@ def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
         used[name] = number + 1
         models = (scorer.get("options") or {}).get("model")
         if isinstance(models, list):
-            panels[f"{name}{number or ''}"] = [_model_name(model) for model in models]
+            panels[f"{name}{number or ''}"] = [str(m.get("model") if isinstance(m, Mapping) else m) for m in models]
     return panels
-
-
-def _model_name(model: Any) -> str:
-    return str(model.get("model") if isinstance(model, Mapping) else model)
 
 
 def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, panels: Mapping[str, list[str]]) -> None:

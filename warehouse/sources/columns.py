@@ -31,8 +31,9 @@ JUDGE = (
     *("judge", "judge_id", "judge_name", "judge_model", "rater", "rater_id", "annotator", "annotator_id"),
     *("grader", "evaluator", "scorer", "worker", "worker_id"),
 )
+_PAIR = ("pair_id", "comparison_id", "battle_id")
 _QUESTION = ("question_id", "prompt_id", "query_id", "task_id", "conversation_id")
-"""Looked for after the others: a question may have several answers, each of which is an item."""
+"""Looked for after the others, pairs first: a question may have several answers, each of which is an item."""
 SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
 _CHOICE = ("winner", "preference", "preferred", "vote")
 """Looked for after the others."""
@@ -135,7 +136,7 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
     if wanted is not None:
         return ",".join(named(where, names, name) for name in split_item(names, wanted))
     option = "--item (columns.item_id in a workspace)"
-    return find(where, names, ITEM, option) or find(where, names, _QUESTION, option)
+    return next((found for each in (ITEM, _PAIR, _QUESTION) if (found := find(where, names, each, option))), None)
 
 
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:

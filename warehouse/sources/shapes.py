@@ -40,6 +40,7 @@ _CRITERIA = (
     *("consistency", "completeness", "conciseness", "faithfulness", "factuality", "truthfulness", "honesty", "overall"),
     *("depth", "style", "tone", "creativity", "engagement", "grammar", "helpful", "correct", "safe", "relevant"),
 )
+_ORDER = ("order", "position", "swapped", "swap", "is_swapped", "flipped")
 _REPEAT = ("run", "run_id", "repeat", "repetition", "trial", "attempt", "replicate", "iteration", "seed")
 
 
@@ -91,6 +92,9 @@ def how_to_part(input_table: InputTable, item: str) -> str:
     by = next((name for name in input_table.names if is_called(name, _CRITERION)), None)
     if by is not None:
         return f"{by!r} seems to name the criterion of each row: care criteria {input_table.name} --by {by}"
+    order = next((name for name in input_table.names if is_called(name, _ORDER)), None)
+    if order is not None and order not in item.split(","):
+        return f"{order!r} seems to say which answer of a pair stood first: turn the scores of one order, then average"
     return f"keep one of each, or their mean; where more columns name an item, name them all: --item {item},COLUMN"
 
 
