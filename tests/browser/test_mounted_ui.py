@@ -66,8 +66,7 @@ def test_two_workspaces_beside_a_host_are_materialised_by_clicking(chromium, pla
         daemon = [str(tools / "dagster-daemon"), "run", *target]
         with started(daemon, place / "daemon.log", home), dg.DagsterInstance.from_config(str(home)) as instance:
             looks_apart(page, ui, place)
-            for mount in MOUNTS.values():
-                materialised(page, ui, instance, mount)
+            materialised(page, ui, instance)
             ended_well(page, ui, instance, place)
     page.close()
     assert "Warning" not in log.read_text(), "what a host prints while it loads CARE"
@@ -88,23 +87,32 @@ def looks_apart(page: Page, ui: str, place: Path) -> None:
     page.screenshot(path=place / "pictures" / "graph.png")
 
 
-def materialised(page: Page, ui: str, instance: dg.DagsterInstance, mount: Mount) -> None:
-    """Inputs, judges, their scores and a fit with its page, each by a click; the next once Dagster has the former."""
-    location, assets = f"{ui}/locations/host", f"{ui}/assets/{'/'.join(mount.prefix)}"
-    slices = {f"{judge}|one" for judge in JUDGES}
-    for address, which, partition, last, made in (
-        (f"{location}/asset-groups/{mount.name('inputs')}", "Missing", "one", "gold", {"one"}),
-        (f"{assets}/judge_inference", "Missing", "length", "judge_inference", {*JUDGES}),
-        (f"{assets}/scores", "All", "length", "scores", slices),
-        (f"{location}/jobs/{mount.name('refit')}", "Missing", "one", "report", {"one"}),
+def materialised(page: Page, ui: str, instance: dg.DagsterInstance) -> None:
+    """Inputs, judges, their scores and a fit with its page, each by a click a workspace, before either has answered.
+
+    The next is clicked once Dagster has the former of both.
+    """
+    location, slices = f"{ui}/locations/host", {f"{judge}|one" for judge in JUDGES}
+    for kind, name, which, partition, last, made in (
+        ("asset-groups", "inputs", "Missing", "one", "gold", {"one"}),
+        ("assets", "judge_inference", "Missing", "length", "judge_inference", {*JUDGES}),
+        ("assets", "scores", "All", "length", "scores", slices),
+        ("jobs", "refit", "Missing", "one", "report", {"one"}),
     ):
-        launch = choose(page, address, which, partition)
-        launch.click()
-        launch.wait_for(state="detached", timeout=WAIT_MS)
+        for mount in MOUNTS.values():
+            of_asset = f"{ui}/assets/{'/'.join(mount.prefix)}/{name}"
+            address = of_asset if kind == "assets" else f"{location}/{kind}/{mount.name(name)}"
+            launch = choose(page, address, which, partition)
+            launch.click()
+            launch.wait_for(state="detached", timeout=WAIT_MS)
         deadline = time.monotonic() + WAIT_MS / 1000
-        while instance.get_materialized_partitions(mount.key(last)) != made:
-            assert time.monotonic() < deadline, f"{mount.key(last)} does not come"
+        while made != set.intersection(*(came(instance, mount, last) for mount in MOUNTS.values())):
+            assert time.monotonic() < deadline, f"{last} does not come"
             page.wait_for_timeout(500)
+
+
+def came(instance: dg.DagsterInstance, mount: Mount, asset: str) -> set[str]:
+    return set(instance.get_materialized_partitions(mount.key(asset)))
 
 
 def ended_well(page: Page, ui: str, instance: dg.DagsterInstance, place: Path) -> None:
