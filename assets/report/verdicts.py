@@ -132,7 +132,7 @@ def _partly_scored(entry: Unheard) -> list[str]:
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """What to do next, as commands that can be typed: ``first`` where no fit was published, ``texts`` of items known."""
+    """What to do next, as commands that can be typed; ``first`` where no fit was published, ``texts`` where known."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
