@@ -81,8 +81,8 @@ def care(context: typer.Context, version: Version = False) -> None:
 
 def main() -> None:
     """Entry point."""
-    # Dagster warns that parts of it are in beta: this concerns us, who pin its version, and no user of a command.
-    warnings.filterwarnings("ignore", message=".*currently in (beta|preview).*")
+    # Parts of Dagster are in beta, textstat imports what is deprecated: that concerns us, who pin both, and no user.
+    warnings.filterwarnings("ignore", message=".*(currently in (beta|preview)|pkg_resources is deprecated).*")
     keep_standard_error()
     print_logs(verbose=False)
     app()
