@@ -2,5 +2,6 @@
 
 import warnings
 
-# Dagster warns that parts of it are in beta: this concerns us, who pin its version, and neither hosts nor commands.
+# Parts of Dagster are in beta, textstat imports what is deprecated: this concerns us, who pin both, not hosts or commands.
 warnings.filterwarnings("ignore", ".*currently in (beta|preview).*", module=r"(care_eval\.)?(assets|orchestration)\.")
+warnings.filterwarnings("ignore", "pkg_resources is deprecated", module=r"textstat\.")

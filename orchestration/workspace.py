@@ -315,11 +315,13 @@ def load_workspace(root: Path) -> Workspace:
 
     forgotten, anchors = forgotten_items(workspace), dict[str, Anchors]()
     for name, file in settings.anchors.items():
-        testset, labels = workspace.testset(name).name, read_labels(resolve(file, root))
+        if name not in testsets:
+            raise InputError(f"{root / CARE_YAML}: anchors: there is no test set {name!r}; give the name of its file")
+        labels = read_labels(resolve(file, root))
         if forgotten:
-            given = tuple(x for x in labels.given if forgotten_key(testset, x.item_id) not in forgotten)
+            given = tuple(x for x in labels.given if forgotten_key(name, x.item_id) not in forgotten)
             labels = replace(labels, given=given)
-        anchors[testset] = Anchors.of(labels)
+        anchors[name] = Anchors.of(labels)
     return replace(workspace, anchors=anchors)
 
 

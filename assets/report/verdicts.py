@@ -51,8 +51,9 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     """The verdict on a test set as it stands now."""
     folder, held = workspace.fit_folder(testset), held_back(workspace, testset)
     first = held is not None and held.published is None
-    document, todo = folder.find(FactsDocument), remedies(workspace, testset, first=first)
+    document = folder.find(FactsDocument)
     facts = None if document is None else document.facts
+    todo = remedies(workspace, testset, first=first, texts=facts is None or not facts.blind)
     standing = _standing(workspace, testset, state, held)
     if held is None:
         return decide(facts, standing, todo)
@@ -130,8 +131,8 @@ def _partly_scored(entry: Unheard) -> list[str]:
     return sentences
 
 
-def remedies(workspace: Workspace, testset: str, *, first: bool = False) -> Remedies:
-    """What to do next in a workspace, as commands that can be typed; ``first`` where no fit has been published."""
+def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
+    """What to do next, as commands that can be typed; ``first`` where no fit was published, ``texts`` where known."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
@@ -145,9 +146,9 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False) -> Reme
         labels = labels.relative_to(workspace.root)
     return Remedies(
         label=Step(
-            f"Label ten to twenty items: the command asks about them, or fill in {labels}. Then name the file of "
-            f"labels for {testset} under `anchors` in care.yaml, and run again.",
-            f"care label {name}{where}",
+            f"Label ten to twenty items: {'the command asks about them, or ' * texts}fill in {labels}. Then name the "
+            f"file of labels for {testset} under `anchors` in care.yaml, and run again.",
+            f"care label {name}{where}" if texts else run,
         ),
         use=Step(
             "Read the estimates: the page has them, and so has the view `latest_aggregates` of the database.",

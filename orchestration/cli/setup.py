@@ -29,9 +29,7 @@ From = Annotated[
     Path | None,
     typer.Option("--from", help="Table of scores that exist: its judges are recorded, nobody is asked."),
 ]
-ONLY_FROM = "says how a table of scores is read; name the table with --from"
-"""Why an option is refused where no table is given."""
-
+ONLY_FROM = "says how a table of scores is read; name the table with --from"  # where an option is refused without
 Items = Annotated[Path | None, typer.Option(help="With --from: the items' texts, gold, split_unit, system.")]
 
 

@@ -100,6 +100,18 @@ def test_a_table_without_items_brings_its_own(tables):
     assert load_workspace(folder).testset("long").source.items == "items-long.csv"
 
 
+def test_where_no_item_has_a_text_nobody_is_told_to_let_care_label_ask(tables):
+    rows = "".join(f"q{k},{judge},{(k * (3 + j)) % 7}\n" for k in range(30) for j, judge in enumerate("abcd"))
+    (tables / "long.csv").write_text("item,rater,rating\n" + rows)
+    folder = tables / "mine"
+    care("init", folder, "--from", tables / "long.csv")
+    assert not run(folder).failures
+    said = " ".join(care("status", "--workspace", folder).split())
+    assert "to_label-long.csv" in said
+    assert "care label" not in said, "it has nothing to show, and refuses"
+    assert "could be shown" in " ".join(care("label", "long", "--workspace", folder, code=2).split())
+
+
 def test_where_most_judges_lack_scores_the_night_takes_them_for_not_asked_as_care_fit_does(tables, rng):
     lines = (tables / "scores.csv").read_text().splitlines()
     holes = [

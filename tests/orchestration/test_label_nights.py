@@ -12,8 +12,9 @@ from assets.fit.details import CareDetails, read_details
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import history
 from assets.results.evaluation import evaluate_latest
+from care_ops.errors import InputError
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import TWELVE, make_programs, run
+from tests.support.workspaces import TWELVE, make, make_programs, run
 from warehouse.sources.demo import generate
 
 CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nreview: {min_rank_correlation: 0.9}\n"
@@ -79,3 +80,12 @@ def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(fo
     assert after.why().endswith(f"evaluated on 360, this one on {360 - after.left_out}")
     assert history(load_workspace(folder), "demo")[0]["why"] == "labels: 20 new"
     assert not run(folder).materialised
+
+
+def test_labels_of_a_test_set_that_was_renamed_are_told_where_they_are_named(tmp_path):
+    folder = make(tmp_path / "ws")
+    (folder / "testsets" / "one.yaml").rename(folder / "testsets" / "other.yaml")
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write("anchors: {one: labels.csv}\n")
+    with pytest.raises(InputError, match=r"care\.yaml: anchors: there is no test set 'one'"):
+        load_workspace(folder)
