@@ -81,10 +81,8 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
         path, declared = resolve(source.scores.path, workspace.root), source.scores.scales
         table = files.read_scores(path, source.scores.columns, source.scores.reading, read.append)
         if not source.where:
-            there, forgotten = (
-                {record.item_id for record in read_source(workspace, testset)},
-                forgotten_items(workspace),
-            )
+            there = {record.item_id for record in read_source(workspace, testset)}
+            forgotten = forgotten_items(workspace)
             scored = [i for i in table.scores.item_ids if i in there or forgotten_key(testset, i) not in forgotten]
             refuse_strangers(scored, there, resolve(source.items, workspace.root))
     else:

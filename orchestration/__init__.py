@@ -2,6 +2,6 @@
 
 import warnings
 
-# Parts of Dagster are in beta, textstat imports what is deprecated: this concerns us, who pin both, not hosts or commands.
+# Parts of Dagster are in beta, textstat imports what is deprecated: that concerns us, who pin both, and no user.
 warnings.filterwarnings("ignore", ".*currently in (beta|preview).*", module=r"(care_eval\.)?(assets|orchestration)\.")
 warnings.filterwarnings("ignore", "pkg_resources is deprecated", module=r"textstat\.")

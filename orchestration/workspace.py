@@ -101,10 +101,6 @@ def _on_this_machine(path: str) -> str:
     return path
 
 
-def _folder_or_store(path: str) -> str:
-    return usable_address(path) if names_an_address(path) else path
-
-
 LocalPath = Annotated[str, AfterValidator(_on_this_machine)]
 """A file or folder that this machine can open by its path."""
 
@@ -250,7 +246,7 @@ def _sized(experiments: Any) -> Any:
 class Settings(_Declared):
     """Everything that care.yaml may hold, with its defaults."""
 
-    data: Annotated[str, AfterValidator(_folder_or_store)] = Field(
+    data: Annotated[str, AfterValidator(lambda path: usable_address(path) if names_an_address(path) else path)] = Field(
         default="data",
         description="folder of parts, warehouse, fits and reports; or the address of a store that holds them, like "
         "s3://bucket/path, of which the folder `data` is then a copy (docs/deployment.md)",

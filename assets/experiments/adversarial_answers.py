@@ -41,7 +41,9 @@ def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
         tables += table
         says += said
     for panel in panels(workspace):
-        if not panel.binary or (panel.gold == 0).sum() < LEAST_GOLD or not _has_references(workspace, panel):
+        if not panel.binary or (panel.gold == 0).sum() < LEAST_GOLD:
+            continue
+        if not any(record.reference for record in workspace.parts.read_items(panel.testset)):
             continue
         table, said = _planted(panel, attacked)
         tables += table
@@ -53,10 +55,6 @@ def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
             "no test set of this workspace has their scores."
         )
     return ExperimentFindings(says, tables, measures=measures)
-
-
-def _has_references(workspace: Workspace, panel: ExperimentPanel) -> bool:
-    return any(record.reference for record in workspace.parts.read_items(panel.testset))
 
 
 def decisions(aggregate: Aggregate) -> NDArray[np.bool_] | None:

@@ -50,7 +50,7 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
     ----------
     before, after : mapping item_id -> estimate or None
     """
-    then, now = (_known(values) for values in (before, after))
+    then, now = ({item: v for item, v in values.items() if v is not None and v == v} for values in (before, after))
     a, b = (np.array(list(values.values()), dtype=np.float64) for values in (then, now))
     common = sorted(then.keys() & now.keys())
     x, y = (np.array([values[i] for i in common], dtype=np.float64) for values in (then, now))
@@ -182,7 +182,3 @@ def copies_of_gold(values: Array, gold: Array, judges: tuple[str, ...]) -> list[
         if abs(np.corrcoef(x, y)[0, 1]) >= 0.999:
             copies.append(judge)
     return copies
-
-
-def _known(values: Mapping[str, float | None]) -> dict[str, float]:
-    return {item: float(v) for item, v in values.items() if v is not None and v == v}
