@@ -27,16 +27,15 @@ run: $(VENV)/.core ## run the demo: three small test sets that each say one thin
 	test -f $(DEMO)/care.yaml || $(BIN)/care init $(DEMO)
 	$(BIN)/care run --workspace $(DEMO)
 
-# Tests in as many processes as there are cores; slow ones, which wait for processes half of their time, in one more.
-PYTEST := -m pytest --dist loadgroup
-CORES := $(shell getconf _NPROCESSORS_ONLN)
+# Tests wait for processes part of their time, so that they run in one process more than there are cores.
+PYTEST := -m pytest --dist loadgroup -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))
 
 test: $(VENV)/.dev ## the tests; about five minutes on two cores
-	$(BIN)/python $(PYTEST) -n $(CORES) -m "not slow"
+	$(BIN)/python $(PYTEST) -m "not slow"
 
 # They start clusters, daemons and browsers beside one another: one that fails is run once more, and is named at the end.
 test-slow: $(VENV)/.dev ## studies, long nights, other ways to install; SHARE=1/6: the roads that people walk, and a sixth of the others
-	$(BIN)/python $(PYTEST) -n $$(($(CORES) + 1)) -m slow --reruns 1 -rR --share $(or $(SHARE),1/1)
+	$(BIN)/python $(PYTEST) -m slow --reruns 1 -rR --share $(or $(SHARE),1/1)
 
 check: lint test test-slow test-vllm ## all that CI runs
 
