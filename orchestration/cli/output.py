@@ -94,8 +94,9 @@ def print_logs(*, verbose: bool) -> None:
     for package in PACKAGES:
         logger = logging.getLogger(package)
         logger.setLevel(logging.DEBUG if verbose else logging.NOTSET)
-        if not any(isinstance(handler, _ConsoleHandler) for handler in logger.handlers):
-            logger.addHandler(_ConsoleHandler())
+        handler = next((h for h in logger.handlers if isinstance(h, _ConsoleHandler)), _ConsoleHandler())
+        handler.setLevel(logging.DEBUG if verbose else logging.WARNING)  # whatever level a library gives all loggers
+        logger.addHandler(handler)
 
 
 def keep_standard_error() -> None:
