@@ -160,6 +160,16 @@ def test_of_a_damaged_log_the_whole_lines_are_kept(tmp_path):
     assert readable_lines(path) == [{"n": 0}, {"n": 2}]
 
 
+def test_what_is_nested_without_end_is_damage(tmp_path):
+    path = tmp_path / "log"
+    write_lines(path, [{"n": 0}])
+    with path.open("a") as file:
+        file.write('{"n": ' + 100_000 * "[" + "\n")
+    with pytest.raises(DamagedError, match="it is damaged"):
+        read_lines(path)
+    assert readable_lines(path) == [{"n": 0}]
+
+
 def test_an_unfinished_write_leaves_the_old_file(tmp_path):
     path = tmp_path / "file"
     write_bytes(path, b"old")
