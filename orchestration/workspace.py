@@ -24,7 +24,7 @@ from assets.report.names import refuse_alike
 from assets.workspace import CanaryConfig, DaskConfig, ReviewConfig, Workspace
 from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
-from care_ops.errors import InputError
+from care_ops.errors import InputError, sentence
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec, LocalModel, explain, load_spec, load_yaml, meets_anything, read_model
@@ -312,7 +312,8 @@ def load_workspace(root: Path) -> Workspace:
     forgotten, anchors = forgotten_items(workspace), dict[str, Anchors]()
     for name, file in settings.anchors.items():
         if name not in testsets:
-            raise InputError(f"{root / CARE_YAML}: anchors: there is no test set {name!r}; give the name of its file")
+            said = f"{root / CARE_YAML}: anchors: there is no test set {name!r}; give the name of its file"
+            raise InputError(sentence(said))
         labels = read_labels(resolve(file, root))
         if forgotten:
             given = tuple(x for x in labels.given if forgotten_key(name, x.item_id) not in forgotten)

@@ -57,7 +57,7 @@ class Template(BaseModel):
 
     name: str
     description: str = ""
-    values: tuple[int, ...] | tuple[str, ...] | None = None
+    values: tuple[Annotated[int, Field(ge=-(10**9), le=10**9)], ...] | tuple[str, ...] | None = None
     shift: float = 0.0
     pairwise: bool = False
     needs: tuple[str, ...] = ("response",)

@@ -41,13 +41,14 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
 
 WALKED = [("file", 101), ("file", 24), ("frame", 24), ("importer", 0), ("program", 23), ("labels", 5), ("call", 3)]
 WALKED += [("batch", case) for case in (1, 2, 9, 16, 132, 305)]
-"""Doors and numbers of cases of which each was a finding once."""
+AGAIN = [("part", 45, 3507), ("declared", 45, 4533), ("declared", 45, 1421)]
+"""Doors, seeds (those of ``WALKED`` are 0) and numbers of cases of which each was a finding once."""
 
 
-@pytest.mark.parametrize(("door", "case"), WALKED)
-def test_what_was_found_once_ends_in_a_value_or_a_sentence(door, case, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("door", "seed", "case"), [*((door, 0, case) for door, case in WALKED), *AGAIN])
+def test_what_was_found_once_ends_in_a_value_or_a_sentence(door, seed, case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert walk(door, 0, case, tmp_path) in ("fine", "refused")
+    assert walk(door, seed, case, tmp_path) in ("fine", "refused")
 
 
 def test_every_door_has_a_case_that_goes_through_and_one_that_is_refused(tmp_path, monkeypatch):
