@@ -56,6 +56,15 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.xdist_group(str(item.path)))
 
 
+@pytest.fixture
+def quiet_again():
+    """For a test that types `care run --verbose`, whose process is that of the tests that follow."""
+    from orchestration.cli.output import print_logs
+
+    yield
+    print_logs(verbose=False)
+
+
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
     """Folder of recorded scores; on CI it must be there."""

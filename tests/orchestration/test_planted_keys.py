@@ -106,6 +106,7 @@ def test_the_search_finds_what_is_planted(tmp_path):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("quiet_again")
 def test_keys_are_nowhere_in_the_workspace_the_runs_or_the_output(echo, hook, tmp_path, capfd):
     folder = make(tmp_path / "ws", judges=("length", "conciseness"), n=24)
     (folder / "care.yaml").write_text(

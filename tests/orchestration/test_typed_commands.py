@@ -25,7 +25,6 @@ from typer.testing import CliRunner
 
 from assets.report.verdicts import remedies
 from orchestration.cli.app import app
-from orchestration.cli.output import print_logs
 from orchestration.cli.rate import NOT_ENOUGH
 from orchestration.workspace import load_workspace
 from tests.orchestration.test_documentation import blocks
@@ -34,18 +33,11 @@ from tests.orchestration.test_readme import STANDS_FOR, environment
 from tests.orchestration.test_readme import commands as commands_of_readme
 from tests.support.workspaces import JUDGES, care, care_json, make, run, write_judge
 
-pytestmark = pytest.mark.slow
+pytestmark = [pytest.mark.slow, pytest.mark.usefixtures("quiet_again")]
 
 LOGS = Path(__file__).parents[1] / "warehouse" / "imported" / "inspect_ai" / "grades.eval"
 CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nanchors: {one: people.csv}\ncanary: {items: 2}\nreview: "
 OPEN, STRICT = "{hold: false}\n", "{max_psi: 0.0, min_rank_correlation: 1.0}\n"
-
-
-@pytest.fixture(autouse=True)
-def _quiet_again():
-    """One of the commands is `care run --verbose`, and its process is that of the tests that follow."""
-    yield
-    print_logs(verbose=False)
 
 
 NOT_TYPED = {
