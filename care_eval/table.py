@@ -34,7 +34,8 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
 
     Of judges, anchors and labels a dictionary of columns is a table, as it is of scores; any other names each value.
     """
-    parameters = signature(function).parameters
+    called = signature(function)
+    parameters = called.parameters
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -43,11 +44,11 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
             near = " or ".join(get_close_matches(unknown, parameters, 1)) or ", ".join(parameters)
             raise TypeError(f"{function.__name__} has no argument {unknown!r}; did you mean {near}?")
         try:
-            given = signature(function).bind_partial(*args, **kwargs)
+            given = called.bind_partial(*args, **kwargs)
             for name in given.arguments.keys() & {"judges", "anchors", "labels"}:
-                values = given.arguments[name].values() if isinstance(given.arguments[name], Mapping) else ()
-                if any(isinstance(each, list | tuple | np.ndarray) for each in values):
-                    given.arguments[name] = as_table(given.arguments[name], name)
+                value = given.arguments[name]
+                if isinstance(value, Mapping) and any(isinstance(x, list | tuple | np.ndarray) for x in value.values()):
+                    given.arguments[name] = as_table(value, name)
             return function(*given.args, **given.kwargs)
         except CareError as error:
             told = _OPTION.sub(lambda option: option[1].replace("-", "_") + "=", str(error))

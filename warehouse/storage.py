@@ -282,7 +282,7 @@ def write_document(path: Path, document: Mapping[str, Any]) -> None:
 
 def read_document(path: Path) -> dict[str, Any]:
     """Read a file that ``write_document`` wrote; raises the errors of ``read_table``."""
-    with _as_damage(path, (OSError, ValueError, RecursionError)):
+    with _as_damage(path, (OSError, ValueError)):
         return unsealed(path.read_text(encoding="utf-8"))
 
 
@@ -293,7 +293,7 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
     """Read a file that ``write_lines`` wrote, which has at least one line; raises the errors of ``read_table``."""
-    with _as_damage(path, (OSError, ValueError, RecursionError)):
+    with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
             raise ValueError("it is empty")
@@ -306,7 +306,7 @@ def readable_lines(path: Path) -> list[dict[str, Any]]:
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
             documents.append(unsealed(line.decode()))
-        except (ValueError, RecursionError):
+        except ValueError:
             _log.info("%s: a damaged line is left out.", path)
     return documents
 
@@ -319,10 +319,12 @@ def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
 def unsealed(text: str) -> dict[str, Any]:
     """Parse a JSON document, check the hash of its content and remove it.
 
-    Raises ``ValueError`` where the text is no JSON object, or its content does not match its hash, and
-    ``RecursionError`` where its parts are in one another too deep to be read.
+    Raises ``ValueError`` where the text is no JSON object, or its content does not match its hash.
     """
-    document: Any = json.loads(text)
+    try:
+        document: Any = json.loads(text)
+    except RecursionError:
+        raise ValueError("its parts are in one another, too deep to be read") from None
     if not isinstance(document, dict):
         raise ValueError("it is no JSON object")
     content: dict[str, Any] = document

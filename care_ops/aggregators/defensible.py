@@ -300,10 +300,7 @@ def _items_behind(values: Array) -> float:
 
 
 def _comparable(problem: Problem, standardised: Array) -> Array:
-    """Scores that can be averaged, (n, p): in the panel's units where it has declared a scale, else standardised.
-
-    Grades that nobody has declared are standardised too: a judge with a bias has the greater spread.
-    """
+    """Scores to average, (n, p): in the units of a declared scale; else, grades too, standardised: bias adds spread."""
     return standardised if problem.config.scale is None else standardised * problem.scale
 
 
