@@ -297,6 +297,18 @@ def half_blind(rng: Rng) -> Drawn:
     return Drawn(graded(5.5 + 1.5 * x, "ten", rng), _alone(p), quality, {"words": words})
 
 
+def vendor_apart(rng: Rng, *, facts: bool) -> Drawn:
+    """Held out: one vendor's judges lack a taste that all others share, or alone notice the facts that are invented."""
+    n, sizes = int(rng.choice([150, 400])), [int(rng.integers(3, 5)), *rng.integers(1, 4, int(rng.integers(3, 5)))]
+    families = [f"v{k}" for k, size in enumerate(sizes) for _ in range(size)]
+    apart = np.array([family == "v0" for family in families])
+    quality, taste = rng.normal(size=(2, n))
+    x = quality[:, None] + 0.8 * rng.normal(size=(n, len(families)))
+    invented = 2.0 * (facts & (rng.random(n) < 0.2))
+    x += np.outer(-invented, apart) if facts else np.outer(rng.uniform(0.3, 0.6) * taste, ~apart)
+    return Drawn(graded(5.5 + 1.5 * x, "ten", rng), families, quality - invented, _words(rng, n))
+
+
 def strict_and_lenient(rng: Rng) -> Drawn:
     """Held out: good judges of pass and fail, of whom some pass one item in six and others five; nobody copies."""
     n, p = int(rng.choice([150, 400])), int(rng.integers(5, 10))
@@ -433,4 +445,6 @@ HELD_OUT: dict[str, Generator] = {
     "grades, the better judges use more of them": partial(uneven_grades, wide_are_good=True),
     "grades, the poorer judges use more of them": partial(uneven_grades, wide_are_good=False),
     "noise that only takes off": one_sided,
+    "one vendor without the taste of all others": partial(vendor_apart, facts=False),
+    "one vendor that notices invented facts": partial(vendor_apart, facts=True),
 }
