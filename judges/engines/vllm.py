@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import fcntl
 import importlib
 import os
-from collections.abc import Mapping, Sequence
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
 from typing import Any
 
 from care_ops.errors import JudgeError, how_to_install
@@ -17,6 +21,18 @@ _TOKENS_AT_ONCE = 128
 
 More tokens take further requests, for which the prompt is in vLLM's cache.
 """
+
+
+@contextmanager
+def loading(gpus: str) -> Iterator[None]:
+    """While an engine loads, no other one does on these GPUs: each measures what loading takes of their memory.
+
+    Two that load at once on halves of an H100 count each other's weights, and one is left without a cache.
+    """
+    lock = Path(tempfile.gettempdir()) / f"care-vllm-{os.getuid()}-{gpus.replace(',', '-')}.lock"
+    with lock.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
 
 
 class VllmBackend(Tokenized):
@@ -40,18 +56,19 @@ class VllmBackend(Tokenized):
         if engine.gpus > 1:  # GPUs of one machine, those that Ray has given to this actor
             options.setdefault("distributed_executor_backend", "mp")
             options["tensor_parallel_size"], options["pipeline_parallel_size"] = engine.parallel
-        self._model: Any = vllm.LLM(
-            model=engine.model,
-            revision=engine.revision,
-            dtype=engine.dtype,
-            gpu_memory_utilization=engine.gpu_memory,
-            trust_remote_code=False,
-            load_format="safetensors",
-            enable_prefix_caching=True,
-            disable_log_stats=True,
-            seed=0,
-            **options,
-        )
+        with loading(os.environ.get("CUDA_VISIBLE_DEVICES", "")) if engine.gpus else nullcontext():
+            self._model: Any = vllm.LLM(
+                model=engine.model,
+                revision=engine.revision,
+                dtype=engine.dtype,
+                gpu_memory_utilization=engine.gpu_memory,
+                trust_remote_code=False,
+                load_format="safetensors",
+                enable_prefix_caching=True,
+                disable_log_stats=True,
+                seed=0,
+                **options,
+            )
         self._tokenizer: Any = self._model.get_tokenizer()
         config = self._model.llm_engine.model_config
         self.max_length = int(config.max_model_len)
