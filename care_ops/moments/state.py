@@ -326,7 +326,8 @@ def shrink(correlation: Array, n: int) -> tuple[Array, float]:
     denominator = (n + 1 - 2 / p) * (trace_of_square - p)
     intensity = 1.0 if denominator <= 0 else min(1.0, numerator / denominator)
     lowest = float(np.linalg.eigvalsh(correlation)[0])
-    floor = 1e-4
-    if (1 - intensity) * lowest + intensity < floor:  # pairwise-complete matrices can be indefinite
-        intensity = max(intensity, (floor - lowest) / (1 - lowest))
+    # a pairwise-complete matrix can be indefinite: its least eigenvalue becomes what shrinkage makes of 0
+    floor = max(intensity, 1e-4) if lowest < 0 else 1e-4
+    if (1 - intensity) * lowest + intensity < floor:
+        intensity = (floor - lowest) / (1 - lowest)
     return (1 - intensity) * correlation + intensity * np.eye(p), intensity
