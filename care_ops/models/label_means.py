@@ -61,7 +61,7 @@ def draw_means(
     means = left + slopes[:, None] * all_mean[None, :]
     if of_these_items:
         return means
-    spread = np.array([float(s.scores.std()) / np.sqrt(len(s.scores)) for s in systems])
+    spread = np.array([float(s.scores.std()) * np.sqrt(s.alike / len(s.scores)) for s in systems])
     return means + abs(line.slope) * spread * rng.standard_normal(means.shape)
 
 

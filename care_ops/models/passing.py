@@ -54,6 +54,8 @@ class System:
         How much each label counts; ones for a simple random sample.
     chosen : bool
         Whether some items were likelier to be labelled than others, so that labelled items are unlike the rest.
+    alike : float
+        Variance of the scores' mean over endless items, by that of as many independent ones: 1 without split units.
     """
 
     scores: Array
@@ -61,6 +63,7 @@ class System:
     labels: Array
     weights: Array
     chosen: bool = False
+    alike: float = 1.0
 
 
 def draw_shares(
@@ -267,7 +270,7 @@ def _shares(
     mean = p @ count / n
     if of_these_items:  # chosen items are unlike the rest, so all are predicted; what is known narrows the interval
         return mean.mean() + (mean - mean.mean()) * np.sqrt(1.0 - len(system.labels) / n)
-    spread = np.sqrt(np.maximum(p**2 @ count / n - mean**2, 0.0) / n)
+    spread = np.sqrt(np.maximum(p**2 @ count / n - mean**2, 0.0) / n * system.alike)
     return np.clip(mean + spread * rng.standard_normal(len(slopes)), 0.0, 1.0)
 
 

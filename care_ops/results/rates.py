@@ -275,7 +275,8 @@ def item_scores(estimate: Array, *, shares: bool) -> Array:
 def _discounted(
     systems: dict[str, System], rows_by_name: dict[str, NDArray[np.intp]], units: Sequence[str]
 ) -> dict[str, System]:
-    """Labels count for less where those of one split unit go together beyond what the score says (design effect).
+    """Labels count for less where those of one split unit go together beyond what the score says (design effect), and
+    the scores of endless items vary as those of the units do.
 
     The correlation within units is that of residuals of a line through the labels, over all systems, at least 0.
     """
@@ -292,7 +293,25 @@ def _discounted(
             total, own = float(residual[group].sum()), float(residual[group] @ residual[group])
             products, pairs = products + total**2 - own, pairs + len(group) * (len(group) - 1)
     alike = max(0.0, (products / pairs) / (squares / members)) if pairs and squares > 0 else 0.0
-    return {name: replace(s, weights=s.weights / (1.0 + alike * (sizes[name] - 1.0))) for name, s in systems.items()}
+    return {
+        name: replace(
+            s,
+            weights=s.weights / (1.0 + alike * (sizes[name] - 1.0)),
+            alike=_of_units(s.scores, [units[int(row)] for row in rows_by_name[name]]),
+        )
+        for name, s in systems.items()
+    }
+
+
+def _of_units(scores: Array, units: Sequence[str]) -> float:
+    """Variance of the mean of scores that come by whole units, by that of independent ones; 1 at least.
+
+    It is that of Student's t, since it is known from as many units as there are.
+    """
+    apart = scores - scores.mean()
+    sums = np.array([apart[group].sum() for group in rows_of(units).values()])
+    by_items, count = float(apart @ apart), len(sums)
+    return max(1.0, float(sums @ sums) / by_items * count / max(count - 3, 0.5)) if by_items > 0 else 1.0
 
 
 def _draws(

@@ -241,3 +241,22 @@ def test_bad_input_is_named():
 
 def test_an_estimate_that_is_the_same_for_every_item_tells_rates_nothing():
     np.testing.assert_array_equal(item_scores(np.full(60, 0.1), shares=False), np.zeros(60))  # mean of .1s is not .1
+
+
+@pytest.mark.parametrize("shares", [True, False])
+def test_a_rate_of_items_to_come_knows_that_answers_to_one_prompt_are_alike(shares):
+    """Ten prompts a system of thirty answers, whose quality follows the prompt: as if items were free, half are missed."""
+    unit, new = np.arange(600) // 30, np.arange(600) >= 300
+    covered, free = [], []
+    for seed in range(40):
+        rng = np.random.default_rng([9, seed])
+        quality = np.sqrt(0.85) * rng.normal(size=600)[unit] + np.sqrt(0.15) * rng.normal(size=600)
+        estimate = quality + 0.28 * rng.normal(size=600)
+        labels, seen = np.full(600, np.nan), rng.permuted(np.arange(600).reshape(2, 300), axis=1)[:, :60].ravel()
+        labels[seen] = quality[seen] > 0 if shares else quality[seen]
+        systems, truth = np.where(new, "new", "old").tolist(), 0.5 if shares else 0.0
+        for found, units in ((covered, [f"u{u}" for u in unit]), (free, None)):
+            rates = rates_of(estimate, labels, systems, units, of_these_items=False).rates
+            found += [rate.lo <= truth <= rate.hi for rate in rates]
+    assert np.mean(covered) > 0.8
+    assert np.mean(free) < 0.65
