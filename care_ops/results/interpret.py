@@ -22,7 +22,10 @@ FEATURES = (
 )
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
-_SENTENCE_END = re.compile(r"[.!?]+(?:\s|$)")
+_UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")
+"""Letters of Thai, Lao, Burmese, Khmer, Japanese and Chinese, which put no space between words: each counts as one."""
+
+_SENTENCE_END = re.compile(r"[.!?]+(?:\s|$)|[。！？｡]+")
 _LIST_ITEM = re.compile(r"^\s*(?:[-*•]|\d+[.)])\s+", re.MULTILINE)
 _NUMBER = re.compile(r"\d+(?:[.,]\d+)*")
 _AUTHORITY = re.compile(r"\[\d+\]|https?://|\(\w[^()]*,\s*\d{4}\)|\bet al\.|\bAccording to\b")
@@ -62,7 +65,7 @@ def counted(responses: Sequence[str | None], others: Sequence[str | None] | None
 def _counted(text: str | None) -> list[float]:
     if text is None or not text.strip():
         return [float("nan")] * len(COUNTED)
-    found = (len(text.split()), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
+    found = (len(_spaced(text).split()), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
     return [float(np.log1p(count)) for count in (*found, len(_NUMBER.findall(text)))]
 
 
@@ -97,7 +100,7 @@ def feature_correlations(scores: Array, features: Array) -> Array:
 def _features(text: str | None) -> list[float]:
     if text is None or not text.strip():
         return [float("nan")] * len(FEATURES)
-    words = _WORD.findall(text)
+    words = _WORD.findall(_spaced(text))
     sentences = max(len(_SENTENCE_END.findall(text)), 1)
     return [
         float(len(text)),
@@ -109,6 +112,11 @@ def _features(text: str | None) -> list[float]:
         float(len(_EMOJI.findall(text))),
         _smog(text) if len(words) >= 3 else float("nan"),
     ]
+
+
+def _spaced(text: str) -> str:
+    """The text with spaces between letters that are words of their own."""
+    return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
 
 
 def _smog(text: str) -> float:

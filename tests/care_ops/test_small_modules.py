@@ -9,7 +9,7 @@ from care_ops.anchors import Anchors
 from care_ops.calibration import fill_uniformly, to_panel_scale
 from care_ops.errors import InputError, sentence
 from care_ops.metrics import auc, evaluate
-from care_ops.results.interpret import FEATURES, feature_correlations, text_features
+from care_ops.results.interpret import FEATURES, counted, feature_correlations, text_features
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
@@ -93,6 +93,22 @@ def test_features_count_what_they_name():
     rest = text_features([text, None, "", "你好"])
     assert np.isnan(rest[1:3]).all()
     assert rest[3, 0] == 2
+
+
+@pytest.mark.parametrize(
+    ("text", "words", "sentences"),
+    [
+        ("one two. three!", 3, 2),
+        ("巴黎在法国。", 5, 1),
+        ("パリです。Yes.", 5, 2),
+        ("두 단어.", 2, 1),
+        ("ไทย", 3, 0),
+    ],
+)
+def test_words_and_sentences_are_counted_where_no_space_parts_them(text, words, sentences):
+    found = counted([text])
+    assert (found["words"], found["sentences"]) == pytest.approx((np.log1p(words), np.log1p(sentences)))
+    assert dict(zip(FEATURES, text_features([text])[0], strict=True))["words"] == words
 
 
 def test_feature_correlation_is_spearmans_and_undefined_stays_so(rng):
