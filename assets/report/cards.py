@@ -29,8 +29,8 @@ class Followed:
     share : float
         Of what the judge shares with others, by the factors that are described.
     feature, correlation : str and float, or None
-        The text feature that the factor follows, and its Spearman correlation, signed so that it is positive where the
-        judge's scores rise with the feature; None where the factor follows none.
+        The text feature that the judge's own scores follow most closely, and their Spearman correlation; None where
+        they follow none.
     """
 
     factor: int
@@ -124,11 +124,7 @@ def followed(data: ReportData, j: int) -> Followed | None:
         return None
     k = int(np.argmax(parts))
     share = float(parts[k] / parts.sum())
-    followed = data.factors.followed_feature(k)
-    if followed is None:
-        return Followed(k + 1, share, None, None)
-    feature, correlation = followed
-    return Followed(k + 1, share, feature, correlation if loadings[j, k] >= 0 else -correlation)
+    return Followed(k + 1, share, *(data.factors.followed_by(data.scores.judges[j]) or (None, None)))
 
 
 def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:

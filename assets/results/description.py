@@ -12,7 +12,7 @@ from care_ops import samples
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
 from care_ops.results.interpret import FEATURES, feature_correlations, text_features
-from care_ops.scores import ScoreMatrix, content_seed
+from care_ops.scores import Array, ScoreMatrix, content_seed
 from care_ops.structure.bounds import identifiability
 from care_ops.structure.factors import extract, opinions
 
@@ -46,11 +46,17 @@ def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Se
     features = text_features(texts)
     shown = slice(0, _MOST_FACTORS)
     correlations = feature_correlations(filled @ factors.directions[:, shown], features)
+    of_judges = feature_correlations(ordered.values, features)
     gaps = identifiability(solved.low_rank, len(factors.strengths)).gaps / factors.strengths
     numbers = zip(factors.mass[shown], factors.agreements[shown], factors.breadth[shown], gaps[shown], strict=True)
     return FactorsDocument(
         features=tuple(FEATURES),
-        correlations=tuple(tuple(None if np.isnan(c) else round(float(c), 4) for c in row) for row in correlations),
+        correlations=tuple(_known(row) for row in correlations),
+        judges=dict(zip(names, map(_known, of_judges), strict=True)),
         factors=tuple(FactorRecord(float(m), float(a), float(b), float(g)) for m, a, b, g in numbers),
         rules={str(rule): factor for rule, factor in opinions(factors, filled, features).items()},
     )
+
+
+def _known(correlations: Array) -> tuple[float | None, ...]:
+    return tuple(None if np.isnan(c) else round(float(c), 4) for c in correlations)

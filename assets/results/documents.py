@@ -1,8 +1,10 @@
 """The JSON documents of what is computed from a fit, as records: factors, comparison of systems, judges left out."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
+from care_ops.doubt import MAY_BE_A_FEATURE
 from care_ops.least import FOLLOWS
 from care_ops.records import Changed, Comparison, Dropping
 from warehouse.documents import FolderDocument, document_of
@@ -42,6 +44,8 @@ class FactorsDocument(FolderDocument):
         Spearman correlation with each feature; None where undefined.
     rules : dict rule -> factor
         Which factor, counted from 0, each rule would call quality.
+    judges : dict judge -> tuple of float or None
+        Spearman correlation of its own scores with each feature; None where undefined.
     """
 
     NAME: ClassVar[str] = "factors"
@@ -50,22 +54,25 @@ class FactorsDocument(FolderDocument):
     correlations: tuple[tuple[float | None, ...], ...] = ()
     factors: tuple[FactorRecord, ...] = ()
     rules: dict[str, int] = field(default_factory=dict[str, int])
+    judges: dict[str, tuple[float | None, ...]] = field(default_factory=dict[str, tuple[float | None, ...]])
 
     def nearest_feature(self, factor: int) -> tuple[str, float] | None:
         """The text feature that a factor's score follows most closely, and how closely (Spearman)."""
-        if factor >= len(self.correlations):
-            return None
-        row = zip(self.correlations[factor], self.features, strict=True)
-        candidates = [(abs(correlation), correlation, feature) for correlation, feature in row if correlation]
-        if not candidates:
-            return None
-        _, correlation, feature = max(candidates)
-        return feature.replace("_", " "), correlation
+        return None if factor >= len(self.correlations) else self._nearest(self.correlations[factor])
 
     def followed_feature(self, factor: int) -> tuple[str, float] | None:
         """That feature, where the factor's score follows it closely enough to be told of."""
         nearest = self.nearest_feature(factor)
         return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS else None
+
+    def followed_by(self, judge: str) -> tuple[str, float] | None:
+        """The feature that a judge's own scores follow most closely, where they may follow one."""
+        nearest = self._nearest(self.judges.get(judge, ()))
+        return nearest if nearest is not None and abs(nearest[1]) >= MAY_BE_A_FEATURE else None
+
+    def _nearest(self, row: Sequence[float | None]) -> tuple[str, float] | None:
+        known = [(abs(c), c, feature) for c, feature in zip(row, self.features, strict=False) if c]
+        return (max(known)[2].replace("_", " "), max(known)[1]) if known else None
 
 
 @dataclass(frozen=True)

@@ -34,7 +34,13 @@ DOCUMENTS = [
     FitDocument((("care", "f1"), ("avg", "f2")), {"mv": "no cut"}, "e", "p", "s", "c"),
     StructureDocument({"tau": 1.5}, {}, SolutionRecord("frobenius", 0.5, 0.25, CERTIFICATE)),
     StructureDocument({}, {"structure": "too few judges"}, None),
-    FactorsDocument(("words",), ((0.5,), (None,)), (FactorRecord(0.9, 0.5, 3.0, 0.1),), {"leading": 0}),
+    FactorsDocument(
+        ("words",),
+        ((0.5,), (None,)),
+        (FactorRecord(0.9, 0.5, 3.0, 0.1),),
+        {"leading": 0},
+        {"j1": (0.3,), "j2": (None,)},
+    ),
     FactorsDocument(),
     SystemsDocument(
         "care",

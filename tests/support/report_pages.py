@@ -66,7 +66,7 @@ def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, see
         },
         gold=gold,
         responses=[f"Answer {k}: " + "word " * (5 + k % 40) for k in range(items)],
-        factors=_factors(),
+        factors=_factors(names),
         systems=_systems(items),
         missing_share=float(np.isnan(values).mean()),
         labels_seen=20,
@@ -112,12 +112,13 @@ def _checks(names: tuple[str, ...]) -> list[JudgeCheck]:
     return [*admitted, JudgeCheck("constant", False, "all its scores are alike", None, 0.0, 1.0, 0.0, None, 0)]
 
 
-def _factors() -> FactorsDocument:
+def _factors(names: tuple[str, ...]) -> FactorsDocument:
     return FactorsDocument(
         features=FEATURES,
         correlations=((0.9, 0.95, 0.1), (0.1, None, -0.2)),
         factors=(FactorRecord(0.8, 0.5, 5.0, 0.7), FactorRecord(0.2, 0.9, 4.0, 0.9)),
         rules={"leading": 0, "balance": 1},
+        judges={names[0]: (0.4, 0.6, None), names[1]: (0.1, -0.05, 0.2), names[2]: (0.2, -0.4, None)},
     )
 
 
