@@ -40,7 +40,6 @@ AGGREGATORS = (
     "median",
     "families",
     "factor_analysis",
-    "latent_classes",
     "dawid_skene",
     "glad",
     "mace",

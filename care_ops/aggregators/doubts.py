@@ -24,8 +24,8 @@ _SPARSE_AGREEMENT = 0.9
 """The same on a panel of which most judges scored few items, where the two answers share less."""
 
 _LEAST_ALONE, _MOST_KINSHIP = 0.99, 0.05
-"""How much the answer may rest on which families were declared: correlation with the answer without them; and, where
-no feature of the items is known, what families may share."""
+"""How much the answer may rest on which families were declared: correlation with the answer without them; and what
+families may share beyond what all do."""
 
 
 def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[Doubt, ...]:
@@ -61,6 +61,8 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
         found.append("families")
     if followed_feature(answers) is not None:
         found.append("feature")
+    if answers.follows and _kin_share_more(answers):
+        found.append("kin")
     return tuple(found)
 
 
@@ -83,5 +85,13 @@ def _rests_on_families(answers: Defensible) -> bool:
     """Whether other declarations of families would lead to another answer."""
     if answers.structure is None or any(liking.removed > 0 for liking in answers.likings.values()):
         return False
-    unseen = not answers.follows and answers.structure.kinship > _MOST_KINSHIP
-    return unseen or answers.alone < _LEAST_ALONE
+    return (not answers.follows and _kin_share_more(answers)) or answers.alone < _LEAST_ALONE
+
+
+def _kin_share_more(answers: Defensible) -> bool:
+    """Whether judges of one family share more than all do, and it is no liking that was taken off.
+
+    It may be their taste, or what only they see: the scores are the same.
+    """
+    removed = any(liking.removed > 0 for liking in answers.likings.values())
+    return answers.structure is not None and not removed and answers.structure.kinship > _MOST_KINSHIP

@@ -1,4 +1,4 @@
-"""One latent variable behind all judges: a common factor, latent classes, the mean of declared families."""
+"""One latent variable behind all judges: a common factor, the mean of declared families."""
 
 from collections.abc import Mapping, Sequence
 
@@ -7,14 +7,10 @@ import numpy as np
 from care_ops.aggregators.base import Problem, check_size, row_mean, unit_weights
 from care_ops.blocks import by_rows
 from care_ops.calibration import to_panel_scale
-from care_ops.models import factor_analysis, latent_classes
-from care_ops.models.answers import Answers, grades
+from care_ops.models import factor_analysis
 from care_ops.moments.state import for_correlation, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array, rows_of
-
-_CLASSES = 3
-
 
 class FactorAnalysis:
     """``factor_analysis``: E[f | scores present] of one common factor of the normal scores."""
@@ -40,29 +36,6 @@ class Families:
             problem.moments.correlation(problem.scores.judges)
         latent = family_mean(problem.standardised, problem.scores.judges, problem.scores.families)
         return _placed(problem, self.name, latent)
-
-
-class LatentClassAnalysis:
-    """``latent_classes``: three classes of items in which judges answer independently, in the order of a factor.
-
-    The estimate is the expected place of an item's class. Its posterior is not printed as a probability: judges
-    are not independent, and it is far too sure of itself.
-    """
-
-    name = "latent_classes"
-    uses_labels = False
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Fit from classes of equal size along one common factor."""
-        factor, _ = leading_factor(problem)
-        scored = ~np.isnan(factor)
-        score = np.where(scored, factor, 0.0)
-        start = latent_classes.by_rank(score, _CLASSES)
-        model = latent_classes.fit(Answers(grades(problem.scores.values)), start)
-        place = model.posterior.T @ score / model.posterior.sum(axis=0)
-        latent = np.where(scored, model.posterior @ place, np.nan)
-        details = {"classes": model.weights.tolist(), "converged": model.converged}
-        return _placed(problem, self.name, latent, details=details)
 
 
 def leading_factor(problem: Problem) -> tuple[Array, Array]:
@@ -108,14 +81,7 @@ def family_of(judge: str, families: Mapping[str, str]) -> str:
     return families.get(judge) or f"\0{judge}"
 
 
-def _placed(
-    problem: Problem,
-    name: str,
-    latent: Array,
-    *,
-    weights: Array | None = None,
-    details: Mapping[str, object] | None = None,
-) -> Aggregate:
+def _placed(problem: Problem, name: str, latent: Array, *, weights: Array | None = None) -> Aggregate:
     """The aggregate of a latent quality, on the location and spread of the panel's mean."""
     return Aggregate(
         name,
@@ -123,5 +89,5 @@ def _placed(
         threshold=problem.cut,
         weights=weights,
         latent=latent,
-        details={**(details or {}), "scale": "location and spread of the panel mean"},
+        details={"scale": "location and spread of the panel mean"},
     )

@@ -6,7 +6,7 @@ from care_ops.aggregators.care import Care
 from care_ops.aggregators.care_svd import CareSVD
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.aggregators.care_tensor_paper import CareTensorPaper
-from care_ops.aggregators.latent import FactorAnalysis, Families, LatentClassAnalysis
+from care_ops.aggregators.latent import FactorAnalysis, Families
 from care_ops.aggregators.preference_graph import PreferenceGraph
 from care_ops.aggregators.votes import Average, BestJudge, MajorityVote, Median
 from care_ops.aggregators.weak_supervision import UniversalWeakSupervision
@@ -23,7 +23,6 @@ REGISTRY: dict[str, Aggregator] = {
         Median(),
         Families(),
         FactorAnalysis(),
-        LatentClassAnalysis(),
         DAWID_SKENE,
         GLAD,
         MACE,

@@ -107,7 +107,7 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         return (Step(said, remedies.again.command),)
     if state == "failed":
         return (remedies.again,)
-    if state == "clear if" and facts.rests_on_taste:
+    if state == "clear if" and facts.doubts[:1] != ("feature",):
         return _after("If that is so,", remedies.use), _after("If not, or if nobody can say,", remedies.label)
     if state == "clear if":
         return (

@@ -102,6 +102,7 @@ _STATE_OF: dict[Doubt, State] = {
     "few items": "too little data",
     "no common signal": "no common signal",
     "feature": "clear if",
+    "kin": "clear if",
 }
 """The state that a doubt leads to where it is the gravest; of the others it is ambiguous."""
 
@@ -127,6 +128,12 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
             said = "Judges of one family agree beyond what all share, and without texts nothing shows if that is taste."
         if facts.families == 1:
             said = "All your judges were declared one family, and what one family agrees on may be its mistake."
+        return Reason("ambiguity", said)
+    if doubt == "kin":
+        said = (
+            f"{len(facts.admitted)} judges allow one answer for {counted(facts.items, 'item')}, if what judges of one "
+            "family share beyond the others is their taste, and not what only they see."
+        )
         return Reason("ambiguity", said)
     if doubt == "copies":
         largest = max(facts.copies, key=len, default=())

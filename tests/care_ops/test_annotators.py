@@ -15,7 +15,6 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.models import annotators as crowd
 from care_ops.models import answers as answers_module
-from care_ops.models import latent_classes
 from care_ops.models.answers import Answers, grades
 from tests.support.matrices import matrix
 from tests.support.planted import PANELS, votes
@@ -124,20 +123,6 @@ def test_dawid_skene_climbs(rng):
     packed = Answers(answers, [3] * 6)
     steps = [crowd.dawid_skene(packed, 3, tolerance=-np.inf, max_iterations=k).log_likelihood for k in range(1, 8)]
     assert (np.diff(steps) > -1e-4).all()  # up to the smoothing
-
-
-def test_latent_classes_climb_and_find_planted_ones(rng):
-    classes = rng.integers(0, 3, 3_000)
-    answers = np.clip(classes[:, None] * 2 + rng.integers(-1, 2, (3_000, 8)), 0, 5)
-    answers[rng.random(answers.shape) < 0.1] = -1
-    packed = Answers(answers)
-    noisy = classes + rng.normal(scale=1.0, size=3_000)
-    start = latent_classes.by_rank(noisy, 3)
-    steps = [latent_classes.fit(packed, start, tolerance=-np.inf, max_iterations=k).log_likelihood for k in range(1, 8)]
-    assert (np.diff(steps) > -1e-9).all()
-    found = latent_classes.fit(packed, start)
-    assert found.converged
-    assert np.mean(found.posterior.argmax(axis=1) == classes) > 0.99
 
 
 def test_grades_keep_few_levels_and_bin_many(rng):

@@ -192,6 +192,9 @@ def test_an_answer_that_follows_the_length_is_clear_only_if_length_is_quality():
     words = dict(zip(scores.item_ids, scores.features["words"], strict=True))
     asked = [words[item] for item in answer.details["label_first"]]
     assert np.std(asked) > np.std(list(words.values())), "short and long answers tell whether length is quality"
+    lists = np.random.default_rng(5).normal(size=300)
+    beside, _ = both(replace(scores, features={"lists": lists, **scores.features}))
+    assert beside.details["without"] == answer.details["without"], "what it does not follow is not left out"
     declared, _ = both(scores, not_quality=("words",))
     assert abs(np.corrcoef(declared.estimate, scores.features["words"])[0, 1]) < 0.1
 

@@ -55,6 +55,16 @@ def test_care_recovers_a_planted_crowd_better_than_the_mean(grades, each):
     assert better >= 40
 
 
+def test_the_weights_of_a_crowd_are_shares_of_the_answer():
+    """A judge that says next to nothing of quality keeps its part of the mean that is half of the answer."""
+    _, scores = crowd(0, 400, 40, 3, None)
+    scores[:, 0] = np.where(np.isnan(scores[:, 0]), np.nan, np.random.default_rng(1).normal(size=400))
+    weights = fit_panel(matrix(scores), CARE, solve="not").aggregates["care"].weights
+    assert weights is not None
+    assert weights.sum() == pytest.approx(1.0)
+    assert 0.4 / 40 < weights[0] < np.median(weights)
+
+
 def test_care_on_a_crowd_uses_labels(rng):
     quality, scores = crowd(0, 400, 40, 3, 5)
     panel = matrix(scores)

@@ -35,18 +35,25 @@ ENVIRONMENT = {
 }
 
 
+QUESTIONS = 24
+"""Questions of bias_perturb whose answers are judged, as they were and dressed up."""
+
+
 def lay(folder: Path, kind: str, count: int) -> Path:
-    """Write the workspace, for ``comments`` or ``answers``, unless it is there; ``count`` comments are drawn."""
+    """Write the workspace, unless it is there: for ``comments``, of which ``count`` are drawn, ``answers`` or
+    ``experiments``."""
     if not (folder / "care.yaml").exists():
-        for name in (".", kind):
+        for name in (".", "answers", kind) if kind == "experiments" else (".", kind):
             shutil.copytree(
                 EXAMPLE / name,
                 folder,
                 dirs_exist_ok=True,
-                ignore=shutil.ignore_patterns("comments", "answers", "*.py", "*.md"),
+                ignore=shutil.ignore_patterns("comments", "answers", "experiments", "*.py", "*.md"),
             )
         if kind == "comments":
             pq.write_table(comments(count), folder / "items.parquet")
+        elif kind == "experiments":
+            pq.write_table(dressed(), folder / "items.parquet")
     return folder
 
 
@@ -56,6 +63,16 @@ def comments(count: int) -> pa.Table:
     table = pq.read_table(path, columns=["item_id", "text", "gold"])
     short = table.filter(pc.less_equal(pc.utf8_length(table["text"]), LONGEST))
     return short.take(np.random.default_rng(0).permutation(short.num_rows)[:count])
+
+
+def dressed() -> pa.Table:
+    """Answers to questions of bias_perturb that are drawn at random, each as it was and with beauty or authority."""
+    table = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / "bias_perturb" / "items.parquet")
+    questions = np.random.default_rng(0).permutation(pc.unique(table["question_id"]).to_pylist())[:QUESTIONS]
+    chosen = {"question_id": questions.tolist(), "perturbation": ["beauty", "authority"]}
+    for column, values in {**chosen, "variant": ["original", "perturbed"]}.items():
+        table = table.filter(pc.is_in(table[column], pa.array(values, table[column].type)))
+    return table
 
 
 @dataclass(frozen=True)
