@@ -31,6 +31,9 @@ from orchestration.workspace import load_workspace
 from tests.support.live import ENVIRONMENT, Compared, compare_all, lay
 
 FOLDER = Path("build/live")
+EXPERIMENTS = Path("build/live-experiments")
+ASKED = ("injected_bias", "adversarial_answers", "dummy_judges")
+"""Experiments that ask judges; they have a workspace of their own."""
 RESULT = Path("benchmarks/results/live.md")
 KILLED_AT = 0.3
 COMPARED = 40
@@ -58,9 +61,9 @@ def kept(folder: Path) -> dict[str, int]:
     return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in parts}
 
 
-def start(folder: Path) -> subprocess.Popen[bytes]:
+def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
     """Start ``care run`` in a process session of its own."""
-    command = [sys.executable, "-m", "orchestration.cli", "run", "--verbose", "--workspace", str(folder)]
+    command = [sys.executable, "-m", "orchestration.cli", "run", "--verbose", "--workspace", str(folder), *options]
     with (folder / "log.txt").open("ab") as log:
         return subprocess.Popen(
             command, start_new_session=True, stdout=log, stderr=log, env={**os.environ, **ENVIRONMENT}
@@ -162,7 +165,31 @@ def after_the_kill(folder: Path) -> str:
     )
 
 
-def report(folder: Path, compared: dict[str, Compared]) -> str:
+def experiment(folder: Path) -> list[str]:
+    """The panel's judges asked by the paper's experiments and about probes: what each concluded, for the page."""
+    selected = ["--select", " or ".join(f"key:{key}" for key in ASKED)]
+    if not (folder / "models").exists():
+        (folder / "models").symlink_to((FOLDER / "models").resolve())
+    for more in ([], selected):
+        if start(folder, *more).wait() != 0:
+            raise SystemExit((folder / "log.txt").read_text()[-3000:])
+    verdicts = json.loads((folder / "data" / "report" / "verdicts.json").read_text())
+    lines = [
+        "## Asked by the paper's experiments",
+        "",
+        "The same eight judges and three programs, by the prompts for answers (`examples/live/experiments`): 60",
+        "answers of the demo with probes of 20, openings that answer nothing in their place, and answers to 24",
+        "questions of bias_perturb, each as it was and dressed up. The paper asked other and larger models: these",
+        "figures repeat none of its own.",
+        "",
+    ]
+    for key in ASKED:
+        found = json.loads((folder / "data" / "experiments" / f"{key}.json").read_text())
+        lines += [f"**{key}**", "", *(f"- {sentence}" for sentence in found["findings"]["says"]), ""]
+    return [*lines, "**Probes**", "", f"- {verdicts}", ""]
+
+
+def report(folder: Path, compared: dict[str, Compared], experiments: Sequence[str]) -> str:
     """The page of figures."""
     panel = Panel.of(folder)
     measured = {name: panel.measure(by_item) for name, by_item in panel.scores.items()}
@@ -187,6 +214,7 @@ def report(folder: Path, compared: dict[str, Compared]) -> str:
         "",
         after_the_kill(folder),
         "",
+        *experiments,
     ]
     return "\n".join(lines)
 
@@ -237,7 +265,8 @@ def _of_judges(folder: Path, measured: dict[str, float], order: str) -> list[str
 
 def main() -> None:
     """Lay, judge, compare, measure and write; each goes on where it was stopped."""
-    kind, count = ("comments", 1_000) if os.environ.get("CARE_DATA_DIR") else ("answers", 360)
+    with_data = bool(os.environ.get("CARE_DATA_DIR"))
+    kind, count = ("comments", 1_000) if with_data else ("answers", 360)
     folder = lay(FOLDER, kind, count)
     if sys.argv[1:] != ["report"]:
         judge(folder, len(list((folder / "judges").glob("*.yaml"))) * count)
@@ -245,7 +274,7 @@ def main() -> None:
     if not found.exists():
         found.write_text(json.dumps({name: asdict(row) for name, row in compare_all(folder, COMPARED).items()}))
     compared = {name: Compared(**row) for name, row in json.loads(found.read_text()).items()}
-    RESULT.write_text(report(folder, compared))
+    RESULT.write_text(report(folder, compared, experiment(lay(EXPERIMENTS, "experiments", 0)) if with_data else ()))
     print(RESULT.read_text())
 
 
