@@ -74,7 +74,9 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
     unread = {entry.judge: entry.why for entry in recorded if entry.why}
     owing = [entry for entry in state.owing if entry.judge not in unread]
     notes = [Reason("owing judge", said, (entry.judge,)) for entry in owing for said in _partly_scored(entry)]
-    failures = [f"`{asset}` could not be made: {why}" for asset, why in known_failures(workspace, testset).items()]
+    unlabelled, known = workspace.unread_labels(testset), known_failures(workspace, testset)
+    failures = [f"`{asset}` could not be made: {why}" for asset, why in known.items() if why != unlabelled]
+    failures += [f"Labels cannot be read: {unlabelled}"] if unlabelled else []
     failures += [f"Recorded scores cannot be read: {why}" for why in dict.fromkeys(unread.values())]
     judges, systems = changes(workspace, testset)
     anew = "What it says of systems is held until another `revision` in its file has everything scored anew."
