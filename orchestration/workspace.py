@@ -335,14 +335,9 @@ def read_settings(root: Path) -> Settings:
         raise InputError(f"{path}: {error}") from error
 
 
-def judges_folder(root: Path) -> Path:
-    """The folder of judge files; ``InputError`` where there is no workspace."""
-    return root.absolute() / read_settings(root.absolute()).judges
-
-
-def testsets_folder(root: Path) -> Path:
-    """The folder of test-set files; ``InputError`` where there is no workspace."""
-    return root.absolute() / read_settings(root.absolute()).testsets
+def folder_of(root: Path, what: Literal["judges", "testsets"]) -> Path:
+    """The folder of the files of judges or test sets; ``InputError`` where there is no workspace."""
+    return root.absolute() / getattr(read_settings(root.absolute()), what)
 
 
 def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S]:
