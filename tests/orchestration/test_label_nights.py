@@ -11,6 +11,7 @@ import numpy as np
 import pytest
 
 from assets.fit.details import CareDetails, read_details
+from assets.labels import read_labels
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import history
 from assets.results.evaluation import evaluate_latest
@@ -141,6 +142,16 @@ def test_what_was_published_stays_while_its_labels_cannot_be_read(two, spoil):
     (two / "one_labels.csv").write_text(LABELS)
     assert "Failed" not in care(two, "run")
     assert published(two) == after, "corrected labels are those that the fit has seen"
+
+
+def test_labels_of_one_item_that_contradict_each_other_are_told_as_care_fit_tells_them(tmp_path):
+    folder = make(tmp_path / "ws", care=QUICK + "anchors: {one: labels.csv}\n")
+    rows = [f"i{k},{rater},{k % 5 if rater == 'eva' else 4 - k % 5}\n" for k in range(12) for rater in ("eva", "jo")]
+    (folder / "labels.csv").write_text("item_id,rater,label\n" + "".join(rows))
+    (sentence,) = read_labels(folder / "labels.csv").repeats()
+    assert "labels that contradict each other" in sentence
+    for command in ("run", "status"):
+        assert sentence.removeprefix("warning: o") in " ".join(care(folder, command, "--why").split())
 
 
 def test_labels_of_a_test_set_that_was_renamed_are_told_where_they_are_named(two):
