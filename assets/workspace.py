@@ -21,7 +21,7 @@ from judges.pool import PoolConfig
 from judges.prompts import find
 from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec
-from warehouse.testsets import TestsetSpec
+from warehouse.testsets import TestsetSpec, resolve
 
 if TYPE_CHECKING:
     from assets.hashing import FileHashes
@@ -52,8 +52,7 @@ def forgotten_key(testset: str, item_id: str) -> str:
 class Memory:
     """What has been read or hashed since the workspace was loaded, so that it is done once.
 
-    How each file of a test set was read, by its kind; recorded scores and labels by test set; keys by judge and test
-    set.
+    How each file of a test set was read, by kind; recorded scores and labels by test set; keys by judge and test set.
     """
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
@@ -155,7 +154,7 @@ class Workspace:
         How long a night may go on starting them: the paper's experiments never hold up a night of work.
     mount : Mount
         Under which names it stands in a Dagster.
-    anchors : mapping name -> Path
+    anchors : mapping name -> str
         Files of the labels that fits may see, by test set.
     memory : Memory
         Empty in a copy that ``dataclasses.replace`` makes.
@@ -177,7 +176,7 @@ class Workspace:
     experiment_minutes: ClassVar[int] = 20
     store: str | None = None
     mount: Mount = ALONE
-    anchors: Mapping[str, Path] = field(default_factory=dict[str, Path])
+    anchors: Mapping[str, str] = field(default_factory=dict[str, str])
     memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 
     @property
@@ -333,12 +332,16 @@ class Workspace:
                 "from a backup, or move it away and `care admin forget` each of those items again"
             ) from None
 
+    def labels_file(self, testset: str) -> Path | None:
+        """The file of the labels that a fit of this test set may see; None where care.yaml names none."""
+        return resolve(self.anchors[testset], self.root) if testset in self.anchors else None
+
     def anchors_of(self, testset: str) -> Anchors:
         """Labels that a fit of this test set may see, read once; ``InputError`` where their file cannot be read."""
-        if testset not in self.memory.anchors and testset in self.anchors:
+        if testset not in self.memory.anchors and (file := self.labels_file(testset)) is not None:
             from assets.labels import read_labels
 
-            labels, forgotten = read_labels(self.anchors[testset]), self.forgotten_items()
+            labels, forgotten = read_labels(file), self.forgotten_items()
             given = tuple(x for x in labels.given if forgotten_key(testset, x.item_id) not in forgotten)
             self.memory.anchors[testset] = Anchors.of(replace(labels, given=given))
         return self.memory.anchors.get(testset, NO_ANCHORS)

@@ -105,10 +105,7 @@ def check_panel(
         else:
             mismatches = (text_mismatches or {}).get(judge, 0)
             reason = _reason(rule, missing, mode_share, entropy, mismatches, alignment)
-        notes = None
-        if reason is None:
-            turned = _turned(scores.item_ids, standardised, total - standardised)
-            notes = turned or _notes(len(scores.item_ids), alignment)
+        notes = None if reason else _turned(scores.item_ids, standardised, total) or _notes(len(column), alignment)
         beyond = (out_of_range or {}).get(judge, 0)
         checks.append(_check(judge, reason, notes, (missing, mode_share, entropy), alignment.agreement, beyond))
     return checks
@@ -223,18 +220,18 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
     return None
 
 
-def _turned(item_ids: Sequence[str], judge: Array, rest: Array) -> str | None:
+def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
     """Where a judge goes against the others, with whom it agrees elsewhere; None where chance explains it.
 
     Agreement among neighbours is summed up in their order. No order by quality or system turns it; where neighbours are
-    alike it says nothing. ``judge`` and ``rest`` are z-scores, (n,), 0 where they are missing.
+    alike it says nothing. ``judge`` and ``total`` are as ``_alignment`` takes them.
     """
     rows = np.flatnonzero(judge)
     groups = len(rows) // _TOGETHER
     if groups < _LEAST_GROUPS:
         return None
     rows = rows[: groups * _TOGETHER].reshape(groups, _TOGETHER)
-    own, others = (z[rows] - z[rows].mean(axis=1, keepdims=True) for z in (judge, rest))
+    own, others = (z[rows] - z[rows].mean(axis=1, keepdims=True) for z in (judge, total - judge))
     norm = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
     local = np.divide((own * others).sum(axis=1), norm, out=np.zeros(groups), where=norm > 1e-9)
     walk = np.append(0.0, local.cumsum()) * np.sign(local.sum())

@@ -297,7 +297,7 @@ def load_workspace(root: Path) -> Workspace:
         canary=settings.canary,
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,
         experiments_when=settings.experiments.when,
-        anchors={name: resolve(file, root) for name, file in settings.anchors.items()},
+        anchors=settings.anchors,
     )
     if workspace.store is not None:
         from warehouse.remote.copy import copy_of

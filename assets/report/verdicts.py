@@ -75,7 +75,8 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
     owing = [entry for entry in state.owing if entry.judge not in unread]
     notes = [Reason("owing judge", said, (entry.judge,)) for entry in owing for said in _partly_scored(entry)]
     unlabelled, known = workspace.unread_labels(testset), known_failures(workspace, testset)
-    failures = [f"`{asset}` could not be made: {why}" for asset, why in known.items() if why != unlabelled]
+    told = {asset: why for asset, why in known.items() if not (unlabelled and asset == "aggregates")}
+    failures = [f"`{asset}` could not be made: {why}" for asset, why in told.items()]
     failures += [f"Labels cannot be read: {unlabelled}"] if unlabelled else []
     several = () if unlabelled else workspace.anchors_of(testset).repeats
     notes += [Reason("labels", f"{capital(said.removeprefix('warning: '))}.") for said in several]

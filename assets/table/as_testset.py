@@ -96,9 +96,7 @@ def testset_yaml(
     }
     written = yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
     if read:
-        written = written.replace(
-            "\nscale:", f"\n# Read from the scores of {scores.name!r}; correct it if others can be given.\nscale:", 1
-        )
+        written = written.replace("\nscale:", "\n# Read from the scores; correct it if others can be given.\nscale:", 1)
     return written if table.scores.families else written + _families_to_declare(table.scores.judges)
 
 

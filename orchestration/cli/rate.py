@@ -227,7 +227,7 @@ def _of_workspace(
     if gate:
         _end_where_a_judge_changed(loaded, loaded.testset(testset).name)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
-    file = labels or loaded.anchors.get(testset)
+    file = labels or loaded.labels_file(testset)
     if file is None:
         raise InputError(f"test set {testset!r} has no anchors in care.yaml; give --labels")
     given = read_labels(file, tell=tables.tell, unstated=drawn)

@@ -63,7 +63,7 @@ def forget(
     console.print(f"{item} is forgotten: {counts}. `care run` writes the pages anew")
     own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
     console.print(f"may still hold it, since CARE does not touch your own files: {own_files}; backups of data/")
-    labels = loaded.anchors.get(testset)
+    labels = loaded.labels_file(testset)
     if labels is not None and item in read_labels(labels).values:
         console.print(
             f"still labels it: {labels}; CARE no longer reads that label, and removing its rows is left to you"

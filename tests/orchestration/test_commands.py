@@ -116,7 +116,7 @@ def test_the_scale_that_the_scores_are_plainly_on_is_written_down(tables, rng, l
     for name in ("plain", "again"):
         assert workspace.testset(name).scale == scale
         written = (tables / "mine" / "testsets" / f"{name}.yaml").read_text()
-        assert ("# Read from the scores of 'plain.csv'; correct it" in written) == (scale is not None)
+        assert ("# Read from the scores; correct it" in written) == (scale is not None)
         np.testing.assert_allclose(recorded_scores(workspace, name).scores.values, scores)
 
 

@@ -144,6 +144,14 @@ def test_what_was_published_stays_while_its_labels_cannot_be_read(two, spoil):
     assert published(two) == after, "corrected labels are those that the fit has seen"
 
 
+def test_a_file_of_labels_in_a_folder_that_the_environment_does_not_name_fails_its_test_set_alone(two):
+    (two / "care.yaml").write_text(ANCHORED.replace("one_labels.csv", "'${CARE_NO_SUCH_FOLDER}/one_labels.csv'"))
+    rows = json.loads(care(two, "doctor", "--json", code=1))
+    (fails,) = [row for row in rows if row["state"] == "fails"]
+    assert fails["check"] == "test set one"
+    assert "the environment variable CARE_NO_SUCH_FOLDER is not set" in fails["what"]
+
+
 def test_labels_of_one_item_that_contradict_each_other_are_told_as_care_fit_tells_them(tmp_path):
     folder = make(tmp_path / "ws", care=QUICK + "anchors: {one: labels.csv}\n")
     rows = [f"i{k},{rater},{k % 5 if rater == 'eva' else 4 - k % 5}\n" for k in range(12) for rater in ("eva", "jo")]
