@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from assets.hashing import content_hash
+from assets.workspace import forgotten_key
 from warehouse.items import ItemRecord, named_in, refuse_strangers
 from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, ImportSource, VersionsSource, resolve
 from warehouse.versions import versions_of
@@ -20,33 +20,10 @@ if TYPE_CHECKING:
 
 _log = logging.getLogger(__name__)
 
-FORGOTTEN = "forgotten.jsonl"
-"""File of the data folder: hashes of the items that `care admin forget` removed."""
-
-
-def forgotten_key(testset: str, item_id: str) -> str:
-    """The hash by which a forgotten item is known."""
-    return content_hash([testset, item_id])
-
-
-def forgotten_items(workspace: Workspace) -> set[str]:
-    """Hashes (``forgotten_key``) of the items that must never be read again."""
-    from warehouse.storage import DamagedError, read_lines
-
-    try:
-        return {line["item"] for line in read_lines(workspace.data / FORGOTTEN)}
-    except FileNotFoundError:
-        return set()
-    except DamagedError as error:
-        raise DamagedError(
-            f"{error}. It lists what must never be read again, so nothing is read before it is whole: put it back "
-            "from a backup, or move it away and `care admin forget` each of those items again"
-        ) from None
-
 
 def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
     """Items of a test set, read anew from its source, without those that were forgotten."""
-    forgotten = forgotten_items(workspace)
+    forgotten = workspace.forgotten_items()
     records = _read_records(workspace, testset)
     declared_columns = workspace.testset(testset).further_columns
     named_in([record.metadata for record in records], declared_columns, f"test set {testset!r}")
@@ -82,7 +59,7 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
         table = files.read_scores(path, source.scores.columns, source.scores.reading, read.append)
         if not source.where:
             there = {record.item_id for record in read_source(workspace, testset)}
-            forgotten = forgotten_items(workspace)
+            forgotten = workspace.forgotten_items()
             scored = [i for i in table.scores.item_ids if i in there or forgotten_key(testset, i) not in forgotten]
             refuse_strangers(scored, there, resolve(source.items, workspace.root))
     else:

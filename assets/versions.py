@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key, scales_of_asked
-from assets.sources import forgotten_items
 from care_ops.errors import CareError
 from warehouse.testsets import VersionsSource, hash_of_file
 
@@ -31,7 +30,7 @@ def readable_source_version(workspace: Workspace, testset: str) -> str:
     fingerprint = spec.fingerprint(workspace.root, lambda file: hashes.of(file, "bytes", lambda: hash_of_file(file)))
     if isinstance(spec.source, VersionsSource):
         fingerprint = content_hash([fingerprint, spec.scale, source_version(workspace, spec.source.of)])
-    forgotten = forgotten_items(workspace)
+    forgotten = workspace.forgotten_items()
     return content_hash([fingerprint, sorted(forgotten)]) if forgotten else fingerprint
 
 

@@ -12,15 +12,16 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge, Interval
 
+from assets.hashing import content_hash
 from assets.mount import ALONE, Mount
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
-from care_ops.errors import InputError, listed
+from care_ops.errors import CareError, InputError, listed, sentence
 from judges.pool import PoolConfig
 from judges.prompts import find
 from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec
-from warehouse.testsets import TestsetSpec
+from warehouse.testsets import TestsetSpec, resolve
 
 if TYPE_CHECKING:
     from assets.hashing import FileHashes
@@ -38,15 +39,25 @@ _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 """Environment variable that names a Dask scheduler, for this and for every other program that uses Dask."""
 
 
+FORGOTTEN = "forgotten.jsonl"
+"""File of the data folder: hashes of the items that `care admin forget` removed."""
+
+
+def forgotten_key(testset: str, item_id: str) -> str:
+    """The hash by which a forgotten item is known."""
+    return content_hash([testset, item_id])
+
+
 @dataclass(frozen=True)
 class Memory:
     """What has been read or hashed since the workspace was loaded, so that it is done once.
 
-    How each file of a test set was read, by its kind; recorded scores by test set; keys by judge and test set.
+    How each file of a test set was read, by kind; recorded scores and labels by test set; keys by judge and test set.
     """
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
     recorded_scores: dict[str, RecordedTable] = field(default_factory=dict[str, "RecordedTable"])
+    anchors: dict[str, Anchors] = field(default_factory=dict[str, Anchors])
     judge_keys: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 
 
@@ -143,6 +154,8 @@ class Workspace:
         How long a night may go on starting them: the paper's experiments never hold up a night of work.
     mount : Mount
         Under which names it stands in a Dagster.
+    anchors : mapping name -> str
+        Files of the labels that fits may see, by test set.
     memory : Memory
         Empty in a copy that ``dataclasses.replace`` makes.
     """
@@ -163,7 +176,7 @@ class Workspace:
     experiment_minutes: ClassVar[int] = 20
     store: str | None = None
     mount: Mount = ALONE
-    anchors: Mapping[str, Anchors] = field(default_factory=dict[str, Anchors])
+    anchors: Mapping[str, str] = field(default_factory=dict[str, str])
     memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 
     @property
@@ -305,6 +318,44 @@ class Workspace:
         named = columns or self.testset(testset).systems
         return named[::-1] if self.higher_is_right(testset) else named
 
+    def forgotten_items(self) -> set[str]:
+        """Hashes (``forgotten_key``) of the items that must never be read again."""
+        from warehouse.storage import DamagedError, read_lines
+
+        try:
+            return {line["item"] for line in read_lines(self.data / FORGOTTEN)}
+        except FileNotFoundError:
+            return set()
+        except DamagedError as error:
+            raise DamagedError(
+                f"{error}. It lists what must never be read again, so nothing is read before it is whole: put it back "
+                "from a backup, or move it away and `care admin forget` each of those items again"
+            ) from None
+
+    def labels_file(self, testset: str) -> Path | None:
+        """The file of the labels that a fit of this test set may see; None where care.yaml names none."""
+        return resolve(self.anchors[testset], self.root) if testset in self.anchors else None
+
     def anchors_of(self, testset: str) -> Anchors:
-        """Labels that a fit of this test set may see."""
-        return self.anchors.get(testset, NO_ANCHORS)
+        """Labels that a fit of this test set may see, read once; ``InputError`` where their file cannot be read."""
+        if testset not in self.memory.anchors and (file := self.labels_file(testset)) is not None:
+            from assets.labels import read_labels
+
+            labels, forgotten = read_labels(file), self.forgotten_items()
+            given = tuple(x for x in labels.given if forgotten_key(testset, x.item_id) not in forgotten)
+            self.memory.anchors[testset] = Anchors.of(replace(labels, given=given))
+        return self.memory.anchors.get(testset, NO_ANCHORS)
+
+    def unread_labels(self, testset: str) -> str:
+        """Why the labels of a test set cannot be read; empty where they can."""
+        try:
+            self.anchors_of(testset)
+        except CareError as error:
+            return str(error)
+        return ""
+
+    def labels_of_nobody(self) -> str:
+        """What is wrong with the test sets that ``anchors`` names; empty where nothing is."""
+        strange = next((name for name in self.anchors if name not in self.testsets), None)
+        told = f"{self.root}/care.yaml: anchors: there is no test set {strange!r}; give the name of its file"
+        return "" if strange is None else sentence(told)

@@ -32,10 +32,14 @@ _LEAST_GAIN = 0.05
 """Smallest gain of agreement by a shift of the rows that is reported."""
 
 _LEAST_AGREEMENT = 0.1
+"""Agreement with the other judges below this is reported, however many items there are; it never excludes."""
 
 _TIMES_AS_MANY = 2.0
 """A judge that lacks no more than so many times what the median judge lacks is no other judge than they."""
-"""Agreement with the other judges below this is reported, however many items there are; it never excludes."""
+
+_TOGETHER, _LEAST_GROUPS, _TURNED = 6, 20, 2.0
+"""Neighbours among which agreement is looked at, the fewest such groups, and how far their sums must fall and rise, in
+standard deviations of their end: of a Brownian motion both exceed this once in some 2,000 times."""
 
 
 @dataclass(frozen=True)
@@ -90,7 +94,8 @@ def check_panel(
     for judge, column in zip(scores.judges, columns(scores.values), strict=True):
         missing = float(np.isnan(column).mean()) if len(column) else 1.0
         mode_share, entropy = concentration(column)
-        alignment = _alignment(_standardise(column), total, spectrum)
+        standardised = _standardise(column)
+        alignment = _alignment(standardised, total, spectrum)
         if mode_share == 1.0:
             given = int((~np.isnan(column)).sum())
             degenerate = "degenerate: fewer than two different scores" if given else "it has no score"
@@ -100,9 +105,9 @@ def check_panel(
         else:
             mismatches = (text_mismatches or {}).get(judge, 0)
             reason = _reason(rule, missing, mode_share, entropy, mismatches, alignment)
-        notes = _notes(len(scores.item_ids), alignment) if reason is None else None
+        notes = None if reason else _turned(scores.item_ids, standardised, total) or _notes(len(column), alignment)
         beyond = (out_of_range or {}).get(judge, 0)
-        checks.append(_check(judge, reason, notes, missing, mode_share, entropy, alignment.agreement, beyond))
+        checks.append(_check(judge, reason, notes, (missing, mode_share, entropy), alignment.agreement, beyond))
     return checks
 
 
@@ -168,22 +173,14 @@ def _check_crowd(
             reason = _reason(asked, 0.0, mode_share, entropy, text_mismatches.get(judge, 0), unmoved)
         missing = 1.0 - given / max(len(column), 1)
         beyond = out_of_range.get(judge, 0)
-        checks.append(_check(judge, reason, None, missing, mode_share, entropy, agreement, beyond))
+        checks.append(_check(judge, reason, None, (missing, mode_share, entropy), agreement, beyond))
     return checks
 
 
 def _check(
-    judge: str,
-    reason: str | None,
-    notes: str | None,
-    missing: float,
-    mode_share: float,
-    entropy: float,
-    agreement: float,
-    out_of_range: int,
+    judge: str, reason: str | None, notes: str | None, shares: tuple[float, float, float], agreement: float, beyond: int
 ) -> JudgeCheck:
-    known = None if np.isnan(agreement) else agreement
-    return JudgeCheck(judge, reason is None, reason, notes, missing, mode_share, entropy, known, out_of_range)
+    return JudgeCheck(judge, reason is None, reason, notes, *shares, None if np.isnan(agreement) else agreement, beyond)
 
 
 def outside_scale(given: int, out_of_range: int) -> str | None:
@@ -221,6 +218,34 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
     if agreement < max(_LEAST_AGREEMENT, _STANDARD_ERRORS * standard_error):
         return f"agreement with the other judges is {agreement:+.2f}"
     return None
+
+
+def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
+    """Where a judge goes against the others, with whom it agrees elsewhere; None where chance explains it.
+
+    Agreement among neighbours is summed up in their order. No order by quality or system turns it; where neighbours are
+    alike it says nothing. ``judge`` and ``total`` are as ``_alignment`` takes them.
+    """
+    rows = np.flatnonzero(judge)
+    groups = len(rows) // _TOGETHER
+    if groups < _LEAST_GROUPS:
+        return None
+    rows = rows[: groups * _TOGETHER].reshape(groups, _TOGETHER)
+    own, others = (z[rows] - z[rows].mean(axis=1, keepdims=True) for z in (judge, total - judge))
+    norm = np.sqrt((own**2).sum(axis=1) * (others**2).sum(axis=1))
+    local = np.divide((own * others).sum(axis=1), norm, out=np.zeros(groups), where=norm > 1e-9)
+    walk = np.append(0.0, local.cumsum()) * np.sign(local.sum())
+    falls, rises = np.maximum.accumulate(walk) - walk, walk - np.minimum.accumulate(walk)
+    if min(falls.max(), rises.max()) <= _TURNED * np.sqrt(groups * np.mean(np.diff(local) ** 2) / 2):
+        return None
+    end = int(falls.argmax())
+    start = int(walk[:end].argmax())
+    first, last = (shorten(item_ids[int(row)], 40, placeholder="...") for row in (rows[start, 0], rows[end - 1, -1]))
+    there, elsewhere = local[start:end].mean(), np.delete(local, slice(start, end)).mean()
+    return (
+        f"agreement with the other judges among neighbouring items is {there:+.2f} from item {first!r} to {last!r} and "
+        f"{elsewhere:+.2f} elsewhere: was its scale turned there?"
+    )
 
 
 def concentration(column: Array) -> tuple[float, float]:

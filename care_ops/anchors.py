@@ -31,12 +31,15 @@ class Anchors:
         that each had of being labelled. None says that all were drawn at random.
     shares : bool
         Whether every single label is 0 or 1, so that a mean of several is a share.
+    repeats : tuple of str
+        What several labels of one item say of each other, in sentences.
     """
 
     labels: Mapping[str, float]
     counts: Mapping[str, float] = field(default_factory=dict[str, float])
     sample: Mapping[str, float] | None = None
     shares: bool = False
+    repeats: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for item_id, label in self.labels.items():
@@ -49,7 +52,7 @@ class Anchors:
     @classmethod
     def of(cls, labels: Labels) -> Anchors:
         """All labels, and on which of them estimates may rest."""
-        return cls(labels.values, labels.counts, labels.sample, labels.binary)
+        return cls(labels.values, labels.counts, labels.sample, labels.binary, tuple(labels.repeats()))
 
     @property
     def binary(self) -> bool:

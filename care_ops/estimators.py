@@ -154,10 +154,7 @@ class PanelEstimator:
     def set_params(self, **params: Any) -> Self:
         """Set parameters by name.
 
-        Raises
-        ------
-        ArrayError
-            There is no such parameter.
+        Raises ``ArrayError`` where there is no such parameter.
         """
         names = [entry.name for entry in fields(self)]
         for name, value in params.items():
@@ -276,10 +273,7 @@ class AggregatorEstimator(PanelEstimator):
 def _numbers(X: ArrayLike) -> Array:  # noqa: N803
     """A matrix of float64, without infinities.
 
-    Raises
-    ------
-    ArrayError
-        It is sparse, complex, not two-dimensional, empty, or holds what is no number.
+    Raises ``ArrayError`` where it is sparse, complex, not two-dimensional, empty, or holds what is no number.
     """
     if hasattr(X, "toarray"):
         raise ArrayError("X is a sparse matrix; give a dense array, with NaN where a score is missing")
@@ -313,10 +307,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
 def _anchors(y: ArrayLike | None, item_ids: Sequence[str]) -> Anchors:
     """The labels that are given, by item.
 
-    Raises
-    ------
-    ArrayError
-        There is not one entry an item.
+    Raises ``ArrayError`` where there is not one entry an item.
     """
     if y is None:
         return NO_ANCHORS

@@ -191,19 +191,23 @@ class Labels:
                 f"{self.left_out} items were chosen with an unknown probability: a fit may see their labels, but no "
                 "rate and no calibrated probability rests on them"
             )
-        unlike = sum(len({x.value for x in labels}) > 1 for labels in items.values())
-        if unlike >= LEAST_LABELS and 2 * unlike > len(self.counts) and (self.reliability or 0.0) < 0.2:
-            lines.append(
+        return [*lines, *self.repeats()]
+
+    def repeats(self) -> list[str]:
+        """What several labels of one item say of each other; nothing where no item has several."""
+        if self.reliability is None:
+            return []
+        unlike = sum(len({x.value for x in labels}) > 1 for labels in self.by_item.values())
+        if unlike >= LEAST_LABELS and 2 * unlike > len(self.counts) and self.reliability < 0.2:
+            return [
                 f"warning: of {len(self.counts)} items with several labels {unlike} have labels that contradict each "
                 "other, so one label says next to nothing of the next; see whether a file was joined to wrong items or "
                 "one rater codes the other way round"
-            )
-        elif self.reliability is not None:
-            lines.append(
-                f"{len(self.counts)} items have several labels; two labels of one item correlate by "
-                f"{self.reliability:.2f}, and each item counts accordingly"
-            )
-        return lines
+            ]
+        return [
+            f"{len(self.counts)} items have several labels; two labels of one item correlate by "
+            f"{self.reliability:.2f}, and each item counts accordingly"
+        ]
 
 
 def _time(label: Label) -> float | None:

@@ -100,8 +100,9 @@ def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
 def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
     """The usual scale that holds all scores, where these are whole or half grades; None where they are not."""
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
-    kinds, highest = {_kind(column) for column in columns.values()}, np.nanmax(scores.values, axis=0)
-    alike = len(kinds) == 1 and None not in kinds and 2 * highest.min() > highest.max()
+    kinds = {_kind(column) for column in columns.values()}
+    highest = [column.max(initial=0.0) for column in columns.values()]
+    alike = len(kinds) == 1 and None not in kinds and 2 * min(highest) > max(highest)
     return _scale_of_most(columns) if alike and not (2 * scores.values % 1 > 0).any() else None
 
 

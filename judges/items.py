@@ -140,18 +140,9 @@ def mean_of(askings: Sequence[float | None]) -> float | None:
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
-    """Turn a raw value into a score and its status: finite numbers within the scale are ok, all else is missing.
+    """The score of what a program returned or a file recorded, None where it is no finite number within the scale.
 
-    Parameters
-    ----------
-    value : object
-        What a program returned or a file recorded; None means that the judge abstained.
-
-    Returns
-    -------
-    score : float or None
-    status : Status
-        ``refused``, ``parse_error`` or ``out_of_range`` if there is no score.
+    Its status is then ``refused`` (a judge that abstains returns None), ``parse_error`` or ``out_of_range``.
     """
     if value is None:
         return None, Status.REFUSED

@@ -3,7 +3,7 @@
 import os
 import re
 from collections.abc import Callable
-from dataclasses import fields, replace
+from dataclasses import fields
 from datetime import datetime, time, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal, TypeVar
@@ -22,9 +22,8 @@ from pydantic import (
 
 from assets.report.names import refuse_alike
 from assets.workspace import CanaryConfig, DaskConfig, ReviewConfig, Workspace
-from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
-from care_ops.errors import InputError, sentence
+from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec, LocalModel, explain, load_spec, load_yaml, meets_anything, read_model
@@ -274,12 +273,10 @@ class Settings(_Declared):
 
 
 def load_workspace(root: Path) -> Workspace:
-    """Read care.yaml, the test sets, the judges and the anchors.
+    """Read care.yaml, the test sets and the judges.
 
     Raises ``InputError`` where a file is missing or invalid; the message names file and field.
     """
-    from assets.labels import read_labels
-
     root = root.absolute()
     settings = read_settings(root)
     testsets = _load_testsets(root / settings.testsets)
@@ -300,37 +297,18 @@ def load_workspace(root: Path) -> Workspace:
         canary=settings.canary,
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,
         experiments_when=settings.experiments.when,
+        anchors=settings.anchors,
     )
     if workspace.store is not None:
         from warehouse.remote.copy import copy_of
 
         copy_of(workspace.data, workspace.store)  # from now on what is written there reaches the store first
-    if not settings.anchors:
-        return workspace
-    from assets.sources import forgotten_items, forgotten_key
-
-    forgotten, anchors = forgotten_items(workspace), dict[str, Anchors]()
-    for name, file in settings.anchors.items():
-        if name not in testsets:
-            said = f"{root / CARE_YAML}: anchors: there is no test set {name!r}; give the name of its file"
-            raise InputError(sentence(said))
-        labels = read_labels(resolve(file, root))
-        if forgotten:
-            given = tuple(x for x in labels.given if forgotten_key(name, x.item_id) not in forgotten)
-            labels = replace(labels, given=given)
-        anchors[name] = Anchors.of(labels)
-    return replace(workspace, anchors=anchors)
+    return workspace
 
 
 def data_folder(root: Path, settings: Settings) -> Path:
     """Where the data lie on this machine: as they are, or as a copy of those in a store."""
     return (root / (COPY if names_an_address(settings.data) else settings.data)).absolute()
-
-
-def labels_file(root: Path, testset: str) -> Path | None:
-    """The file of labels that care.yaml names for a test set, or None."""
-    file = read_settings(root.absolute()).anchors.get(testset)
-    return None if file is None else resolve(file, root.absolute())
 
 
 @meets_anything
@@ -357,14 +335,9 @@ def read_settings(root: Path) -> Settings:
         raise InputError(f"{path}: {error}") from error
 
 
-def judges_folder(root: Path) -> Path:
-    """The folder of judge files; ``InputError`` where there is no workspace."""
-    return root.absolute() / read_settings(root.absolute()).judges
-
-
-def testsets_folder(root: Path) -> Path:
-    """The folder of test-set files; ``InputError`` where there is no workspace."""
-    return root.absolute() / read_settings(root.absolute()).testsets
+def folder_of(root: Path, what: Literal["judges", "testsets"]) -> Path:
+    """The folder of the files of judges or test sets; ``InputError`` where there is no workspace."""
+    return root.absolute() / getattr(read_settings(root.absolute()), what)
 
 
 def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S]:

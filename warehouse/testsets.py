@@ -561,7 +561,8 @@ def resolve(path: str, base: Path) -> Path:
     complete = _VARIABLE.sub(value, path)
     if names_an_address(complete):
         raise InputError(f"{complete} is an address; give a path of this machine, or one that is mounted here")
-    return (base / complete).absolute()
+    found = (base / complete).absolute()
+    return found.parent.resolve() / found.name if ".." in found.parent.parts else found  # a link keeps its name
 
 
 def _folder_hash(folder: Path, hash_file: Callable[[Path], str]) -> str:

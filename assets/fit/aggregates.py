@@ -36,9 +36,9 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
+    config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
     scores, state = folder.read_panel(), read_moments(folder)
     solved, document = read_structure(folder)
-    config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
     pairs, probes = _pairs(workspace, testset), read_responses(folder)
     answers, failures = run_aggregators(scores, state, solved, config, anchors, pairs=pairs, probes=probes)
     settings = settings_version(workspace, testset)

@@ -113,10 +113,8 @@ def texts_there(items: Iterable[Item | ItemRecord]) -> set[str]:
 def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
     """Refuse a judge whose template needs a text that no item of a test set has: it could be asked about none.
 
-    Raises
-    ------
-    JudgeError, InputError
-        A text is lacking among those that are ``there`` (``texts_there``), or the template.
+    Raises ``JudgeError`` or ``InputError`` where a text is lacking among those that are ``there`` (``texts_there``), or
+    the template.
     """
     spec = effective_spec(workspace, judge, testset)
     if not spec.engine.needs.template:

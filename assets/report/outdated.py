@@ -237,7 +237,7 @@ def _fitted(
     panel, fit = folder.find(PanelDocument), folder.find(FitDocument)
     if panel is None and not seen:
         return  # nobody has scored it
-    settings, fit_settings = panel_version(workspace, testset), settings_version(workspace, testset)
+    settings = panel_version(workspace, testset)
     changed = _changes(panel, {"judges or admission rule": ("settings", settings)}, stage_code("panel"))
     rescored = panel is None or panel.slices != seen
     if panel is not None and rescored and panel.settings == settings:
@@ -250,6 +250,10 @@ def _fitted(
     heard = made(folder, "probes")
     if panel_outdated or heard.version != to_probe:
         yield Outdated("probes", testset, to_probe, changed)
+    if unread := workspace.unread_labels(testset):  # they must not hold up other test sets: `aggregates` says why
+        yield Outdated("aggregates", testset, content_hash(unread), says=f"its labels cannot be read: {unread}")
+        return
+    fit_settings = settings_version(workspace, testset)
     inputs = {
         "panel": ("panel", said),
         "settings or anchors": ("settings", fit_settings),

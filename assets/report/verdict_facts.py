@@ -83,10 +83,7 @@ def fit_facts(
 def _care(data: ReportData, config: FitConfig, anchors: Anchors) -> Aggregate:
     """The answer of ``care``: the one of this fit, or one that is made here if other aggregators alone were asked for.
 
-    Raises
-    ------
-    FitError
-        ``care`` gives no answer on this panel.
+    Raises ``FitError`` where ``care`` gives no answer on this panel.
     """
     if "care" in data.aggregates:
         return data.aggregates["care"]

@@ -74,7 +74,12 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
     unread = {entry.judge: entry.why for entry in recorded if entry.why}
     owing = [entry for entry in state.owing if entry.judge not in unread]
     notes = [Reason("owing judge", said, (entry.judge,)) for entry in owing for said in _partly_scored(entry)]
-    failures = [f"`{asset}` could not be made: {why}" for asset, why in known_failures(workspace, testset).items()]
+    unlabelled, known = workspace.unread_labels(testset), known_failures(workspace, testset)
+    told = {asset: why for asset, why in known.items() if not (unlabelled and asset == "aggregates")}
+    failures = [f"`{asset}` could not be made: {why}" for asset, why in told.items()]
+    failures += [f"Labels cannot be read: {unlabelled}"] if unlabelled else []
+    several = () if unlabelled else workspace.anchors_of(testset).repeats
+    notes += [Reason("labels", f"{capital(said.removeprefix('warning: '))}.") for said in several]
     failures += [f"Recorded scores cannot be read: {why}" for why in dict.fromkeys(unread.values())]
     judges, systems = changes(workspace, testset)
     anew = "What it says of systems is held until another `revision` in its file has everything scored anew."

@@ -89,6 +89,7 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
     """
     wrong = [f.says for f in findings(workspace, refused_settings=lambda _: None, repair=False) if f.state == "fails"]
     wrong += [f"judge {judge}: {why}" for judge, why in rebuild_warehouse(workspace).items()]
+    wrong += [why for testset in workspace.anchors if (why := workspace.unread_labels(testset))]
     with workspace.warehouse.reader() as connection:
         rows = connection.sql(_HELD).to_arrow_table().to_pylist()
     there = {row["testset"] for row in rows if row["fits"] or not row["published"]}

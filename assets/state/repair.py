@@ -11,8 +11,7 @@ from urllib.parse import unquote
 
 import yaml
 
-from assets.sources import FORGOTTEN
-from assets.workspace import Workspace
+from assets.workspace import FORGOTTEN, Workspace
 from care_ops.errors import WarehouseError
 
 State = Literal["fails", "warns", "ok"]

@@ -16,9 +16,8 @@ from assets.judge_keys import judge_key
 from assets.publication.editions import follow_files
 from assets.report.names import labels_name
 from assets.report.to_label import leave_out
-from assets.sources import FORGOTTEN, forgotten_items, forgotten_key
 from assets.state.rebuild import rebuild_warehouse
-from assets.workspace import Workspace
+from assets.workspace import FORGOTTEN, Workspace, forgotten_key
 from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
 from warehouse.fits import Edition
@@ -185,7 +184,7 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     under_way = _promised(workspace)
     versions, this = list(_versions_too(workspace, spec, item_id)), UnderWay(spec, item_id)
     known = any(_rows_of(workspace, name, items, remove=False) for name, items in versions)
-    if not known and under_way != this and forgotten_key(spec, item_id) not in forgotten_items(workspace):
+    if not known and under_way != this and forgotten_key(spec, item_id) not in workspace.forgotten_items():
         raise InputError(f"test set {spec!r} has no item {item_id!r}, and nothing was ever scored under that name")
     if under_way is not None and under_way != this:
         finish_forgetting(workspace)
@@ -235,7 +234,7 @@ def _alive(process: int) -> bool:
 
 
 def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
-    key, forgotten = forgotten_key(testset, item_id), forgotten_items(workspace)
+    key, forgotten = forgotten_key(testset, item_id), workspace.forgotten_items()
     if key not in forgotten:
         write_lines(workspace.data / FORGOTTEN, [{"item": other} for other in (*sorted(forgotten), key)])
     removed = Counter(items=0, scores=0, fits=0)

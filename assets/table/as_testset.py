@@ -7,11 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import yaml
 
 from assets.table.fitting import ScoreTable
 from care_ops.errors import InputError
-from care_ops.scales import Scale
+from care_ops.scales import Scale, scale_of_grades
 from warehouse.items import ITEM_TEXTS
 from warehouse.testsets import ReadingOptions, ScoreColumns, TestsetSpec
 
@@ -73,16 +74,19 @@ def testset_yaml(
     if items is None:
         items = folder / f"items-{name}.csv"
         _write_items(items, table)
+    read = _scale_read(table) if declared.scale is None else None
+    brought = {one.judge: one.own for one in table.brought if read}
+    scale = declared.scale or read
     of_scores: dict[str, Any] = {
         "path": _told(scores, folder),
         "families": dict(table.scores.families),
-        "scales": {judge: list(scale) for judge, scale in declared.scales.items()},
+        "scales": {judge: list(own) for judge, own in (brought | declared.scales).items()},
         "columns": declared.columns.model_dump(exclude_defaults=True, mode="json"),
         "reading": declared.reading.model_dump(exclude_defaults=True, mode="json"),
     }
     document = {
         "description": f"Recorded scores of {scores.name}.",
-        "scale": list(declared.scale) if declared.scale else None,
+        "scale": list(scale) if scale else None,
         "systems": list(declared.systems),
         "source": {
             "kind": "files",
@@ -91,7 +95,15 @@ def testset_yaml(
         },
     }
     written = yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
+    if read:
+        written = written.replace("\nscale:", "\n# Read from the scores; correct it if others can be given.\nscale:", 1)
     return written if table.scores.families else written + _families_to_declare(table.scores.judges)
+
+
+def _scale_read(table: ScoreTable) -> Scale | None:
+    """The scale that a fit reads off the scores themselves; None where it reads none, or some lie outside."""
+    scale, values = table.brought[0].panel if table.brought else scale_of_grades(table.scores), table.scores.values
+    return scale if scale and scale[0] <= np.nanmin(values) and np.nanmax(values) <= scale[1] else None
 
 
 def _families_to_declare(judges: Sequence[str]) -> str:

@@ -282,10 +282,7 @@ def item_columns(table: ScoreTable) -> ItemColumnsRead:
 def systems_of(table: ScoreTable, config: TableConfig) -> Named:
     """The systems of the scored items by the columns that ``config.systems`` names.
 
-    Raises
-    ------
-    InputError
-        As ``warehouse.items.systems_in``.
+    Raises ``InputError`` as ``warehouse.items.systems_in``.
     """
     if not config.systems:
         return [None] * len(table.scores.item_ids)

@@ -70,10 +70,8 @@ class LabelFile:
     def read(cls, path: Path) -> LabelFile:
         """The file; without rows where there is none yet.
 
-        Raises
-        ------
-        InputError
-            It has other columns than the ones that are written here, or labels that ``read_labels`` refuses.
+        Raises ``InputError`` where it has other columns than the ones that are written here, or labels that
+        ``read_labels`` refuses.
         """
         if not path.exists():
             return cls(path, [])
@@ -141,10 +139,7 @@ class LabelFile:
 def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecord]) -> bytes:
     """The rows that wait with the texts of their items, for a person to fill in ``label``, as a CSV or a workbook.
 
-    Raises
-    ------
-    InputError
-        The file's name ends in neither .csv nor .xlsx, or workbooks cannot be written here.
+    Raises ``InputError`` where the file's name ends in neither .csv nor .xlsx, or workbooks cannot be written here.
     """
     texts = [texts_of(items[row.item_id]) for row in rows]
     seen = [name for name in _TEXTS if any(name in shown for shown in texts)]

@@ -32,10 +32,8 @@ def rows_to_label(
     A simple random sample is enlarged by one of the rest. A sample with unequal probabilities is not: its
     probabilities hold for the size with which it was drawn.
 
-    Raises
-    ------
-    InputError
-        There are fewer items than ``count``, a mix is asked for without scores, or the file was drawn in another way.
+    Raises ``InputError`` where there are fewer items than ``count``, a mix is asked for without scores, or the file was
+    drawn in another way.
     """
     items = sorted({row.item_id for row in known})
     if len(items) >= count:
@@ -63,10 +61,7 @@ def rows_to_label(
 def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:
     """Rows that ask for a second label of labelled items, drawn at random, until ``repeats`` items have one.
 
-    Raises
-    ------
-    InputError
-        Fewer items have a label.
+    Raises ``InputError`` where fewer items have a label.
     """
     by_item: dict[str, list[LabelRow]] = {}
     for row in known:
@@ -85,10 +80,7 @@ def labels_for_width(
 ) -> tuple[int, str]:
     """How many labels narrow the interval of the mean label to ``width`` on either side, and what that rests on.
 
-    Raises
-    ------
-    InputError
-        The width is not positive.
+    Raises ``InputError`` where the width is not positive.
     """
     if width <= 0:
         raise InputError(f"--width is half an interval, above 0; got {width:g}")

@@ -77,11 +77,8 @@ class CareTensorPaper:
     def states(self, problem: Problem) -> States:
         """The four states and their meaning.
 
-        Raises
-        ------
-        FitError
-            The panel has no structure, fewer than seven judges or fewer than ten items a judge; its judges make no
-            three views; or the third moment has no four components of positive weight.
+        Raises ``FitError`` where the panel has no structure, fewer than seven judges or fewer than ten items a judge;
+        its judges make no three views; or the third moment has no four components of positive weight.
         """
         structure = problem.require_structure()
         n, p = problem.scores.shape

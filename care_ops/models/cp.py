@@ -140,7 +140,7 @@ def decompose(
     if condition > 1e10:
         raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e})")
     if method == "als":
-        view, factor = 0, by_tensorly(tensor, k, rng, attempts)[0]
+        view, factor = 0, by_tensorly(tensor, k, rng, attempts)[0][0]
     else:
         view, factor = {"jennrich": _jennrich, "power": _power}[method](tensor, k, rng, attempts)
     weights, means, negative = _assemble(tensor, factor, view, views)
@@ -193,18 +193,14 @@ def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tu
     return 2, (vectors * np.sqrt(values)) @ np.column_stack(vectors_found)
 
 
-def by_tensorly(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> list[Array]:
-    """The three factors, a column a component, of a tensor of rank k near this one: the best of tensorly's attempts.
-
-    Raises ``FitError`` where tensorly is not installed, or a least-squares problem of its own is singular.
-    """
-    return _attempts_by_tensorly(tensor, k, rng, attempts)[0]
-
-
-def _attempts_by_tensorly(
+def by_tensorly(
     tensor: Array, k: int, rng: np.random.Generator, attempts: int, starts: Sequence[list[Array]] = ()
 ) -> list[list[Array]]:
-    """The factors that tensorly ends in, the nearest tensor first: from random starts, or from those that are given."""
+    """The three factors, a column a component, of the tensors of rank k that tensorly ends in, the nearest first.
+
+    It begins at random, or at ``starts``. Raises ``FitError`` where tensorly is not installed, or a least-squares
+    problem of its own is singular.
+    """
     try:
         from tensorly.decomposition import parafac
     except ImportError as error:
@@ -261,9 +257,9 @@ def mixture_by_least_squares(
         raise FitError(f"tensor: views of {_sizes(views)} judges do not make {k} components unique; add judges")
     back = _unwhitening(tensor, k)
     core = np.einsum("abc,ai,bj,cl->ijl", tensor, *(np.linalg.pinv(root).T for root in back), optimize=True)
-    whitened = _attempts_by_tensorly(core, k, rng, attempts)
+    whitened = by_tensorly(core, k, rng, attempts)
     starts = [[root @ factor for root, factor in zip(back, found, strict=True)] for found in whitened]
-    for factors in _attempts_by_tensorly(tensor, k, rng, attempts, starts):
+    for factors in by_tensorly(tensor, k, rng, attempts, starts):
         constants = np.array([factor[0] for factor in factors])
         weights = constants.prod(axis=0)
         if not (weights > 0).all():

@@ -359,7 +359,7 @@ def _oddness(judge: JudgeFacts) -> str | None:
     if not judge.admitted:
         return f"{name} is left out: {str(judge.reason).rstrip('.')}."
     if judge.notes is not None:
-        return f"{name} deserves a look: {judge.notes.rstrip('.')}."
+        return f"{name} deserves a look: {judge.notes.rstrip('.')}.".replace("?.", "?")
     if judge.counts_against:
         return (
             f"{name} runs against the answer (weight {judge.weight:+.2f}): look whether its scale is reversed. "

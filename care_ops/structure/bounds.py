@@ -120,19 +120,9 @@ def directions_error(spectral_error: float, gaps: Array) -> Array:
 
 
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
-    """How far a one-factor model turns away from quality (thm:misspecification).
+    """How far a one-factor model turns away from quality (thm:misspecification), from what ``low_rank_of`` takes.
 
-    Parameters
-    ----------
-    connection : (p, h) array
-        K_JH, with the column of quality first.
-    latent_precision : (h,) array
-        The diagonal d of K_HH, positive.
-
-    Raises
-    ------
-    InputError
-        The shapes do not fit, a precision is not positive, or quality is connected to no judge.
+    Raises ``InputError`` as it does, and where quality is connected to no judge.
     """
     low_rank = low_rank_of(connection, latent_precision)
     quality = connection[:, 0]

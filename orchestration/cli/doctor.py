@@ -61,6 +61,7 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     except CareError as error:
         return [_row("workspace", "fails", str(error))]
     rows = [_row("workspace", "ok", f"{len(loaded.testsets)} test sets, {len(loaded.judges)} judges")]
+    rows += [_row("labels", "fails", wrong)] if (wrong := loaded.labels_of_nobody()) else []
     existing = next(p for p in (loaded.data, *loaded.data.parents) if p.exists())
     free = shutil.disk_usage(existing).free / 1e9
     writable = os.access(existing, os.W_OK)
@@ -109,8 +110,8 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
     except CareError as error:
         texts.pop(name, None)
         rows.append(_row(f"test set {name}", "fails", str(error)))
-    if wrong := loaded.families_of_nobody(name):
-        rows.append(_row(f"test set {name}", "fails", wrong))
+    wrong = (loaded.families_of_nobody(name), loaded.unread_labels(name))
+    rows += [_row(f"test set {name}", "fails", said) for said in wrong if said]
     warning = loaded.testset(name).unverified()
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
 

@@ -96,9 +96,9 @@ def new(
 ) -> None:
     """Write a judge's file, or a panel of them; files that exist stay as they are."""
     from judges.panels import find, judge_files, judge_yaml
-    from orchestration.workspace import judges_folder
+    from orchestration.workspace import folder_of
 
-    folder = judges_folder(workspace)
+    folder = folder_of(workspace, "judges")
     asked = {"kind": engine, "revision": revision, "base_url": base_url, "api_key_env": api_key_env}
     asked |= {"template": template, "profile": None if profile == "care" else profile}
     if panel is not None:

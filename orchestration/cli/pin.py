@@ -20,13 +20,13 @@ def pin(
 ) -> None:
     """Ask the hub for the present commit of each judge's model, and write it into the judge's file."""
     from judges.spec import LocalModel, load_spec
-    from orchestration.workspace import judges_folder
+    from orchestration.workspace import folder_of
 
     def unpinned(path: Path) -> str | None:
         engine = load_spec(path).engine
         return engine.model if isinstance(engine, LocalModel) and engine.revision is None else None
 
-    _pin(judges_folder(workspace), names or (), "model", unpinned)
+    _pin(folder_of(workspace, "judges"), names or (), "model", unpinned)
 
 
 def pin_testsets(
@@ -34,7 +34,7 @@ def pin_testsets(
     workspace: Root = Path(),
 ) -> None:
     """Ask the hub for the present commit of each test set's data set, and write it into the test set's file."""
-    from orchestration.workspace import load_testset, testsets_folder
+    from orchestration.workspace import folder_of, load_testset
     from warehouse.testsets import HuggingFaceSource, resolve
 
     def unpinned(path: Path) -> str | None:
@@ -43,7 +43,7 @@ def pin_testsets(
             return None
         return None if resolve(source.dataset, workspace).is_dir() else source.dataset
 
-    _pin(testsets_folder(workspace), names or (), "dataset", unpinned)
+    _pin(folder_of(workspace, "testsets"), names or (), "dataset", unpinned)
 
 
 def _pin(

@@ -222,13 +222,12 @@ def _of_workspace(
     from assets.labels import read_labels
     from assets.table.rating import workspace_table
     from orchestration.stores import workspace_to_look_at
-    from orchestration.workspace import labels_file
 
     loaded = workspace_to_look_at(root)
     if gate:
         _end_where_a_judge_changed(loaded, loaded.testset(testset).name)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
-    file = labels or labels_file(loaded.root, testset)
+    file = labels or loaded.labels_file(testset)
     if file is None:
         raise InputError(f"test set {testset!r} has no anchors in care.yaml; give --labels")
     given = read_labels(file, tell=tables.tell, unstated=drawn)

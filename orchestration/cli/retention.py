@@ -56,7 +56,6 @@ def forget(
     from assets.state.retention import forget as remove_item
     from assets.state.retention import still_held
     from orchestration.locks import workspace_alone
-    from orchestration.workspace import labels_file
 
     with workspace_alone(workspace, "care admin forget") as loaded:
         removed = remove_item(loaded, testset, item)
@@ -64,7 +63,7 @@ def forget(
     console.print(f"{item} is forgotten: {counts}. `care run` writes the pages anew")
     own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
     console.print(f"may still hold it, since CARE does not touch your own files: {own_files}; backups of data/")
-    labels = labels_file(workspace, testset)
+    labels = loaded.labels_file(testset)
     if labels is not None and item in read_labels(labels).values:
         console.print(
             f"still labels it: {labels}; CARE no longer reads that label, and removing its rows is left to you"

@@ -157,6 +157,8 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
         show(rows, "", as_json=True)
     elif rows:
         show(_by_testset(rows), "Aggregates against gold, by AUC or Kendall's tau", as_json=False)
+    if wrong := loaded.labels_of_nobody():
+        errors.print(f"warning: {wrong}", style="yellow")
     for testset in sorted(name for name in loaded.testsets if not loaded.judges_of(name)):
         errors.print(f"note: {testset}: no judge scores it, so it has no panel")
 

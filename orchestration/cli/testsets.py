@@ -54,10 +54,10 @@ def add_testset(
     form: tables.Form,
 ) -> None:
     """Copy a catalog entry into the workspace, where it can be edited; or add a table of scores that you have."""
-    from orchestration.workspace import testsets_folder
+    from orchestration.workspace import folder_of
     from warehouse import catalog
 
-    folder = testsets_folder(workspace)
+    folder = folder_of(workspace, "testsets")
     folder.mkdir(parents=True, exist_ok=True)
     if scores is not None and not every:
         setup.testset_of(workspace, scores, items, judges, system or (), scale or (), form, name)

@@ -7,7 +7,8 @@ import pytest
 from assets.judge_keys import judge_key
 from assets.judging.recorded import store_recorded
 from assets.judging.stored_items import StoredItems
-from assets.sources import FORGOTTEN, forgotten_key, read_source
+from assets.sources import read_source
+from assets.workspace import FORGOTTEN, forgotten_key
 from care_ops.errors import InputError, JudgeError
 from judges.items import checked_score
 from orchestration.workspace import load_workspace

@@ -100,6 +100,46 @@ def test_a_table_without_items_brings_its_own(tables):
     assert load_workspace(folder).testset("long").source.items == "items-long.csv"
 
 
+@pytest.mark.parametrize(
+    ("low", "high", "scale"),
+    [(1, 5, (1, 5)), (1, 10, (1, 10)), (0, 1, (0, 1)), (0, 100, (0, 100)), (0.1, 4.9, None), (-3, 3, None)],
+)
+def test_the_scale_that_the_scores_are_plainly_on_is_written_down(tables, rng, low, high, scale):
+    step = 1 if isinstance(low, int) else 0.1
+    scores = np.round(rng.uniform(low, high, (60, 4)) / step) * step
+    scores[0], scores[1] = low, high
+    rows = "".join(f"q{k},{','.join(f'{x:g}' for x in row)}\n" for k, row in enumerate(scores))
+    (tables / "plain.csv").write_text("id,a,b,c,d\n" + rows)
+    care("init", tables / "mine", "--from", tables / "plain.csv")
+    care("testsets", "add", "again", "--from", tables / "plain.csv", "--workspace", tables / "mine")
+    workspace = load_workspace(tables / "mine")
+    for name in ("plain", "again"):
+        assert workspace.testset(name).scale == scale
+        written = (tables / "mine" / "testsets" / f"{name}.yaml").read_text()
+        assert ("# Read from the scores; correct it" in written) == (scale is not None)
+        np.testing.assert_allclose(recorded_scores(workspace, name).scores.values, scores)
+
+
+@pytest.mark.parametrize("outside", [False, True])
+def test_where_judges_are_brought_to_one_scale_it_is_written_down_with_theirs(tables, rng, outside):
+    """A judge of 0 and 1 alone is brought as `care fit` brings it; no scale is written beyond which scores lie."""
+    scores = np.round(rng.uniform(1, 10, (60, 4)))
+    scores[:2] = [[1], [10]]
+    pairs = (scores[:, 0] > 5).astype(float) + (0.5 * (scores[:, 0] == 5))
+    rows = [[*row, pair, -row[0]] if outside else [*row, pair] for row, pair in zip(scores, pairs, strict=True)]
+    names = ["a", "b", "c", "d", "share", *(["log"] if outside else [])]
+    lines = [",".join(["id", *names]), *(",".join([f"q{k}", *map(str, row)]) for k, row in enumerate(rows))]
+    (tables / "mixed.csv").write_text("\n".join(lines) + "\n")
+    told = " ".join(care("init", tables / "mine", "--from", tables / "mixed.csv").split())
+    assert "judge 'share' scores from 0 to 1, by its range" in told
+    workspace = load_workspace(tables / "mine")
+    spec = workspace.testset("mixed")
+    assert (spec.scale, spec.source.scores.scales) == ((None, {}) if outside else ((1, 10), {"share": (0, 1)}))
+    read = recorded_scores(workspace, "mixed").scores
+    np.testing.assert_allclose(read.values[:, read.judges.index("share")], 1 + 9 * pairs)
+    assert not np.isnan(read.values).any()
+
+
 def test_where_no_item_has_a_text_nobody_is_told_to_let_care_label_ask(tables):
     rows = "".join(f"q{k},{judge},{(k * (3 + j)) % 7}\n" for k in range(30) for j, judge in enumerate("abcd"))
     (tables / "long.csv").write_text("item,rater,rating\n" + rows)

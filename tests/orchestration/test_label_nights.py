@@ -3,18 +3,20 @@
 The demo's own page asks for ten to twenty labels, at random and of the items that it lists.
 """
 
+import json
 import shutil
+from pathlib import Path
 
 import numpy as np
 import pytest
 
 from assets.fit.details import CareDetails, read_details
+from assets.labels import read_labels
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import history
 from assets.results.evaluation import evaluate_latest
-from care_ops.errors import InputError
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import TWELVE, make, make_programs, run
+from tests.support.workspaces import QUICK, TWELVE, care, make, make_programs, ran, run, write_items, write_testset
 from warehouse.sources.demo import generate
 
 CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nreview: {min_rank_correlation: 0.9}\n"
@@ -82,10 +84,87 @@ def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(fo
     assert not run(folder).materialised
 
 
-def test_labels_of_a_test_set_that_was_renamed_are_told_where_they_are_named(tmp_path):
-    folder = make(tmp_path / "ws")
-    (folder / "testsets" / "one.yaml").rename(folder / "testsets" / "other.yaml")
-    with (folder / "care.yaml").open("a") as settings:
-        settings.write("anchors: {one: labels.csv}\n")
-    with pytest.raises(InputError, match=r"care\.yaml: anchors: there is no test set 'one'"):
-        load_workspace(folder)
+LABELS = "item_id,label\ni1,1\ni2,2\ni3,3\n"
+ANCHORED = QUICK + "anchors: {one: one_labels.csv, two: two_labels.csv}\n"
+
+
+@pytest.fixture
+def two(tmp_path):
+    """Two test sets with labels of their own; nothing has been made yet."""
+    folder = make(tmp_path / "ws", care=ANCHORED)
+    write_items(folder, name="two")
+    write_testset(folder, "two")
+    for name in ("one", "two"):
+        (folder / f"{name}_labels.csv").write_text(LABELS)
+    return folder
+
+
+def published(folder):
+    """The edition that is read of each test set."""
+    fits = load_workspace(folder).fits
+    return {name: found[1].edition for name in ("one", "two") if (found := fits.published(name)) is not None}
+
+
+def test_a_bad_word_among_the_labels_of_one_test_set_fails_that_one_alone(two):
+    (two / "one_labels.csv").write_text(LABELS + "i4,goood\n")
+    sentence = "one_labels.csv: column 'label' holds 'goood' (line 5), where a finite number is needed"
+    ended = " ".join(care(two, "run", code=1).split())
+    assert ended.count(sentence) == 2, "in the verdict, and of what failed"
+    assert "one: Failed. Labels cannot be read: " in ended
+    assert published(two).keys() == {"two"}
+    rows = json.loads(care(two, "doctor", "--json", code=1))
+    (fails,) = [row["what"] for row in rows if (row["check"], row["state"]) == ("test set one", "fails")]
+    assert sentence in fails
+    (two / "one_labels.csv").write_text(LABELS)
+    assert "Failed" not in care(two, "run")
+    assert published(two).keys() == {"one", "two"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("spoil", [lambda file: file.write_text(LABELS + "i4,goood\n"), Path.unlink])
+def test_what_was_published_stays_while_its_labels_cannot_be_read(two, spoil):
+    assert not run(two).failures
+    before = published(two)
+    (two / "two.csv").write_text((two / "two.csv").read_text().replace("Rome", "Rom"))
+    spoil(two / "one_labels.csv")
+    assert "one: Failed. Labels cannot be read: " in care(two, "status"), "before a night, too"
+    outcome = run(two)
+    assert set(outcome.failures) == {("aggregates", "one")}
+    assert ran(outcome, "aggregates") == ["two"]
+    after = published(two)
+    assert after["one"] == before["one"]
+    assert after["two"] != before["two"]
+    told = " ".join(care(two, "run", code=1).split())
+    assert told.count("one_labels.csv") == 2
+    assert care(two, "report").strip().endswith("index.html")
+    assert care(two, "fits", "list", "one")
+    assert "one_labels.csv" in (two / "data" / "report" / "index.html").read_text()
+    (two / "one_labels.csv").write_text(LABELS)
+    assert "Failed" not in care(two, "run")
+    assert published(two) == after, "corrected labels are those that the fit has seen"
+
+
+def test_a_file_of_labels_in_a_folder_that_the_environment_does_not_name_fails_its_test_set_alone(two):
+    (two / "care.yaml").write_text(ANCHORED.replace("one_labels.csv", "'${CARE_NO_SUCH_FOLDER}/one_labels.csv'"))
+    rows = json.loads(care(two, "doctor", "--json", code=1))
+    (fails,) = [row for row in rows if row["state"] == "fails"]
+    assert fails["check"] == "test set one"
+    assert "the environment variable CARE_NO_SUCH_FOLDER is not set" in fails["what"]
+
+
+def test_labels_of_one_item_that_contradict_each_other_are_told_as_care_fit_tells_them(tmp_path):
+    folder = make(tmp_path / "ws", care=QUICK + "anchors: {one: labels.csv}\n")
+    rows = [f"i{k},{rater},{k % 5 if rater == 'eva' else 4 - k % 5}\n" for k in range(12) for rater in ("eva", "jo")]
+    (folder / "labels.csv").write_text("item_id,rater,label\n" + "".join(rows))
+    (sentence,) = read_labels(folder / "labels.csv").repeats()
+    assert "labels that contradict each other" in sentence
+    for command in ("run", "status"):
+        assert sentence.removeprefix("warning: o") in " ".join(care(folder, command, "--why").split())
+
+
+def test_labels_of_a_test_set_that_was_renamed_are_told_where_they_are_named(two):
+    (two / "testsets" / "one.yaml").rename(two / "testsets" / "other.yaml")
+    said = "care.yaml: anchors: there is no test set 'one'; give the name of its file"
+    assert said in care(two, "run")
+    assert said in care(two, "doctor", "--json", code=1)
+    assert "other" in care(two, "status")

@@ -97,7 +97,7 @@ def compare_decomposition(tensor: Array, views: Views, k: int, rng: np.random.Ge
         The moment does not carry k components with positive weights, or so weakly that rounding alone could change them
         by a hundredth, so that there is nothing to compare.
     """
-    target = cp.rebuilt(cp.by_tensorly(tensor, k, rng, _ATTEMPTS))
+    target = cp.rebuilt(cp.by_tensorly(tensor, k, rng, _ATTEMPTS)[0])
     ours = cp.decompose(target, views, k, rng)
     if ours.negative_weights:
         raise FitError(f"tensor: {ours.negative_weights} of {k} components have no positive weight")

@@ -371,6 +371,21 @@ def test_an_address_is_not_taken_for_a_folder(tmp_path, monkeypatch):
     assert resolve("a folder/items.csv", tmp_path) == tmp_path / "a folder" / "items.csv"
 
 
+def test_a_path_is_told_without_steps_back_and_is_the_file_that_the_system_opens(tmp_path):
+    """A link in the middle leads to its target, whose folder is one step back; a link at the end keeps its name."""
+    (tmp_path / "far" / "ws").mkdir(parents=True)
+    (tmp_path / "link").symlink_to(tmp_path / "far" / "ws")
+    for folder in (tmp_path, tmp_path / "far"):
+        (folder / "stored").write_text(str(folder))
+        (folder / "items.csv").symlink_to(folder / "stored")
+    assert resolve("../items.csv", tmp_path / "far") == tmp_path / "items.csv"
+    assert resolve("../../items.csv", tmp_path / "link") == tmp_path / "items.csv"
+    for base in (tmp_path / "far", tmp_path / "link"):
+        found = resolve("../items.csv", base)
+        assert found.read_text() == (base / ".." / "items.csv").read_text()
+        assert (found.name, ".." in found.parts) == ("items.csv", False)
+
+
 def test_half_a_character_in_json_is_replaced_and_nothing_else(tmp_path):
     """JSON can spell half of a surrogate pair, which UTF-8, and so no part and no hash, can hold."""
     rows = [
