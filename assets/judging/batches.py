@@ -30,8 +30,7 @@ def batch_store(folder: Path, key: str, waiting: Iterable[Batch], enter: Callabl
         write_document(place(batch), asdict(batch))
 
     elsewhere = frozenset(line for batch in waiting if not place(batch).exists() for line in batch.lines)
-    own = partial(_batches_in, folder)
-    return BatchStore(key, elsewhere, own, place, keep, lambda batch: delete(place(batch)), enter)
+    return BatchStore(key, elsewhere, partial(_batches_in, folder), place, keep, lambda one: delete(place(one)), enter)
 
 
 def open_batches(workspace: Workspace, judge: str, testset: str, parts: PartStore | None = None) -> list[Batch]:
