@@ -7,7 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from assets.code import code_version, read_module
-from assets.sources import recorded_scales, recorded_scores
+from assets.sources import has_all_scored, recorded_scales, recorded_scores
 from care_ops.errors import CareError, JudgeError
 from judges.engines.base import Context, Ledger
 from judges.engines.factory import revision_of
@@ -120,8 +120,7 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
     read_as += [workspace.testset(testset).scale, declared.scales | recorded_scales(workspace, testset)]
     file, items = resolve(declared.path, workspace.root), resolve(source.items, workspace.root)
     versions = workspace.file_hashes.of(file, read_as, revisions)
-    scored = [testset, source.where, versions]
-    workspace.file_hashes.of(items, scored, lambda: bool(recorded_table(workspace, spec.name, testset)))  # or refused
+    workspace.file_hashes.of(items, [testset, source.where, versions], lambda: has_all_scored(workspace, testset))
     return versions.get(name, NOTHING_RECORDED)
 
 

@@ -40,9 +40,7 @@ def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
     """The recorded scores of a test set on its scale, read once; None where it declares none.
 
-    A judge on another scale is told by its range, by its own file, or by the test set (``care_ops.scales``). Raises
-    ``InputError`` where an item that is none of the test set's has scores, but for forgotten ones, and where ``where``
-    chooses among the items.
+    A judge on another scale is told by its range, by its own file, or by the test set (``care_ops.scales``).
     """
     from care_ops.strays import on_one_scale
     from warehouse.sources import files
@@ -57,11 +55,6 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
     elif isinstance(source, FilesSource) and source.scores is not None:
         path, declared = resolve(source.scores.path, workspace.root), source.scores.scales
         table = files.read_scores(path, source.scores.columns, source.scores.reading, read.append)
-        if not source.where:
-            there = {record.item_id for record in read_source(workspace, testset)}
-            forgotten = workspace.forgotten_items()
-            scored = [i for i in table.scores.item_ids if i in there or forgotten_key(testset, i) not in forgotten]
-            refuse_strangers(scored, there, resolve(source.items, workspace.root))
     else:
         return None
     scores, _, said = on_one_scale(table.scores, spec.scale, declared | recorded_scales(workspace, testset))
@@ -69,6 +62,16 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
         memory.readings.setdefault(testset, {})["scores"] = reading.noting(said)
     memory.recorded_scores[testset] = replace(table, scores=scores)
     return memory.recorded_scores[testset]
+
+
+def has_all_scored(workspace: Workspace, testset: str) -> bool:
+    """True; ``InputError`` where an item has recorded scores and is neither forgotten nor one of all the test set's."""
+    table, source = recorded_scores(workspace, testset), workspace.testset(testset).source
+    if table is not None and isinstance(source, FilesSource) and not source.where:
+        there, forgotten = {record.item_id for record in read_source(workspace, testset)}, workspace.forgotten_items()
+        scored = [i for i in table.scores.item_ids if i in there or forgotten_key(testset, i) not in forgotten]
+        refuse_strangers(scored, there, resolve(source.items, workspace.root))
+    return True
 
 
 def recorded_scales(workspace: Workspace, testset: str) -> dict[str, tuple[float, float]]:

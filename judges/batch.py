@@ -19,7 +19,7 @@ class Batch:
     token : str
         Names it in its metadata at the endpoint.
     judge_key : str
-        Key of the judge as it was when it asked.
+        Key of what the judge was asked: its own as it was then, or that of a question about several criteria.
     since : str
         When it was made, in UTC.
     items, questions : int
@@ -58,7 +58,9 @@ class BatchStore:
     Attributes
     ----------
     key : str
-        Of the judge as it is asked now.
+        Of what the judge is asked now, as a batch has it.
+    elsewhere : frozenset of str
+        The names of requests that batches of other test sets hold, whose answers this one is to take over.
     batches : callable
         Those that are kept, oldest first.
     place : callable
@@ -70,6 +72,7 @@ class BatchStore:
     """
 
     key: str
+    elsewhere: frozenset[str]
     batches: Callable[[], list[Batch]]
     place: Callable[[Batch], Path]
     keep: Callable[[Batch], None]

@@ -15,7 +15,7 @@ from care_ops.errors import InputError
 from warehouse.storage import write_bytes, write_table
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf")
+NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf")
 
 
 def csv_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
@@ -41,4 +41,4 @@ def as_meant(cell: str) -> str:
 
 
 def _inert(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not _NUMBER.fullmatch(cell) else cell
+    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not NUMBER.fullmatch(cell) else cell

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import asdict
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
+
+from assets.judging.criteria import asked_alike
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -15,8 +18,8 @@ if TYPE_CHECKING:
     from warehouse.parts import PartStore
 
 
-def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) -> BatchStore:
-    """The batches of the judge whose parts lie in a folder; ``enter`` takes what each has cost."""
+def batch_store(folder: Path, key: str, waiting: Iterable[Batch], enter: Callable[[Batch, Bill], None]) -> BatchStore:
+    """The batches of the judge whose parts lie in a folder, of all that it waits for; ``enter`` takes their costs."""
     from judges.batch import BatchStore
     from warehouse.storage import delete, write_document
 
@@ -26,15 +29,23 @@ def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) ->
     def keep(batch: Batch) -> None:
         write_document(place(batch), asdict(batch))
 
-    return BatchStore(key, lambda: _batches_in(folder), place, keep, lambda batch: delete(place(batch)), enter)
+    elsewhere = frozenset(line for batch in waiting if not place(batch).exists() for line in batch.lines)
+    return BatchStore(key, elsewhere, partial(_batches_in, folder), place, keep, lambda one: delete(place(one)), enter)
 
 
 def open_batches(workspace: Workspace, judge: str, testset: str, parts: PartStore | None = None) -> list[Batch]:
-    """The batches of a judge behind an endpoint on a test set's items and probes, or on those of one store of parts."""
+    """The batches that bring a judge's answers about a test set's items and probes, or about those of one store."""
+    return _batches_of(workspace, judge, chain([testset], asked_alike(workspace, judge, testset)), parts)
+
+
+def _batches_of(
+    workspace: Workspace, judge: str, testsets: Iterable[str], parts: PartStore | None = None
+) -> list[Batch]:
+    """Those that a judge behind an endpoint was sent for these test sets."""
     if not workspace.judge(judge).engine.needs.endpoint:
         return []
     stores = (workspace.parts, workspace.probe_parts) if parts is None else (parts,)
-    return [batch for store in stores for batch in _batches_in(store.scores_folder(judge, testset))]
+    return [batch for one in testsets for store in stores for batch in _batches_in(store.scores_folder(judge, one))]
 
 
 def _batches_in(folder: Path) -> list[Batch]:
@@ -50,7 +61,7 @@ def _batches_in(folder: Path) -> list[Batch]:
 def every_batch(workspace: Workspace) -> dict[tuple[str, str], list[Batch]]:
     """The batches of all judges, by judge and test set."""
     asked = ((judge, testset) for judge in sorted(workspace.judges) for testset in workspace.testsets_of(judge))
-    found = {(judge, testset): open_batches(workspace, judge, testset) for judge, testset in asked}
+    found = {(judge, testset): _batches_of(workspace, judge, [testset]) for judge, testset in asked}
     return {place: batches for place, batches in found.items() if batches}
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from assets.judge_keys import effective_spec, engine_context, judge_key
@@ -18,24 +19,31 @@ _TAKEN = ("item_id", "item_key", "status", "p_json", "order", "raw", "engine")
 
 
 def question_of(workspace: Workspace, judge: str, testset: str) -> tuple[str, str]:
-    """Key of what a judge is asked for all criteria at once, and the test set's own; both empty where it has none."""
-    spec = effective_spec(workspace, judge, testset)
-    template = engine_context(workspace).template(spec) if spec.engine.needs.template else None
-    return (spec.key(template.question), template.criterion) if template and template.criteria else ("", "")
+    """Key of what a judge is asked, for all criteria at once, and the test set's own; both empty where it is broken."""
+    try:
+        spec = effective_spec(workspace, judge, testset)
+        template = engine_context(workspace).template(spec) if spec.engine.needs.template else None
+        if template is not None and template.criteria:
+            return spec.key(template.question), template.criterion
+        return judge_key(workspace, judge, testset), ""
+    except CareError:  # it is told where that test set is judged
+        return "", ""
+
+
+def asked_alike(workspace: Workspace, judge: str, testset: str) -> Iterator[str]:
+    """The other test sets for which a judge is asked the same about an item; each takes its own criterion."""
+    question, criterion = question_of(workspace, judge, testset)
+    for other in workspace.testsets_of(judge) if criterion else []:
+        if other != testset and question_of(workspace, judge, other)[0] == question:
+            yield other
 
 
 def answered(workspace: Workspace, parts: PartStore, judge: str, testset: str) -> dict[str, dict[str, Any]]:
     """By item key, a row of this test set's criterion by each answer to its question that another test set has."""
-    question, criterion = question_of(workspace, judge, testset)
+    _, criterion = question_of(workspace, judge, testset)
     rows: dict[str, dict[str, Any]] = {}
-    for other in workspace.testsets_of(judge) if question else []:
-        try:
-            if other == testset or question_of(workspace, judge, other)[0] != question:
-                continue
-            key = judge_key(workspace, judge, other)
-        except CareError:  # it is told where that test set is judged
-            continue
-        for row in parts.read_scores(judge, other, _TAKEN, key=key).to_pylist():
+    for other in asked_alike(workspace, judge, testset):
+        for row in parts.read_scores(judge, other, _TAKEN, key=judge_key(workspace, judge, other)).to_pylist():
             if row["status"] not in MAY_PASS:
                 rows[row["item_key"]] = _of_criterion(row, criterion)
     return rows

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
+from assets.judging.criteria import question_of
 from care_ops.errors import CareError
 from judges.items import MAY_PASS, Status
 
@@ -113,8 +114,9 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
         except CareError as error:
             owing.append(Unheard(judge, items, False, items, why=str(error)))
             continue
+        question, _ = question_of(workspace, judge, testset)
         *made_of, scored = slices.get(judge, (None, None, 0))
-        in_batch = sum(one.items for one in open_batches(workspace, judge, testset) if one.judge_key == key)
+        in_batch = sum(one.items for one in open_batches(workspace, judge, testset) if one.judge_key == question)
         if made_of != [key, items_hash]:
             given = len(workspace.parts.done(judge, testset, key)) if in_batch else 0
             owing.append(Unheard(judge, items, False, max(0, items - given), in_batch=in_batch))

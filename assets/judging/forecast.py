@@ -92,9 +92,10 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
                 continue
             try:
                 must_have_texts(workspace, judge, testset, there)
-                question, _ = question_of(workspace, judge, testset)
-                row = _of(workspace, judge, testset, items, known.get(judge), asked[judge, question])
-                asked[judge, question].update(item.key for item in items if question)
+                question, criterion = question_of(workspace, judge, testset)
+                before = asked[judge, question] if criterion else set[str]()
+                row = _of(workspace, judge, testset, items, known.get(judge), before)
+                before.update(item.key for item in items)
             except CareError as error:
                 row = Forecast(judge, testset, failure=str(error))
             if row.items or row.failure:
@@ -139,7 +140,8 @@ def _of(
     settled = pending(workspace, workspace.probe_parts, judge, testset).settled
     probes = [judge_item(record) for record in probe_items(workspace, testset)]
     to_ask += [probe for probe in probes if probe.key not in settled]
-    waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == wanted.key]
+    question, _ = question_of(workspace, judge, testset)
+    waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == question]
     fresh = {item.text_key for item in to_ask if item.key not in before}
     questions = max(0, len(fresh) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])

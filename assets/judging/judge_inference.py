@@ -18,6 +18,7 @@ from assets.code import code_version
 from assets.judge_keys import engine_context, judge_item, judge_key
 from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
+from assets.judging.criteria import question_of
 from assets.judging.forecast import SAMPLE, expected, rates
 from assets.metadata import as_read, failure, table
 from assets.partitions import JUDGES
@@ -230,7 +231,8 @@ def _score_items(
         def enter(batch: "Batch", bill: "Bill") -> None:
             account.enter(batch, bill, testset, what, forecast(batch.questions))
 
-        context = replace(context, batches=batch_store(parts.scores_folder(judge, testset), wanted.key, enter))
+        question, _ = question_of(workspace, judge, testset)
+        context = replace(context, batches=batch_store(parts.scores_folder(judge, testset), question, waiting, enter))
     account.begin(testset, what, forecast(1 if context.batches else len(questions)))
     if engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import csv
 import hashlib
 import io
-import re
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,15 +12,13 @@ from typing import TYPE_CHECKING
 from assets.report.data import ReportData
 from care_ops.anchors import Anchors
 from warehouse.items import ITEM_TEXTS, ItemRecord
-from warehouse.spreadsheets import as_meant, csv_of
+from warehouse.spreadsheets import NUMBER, as_meant, csv_of
 from warehouse.storage import DamagedError, find_sound, write_bytes
 
 if TYPE_CHECKING:
     from care_ops.labels import Drawn
 
 FILE = "to_label.csv"
-
-_NUMBER = re.compile(r"-?\d+(\.\d+)?")
 
 AT_RANDOM = 10
 """Items drawn at random beside those where a label tells the most, of which no estimate for all items may be made."""
@@ -87,7 +84,7 @@ def write_items_to_label(
     texts = [name for name in ITEM_TEXTS if any(row.get(name) for row in filled)]
     usual = ["item_id", *texts, "label", "drawn", "probability"]
     _write(path, [*usual, *(name for name in columns if name and name not in (*usual, *ITEM_TEXTS))], filled)
-    alone = {item: labels[0] for item, labels in told.items() if len(labels) == 1 and _NUMBER.fullmatch(labels[0])}
+    alone = {item: labels[0] for item, labels in told.items() if len(labels) == 1 and NUMBER.fullmatch(labels[0])}
     return [item for item, row in seen.items() if item in alone and f"{float(alone[item]):g}" != row["label"]]
 
 

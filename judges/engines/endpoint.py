@@ -297,8 +297,7 @@ class Endpoint:
         headers, secrets = headers_of(name, engine)
         self.secrets = Secrets(secrets)
         self._form = FORMS[engine.form]
-        always = {"accept-encoding": "identity", **self._form.headers}
-        self._headers = always | headers
+        self._headers = {"accept-encoding": "identity", **self._form.headers, **headers}
         try:
             address = urllib.parse.urlsplit(engine.base_url)
             if address.scheme not in ("http", "https") or not address.hostname or address.port == 0:
@@ -307,9 +306,8 @@ class Endpoint:
             raise JudgeError(
                 f"judge {name!r}: base_url {engine.base_url!r} is no address; write https://HOST/v1"
             ) from None
-        path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
         self._base = address._replace(path=address.path.rstrip("/"), fragment="")
-        self._path = path
+        self._path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
         proxies = urllib.request.getproxies()
         bypassed = urllib.request.proxy_bypass(address.hostname or "")
         self._proxy = None if bypassed else proxies.get(address.scheme) or proxies.get("all")

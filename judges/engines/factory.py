@@ -46,16 +46,13 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
     Raises ``JudgeError`` or ``InputError`` where the program, its file or its template is missing, or a repository has
     no revision.
     """
-    match spec.engine:
-        case ProgramEngine():
-            revision_of(spec, context)
-        case RecordedEngine():
-            pass
-        case OpenAIEngine() | LocalModel() as engine:
-            if engine.template is not None:
-                context.template(spec)
-            if isinstance(engine, LocalModel):
-                _must_be_pinned(spec, engine, context)
+    engine = spec.engine
+    if isinstance(engine, ProgramEngine):
+        revision_of(spec, context)
+    elif not isinstance(engine, RecordedEngine) and engine.template is not None:
+        context.template(spec)
+    if isinstance(engine, LocalModel):
+        _must_be_pinned(spec, engine, context)
 
 
 class LoadedModels:

@@ -81,9 +81,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
         return [answers[prompt] for prompt in prompts]
 
     def _tokens(self, prompt: str) -> list[int]:
-        chat = None
-        if self._settings.prompt != "raw":
-            chat = self._backend.chat(prompt)
+        chat = self._backend.chat(prompt) if self._settings.prompt != "raw" else None
         if chat is not None:
             return self._backend.encode(chat + self._tail, special=False)
         return self._backend.encode(f"{prompt}\n\n{self._tail}", special=True)

@@ -75,11 +75,6 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         super().__init__(spec, engine, context.template(spec))
         engine = self._template.asked_by(engine)
         self._name, self._engine = spec.name, engine
-        if engine.batch and self._template.criteria:
-            raise JudgeError(
-                f"judge {spec.name!r}: prompt {self._template.name!r} asks for several criteria at once, which files "
-                "(batch) do not bring to each of their test sets; take batch out of the judge's file"
-            )
         self._ledger = ledger = context.ledger or Ledger()
         own = engine.spend_limit
         before = ledger.total.dollars + ledger.total.unknown + ledger.sent
@@ -138,9 +133,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
         with self._asking:  # or it would be closed in the middle
-            if self._stopped:
-                return [PromptAnswer(None, Status.ENGINE_ERROR, NOT_ASKED)] * len(prompts)
-            answers = self._threads.map(self._one, prompts)
+            answers = (map if self._stopped else self._threads.map)(self._one, prompts)
         return list(answers)
 
     def _stop(self, why: str) -> None:
@@ -193,15 +186,15 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         if alone and self._knowledge.tried:  # by the request that this one has waited for
             self._opening.release()
             alone = False
-        learned = False
+        tried = True
         try:
             yield
-        except RefusedError:
-            learned = True
+        except (RefusedError, NotAskedError):
+            tried = False
             raise
         finally:
             if alone:
-                self._knowledge.tried = not learned
+                self._knowledge.tried = tried
                 self._opening.release()
 
     def _request(self, text: str, *, repeated: bool) -> PromptAnswer:
@@ -218,10 +211,9 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                         bill.unknown, bill.refused = 0.0, int(reply.status in (429, 529))
                         return self._refused(reply, body, started)
                     completion = reply.completion()
-                except LateError as error:
-                    raise TemporaryError(Status.TIMEOUT, str(error)) from error
                 except NoAnswerError as error:
-                    raise TemporaryError(Status.ENGINE_ERROR, self._hidden(str(error))) from error
+                    status = Status.TIMEOUT if isinstance(error, LateError) else Status.ENGINE_ERROR
+                    raise TemporaryError(status, self._hidden(str(error))) from error
                 usage = completion.usage
                 bill.answered(1e3 * (time.perf_counter() - sent))
                 if usage is not None:
@@ -250,8 +242,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         elif code in (408, 409, 425) or code >= 500:
             raise TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}")
         elif code in (200, 400, 413, 422):
-            parameter = reply.error.get("param")
-            named = parameter if isinstance(parameter, str) and parameter else None
+            named = named if isinstance(named := reply.error.get("param"), str) and named else None
             if code == 413 or (named not in LEARNABLE and _TOO_LONG.search(f"{kind} {said}")):
                 return PromptAnswer(None, Status.TOO_LONG, said)
             if _FILTERED.search(kind) or (code != 200 and _FILTERED.search(said)):

@@ -140,8 +140,9 @@ class Template(BaseModel):
         """The prompt, without the prefill; ``JudgeError`` where the templates cannot be filled."""
         numbers = [v for v in self.values or () if not isinstance(v, str)]
         low, high = (min(numbers), max(numbers)) if numbers else scale or (None, None)
-        context: dict[str, Any] = {name: _clean(getattr(item, name)) for name in _FIELDS}
-        context |= {"low": _whole(low), "high": _whole(high)}
+        # lone surrogates, which no tokenizer and no endpoint accepts, are replaced
+        texts = {name: (getattr(item, name) or "").encode("utf-8", "replace").decode() for name in _FIELDS}
+        context: dict[str, Any] = {**texts, "low": _whole(low), "high": _whole(high)}
         with door(f"template {self.name!r}", "correct its instructions or item", JudgeError):
             instructions, shown = (_compiled(part).render(context) for part in (self.instructions, self.item))
         return "\n\n".join(filter(None, (instructions, self._criteria_in_words(), shown))).strip()
@@ -203,11 +204,6 @@ def _compiled(text: str) -> Any:
             able = f"names, parts such as response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
             raise JudgeError(f"line {node.lineno} of a prompt template has {kind!r}, but it may have only {able}")
     return environment.from_string(parsed)
-
-
-def _clean(text: str | None) -> str:
-    """A text that can be sent: lone surrogates, which no tokenizer and no endpoint accepts, are replaced."""
-    return (text or "").encode("utf-8", "replace").decode("utf-8")
 
 
 def _whole(value: float | None) -> float | int | None:

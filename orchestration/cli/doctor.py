@@ -101,12 +101,12 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:
     """Rows for what is wrong with a test set, none where it can be read and is verified; notes which texts it has."""
     from assets.judging.forecast import texts_there
-    from assets.sources import read_source, recorded_scores
+    from assets.sources import has_all_scored, read_source
 
     rows: list[dict[str, str]] = []
     try:
         texts[name] = texts_there(read_source(loaded, name))
-        recorded_scores(loaded, name)
+        has_all_scored(loaded, name)
     except CareError as error:
         texts.pop(name, None)
         rows.append(_row(f"test set {name}", "fails", str(error)))

@@ -117,6 +117,22 @@ def test_recordings_and_sources_that_have_not_changed_are_not_read_and_keys_stay
     assert changed == {"b"}
 
 
+def test_items_are_compared_with_their_scores_once_and_not_read_again_where_these_are_stored(
+    recorded, settled, monkeypatch
+):
+    first = load_workspace(recorded)
+    judge_key(first, "a", "one")
+    first.file_hashes.save()
+
+    def must_not_be_read(*_: object) -> None:
+        raise AssertionError("it has not changed")
+
+    monkeypatch.setattr("assets.sources.read_source", must_not_be_read)
+    second = load_workspace(recorded)
+    assert judge_key(second, "a", "one") == judge_key(first, "a", "one")
+    assert recorded_table(second, "a", "one").scores.shape == (40, 2)
+
+
 def test_a_source_that_is_gone_is_told_although_its_hash_is_known(recorded, settled):
     workspace = load_workspace(recorded)
     source_version(workspace, "one")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shutil
 from collections import Counter
 from contextlib import closing, contextmanager, suppress
@@ -340,6 +341,19 @@ def test_the_most_that_a_file_can_cost_is_set_aside_before_it_goes_up(folder, se
         assert server.dollars / 2 <= 0.005
 
 
+def test_what_was_never_asked_has_told_nothing_of_the_model(folder, server):
+    write(folder, server, more=", spend_limit: 0.00001")
+    with pytest.raises(JudgeError, match="spend_limit in its file"):
+        ask(folder)
+    assert server.requests == []
+    server.refuses = ("temperature",)
+    write(folder, server)
+    ask(folder)
+    assert len(server.requests) == 2, "one question first, still"
+    (batch,) = sent(folder)
+    assert "temperature" not in batch.body
+
+
 def test_an_endpoint_without_batches_says_so(folder, server):
     server.has_batches = False
     with pytest.raises(JudgeError, match=r"HTTP 404 for POST /files .*take `batch` out of the judge's file"):
@@ -449,3 +463,176 @@ def test_a_pair_of_equal_answers_is_one_line_for_each_repeat(tmp_path, server):
     ask(folder)
     assert statuses(folder) == {"ok": 4}
     assert set(server.paid.values()) == {2}
+
+
+PROMPT = """\
+criteria: {helpfulness: does it help, correctness: is it true}
+needs: [prompt, response]
+instructions: Rate the answer from {{ low }} to {{ high }}.
+item: |-
+  Question: {{ prompt }}
+  Answer: {{ response }}
+"""
+CRITERIA = {"helpful": "helpfulness", "right": "correctness"}
+MANY = 24
+
+
+def said(text):
+    """What the server says of the answer "It is k."."""
+    k = int(re.search(r"It is (\d+)\.", text)[1])
+    return {"helpfulness": k % 11, "correctness": k * 7 % 11}
+
+
+@pytest.fixture(scope="module")
+def made_of_two(tmp_path_factory):
+    """A workspace of two test sets, each of its own criterion, over one file of items; the items have been read."""
+    folder = make(tmp_path_factory.mktemp("two") / "ws", (), 0)
+    rows = [f"i{k},What is it?,It is {k}." for k in range(MANY)]
+    (folder / "one.csv").write_text("\n".join(["item_id,question,answer", *rows]) + "\n")
+    (folder / "testsets" / "one.yaml").unlink()
+    (folder / "prompts").mkdir()
+    (folder / "prompts" / "answers.yaml").write_text(PROMPT)
+    for testset, criterion in CRITERIA.items():
+        (folder / "testsets" / f"{testset}.yaml").write_text(
+            "source: {kind: files, items: one.csv, columns: {prompt: question, response: answer}}\n"
+            f"scale: [0, 10]\nprompt: answers/{criterion}\n"
+        )
+    assert not run(folder, selection="items").failures
+    return folder
+
+
+def write_of_two(folder, server, batch="true", more=""):
+    server.say = lambda text, _: answer(json.dumps(said(text)))
+    (folder / "judges" / "api.yaml").write_text(
+        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, batch: {batch}, retries: 0, "
+        f"{PRICES}{more}}}\nbatch_size: 5\nmost_failing: 1\n"
+    )
+
+
+@pytest.fixture
+def two(made_of_two, tmp_path, server):
+    folder = shutil.copytree(made_of_two, tmp_path / "ws")
+    write_of_two(folder, server)
+    return folder
+
+
+def scores_of_two(folder):
+    """By test set, the newest score of each item, where there is one."""
+    parts, found = load_workspace(folder).parts, {}
+    for testset in CRITERIA:
+        rows = parts.read_scores("api", testset, ("item_id", "score", "created_at")).sort_by("created_at").to_pylist()
+        found[testset] = {row["item_id"]: row["score"] for row in rows if row["score"] is not None}
+    return found
+
+
+def all_of_two():
+    """What the server says of every item, by test set."""
+    each = {f"i{k}": said(f"It is {k}.") for k in range(MANY)}
+    return {name: {item: row[criterion] for item, row in each.items()} for name, criterion in CRITERIA.items()}
+
+
+def files_of(server):
+    """The requests in each file that went up."""
+    files = [server.files[batch["input_file_id"]] for batch in server.batches.values() if "input_file_id" in batch]
+    return [[json.loads(line)["body"] for line in file.splitlines()] for file in files]
+
+
+def test_a_line_asks_for_all_criteria_and_each_test_set_takes_its_own(two, server):
+    for _ in range(2):
+        ask(two)
+    (lines,) = files_of(server)
+    assert (len(server.requests), len(lines)) == (1, MANY - 1), "one question first, and the file for both test sets"
+    for body in lines:
+        assert [*body["response_format"]["json_schema"]["schema"]["properties"]] == [*CRITERIA.values()]
+    (says,) = told(load_workspace(two))
+    assert f"{MANY - 1} questions on helpful are in a batch" in says
+    waits = {name: [b.items for b in open_batches(load_workspace(two), "api", name)] for name in CRITERIA}
+    assert waits == {"helpful": [MANY - 1], "right": [MANY - 1]}
+    assert scores_of_two(two) == {name: {"i0": of["i0"]} for name, of in all_of_two().items()}
+    server.work()
+    ask(two)
+    assert scores_of_two(two) == all_of_two()
+    assert set(server.paid.values()) == {1}
+    books = billed(two)
+    assert (books["tokens_in"], books["tokens_out"]) == tuple(server.tokens)
+    assert books["requests"] == books["questions"] == MANY
+    assert {row["testset"] for row in load_workspace(two).bills.read().to_pylist()} == {"helpful"}
+    ask(two)
+    assert (len(server.requests), len(server.batches)) == (1, 1)
+
+
+def test_an_endpoint_that_takes_no_schema_is_told_of_the_form_in_words_alone(two, server):
+    server.refuses = ("response_format",)
+    server.say = lambda text, _: answer(f"Sure:\n```json\n{json.dumps(said(text))}\n```")
+    ask(two)
+    (lines,) = files_of(server)
+    assert not any("response_format" in body for body in lines)
+    server.work()
+    ask(two)
+    assert scores_of_two(two) == all_of_two()
+    assert set(server.paid.values()) == {1}
+
+
+def test_what_expired_is_asked_again_once_for_all_criteria(two, server):
+    ask(two)
+    server.work(most=MANY - 6, status="expired")
+    for _ in range(3):
+        ask(two)
+    assert [len(lines) for lines in files_of(server)] == [MANY - 1, 5]
+    assert len(open_batches(load_workspace(two), "api", "helpful")) == 1, "whichever test set asked again"
+    server.work()
+    for _ in range(2):
+        ask(two)
+    assert scores_of_two(two) == all_of_two()
+    assert set(server.paid.values()) == {1}
+    assert set(lines_of(server).values()) == {1, 2}, "what came was not asked again"
+    assert billed(two)["tokens_in"] == server.tokens[0]
+
+
+def test_a_test_set_that_comes_while_the_file_is_open_waits_for_it(two, server):
+    (two / "testsets" / "right.yaml").rename(two / "right.yaml")
+    ask(two)
+    (two / "right.yaml").rename(two / "testsets" / "right.yaml")
+    write_of_two(two, server, batch="false")
+    ask(two)
+    assert (len(server.requests), len(server.batches)) == (1, 1)
+    server.work()
+    ask(two)
+    assert scores_of_two(two) == all_of_two()
+    assert set(server.paid.values()) == {1}
+
+
+def test_criteria_and_repeats_are_lines_of_their_own(two, server):
+    write_of_two(two, server, more=", repeats: 2")
+    ask(two)
+    server.work()
+    ask(two)
+    assert scores_of_two(two) == all_of_two()
+    assert set(server.paid.values()) == {2}
+
+
+@pytest.mark.slow
+def test_two_criteria_killed_at_any_step_pay_once(made_of_two, tmp_path, monkeypatch):
+    """As they send, as they collect what came before it expired, and as they collect the rest."""
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    step, alive = 0, 0
+    while alive < 3:
+        step += 1
+        alive = 0
+        folder = shutil.copytree(made_of_two, tmp_path / f"ws{step}")
+        with Server(lambda *_: answer("")) as server:
+            write_of_two(folder, server)
+            for most in (MANY - 6, MANY, MANY):
+                with killed_at(step), suppress(Killed):
+                    ask(folder)
+                    alive += 1
+                ask(folder)
+                server.work(most=most, status="completed" if most == MANY else "expired")
+            for _ in range(2):
+                ask(folder)
+            assert scores_of_two(folder) == all_of_two(), step
+            assert told(load_workspace(folder)) == [], step
+            twice = sum(server.paid.values()) - len(server.paid)  # the question that is asked alone at first
+            assert twice in (0, 1), step
+            assert server.tokens[0] - billed(folder)["tokens_in"] in (0, 100 * twice), step
+    assert step > 16

@@ -8,7 +8,7 @@ from contextlib import ExitStack
 import pytest
 from jsonschema import Draft202012Validator
 
-from care_ops.errors import InputError, JudgeError
+from care_ops.errors import InputError
 from judges.bill import Ledger
 from judges.engines.base import Context
 from judges.engines.factory import build_engine
@@ -181,12 +181,10 @@ def test_one_criterion_that_is_lacking_costs_the_others_nothing(vendor, root):
     assert json.loads(lacking.p_json) == json.loads(there.p_json) == {"helpfulness": [4.0], "correctness": [None]}
 
 
-def test_a_prompt_of_several_criteria_is_named_with_one_of_them(vendor, root):
+def test_a_prompt_of_several_criteria_is_named_with_one_of_them(root):
     for name in ("answers", "answers/politeness", "quality/helpfulness"):
         with pytest.raises(InputError, match=r"names one of (answers/helpfulness, answers/correctness|quality)$"):
             find(name, root / "prompts")
-    with pytest.raises(JudgeError, match="asks for several criteria at once, which files"):
-        ask(judge(vendor(structured), batch=True), root)
 
 
 def test_criteria_are_judges_apart_of_one_question(root):

@@ -220,7 +220,13 @@ def batch(rng: random.Random, folder: Path) -> None:
         kept[one.token] = one
 
     store = BatchStore(
-        "k", lambda: [*kept.values()], lambda _: folder, keep, lambda one: kept.pop(one.token, None), lambda *_: None
+        "k",
+        frozenset("c"),
+        lambda: [*kept.values()],
+        lambda _: folder,
+        keep,
+        lambda one: kept.pop(one.token, None),
+        lambda *_: None,
     )
     engine = BatchJudgeEngine(spec, spec.engine, Context(), store)
     engine._endpoint._connection = lambda: (_Pool(), door._Clock())

@@ -22,11 +22,14 @@ class Server(LocalServer):
         self.say, self.requests, self.seen, self.at = say, [], {}, []
         self.lock = threading.Lock()
         self.files, self.batches, self.paid, self.tokens = {}, {}, Counter(), [0, 0]
-        self.has_batches = True
+        self.has_batches, self.refuses = True, ()
         super().__init__(Handler)
 
-    def answered(self, text, attempt, batch=False):
+    def answered(self, body, attempt, batch=False):
         """What is said to one request; an answer is paid for, by its text."""
+        if wrong := [name for name in self.refuses if name in body]:
+            return 400, json.dumps({"error": {"message": f"Unsupported parameter: '{wrong[0]}'", "param": wrong[0]}})
+        text = body["messages"][0]["content"]
         told = self.say(text, attempt)
         if isinstance(told, dict) and "usage" in told:
             with self.lock:
@@ -54,7 +57,7 @@ class Server(LocalServer):
                     continue
                 text = line["body"]["messages"][0]["content"]
                 self.seen[text] = self.seen.get(text, 0) + 1
-                told = self.answered(text, self.seen[text], batch=True)
+                told = self.answered(line["body"], self.seen[text], batch=True)
                 code, body = told if isinstance(told, tuple) else (200, told)
                 body = json.loads(body) if isinstance(body, str) else body
                 response = {"status_code": code, "request_id": "r", "body": body}
@@ -127,7 +130,7 @@ class Handler(BaseHTTPRequestHandler):
             attempt = self.server.seen[text] = self.server.seen.get(text, 0) + 1
             self.server.requests.append((body, dict(self.headers)))
             self.server.at.append(time.monotonic())
-        told = self.server.answered(text, attempt)
+        told = self.server.answered(body, attempt)
         if isinstance(told, float):
             time.sleep(told)
             told = answer("7")

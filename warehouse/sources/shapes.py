@@ -115,9 +115,9 @@ def criteria_in_names(judges: Sequence[str]) -> list[str]:
 def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
     """The column that counts the rows of which these columns name several; None where nothing is repeated or counts."""
     counts = [name for name in input_table.names if is_called(name, _REPEAT) and name not in own]
-    if not counts or _is_unique(input_table, own):
+    if not counts or _distinct(input_table, own) == 1.0:
         return None
-    return next((name for name in counts if _is_unique(input_table, [*own, name])), None)
+    return next((name for name in counts if _distinct(input_table, [*own, name]) == 1.0), None)
 
 
 def _distinct(input_table: InputTable, columns: Sequence[str]) -> float:
@@ -126,10 +126,6 @@ def _distinct(input_table: InputTable, columns: Sequence[str]) -> float:
     if any(pa.types.is_nested(field.type) for field in chosen.schema):
         return 0.0
     return chosen.group_by(chosen.column_names).aggregate([]).num_rows / chosen.num_rows
-
-
-def _is_unique(input_table: InputTable, columns: Sequence[str]) -> bool:
-    return _distinct(input_table, columns) == 1.0
 
 
 def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> NDArray[np.float64]:

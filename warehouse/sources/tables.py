@@ -163,14 +163,11 @@ def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     only = wanted.only
     input_table = names if only is None else [name for name in names if name in only]
     # names that stand in many rows of a long table stay encoded, and are never written out
-    encoded = [name for name in input_table if only and name in wanted.as_text and _is_string(schema.field(name).type)]
+    texts = (pa.string(), pa.large_string())
+    encoded = [n for n in input_table if only and n in wanted.as_text and schema.field(n).type in texts]
     table = pq.ParquetFile(path, read_dictionary=encoded).read(columns=input_table)
     unread = tuple(name for name in names if name not in input_table)
     return InputTable(str(path), table, f"pyarrow {pa.__version__} as Parquet", unread=unread)
-
-
-def _is_string(kind: pa.DataType) -> bool:
-    return bool(pa.types.is_string(kind) or pa.types.is_large_string(kind))
 
 
 def _from_arrow(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
