@@ -12,6 +12,7 @@ from care_ops.moments.state import for_correlation, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array, rows_of
 
+
 class FactorAnalysis:
     """``factor_analysis``: E[f | scores present] of one common factor of the normal scores."""
 

@@ -6,7 +6,7 @@ import fcntl
 import importlib
 import os
 import tempfile
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
@@ -24,7 +24,7 @@ More tokens take further requests, for which the prompt is in vLLM's cache.
 
 
 @contextmanager
-def loading(gpus: str) -> Iterator[None]:
+def loading(gpus: str) -> Generator[None]:
     """While an engine loads, no other one does on these GPUs: each measures what loading takes of their memory.
 
     Two that load at once on halves of an H100 count each other's weights, and one is left without a cache.

@@ -245,7 +245,7 @@ def test_an_estimate_that_is_the_same_for_every_item_tells_rates_nothing():
 
 @pytest.mark.parametrize("shares", [True, False])
 def test_a_rate_of_items_to_come_knows_that_answers_to_one_prompt_are_alike(shares):
-    """Ten prompts a system of thirty answers, whose quality follows the prompt: as if items were free, half are missed."""
+    """Ten prompts a system of thirty answers, whose quality follows the prompt: as free items, half are missed."""
     unit, new = np.arange(600) // 30, np.arange(600) >= 300
     covered, free = [], []
     for seed in range(40):
