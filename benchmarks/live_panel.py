@@ -173,7 +173,7 @@ def experiment(folder: Path) -> list[str]:
     for more in ([], selected):
         if start(folder, *more).wait() != 0:
             raise SystemExit((folder / "log.txt").read_text()[-3000:])
-    verdicts = json.loads((folder / "data" / "report" / "verdicts.json").read_text())
+    verdict = json.loads((folder / "data" / "report" / "verdicts.json").read_text())["answers"]
     lines = [
         "## Asked by the paper's experiments",
         "",
@@ -186,7 +186,8 @@ def experiment(folder: Path) -> list[str]:
     for key in ASKED:
         found = json.loads((folder / "data" / "experiments" / f"{key}.json").read_text())
         lines += [f"**{key}**", "", *(f"- {sentence}" for sentence in found["findings"]["says"]), ""]
-    return [*lines, "**Probes**", "", f"- {verdicts}", ""]
+    said = [verdict["sentence"], *(reason["sentence"] for reason in verdict["reasons"])]
+    return [*lines, "**Probes**", "", *(f"- {sentence}" for sentence in dict.fromkeys(said)), ""]
 
 
 def report(folder: Path, compared: dict[str, Compared], experiments: Sequence[str]) -> str:
