@@ -1,7 +1,7 @@
 """Pictures for the documentation, taken by a headless Chromium.
 
-``make pictures`` takes README's from the fit of docs/index.md, in light and dark, and Dagster's asset graph from the
-demo.
+``make pictures`` takes README's from the fit of docs/index.md, in light and dark, Dagster's asset graph from the demo,
+and, where ``make live`` has been run, the page that language models made.
 """
 
 from __future__ import annotations
@@ -28,11 +28,14 @@ def fitted(folder: Path) -> Path:
     return folder / "scores-fit" / "report.html"
 
 
-def shoot_report(browser: Browser, page_file: Path, scheme: str) -> None:
-    """The top of a page in one colour scheme."""
+LIVE = Path("build/live/data/report/testset-comments.html")
+
+
+def shoot_report(browser: Browser, page_file: Path, scheme: str, name: str = "report") -> None:
+    """The top of a page in one colour scheme, without the folder in which it happens to lie."""
     page = browser.new_page(viewport={"width": 1120, "height": 880}, color_scheme=scheme)  # type: ignore[arg-type]
-    page.set_content(page_file.read_text(encoding="utf-8"))
-    page.screenshot(path=OUT / f"report-{scheme}.png")
+    page.set_content(page_file.read_text(encoding="utf-8").replace(f"{LIVE.parents[3].resolve()}/", ""))
+    page.screenshot(path=OUT / f"{name}-{scheme}.png")
     page.close()
 
 
@@ -71,6 +74,8 @@ def main() -> None:
         report = fitted(Path(folder))
         for scheme in ("light", "dark"):
             shoot_report(browser, report, scheme)
+        if LIVE.exists():
+            shoot_report(browser, LIVE, "light", "live")
         shoot_graph(browser, ui)
         browser.close()
 
