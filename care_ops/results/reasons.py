@@ -76,17 +76,17 @@ def answer_of(facts: FitFacts) -> tuple[State, Reason]:
             f"The answer by these labels correlates with the one by the judges alone at {facts.labels.turned:+.2f}."
         )
         return "ambiguous", Reason("ambiguity", said, detail=detail)
-    if not facts.doubts:
-        far = "as far as scores can tell without texts."
-        if facts.coverage is not None and facts.coverage.sparse:
-            far = "if they share no mistake, which so few scores a judge would not show."
-        elif facts.rests_on_taste:
-            far = f"if {_in_words(facts.taken_off)} {'is' if len(facts.taken_off) == 1 else 'are'} no part of quality."
-        elif facts.feature is not None:
-            far = "and nothing seen in scores or texts would turn it."
-        state: State = "clear if" if facts.rests_on_taste else "clear"
-        return state, Reason("ambiguity", f"{judges} judges allow one answer for {items}, {far}")
-    doubted = _doubted(facts, facts.doubts[0])
+    far = "as far as scores can tell without texts."
+    if facts.coverage is not None and facts.coverage.sparse:
+        far = "if they share no mistake, which so few scores a judge would not show."
+    elif facts.rests_on_taste:
+        far = f"if {_in_words(facts.taken_off)} {'is' if len(facts.taken_off) == 1 else 'are'} no part of quality."
+    elif facts.feature is not None:
+        far = "and nothing seen in scores or texts would turn it."
+    one = Reason("ambiguity", f"{judges} judges allow one answer for {items}, {far}")
+    if not facts.doubts and not facts.rests_on_taste:
+        return "clear", one
+    doubted = _doubted(facts, facts.doubts[0]) if facts.doubts else one
     alone = f"By scores alone it is not clear. {doubted.sentence}"
     if facts.labels is not None and facts.labels.settles:
         settled = f"{counted(facts.labels.labels, 'label')} by people have settled which answer is right."
@@ -94,7 +94,7 @@ def answer_of(facts: FitFacts) -> tuple[State, Reason]:
     if facts.probes is not None and facts.probes.settles:
         settled = "Probes have settled which answer is right, if what was declared of them is true."
         return "settled by probes", Reason("ambiguity", settled, detail=alone)
-    return _STATE_OF.get(facts.doubts[0], "ambiguous"), doubted
+    return _STATE_OF.get(facts.doubts[0], "ambiguous") if facts.doubts else "clear if", doubted
 
 
 _STATE_OF: dict[Doubt, State] = {
@@ -131,10 +131,10 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
         return Reason("ambiguity", said)
     if doubt == "kin":
         said = (
-            f"{len(facts.admitted)} judges allow one answer for {counted(facts.items, 'item')}, if what judges of one "
-            "family share beyond the others is their taste, and not what only they see."
+            f"{len(facts.admitted)} judges allow one answer for {counted(facts.items, 'item')}, if what one family "
+            "shares beyond the others is its taste."
         )
-        return Reason("ambiguity", said)
+        return Reason("ambiguity", said, detail="It may be what only that family sees: only labels tell.")
     if doubt == "copies":
         largest = max(facts.copies, key=len, default=())
         named = listed(largest, _NAMED) or "Several judges"

@@ -92,6 +92,18 @@ def by_labels(labels: np.ndarray, number: int = 20, seed: int = 0):
     return answer, both(scores)[0], quality
 
 
+def test_one_vendor_that_may_be_right_where_all_others_share_a_taste_is_a_condition_also_beside_texts():
+    """Texts that have nothing to do with the scores say nothing of what a family shares."""
+    for seed in range(6):
+        rng = np.random.default_rng([41, seed])
+        quality, taste, words = rng.normal(size=(3, 400))
+        family = np.array([0, 0, 0, 0, 1, 1, 2, 2, 3, 3, 4, 5])
+        x = quality[:, None] + np.where(family == 0, 0.0, 0.45) * taste[:, None] + 0.7 * rng.normal(size=(400, 12))
+        scores = matrix(x, **{f"j{k:03d}": f"v{vendor}" for k, vendor in enumerate(family)})
+        answer, _ = both(replace(scores, features={"words": words}))
+        assert answer.details["doubts"] == ["kin"]
+
+
 def test_labels_given_at_random_move_nothing_and_are_told():
     told = []
     for seed in range(8):

@@ -62,6 +62,18 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
             "Check. 4 judges allow one answer for 60 items, if the number of words is no part of quality.",
         ),
         (
+            replace(CLEAR, feature="words", taken_off=("words",), kept=Changed(0.95, 9, 2, 6), labels=LABELS),
+            Standing(),
+            "settled by labels",
+            "Use. 12 labels by people have settled",
+        ),
+        (
+            replace(CLEAR, doubts=("kin",)),
+            Standing(),
+            "clear if",
+            "Check. 4 judges allow one answer for 60 items, if what one family shares beyond the others is its taste",
+        ),
+        (
             replace(CLEAR, feature="words", taken_off=("words",), kept=Changed(0.9999, 1, 0, 6)),
             Standing(),
             "clear",
