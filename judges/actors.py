@@ -10,7 +10,7 @@ import logging
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from care_ops.errors import JudgeError
 from judges.engines.base import Context
@@ -18,6 +18,9 @@ from judges.items import Item, Score
 from judges.places import Places
 from judges.spec import JudgeSpec
 from judges.worker import EngineMemoryError, Task, answer_of
+
+if TYPE_CHECKING:
+    from judges.questions import Batches
 
 _BATCH_TIMEOUT_S = 600.0
 _LOOK_AROUND_EVERY_S = 5.0
@@ -74,17 +77,13 @@ class Actors:
         """End the actors, which frees their GPUs."""
         self._places.close()
 
-    def score(
-        self, spec: JudgeSpec, batches: Iterator[Sequence[Item]], count: int, context: Context
-    ) -> Iterator[tuple[int, list[Score], str]]:
+    def score(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
         """Score each batch; yields its number, its scores and the engine's version as it, or a piece of it, comes back.
 
         Parameters
         ----------
-        batches : iterator of sequences of Item
-            Read as the actors ask for more.
-        count : int
-            Number of batches.
+        batches : Batches
+            Read as the actors ask for more; what they have under way where it is stopped is given up.
 
         Raises
         ------
@@ -96,11 +95,11 @@ class Actors:
 
         self._tasks += 1
         task = ray.put(Task(self._tasks, spec, context.for_another_machine(spec)))
-        waiting = _Queue(batches, count)
+        waiting = _Queue(iter(batches), len(batches))
         running: dict[Any, tuple[Any, Piece]] = {}
         self._places.start(spec, len(waiting), task)
         answered_at = time.monotonic()
-        while waiting or running:
+        while (waiting or running) and not batches.stopped:
             if not self._places.workers:  # one that is lost is replaced only where none is left: places may be rare
                 self._places.start(spec, len(waiting), task)
                 answered_at = time.monotonic()

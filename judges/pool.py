@@ -15,7 +15,6 @@ from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
-from math import ceil
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt
@@ -30,7 +29,7 @@ from judges.spec import JudgeSpec, OpenAIEngine
 
 if TYPE_CHECKING:
     from judges.actors import Actors
-    from judges.questions import Question, Questions
+    from judges.questions import Batches, Questions
 
 Sink = Callable[[Sequence[Score], str], None]
 """A function that stores a batch: it gets the scores and the version of the engine that made them."""
@@ -98,6 +97,27 @@ class PoolConfig:
     spend_limit: Annotated[float, Gt(0)] | None = None
 
 
+class End:
+    """The end of all work of a pool, where it comes before that is done."""
+
+    def __init__(self) -> None:
+        self.has_come = False
+        self._stops: list[Callable[[], None]] = []
+
+    def come(self) -> None:
+        """Have all judges end soon, from any thread: nobody is asked on, and what is under way is still stored."""
+        self.has_come = True
+        for stop in [*self._stops]:
+            stop()
+        _log.info("Judging ends early: nobody is asked any more.")
+
+    def stops(self, stop: Callable[[], None]) -> None:
+        """Call this when the end comes, or at once where it has come."""
+        self._stops.append(stop)
+        if self.has_come:
+            stop()
+
+
 class Pool:
     """Runs judges; use it as a context manager, which shuts down the Ray that it has started.
 
@@ -109,7 +129,8 @@ class Pool:
         self._config, self._ray = config, ray
         self._started_ray = False
         self._starting = threading.Lock()
-        self._session = Session(config, self._start_ray)
+        self.end = End()
+        self._session = Session(config, self._start_ray, self.end)
 
     def __enter__(self) -> Pool:
         return self
@@ -128,7 +149,8 @@ class Pool:
 
         Where judges work one after another, it is freed when one comes that asks another model.
         """
-        session = self._session if self._config.side_by_side == 1 else Session(self._config, self._start_ray)
+        one = self._config.side_by_side == 1
+        session = self._session if one else Session(self._config, self._start_ray, self.end)
         try:
             yield session
         except BaseException:  # its actors may still be at work
@@ -164,8 +186,8 @@ class Pool:
 class Session:
     """Judges at work, whose model stays loaded until another is asked; ``Pool.session`` makes it."""
 
-    def __init__(self, config: PoolConfig, start_ray: Callable[[], None]) -> None:
-        self._config, self._start_ray = config, start_ray
+    def __init__(self, config: PoolConfig, start_ray: Callable[[], None], end: End) -> None:
+        self._config, self._start_ray, self._end = config, start_ray, end
         self._models = LoadedModels()
         self._actors: Actors | None = None
         self._loaded: tuple[object, ...] = ()
@@ -204,7 +226,7 @@ class Session:
             The judge cannot be built, an actor did not answer in time, too large a share of a batch failed, or the
             spend limit is reached. The sink has every batch that was answered before.
         """
-        from judges.questions import ItemsInMemory, Questions
+        from judges.questions import Batches, ItemsInMemory, Questions
 
         questions = items if isinstance(items, Questions) else Questions(ItemsInMemory(items), spec)
         by_file = context is not None and context.batches is not None
@@ -213,11 +235,11 @@ class Session:
         if spec.engine.loaded not in ((), self._loaded):
             self.close()
             self._loaded = spec.engine.loaded
-        batches = _Batches(questions, spec.batch_size)
+        batches = Batches(questions, spec.batch_size, lambda: self._end.has_come)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done, tokens, started, down, judged = 0, 0, time.perf_counter(), "", list[Score]()
-        sizes = questions.items, len(questions), len(batches)
-        _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", spec.name, *sizes)
+        sizes = spec.name, questions.items, len(questions), len(batches)
+        _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", *sizes)
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
             if context and context.ledger and not by_file:  # an endpoint's engine has entered each request
@@ -225,15 +247,15 @@ class Session:
             sink(item_scores, version)
             judged = [*judged, *item_scores] if by_file else item_scores  # a file is judged as a whole
             down = _why_down(spec, judged) if by_file else down or _why_down(spec, judged)
-            batches.stopped = bool(down)  # what has been asked is still stored: it is paid for
+            batches.down = bool(down)  # what has been asked is still stored: it is paid for
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)
             state = Progress(done, questions.items, len(questions), time.perf_counter() - started, tokens)
             _log.debug("Judge %r: batch %d is stored; %s.", spec.name, number, state)
             if progress is not None:
                 progress(state)
-        if down:
-            raise JudgeError(down)
+        if down or self._end.has_come:
+            raise JudgeError(down or f"judge {spec.name!r} was interrupted")
         return done
 
     def _uses_ray(self, spec: JudgeSpec) -> bool:
@@ -243,38 +265,42 @@ class Session:
             return False
         return self._config.mode == "ray" or (self._config.mode == "auto" and needs.model)
 
-    def _on_ray(self, spec: JudgeSpec, batches: _Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
+    def _on_ray(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
         from judges.actors import Actors
 
         self._start_ray()
         if self._actors is None:
             self._actors = Actors(self._config.actors, BATCHES_AHEAD)
-        return self._actors.score(spec, iter(batches), len(batches), context)
+        return self._actors.score(spec, batches, context)
 
-    def _inline(self, spec: JudgeSpec, batches: _Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
+    def _inline(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
         if isinstance(spec.engine, OpenAIEngine) and context.batches is not None:
             from judges.engines.batches import BatchJudgeEngine
 
             with closing(BatchJudgeEngine(spec, spec.engine, context, context.batches)) as by_file:
+                self._end.stops(by_file.stop)
                 found = by_file.run(batches.one_by_one(), batches.members, lambda: batches.stopped)
                 yield from ((number, scores, by_file.version) for number, scores in enumerate(found))
         elif isinstance(spec.engine, OpenAIEngine):
             most = BATCHES_AHEAD + spec.engine.concurrency // spec.batch_size
-            yield from self._overlapping(spec, batches, context, most)
+            yield from self._overlapping(spec, spec.engine, batches, context, most)
         else:
             with closing(build_engine(spec, context, self._models)) as engine:
-                for number, batch in enumerate(batches):
+                for number, batch in enumerate(batches.until_stopped()):
                     yield number, engine.score(batch), engine.version
 
     def _overlapping(
-        self, spec: JudgeSpec, batches: _Batches, context: Context, most: int
+        self, spec: JudgeSpec, settings: OpenAIEngine, batches: Batches, context: Context, most: int
     ) -> Iterator[tuple[int, list[Score], str]]:
         """Several batches under way, so that an endpoint has enough to do while one ends; the first one is alone."""
+        from judges.engines.openai import OpenAIJudgeEngine
+
         under_way = deque[Future[list[Score]]]()
         stopped: StoppedError | None = None
-        waiting = iter(batches)
+        waiting = batches.until_stopped()
         finished = 0
-        with ThreadPoolExecutor(most) as threads, closing(build_engine(spec, context, self._models)) as engine:
+        with ThreadPoolExecutor(most) as threads, closing(OpenAIJudgeEngine(spec, settings, context)) as engine:
+            self._end.stops(engine.stop)
             while True:
                 to_begin = 0 if stopped else (most if finished else 1) - len(under_way)
                 under_way.extend(threads.submit(engine.score, batch) for batch in islice(waiting, to_begin))
@@ -288,40 +314,6 @@ class Session:
                 finished += 1
         if stopped is not None:
             raise stopped
-
-
-class _Batches:
-    """Questions in batches that are made one by one; those that were asked are kept until they are answered."""
-
-    def __init__(self, questions: Questions, size: int) -> None:
-        self._questions, self._size = questions, size
-        self._unanswered: dict[str, Question] = {}
-        self.stopped = False
-
-    def __len__(self) -> int:
-        return ceil(len(self._questions) / self._size)
-
-    def __iter__(self) -> Iterator[list[Item]]:
-        for batch in self._questions.batches(self._size):
-            if self.stopped:
-                return
-            self._unanswered.update((question.item.key, question) for question in batch)
-            yield [question.item for question in batch]
-
-    def one_by_one(self) -> Iterator[list[Item]]:
-        """All batches; what is not answered of one is forgotten when the next is read."""
-        for batch in self._questions.batches(self._size):
-            self._unanswered = {question.item.key: question for question in batch}
-            yield [question.item for question in batch]
-
-    def members(self, item: Item) -> int:
-        """How many items a question is about."""
-        return len(self._unanswered[item.key].members)
-
-    def of_items(self, scores: Sequence[Score]) -> list[Score]:
-        """The scores of all items, from one score for each question."""
-        answered = [(score, self._unanswered.pop(score.item_key)) for score in scores]
-        return [score.of(*member) for score, question in answered for member in question.members]
 
 
 def _why_down(spec: JudgeSpec, scores: Sequence[Score]) -> str:

@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice
+from itertools import islice, takewhile
+from math import ceil
 from typing import NamedTuple, Protocol, TypeVar
 from zlib import crc32
 
-from judges.items import Item
+from judges.items import Item, Score
 from judges.spec import JudgeSpec
 
 T = TypeVar("T")
@@ -118,6 +119,50 @@ class Questions:
             shown = self._source.read([group[0] for group in chunk])[::-1]
             for group in chunk:
                 yield Question(shown.pop(), [(ids[position], keys[position]) for position in group])
+
+
+class Batches:
+    """Questions in batches that are made one by one; those that were asked are kept until they are answered.
+
+    No further batch is to be begun where the judge is ``down``, or all ``has_ended``.
+    """
+
+    def __init__(self, questions: Questions, size: int, has_ended: Callable[[], bool]) -> None:
+        self._questions, self._size, self._has_ended = questions, size, has_ended
+        self._unanswered: dict[str, Question] = {}
+        self.down = False
+
+    def __len__(self) -> int:
+        return ceil(len(self._questions) / self._size)
+
+    def __iter__(self) -> Iterator[list[Item]]:
+        for batch in self._questions.batches(self._size):
+            self._unanswered.update((question.item.key, question) for question in batch)
+            yield [question.item for question in batch]
+
+    @property
+    def stopped(self) -> bool:
+        """Whether that is so."""
+        return self.down or self._has_ended()
+
+    def until_stopped(self) -> Iterator[list[Item]]:
+        """The batches up to the one before which the judge is stopped."""
+        return takewhile(lambda _: not self.stopped, self)
+
+    def one_by_one(self) -> Iterator[list[Item]]:
+        """All batches; what is not answered of one is forgotten when the next is read."""
+        for batch in self._questions.batches(self._size):
+            self._unanswered = {question.item.key: question for question in batch}
+            yield [question.item for question in batch]
+
+    def members(self, item: Item) -> int:
+        """How many items a question is about."""
+        return len(self._unanswered[item.key].members)
+
+    def of_items(self, scores: Sequence[Score]) -> list[Score]:
+        """The scores of all items, from one score for each question."""
+        answered = [(score, self._unanswered.pop(score.item_key)) for score in scores]
+        return [score.of(*member) for score, question in answered for member in question.members]
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:

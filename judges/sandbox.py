@@ -18,6 +18,7 @@ import subprocess
 import sys
 import time
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
@@ -165,9 +166,9 @@ class Sandbox:
         sandbox_command = {"bwrap": _bwrap, "unshare": _unshare, "none": list[str]}[self._kind]
         command = [*sandbox_command(), *python]
         source = json.dumps([self._program.source, self._function]).encode() + b"\n"
-        self._process = subprocess.Popen(
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, env=_ENVIRONMENT
-        )
+        # A session of its own, or a terminal's Ctrl-C would end it, and the item would count as one that it fails on.
+        made = partial(subprocess.Popen[bytes], env=_ENVIRONMENT, start_new_session=True)
+        self._process = made(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdin.fileno(), False)

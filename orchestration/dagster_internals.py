@@ -16,6 +16,8 @@ from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
 from pathlib import Path
+from subprocess import Popen
+from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -89,6 +91,17 @@ def implicit_asset_job(defs: dg.Definitions) -> dg.JobDefinition:
     Why: ``dagster.materialize`` makes a job anew for each run and takes no tags of a range. Unnecessary once it does.
     """
     return defs.resolve_implicit_global_asset_job_def()
+
+
+def start_tails_apart() -> None:
+    """Let what shows on a terminal what a step prints be of a session of its own, which no Ctrl-C reaches.
+
+    Why: it dies of that with a traceback. Unnecessary once it ignores it.
+    """
+    from dagster._core.execution import compute_logs
+
+    module: Any = compute_logs
+    module.subprocess = SimpleNamespace(Popen=partial(Popen, start_new_session=True))
 
 
 def selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:

@@ -167,6 +167,9 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> No
             continue
         _logger.info("Run %s was abandoned by a process that was killed; it is marked as failed.", run.run_id)
         end_run_as_failed(instance, run, "whoever launched this run was killed")
+        if workspace.warehouse.usable():  # or else it is made anew
+            with workspace.warehouse.writer() as connection:  # what its judges took may not have come to it
+                workspace.bills.load(connection)
     if not daemon_lives:
         for backfill in unfinished_backfills(instance):
             _logger.info("No daemon is alive to carry out backfill %s; it is canceled.", backfill.backfill_id)

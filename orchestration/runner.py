@@ -7,8 +7,11 @@ outdated and what waits is decided as for the daemon (``plan``).
 from __future__ import annotations
 
 import logging
+import os
+import signal
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Generator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 import dagster as dg
@@ -29,6 +32,7 @@ from orchestration.dagster_internals import (
     materialisations,
     runs_of_code_location,
     selected_assets,
+    start_tails_apart,
 )
 from orchestration.instance import CARE_RUN, LAUNCHED_BY, end_abandoned_runs, follow_partitions, under_way
 from orchestration.launches import NO_RETRY, ORDER, Launch, plan, requests, split_partition
@@ -96,9 +100,15 @@ def run_stale(
         Called before each run: with the launch, its number, and how many launches this step has.
     again : (asset, partition), optional
         Materialised first, stale or not.
+
+    Raises
+    ------
+    KeyboardInterrupt
+        A signal has ended it.
     """
     scope = Scope(selected_assets(defs, selection), testset, judge, by_name=selection is not None)
-    with engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
+    start_tails_apart()
+    with _interruptible() as must_go_on, engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
         end_abandoned_runs(workspace, instance)  # what killed processes left behind
         sweep(workspace)
         finish_forgetting(workspace)
@@ -116,6 +126,7 @@ def run_stale(
                 if progress is not None:
                     progress(launch, number, len(launches))
                 _execute(defs, instance, launch, outcome)
+                must_go_on()
             launches = run.next()
         else:
             _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
@@ -241,6 +252,33 @@ class Scope:
         judge, testset = split_partition(one.asset, one.partition)
         judge_fits = self.judge is None or judge is None or judge == self.judge
         return judge_fits and (self.testset is None or self.testset in (testset, *one.testsets))
+
+
+@contextmanager
+def _interruptible() -> Generator[Callable[[], None]]:
+    """Where a signal has come, raise ``KeyboardInterrupt`` at the end, or by what is yielded.
+
+    Whoever was at work may have taken it for something else: Dagster for a failed step, DuckDB for an error of a query.
+    """
+    read, write = os.pipe()
+    for end in (read, write):
+        os.set_blocking(end, False)
+    before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
+
+    def must_go_on() -> None:
+        with suppress(BlockingIOError):
+            if {signal.SIGINT, signal.SIGTERM}.intersection(os.read(read, 4096)):
+                raise KeyboardInterrupt
+
+    try:
+        yield must_go_on
+    except BaseException:
+        must_go_on()
+        raise
+    finally:
+        signal.set_wakeup_fd(before)
+        os.close(read)
+        os.close(write)
 
 
 def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, outcome: Outcome) -> None:

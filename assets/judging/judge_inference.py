@@ -6,8 +6,9 @@ a run that is killed goes on where it stopped.
 
 import hashlib
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -100,12 +101,13 @@ def judge_inference(
     with (
         Pool(workspace.pool, workspace.ray) as pool,
         fetching_ahead(later, lambda spec: _has_work(workspace, spec.name, items_of), workspace.ray),
-        ThreadPoolExecutor(workspace.pool.side_by_side) as side_by_side,
+        _side_by_side(workspace, pool, accounts) as side_by_side,
     ):
         under_way = {side_by_side.submit(one, judge): judge for judge in judges}
         for future in as_completed(under_way):
             judge = under_way[future]
             accounts[judge].close()
+            del accounts[judge]  # only now: the database may have refused it, or a signal ended it
             try:
                 counts, failed, seconds = future.result()
             except CareError as error:
@@ -118,6 +120,25 @@ def judge_inference(
     if failures:
         raise failure(failures)
     yield from ()
+
+
+@contextmanager
+def _side_by_side(workspace: Workspace, pool: Pool, accounts: Mapping[str, Account]) -> Generator[ThreadPoolExecutor]:
+    """Threads for judges. However the block ends, the accounts that are left are on the bill.
+
+    Where it ends by an error, or a signal, nobody is asked on.
+    """
+    try:
+        with ThreadPoolExecutor(workspace.pool.side_by_side) as threads:
+            try:
+                yield threads
+            except BaseException:
+                threads.shutdown(wait=False, cancel_futures=True)
+                pool.end.come()
+                raise
+    finally:
+        for account in accounts.values():
+            account.close()
 
 
 def score_pending(

@@ -47,8 +47,8 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     making.remove()
     beside = replace(workspace)
     beside.__dict__["warehouse"] = making  # the cached property of a copy
-    with making.writer():
-        pass  # the schema, also where there is nothing to load
+    with making.writer() as connection:  # the schema, also where there is nothing to load
+        workspace.bills.load(connection)
     written, said = set(workspace.parts.testsets()), told(workspace)
     rebuilt = [name for name in sorted(workspace.testsets) if name in written]
     broken: dict[str, str] = {}

@@ -107,6 +107,10 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._threads.shutdown()
         self._endpoint.close()
 
+    def stop(self) -> None:
+        """Ask nothing more, from another thread; what is under way is still answered."""
+        self._stop("the run was interrupted; the answers so far are kept, and a later run continues from there")
+
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item, as every engine does.
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -52,7 +53,8 @@ def run(
 ) -> None:
     """Materialise everything that is stale, and nothing else; experiments only where they are selected.
 
-    Ends with 1 where something failed. A new fit that is held back has not failed: it waits for you, and is told.
+    Ends with 1 where something failed, with 130 where Ctrl-C ended it. A new fit that is held back has not failed: it
+    waits for you, and is told.
     """
     from orchestration.instance import deployed_home
     from orchestration.locks import workspace_alone
@@ -67,7 +69,7 @@ def run(
     if dry_run:
         print_forecast(workspace, testset, judge, as_json=json)
         return
-    with workspace_alone(workspace, "care run") as loaded:
+    with _interruptible(), workspace_alone(workspace, "care run") as loaded:
         if testset is not None:
             loaded.testset(testset)  # refuses a name that the workspace does not have
         if judge is not None:
@@ -89,6 +91,16 @@ def run(
     _alert(loaded, outcome, verdicts, narrowed=any((select, testset, judge)))
     if outcome.failures:
         raise typer.Exit(1)
+
+
+@contextmanager
+def _interruptible() -> Generator[None]:
+    """Tell in a sentence that a person has ended the work of the block."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        errors.print("interrupted: what was scored is kept; the same command goes on")
+        raise typer.Exit(130) from None
 
 
 def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict], *, narrowed: bool) -> None:

@@ -197,6 +197,14 @@ def test_an_answer_cannot_be_forged_ahead_of_the_question(tmp_path, kind):
     engine.close()
 
 
+def test_a_program_is_out_of_the_reach_of_a_terminals_interrupt(tmp_path):
+    """Or the item that it is at would be kept as one that it fails on."""
+    body = "return int(os.getsid(0) != os.getsid(os.getppid()))"
+    engine = build_engine(file_judge(tmp_path, body, unsafe=True), Context(tmp_path))
+    assert engine.score([ITEM])[0].score == 1.0
+    engine.close()
+
+
 def test_the_next_item_gets_a_fresh_process(tmp_path, kind):
     body = "if 'die' in response:\n    os._exit(1)\nreturn len(response)"
     engine = build_engine(file_judge(tmp_path, body), Context(tmp_path))

@@ -132,6 +132,9 @@ def test_a_nights_bill_is_that_of_the_servers(panel):
     assert " ".join(says.split()) in " ".join(care(folder, "status").split())
     dollars = {row["judge"]: row["dollars"] for row in care_json(folder, "status")}
     assert dollars["cached"] == pytest.approx(told["cached"].dollars)
+    load_workspace(folder).warehouse.remove()
+    run(folder)
+    assert {row.judge: row for row in bills(load_workspace(folder))} == told, "a database that is made anew has it, too"
 
 
 def test_latencies_are_those_that_a_stopwatch_has(panel):
@@ -174,6 +177,8 @@ def test_what_was_paid_before_a_kill_is_on_the_bill(panel, tmp_path):
     answered, under_way = len(server.entries), 5 * BATCHES_AHEAD
     (billed,) = load_workspace(folder).bills.read().to_pylist()
     assert 15 <= billed["requests"] <= answered <= billed["requests"] + under_way
+    run(folder, selection="items")  # which asks nobody
+    assert query(folder, "SELECT requests FROM bills WHERE judge = 'cached'") == [(billed["requests"],)]
     run(folder, judge="cached")
     distinct = {body["messages"][0]["content"] for body in server.bodies}
     assert len(server.entries) <= len(distinct) + 5 + under_way, "what was stored is not paid again"

@@ -43,6 +43,7 @@ from orchestration.dagster_internals import (
     run_health,
     runs_of_code_location,
     selected_assets,
+    start_tails_apart,
     unfinished_backfills,
     unreachable_storage,
 )
@@ -245,6 +246,16 @@ def test_a_backfill_that_nobody_carries_out_is_canceled(instance):
     (backfill,) = unfinished_backfills(instance)
     cancel_backfill(instance, backfill)
     assert unfinished_backfills(instance) == []
+
+
+@builds_upon_dagster("start_tails_apart")
+def test_what_shows_a_steps_output_is_out_of_the_reach_of_a_terminals_interrupt(tmp_path):
+    from dagster._core.execution.compute_logs import mirror_stream_to_file
+
+    start_tails_apart()
+    with (tmp_path / "shown").open("w+") as stream, mirror_stream_to_file(stream, str(tmp_path / "kept")) as started:
+        assert [os.getsid(number) for number in started] == [*started]
+        assert os.getsid(0) not in started
 
 
 @builds_upon_dagster("runs_of_code_location")

@@ -1,0 +1,139 @@
+"""Ctrl-C during `care run`, as a terminal sends it: nobody is asked on, and what was paid is kept and told."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import subprocess
+import sys
+import threading
+import time
+
+import pytest
+
+from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
+from tests.support.workspaces import QUICK, care, make, query, run, score_rows
+from warehouse.parts import PartStore
+
+N = 40
+ANSWERED = 14
+TOLD = "interrupted: what was scored is kept; the same command goes on"
+
+
+class Gate(Vendor):
+    """Answers so many requests at once, and the others when the gate is opened."""
+
+    def __init__(self, at_once=ANSWERED):
+        self.at_once, self.gate = at_once, threading.Event()
+        super().__init__(self._behave)
+
+    def _behave(self, handler, body):
+        with self.lock:
+            self.at_once -= 1
+            waits = self.at_once < 0
+        if waits:
+            assert self.gate.wait(120)
+        handler.answer(str(1 + number_of(body) % 8))
+
+    def __exit__(self, *exc):
+        self.gate.set()
+        super().__exit__(*exc)
+
+
+def paid_judge(folder, name, server, concurrency=1, size=8):
+    (folder / "judges" / f"{name}.yaml").write_text(
+        f"batch_size: {size}\n"
+        f"engine: {{kind: openai, base_url: '{server.url}', model: {name}, template: quality, scoring: text, "
+        f"api_key_env: null, concurrency: {concurrency}, price_in: {PRICE_IN}, price_out: {PRICE_OUT}}}\n"
+    )
+
+
+def distinct(folder, n=N):
+    """Items whose texts differ in words and in their length."""
+    rows = [f"i{k},What is the capital?,{'and large ' * (k % 7)}It is {k}.,{k % 5}" for k in range(n)]
+    (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
+
+
+def wait_until(seen, process, log):
+    deadline = time.monotonic() + 120
+    while not seen():
+        assert process.poll() is None, f"it ended with {process.returncode}:\n{log.read_text()}"
+        assert time.monotonic() < deadline, log.read_text()
+        time.sleep(0.05)
+
+
+@pytest.mark.parametrize(("judges", "concurrency", "size"), [(["only"], 1, 8), (["left", "right"], 3, 20)])
+def test_what_a_terminal_interrupts_asks_nobody_on_and_loses_nothing(tmp_path, judges, concurrency, size):
+    care_yaml = QUICK + f"judging: {{side_by_side: {len(judges)}}}\n"
+    folder, log = make(tmp_path / "ws", ("length", "thoroughness", "conciseness"), N, care_yaml), tmp_path / "log.txt"
+    distinct(folder)
+    with Gate() as server, log.open("w") as file:
+        for judge in judges:
+            paid_judge(folder, judge, server, concurrency, size)
+        under_way = len(judges) * concurrency
+        command = [sys.executable, "-m", "orchestration.cli", "run", "-v", "--workspace", folder]
+        process = subprocess.Popen(
+            command,
+            stdout=file,
+            stderr=file,
+            start_new_session=True,
+            preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
+        )
+        try:
+            wait_until(lambda: len(server.bodies) == ANSWERED + under_way and server.open == under_way, process, log)
+            os.killpg(process.pid, signal.SIGINT)
+            wait_until(lambda: "nobody is asked any more" in log.read_text(), process, log)
+            server.gate.set()
+            assert process.wait(120) == 130
+        finally:
+            process.kill()
+        assert len(server.bodies) == ANSWERED + under_way, "what was under way is paid for, and nothing else"
+        said = log.read_text()
+        assert [line for line in said.splitlines() if not re.match(r"\d\d:\d\d:\d\d [\w.]+: ", line)] == [TOLD]
+        stored = [row for row in score_rows(folder) if any(judge in row[0] for judge in judges)]
+        assert len(stored) == len(server.bodies), said
+        told = query(folder, f"SELECT sum(requests), sum(dollars) FROM bills WHERE judge IN ({str(judges)[1:-1]})")
+        assert told == [(len(server.bodies), pytest.approx(server.dollars))]
+        assert f"US $ {server.dollars:,.4f}" in care(folder, "status")
+        assert query(folder, "SELECT count(*) FROM latest_fits") == [(0,)]
+        assert not list((folder / "data" / "fits").rglob("edition*"))
+
+        outcome = run(folder)
+        assert not outcome.failures
+        assert len(server.bodies) == N * len(judges), "nobody is asked twice"
+
+
+def test_what_others_were_paid_is_told_where_one_judge_breaks(tmp_path, monkeypatch):
+    """By an error that nobody foresaw, as of a disk: the others end too, and what they took is on the bill at once."""
+    folder = make(tmp_path / "ws", ("length", "thoroughness"), N, QUICK + "judging: {side_by_side: 2}\n")
+    distinct(folder)
+    store = PartStore.write_scores
+    with Gate() as server, Gate() as breaking:
+        paid_judge(folder, "breaks", breaking)
+        paid_judge(folder, "sound", server)
+
+        def write(parts, judge, *words):
+            if judge == "breaks":
+                deadline = time.monotonic() + 120
+                while not server.open or len(server.bodies) <= ANSWERED:
+                    assert time.monotonic() < deadline
+                    time.sleep(0.05)
+                server.gate.set()
+                raise RuntimeError("nobody foresaw this")
+            return store(parts, judge, *words)
+
+        monkeypatch.setattr(PartStore, "write_scores", write)
+        begun, bills = [], []
+
+        def progress(launch, *_):  # before each run of Dagster: what is told right after the one that broke
+            if "judge_inference" in begun and not bills:
+                bills.append(query(folder, "SELECT judge, requests FROM bills WHERE judge IN ('breaks', 'sound')"))
+                bills.append(len(server.bodies))
+            begun.extend(launch.assets)
+
+        outcome = run(folder, progress=progress)
+        assert "nobody foresaw this" in outcome.failures["judge_inference", "breaks"]
+        told = dict(bills[0])
+        assert told["sound"] == bills[1] <= N
+        assert told["breaks"] == len(breaking.bodies)
