@@ -136,6 +136,16 @@ def test_items_without_a_score_are_told_where_the_items_are_read(tmp_path):
     assert "without a score" not in str(told[-1].sentences())
 
 
+def test_a_column_of_words_that_is_left_out_is_among_the_first_reasons(tmp_path, rng):
+    quality = rng.normal(size=60)
+    judges = [5 + quality + 0.5 * rng.normal(size=60) for _ in range(5)]
+    rows = [[f"i{k}", *(f"{judge[k]:.2f}" for judge in judges), f"Score: {k % 5}", "fine"] for k in range(60)]
+    (tmp_path / "scores.csv").write_text("\n".join(map(",".join, [["id", *"abcde", "Claude", "response"], *rows])))
+    inputs = TableInputs(tmp_path / "scores.csv")
+    result = fit_table(read_table(inputs, ScoreColumns(), ReadingOptions(), lambda _: None), CONFIG)
+    assert "Columns left out: 'Claude' (holds text)." in result.verdict.first_reasons
+
+
 def test_scores_outside_the_scale_are_missing_and_counted():
     scores = ScoreMatrix(np.array([[1.0, 2.0], [9.0, np.nan], [3.0, 0.0]]), ("x", "y", "z"), ("a", "b"), {})
     inside, counts = within_scale(scores, (1.0, 5.0))
