@@ -221,7 +221,7 @@ class FitResult:
         lines = [
             f"CARE fit of {page.title}: {len(self.items):,} items, {len(self.judges)} of {len(page.checks)} judges, "
             f"{page.missing_share:.1%} of their scores missing",
-            *(f"c{why.sentence[1:]}" for why in self.verdict.reasons if why.sentence.startswith("Columns left out")),
+            *(f"c{why.sentence[1:-1]}" for why in self.verdict.reasons if why.sentence.startswith("Columns left out")),
             f"{name}, the recommended score: mean {known.mean():.3f}, standard deviation {known.std():.3f}",
             f"weights in {name}: {weights}" if weights else "",
             f"also computed: {others}" if others else "",
