@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from assets.fit.stages import recommended
@@ -224,8 +224,8 @@ class Moved:
         Rank correlation (Spearman) of the estimates of the items that both have; None where it is undefined.
     top, other : int
         Items in the top tenth of those that both have (``metrics.changed``), and how many were not there before.
-    lost : list of str
-        Items that had an answer before, and no score any more.
+    lost : str
+        How many items that had an answer before have no score any more, in words; empty where none has.
     """
 
     why: list[str]
@@ -234,7 +234,7 @@ class Moved:
     order: float | None
     top: int
     other: int
-    lost: list[str] = field(default_factory=list[str])
+    lost: str = ""
 
     def moves(self) -> list[str]:
         """How far the answer moves, in words."""
@@ -272,8 +272,9 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     order = None if np.isnan(whole.correlation) else whole.correlation
     gone = then.keys() - now.keys()
     lost = [item for item in fits[1].item_ids if item in gone]
+    said = f"{counted(len(lost), 'item')} lost every score, the first is {lost[0]!r}" if lost else ""
     why = [
-        *(f"{counted(len(lost), 'item')} lost every score, the first is {first!r}" for first in lost[:1]),
+        *filter(None, [said]),
         *reasons(before, after),
         *(
             f"{counted(count, 'item')} {happened}"
@@ -281,7 +282,7 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
             if count
         ),
     ]
-    return Moved(why, judges, items, order, whole.top, whole.top_changed, lost)
+    return Moved(why, judges, items, order, whole.top, whole.top_changed, said)
 
 
 def kept_fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:

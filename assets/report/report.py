@@ -43,8 +43,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     edition, made_at = data.edition.edition, data.edition.made_at
     facts = fit_facts(data, *of_fit, edition=edition, made_at=made_at, declared=workspace.review.declared)
     if data.changes is not None and data.changes.moved is not None and facts.coverage is not None:
-        lost = data.changes.moved.lost
-        facts = replace(facts, coverage=replace(facts.coverage, lost=len(lost), first_lost=next(iter(lost), "")))
+        facts = replace(facts, coverage=replace(facts.coverage, lost=data.changes.moved.lost))
     is_held = held_back(workspace, testset) is not None
     if is_held:
         changed = ((), ()) if data.changes is None else (tuple(data.changes.why), tuple(data.changes.moves))

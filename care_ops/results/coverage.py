@@ -48,8 +48,8 @@ class Coverage:
         Whether most judges scored less than half of the items.
     groups : tuple of Group
         Groups of judges that share no item; one where all are connected.
-    lost, first_lost : int and str
-        How many of these had one in the fit before, and the first of them.
+    lost : str
+        Which of these had one in the fit before, in words; empty where none had.
     absent_by_score : float
         Rank correlation, over items with a score, of how many scores are absent with how high the others are; 0 where
         chance explains it.
@@ -64,8 +64,7 @@ class Coverage:
     sparse: bool
     groups: tuple[Group, ...]
     absent_by_score: float = 0.0
-    lost: int = 0
-    first_lost: str = ""
+    lost: str = ""
 
     @property
     def mostly_few(self) -> bool:
@@ -131,9 +130,8 @@ class Coverage:
         """That items have no score, and so no answer; None where all have one."""
         if not self.unscored:
             return None
-        had = f"; {self.lost:,} had one in the fit before, the first is {self.first_lost!r}" if self.lost else ""
         have = "has" if self.unscored == 1 else "have"
-        return f"{counted(self.unscored, 'item')} {have} no score, and no answer{had}."
+        return f"{counted(self.unscored, 'item')} {have} no score, and no answer{self.lost and f'; {self.lost}'}."
 
 
 def cut_off(scores: ScoreMatrix, judges: Sequence[str]) -> str:

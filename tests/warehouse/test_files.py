@@ -85,7 +85,7 @@ def test_a_file_that_was_cut_off_in_a_line_is_told_as_such(tmp_path):
         path.write_text(long_csv() + end)
         with pytest.raises(InputError) as error:
             read_scores(path)
-        assert ("the last line, 6, is incomplete" in str(error.value)) == told
+        assert ("2 values in line 6; the last line is incomplete" in str(error.value)) == told
 
 
 def test_files_that_are_not_what_they_say(tmp_path):
