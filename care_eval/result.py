@@ -26,7 +26,6 @@ from care_ops.records import Aggregate, Certificate
 from care_ops.results.verdict import Verdict
 from care_ops.scores import Array
 from warehouse.fits import nullable
-from warehouse.sources.reading import LeftOut
 
 FrameKind = Literal["arrow", "pandas", "polars"]
 
@@ -83,13 +82,10 @@ class FitResult:
         Everything that was computed.
     kind : {"arrow", "pandas", "polars"}
         Kind of the frames that are given back: that of the scores; of a file pandas, where it is installed.
-    left_out : tuple of LeftOut
-        Columns of words beside the judges, and why each was taken for none.
     """
 
     table: TableFit
     kind: FrameKind = "arrow"
-    left_out: tuple[LeftOut, ...] = ()
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -222,11 +218,10 @@ class FitResult:
         agreement = ", ".join(
             f"{row['aggregator']} {row[order]:.3f}" for row in evaluated if row.get(order) is not None
         )
-        left_out = ", ".join(f"{left.column!r} ({left.why.partition(';')[0]})" for left in self.left_out)
         lines = [
             f"CARE fit of {page.title}: {len(self.items):,} items, {len(self.judges)} of {len(page.checks)} judges, "
             f"{page.missing_share:.1%} of their scores missing",
-            f"columns left out: {left_out}" if left_out else "",
+            *(f"c{why.sentence[1:-1]}" for why in self.verdict.reasons if why.sentence.startswith("Columns left out")),
             f"{name}, the recommended score: mean {known.mean():.3f}, standard deviation {known.std():.3f}",
             f"weights in {name}: {weights}" if weights else "",
             f"also computed: {others}" if others else "",

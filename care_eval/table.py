@@ -19,7 +19,6 @@ from assets.table.probing import with_probes
 from assets.table.reading import TableInputs, read_criteria, read_table, reading_options, score_columns
 from care_eval.result import CriteriaResult, FitResult, frame_kind
 from care_ops.errors import CareError, InputError, door
-from warehouse.sources.columns import perhaps_judges
 from warehouse.sources.files import tell_nobody
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions
@@ -119,7 +118,7 @@ def fit(
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")
     table = with_probes(table, None if probes is None else Path(probes), config.fit.scale, reading)
-    return FitResult(fit_table(table, config), frame_kind(scores), perhaps_judges(table.readings[0].left_out))
+    return FitResult(fit_table(table, config), frame_kind(scores))
 
 
 @in_python

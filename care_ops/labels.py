@@ -18,7 +18,7 @@ from math import isfinite
 from numbers import Real
 from typing import Literal
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, counted
 from care_ops.least import LEAST_LABELS
 
 Drawn = Literal["random", "chosen"]
@@ -96,9 +96,17 @@ class Labels:
         return labels
 
     @cached_property
+    def opinions(self) -> Mapping[str, list[float]]:
+        """The mean label of each rater, by item; a label that does not say whose it is, is of a rater of its own."""
+        said: dict[str, dict[object, list[float]]] = {item: {} for item in self.by_item}
+        for k, label in enumerate(self.given):
+            said[label.item_id].setdefault(label.rater or k, []).append(label.value)
+        return {item: [sum(own) / len(own) for own in raters.values()] for item, raters in said.items()}
+
+    @cached_property
     def values(self) -> Mapping[str, float]:
-        """The mean label of each item."""
-        return {item: sum(x.value for x in labels) / len(labels) for item, labels in self.by_item.items()}
+        """The mean opinion on each item."""
+        return {item: sum(opinions) / len(opinions) for item, opinions in self.opinions.items()}
 
     @property
     def binary(self) -> bool:
@@ -118,15 +126,15 @@ class Labels:
 
     @cached_property
     def reliability(self) -> float | None:
-        """Correlation of two labels of one item (ICC of a one-way design, 0 to 1); None where no item has two.
+        """Correlation of two people's labels of one item (ICC of a one-way design, 0 to 1); None where no item has two.
 
         It is 1 where all labels are alike, because then nothing says that people err.
         """
-        groups = [[x.value for x in labels] for labels in self.by_item.values()]
-        total, items = len(self.given), len(groups)
+        groups = list(self.opinions.values())
+        total, items = sum(map(len, groups)), len(groups)
         if total == items or items < 2:
             return None
-        grand = sum(label.value for label in self.given) / total
+        grand = sum(map(sum, groups)) / total
         within = sum((v - sum(g) / len(g)) ** 2 for g in groups for v in g) / (total - items)
         between = sum(len(g) * (sum(g) / len(g) - grand) ** 2 for g in groups) / (items - 1)
         size = (total - sum(len(g) ** 2 for g in groups) / total) / (items - 1)
@@ -141,9 +149,9 @@ class Labels:
         """
         alike = 1.0 if self.reliability is None else self.reliability
         return {
-            item: len(labels) / (1.0 + (len(labels) - 1) * alike)
-            for item, labels in self.by_item.items()
-            if len(labels) > 1
+            item: len(opinions) / (1.0 + (len(opinions) - 1) * alike)
+            for item, opinions in self.opinions.items()
+            if len(opinions) > 1
         }
 
     @cached_property
@@ -196,8 +204,9 @@ class Labels:
     def repeats(self) -> list[str]:
         """What several labels of one item say of each other; nothing where no item has several."""
         if self.reliability is None:
-            return []
-        unlike = sum(len({x.value for x in labels}) > 1 for labels in self.by_item.values())
+            again = sum(len(labels) > 1 for labels in self.by_item.values())
+            return [f"{counted(again, 'item')} with several labels by one rater, which count as one"] if again else []
+        unlike = sum(len({*opinions}) > 1 for opinions in self.opinions.values())
         if unlike >= LEAST_LABELS and 2 * unlike > len(self.counts) and self.reliability < 0.2:
             return [
                 f"warning: of {len(self.counts)} items with several labels {unlike} have labels that contradict each "

@@ -611,6 +611,13 @@ def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, na
     return [place.strip(".") for place in found if place]
 
 
+_PATTERNS = {
+    "revision": "no commit; give the repository's, 40 hexadecimal digits, as its page shows it",
+    "at": "no time of day; give hours and minutes, like 02:00",
+}
+"""What a setting is not whose text does not match its pattern."""
+
+
 def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
     """All problems of a validation in one line: each field and what is wrong with it.
 
@@ -620,10 +627,8 @@ def explain(error: ValidationError, kind: type[BaseModel] | None = None, content
     told: list[str] = []
     for problem in error.errors():
         said = problem["msg"]
-        if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] == "revision":
-            said = (
-                f"{problem['input']!r} is no commit; give the repository's, 40 hexadecimal digits, as its page shows it"
-            )
+        if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] in _PATTERNS:
+            said = f"{problem['input']!r} is {_PATTERNS[problem['loc'][-1]]}"
         elif problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             elsewhere = " or ".join(_places(schema, schema, content, str(problem["loc"][-1])))
             said = f"is no setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"

@@ -224,6 +224,8 @@ class Moved:
         Rank correlation (Spearman) of the estimates of the items that both have; None where it is undefined.
     top, other : int
         Items in the top tenth of those that both have (``metrics.changed``), and how many were not there before.
+    lost : str
+        How many items that had an answer before have no score any more, in words; empty where none has.
     """
 
     why: list[str]
@@ -232,6 +234,7 @@ class Moved:
     order: float | None
     top: int
     other: int
+    lost: str = ""
 
     def moves(self) -> list[str]:
         """How far the answer moves, in words."""
@@ -267,15 +270,19 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     answers = (np.array([answer[i] for i in sorted(moved)], dtype=np.float64) for answer in (now, then))
     whole = changed(*answers)
     order = None if np.isnan(whole.correlation) else whole.correlation
+    gone = then.keys() - now.keys()
+    lost = [item for item in fits[1].item_ids if item in gone]
+    said = f"{counted(len(lost), 'item')} lost every score, the first is {lost[0]!r}" if lost else ""
     why = [
+        *filter(None, [said]),
         *reasons(before, after),
         *(
-            f"{counted(len(items), 'item')} {happened}"
-            for items, happened in ((now.keys() - then.keys(), "came"), (then.keys() - now.keys(), "left"))
-            if items
+            f"{counted(count, 'item')} {happened}"
+            for count, happened in ((len(now.keys() - then.keys()), "came"), (len(gone) - len(lost), "left"))
+            if count
         ),
     ]
-    return Moved(why, judges, items, order, whole.top, whole.top_changed)
+    return Moved(why, judges, items, order, whole.top, whole.top_changed, said)
 
 
 def kept_fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:

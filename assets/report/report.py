@@ -42,6 +42,8 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     of_fit = (workspace.fit_config(testset), anchors)
     edition, made_at = data.edition.edition, data.edition.made_at
     facts = fit_facts(data, *of_fit, edition=edition, made_at=made_at, declared=workspace.review.declared)
+    if data.changes is not None and data.changes.moved is not None and facts.coverage is not None:
+        facts = replace(facts, coverage=replace(facts.coverage, lost=data.changes.moved.lost))
     is_held = held_back(workspace, testset) is not None
     if is_held:
         changed = ((), ()) if data.changes is None else (tuple(data.changes.why), tuple(data.changes.moves))

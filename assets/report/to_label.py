@@ -85,7 +85,7 @@ def write_items_to_label(
     usual = ["item_id", *texts, "label", "drawn", "probability"]
     _write(path, [*usual, *(name for name in columns if name and name not in (*usual, *ITEM_TEXTS))], filled)
     alone = {item: labels[0] for item, labels in told.items() if len(labels) == 1 and NUMBER.fullmatch(labels[0])}
-    return [item for item, row in seen.items() if item in alone and f"{float(alone[item]):g}" != row["label"]]
+    return [k for k, row in seen.items() if k in alone and float(f"{float(alone[k]):g}") != float(row["label"])]
 
 
 def _drawn(item_id: str, anchors: Anchors) -> dict[str, str]:

@@ -76,11 +76,11 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
     notes = [Reason("owing judge", said, (entry.judge,)) for entry in owing for said in _partly_scored(entry)]
     unlabelled, known = workspace.unread_labels(testset), known_failures(workspace, testset)
     told = {asset: why for asset, why in known.items() if not (unlabelled and asset == "aggregates")}
-    failures = [f"`{asset}` could not be made: {why}" for asset, why in told.items()]
+    failures = [f"Recorded scores cannot be read: {why}" for why in dict.fromkeys(unread.values())]
+    failures += [f"`{asset}` could not be made: {why}" for asset, why in told.items()]
     failures += [f"Labels cannot be read: {unlabelled}"] if unlabelled else []
     several = () if unlabelled else workspace.anchors_of(testset).repeats
     notes += [Reason("labels", f"{capital(said.removeprefix('warning: '))}.") for said in several]
-    failures += [f"Recorded scores cannot be read: {why}" for why in dict.fromkeys(unread.values())]
     judges, systems = changes(workspace, testset)
     anew = "What it says of systems is held until another `revision` in its file has everything scored anew."
     named = zip(judges, of_judges(judges), strict=True)

@@ -21,7 +21,7 @@ from assets.results.gold import evaluations, panel_items
 from care_ops.admission import check_panel, means_not_asked
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError, InputError, listed
 from care_ops.fit import Fit, Watch, fit_panel, unwatched
 from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
@@ -34,13 +34,14 @@ from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import too_few
 from care_ops.results.sides import Sides, always_left, sides_of
 from care_ops.results.uncertainty import weight_intervals
-from care_ops.results.verdict import Remedies, Step, Verdict
+from care_ops.results.verdict import Reason, Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
 from warehouse.items import ItemRecord, numbers_in, pairs_of, systems_in
 from warehouse.matrix import ItemColumnsRead
 from warehouse.probes import SWAP
+from warehouse.sources.columns import perhaps_judges
 from warehouse.sources.reading import Reading
 
 _log = logging.getLogger(__name__)
@@ -191,8 +192,16 @@ def fit_table(
     facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
     stood = _stood(fit.scores, table, named)
     facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))
-    verdict = decide(facts, Standing(), remedies)
+    verdict = decide(facts, Standing(notes=_perhaps_judges(table)), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
+
+
+def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
+    """What was left out of a wide table and may be a judge all the same."""
+    left_out = perhaps_judges(table.readings[0].left_out) if table.readings else ()
+    named = listed([f"{left.column!r} ({left.why.partition(';')[0]})" for left in left_out])
+    reason = Reason("no judge", f"Columns left out: {named}.", detail="Of a judge write the scores as numbers alone.")
+    return (reason,) if left_out else ()
 
 
 def _stood(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[str, str] | None]:

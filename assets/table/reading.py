@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from care_ops.errors import InputError, guarded
+from care_ops.errors import InputError, counted, guarded
 from care_ops.least import LEAST_COLUMNS
 from warehouse.items import ItemRecord
 from warehouse.testsets import ReadingOptions, ScoreColumns
@@ -160,7 +160,12 @@ def _read_items(
     from warehouse.items import refuse_strangers
     from warehouse.sources.files import read_items
 
-    records = {record.item_id: record for record in read_items(source, options=options, item=item, tell=tell)}
+    taken: list[Reading] = []
+    records = {record.item_id: record for record in read_items(source, options=options, item=item, tell=taken.append)}
+    scored = {matrix.item_ids[k] for k in (matrix.values == matrix.values).any(axis=1).nonzero()[0]}
+    unscored = [item for item in records if item not in scored]
+    lacking = f"without a score, and so without an answer: {len(unscored):,} of {counted(len(records), 'item')}"
+    tell(taken[0].noting(f"{lacking}, the first is {first!r}" for first in unscored[:1]))
     refuse_strangers(matrix.item_ids, records, _place(source, "items"))
     return records
 

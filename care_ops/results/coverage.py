@@ -1,5 +1,6 @@
 """Which items were scored by how many judges, and what an absent score was taken for, in numbers and in sentences."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -13,6 +14,9 @@ from care_ops.sparsity import components, is_sparse
 
 _BY_CHANCE, _PLAIN = 4.0, 0.2
 """Standard errors of a rank correlation that chance does not reach, and the least one that is worth saying."""
+
+_NEARLY_ALL = 0.95
+"""Least share of scores that judges have given of the items that they have scored, where a file was cut off."""
 
 _NAMED = 3
 """Most judges, and most groups, that a sentence names."""
@@ -44,6 +48,8 @@ class Coverage:
         Whether most judges scored less than half of the items.
     groups : tuple of Group
         Groups of judges that share no item; one where all are connected.
+    lost : str
+        Which of these had one in the fit before, in words; empty where none had.
     absent_by_score : float
         Rank correlation, over items with a score, of how many scores are absent with how high the others are; 0 where
         chance explains it.
@@ -58,6 +64,7 @@ class Coverage:
     sparse: bool
     groups: tuple[Group, ...]
     absent_by_score: float = 0.0
+    lost: str = ""
 
     @property
     def mostly_few(self) -> bool:
@@ -123,7 +130,20 @@ class Coverage:
         """That items have no score, and so no answer; None where all have one."""
         if not self.unscored:
             return None
-        return f"{counted(self.unscored, 'item')} {'has' if self.unscored == 1 else 'have'} no score, and no answer."
+        have = "has" if self.unscored == 1 else "have"
+        return f"{counted(self.unscored, 'item')} {have} no score, and no answer{self.lost and f'; {self.lost}'}."
+
+
+def cut_off(scores: ScoreMatrix, judges: Sequence[str]) -> str:
+    """That these judges have no score of the same items, as where a file was cut off; empty where that is not so."""
+    given = ~np.isnan(scores.values[:, [scores.judges.index(judge) for judge in judges]])
+    none = np.flatnonzero(~given.any(axis=1))
+    if len(judges) < 2 or not 0 < len(none) < len(given) or np.delete(given, none, axis=0).mean() < _NEARLY_ALL:
+        return ""
+    where = f"the first is {scores.item_ids[none[0]]!r}: see whether the file of scores is whole"
+    if none[0] == len(given) - len(none):
+        where = f"all after item {scores.item_ids[none[0] - 1]!r}: the file of scores ends there, so give the whole one"
+    return f"{len(judges):,} judges have no score of {len(none):,} of {counted(len(given), 'item')}, {where}."
 
 
 def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:

@@ -68,6 +68,7 @@ def _verdict(
     state: State, sentence: str, reasons: Sequence[Reason], facts: FitFacts | None, remedies: Remedies
 ) -> Verdict:
     edition, made_at = (None, None) if facts is None else (facts.edition, facts.made_at)
+    reasons = sorted(reasons, key=lambda reason: reason.topic != "lost scores")
     return Verdict(state, sentence, tuple(reasons), _steps(state, facts, remedies), edition, made_at)
 
 
@@ -98,15 +99,17 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
     """What to do, the most useful step first."""
     if state == "held back":
         return (remedies.decide,)
-    if state == "stale" or facts is None:
+    if state == "stale":
         return (remedies.again,)
+    if facts is None:
+        return (_after("Mend what the first sentence names, then", remedies.again),)
     if state == "failed" and len(facts.admitted) < LEAST_JUDGES:
         return (Step("Give scores of more judges, then fit again.", remedies.again.command),)
     if state == "failed" and facts.failure is not None:
         said = "Mend what the sentence names, then fit again: by the same judges and scores the answer stays the same."
         return (Step(said, remedies.again.command),)
     if state == "failed":
-        return (remedies.again,)
+        return (_after("Mend what the first sentence names, then", remedies.again),)
     if state == "clear if" and facts.doubts[:1] != ("feature",):
         return _after("If that is so,", remedies.use), _after("If not, or if nobody can say,", remedies.label)
     if state == "clear if":

@@ -7,7 +7,7 @@ from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Do
 from care_ops.errors import counted, listed
 from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, TELLING_ITEMS
 from care_ops.records import JudgeCheck
-from care_ops.results.coverage import Coverage, coverage_of
+from care_ops.results.coverage import Coverage, coverage_of, cut_off
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
 from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, State, Topic
@@ -59,8 +59,9 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
     coverage = coverage_of(scores, not_asked=False)
     if len(coverage.groups) > 1:
         return f"{coverage.falls_into()}; {FIT_GROUPS_APART}"
-    admitted, why = [c.judge for c in checks if c.admitted], why_left_out(checks, loosen=loosen, declare=declare)
-    return f"{refusal(admitted)}. Give scores of more judges. {why}".rstrip()
+    why = cut_off(scores, [c.judge for c in checks if (c.reason or "").startswith("missing")])
+    why = why or f"Give scores of more judges. {why_left_out(checks, loosen=loosen, declare=declare)}".rstrip()
+    return f"{refusal([c.judge for c in checks if c.admitted])}. {why}"
 
 
 def answer_of(facts: FitFacts) -> tuple[State, Reason]:
@@ -325,7 +326,7 @@ def _on_coverage(coverage: Coverage) -> list[Reason]:
     said: list[tuple[Topic, str | None]] = [
         (few_scores, coverage.on_few_scores()),
         ("not connected", coverage.on_groups()),
-        ("no answer", coverage.on_unscored()),
+        ("lost scores" if coverage.lost else "no answer", coverage.on_unscored()),
         ("no answer", coverage.on_absent_by_score()),
         ("condition" if coverage.sparse else "missing scores", coverage.on_missing_scores()),
     ]

@@ -42,6 +42,7 @@ Topic = Literal[
     "influence",
     "missing scores",
     "no answer",
+    "lost scores",
     "owing judge",
     "certificate",
     "publication",
@@ -66,7 +67,7 @@ _PILLS: dict[State, Pill] = {
     "failed": "Failed",
 }
 
-_CAUTIONS: tuple[Topic, ...] = ("few judges", "few scores", "not connected", "condition", "judge changed")
+_CAUTIONS = ("few judges", "few scores", "not connected", "condition", "judge changed", "lost scores")
 """Reasons for which a clear answer is to be checked all the same."""
 
 MOST_REASONS = 3

@@ -62,7 +62,7 @@ def label(
     chosen: Annotated[
         float, typer.Option(min=0, max=0.9, help="Share that is drawn by what a label would tell; the rest at random.")
     ] = 0.0,
-    repeat: Annotated[int, typer.Option(min=0, help="Labelled items to ask about again; shows how people err.")] = 0,
+    repeat: Annotated[int, typer.Option(min=0, help="Labelled items to ask another person about, as people err.")] = 0,
     answers: Annotated[
         str | None, typer.Option(help="Keys and labels, as y=1,n=0, or a range, as 1-5 or 0-100; else by the scale.")
     ] = None,

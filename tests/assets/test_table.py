@@ -13,6 +13,7 @@ import pytest
 from assets.results.comparison import compare
 from assets.table.files import write_files
 from assets.table.fitting import ScoreTable, TableConfig, fit_table, within_scale
+from assets.table.reading import TableInputs, read_table
 from assets.table.rows import aggregate_rows
 from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig
@@ -21,6 +22,8 @@ from care_ops.scores import ScoreMatrix
 from tests.support.planted import crowd
 from warehouse.items import ItemRecord
 from warehouse.matrix import ItemColumnsRead
+from warehouse.sources.reading import Reading
+from warehouse.testsets import ReadingOptions, ScoreColumns
 
 CONFIG = TableConfig(FitConfig(aggregators=("avg", "care"), resamples=0))
 
@@ -116,6 +119,31 @@ def test_labels_of_every_system_correct_its_value_and_the_columns_agree():
     uncorrected = fit_table(few, replace(CONFIG, systems=("model",))).page
     assert uncorrected.systems.kind == "mean estimate"
     assert [row.lo for row in uncorrected.system_rows()] == [None, None]
+
+
+def test_items_without_a_score_are_told_where_the_items_are_read(tmp_path):
+    (tmp_path / "items.csv").write_text("item_id,response\n" + "".join(f"i{k},answer {k}\n" for k in range(5)))
+    (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},1,2,3\n" for k in range(3)) + "i3,,,\n")
+    told: list[Reading] = []
+    read_table(
+        TableInputs(tmp_path / "scores.csv", tmp_path / "items.csv"), ScoreColumns(), ReadingOptions(), told.append
+    )
+    assert told[-1].notes[-1] == "without a score, and so without an answer: 2 of 5 items, the first is 'i3'"
+    (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},1,2,3\n" for k in range(5)))
+    read_table(
+        TableInputs(tmp_path / "scores.csv", tmp_path / "items.csv"), ScoreColumns(), ReadingOptions(), told.append
+    )
+    assert "without a score" not in str(told[-1].sentences())
+
+
+def test_a_column_of_words_that_is_left_out_is_among_the_first_reasons(tmp_path, rng):
+    quality = rng.normal(size=60)
+    judges = [5 + quality + 0.5 * rng.normal(size=60) for _ in range(5)]
+    rows = [[f"i{k}", *(f"{judge[k]:.2f}" for judge in judges), f"Score: {k % 5}", "fine"] for k in range(60)]
+    (tmp_path / "scores.csv").write_text("\n".join(map(",".join, [["id", *"abcde", "Claude", "response"], *rows])))
+    inputs = TableInputs(tmp_path / "scores.csv")
+    result = fit_table(read_table(inputs, ScoreColumns(), ReadingOptions(), lambda _: None), CONFIG)
+    assert "Columns left out: 'Claude' (holds text)." in result.verdict.first_reasons
 
 
 def test_scores_outside_the_scale_are_missing_and_counted():

@@ -7,6 +7,7 @@ import pytest
 
 from care_ops.admission import check_panel, concentration, why_left_out
 from care_ops.config import AdmissionRule
+from care_ops.results.reasons import too_few
 from tests.support.matrices import matrix
 
 
@@ -145,6 +146,25 @@ def test_where_most_judges_lack_scores_these_were_not_asked_for_and_where_one_do
     assert told == "8 judges lack many scores: if these were not asked for, declare it (--absent not_asked)."
     outside = check_panel(matrix(everywhere), AdmissionRule(), out_of_range={"j0": 60})
     assert not any(check.admitted for check in outside), "scores outside a scale were given, so that judges were asked"
+
+
+@pytest.mark.parametrize("order", ["the items'", "another"])
+def test_scores_that_were_cut_off_are_not_to_be_declared_as_not_asked(rng, order):
+    values = panel(rng, n=200)
+    rows = np.arange(200) if order == "the items'" else rng.permutation(200)
+    values[rows[84:], :6] = np.nan
+    values[rows[83], 3:6] = np.nan
+    scores = matrix(values)
+    checks = check_panel(scores, AdmissionRule(absent="failed"))
+    told = too_few(scores, checks, loosen="--admit all", declare="--absent not_asked")
+    end = "all after item 'i00083': the file of scores ends there" if order == "the items'" else "the first is 'i"
+    assert "6 judges have no score of 116 of 200 items, " + end in told
+    assert "not_asked" not in told
+    values[rng.random(values.shape) < 0.3] = np.nan
+    told = too_few(
+        matrix(values), check_panel(matrix(values), AdmissionRule(absent="failed")), loosen="", declare="--absent x"
+    )
+    assert "--absent x" in told, "absent here and there, too"
 
 
 def turned_notes(values: np.ndarray) -> set[str]:

@@ -64,6 +64,20 @@ def test_repeats_that_agree_count_once_and_single_labels_say_nothing_of_noise():
     assert (alike.reliability, alike.counts) == (1.0, {"a": 1.0})
 
 
+def test_labels_of_one_rater_are_one_opinion():
+    """A rater who agrees with herself says nothing of how far people agree."""
+    twice = [Label(f"i{k}", float(k % 2), "random", rater="anna") for k in range(10) for _ in "ab"]
+    alone = Labels(tuple(twice))
+    assert (alone.reliability, alone.counts) == (None, {})
+    (*_, said) = alone.sentences()
+    assert said == "10 items with several labels by one rater, which count as one"
+    other = [Label(f"i{k}", float(k % 3 == 0), "random", rater="bert") for k in range(10)]
+    once = Labels((*twice[::2], *other))
+    assert Labels((*twice, *other)).reliability == once.reliability
+    assert Labels((*twice, *other)).counts == once.counts
+    assert Labels((*twice, *other)).values == once.values
+
+
 def test_labels_that_contradict_each_other_are_told_as_such():
     """Each of fifteen items was labelled once 1 and once 0, which was told as a correlation of 0.00."""
     twice = [Label(f"i{k}", float(value), "random") for k in range(15) for value in (0, 1)]

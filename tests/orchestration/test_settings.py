@@ -110,6 +110,7 @@ def test_the_schemas_are_printed():
         ("fit: {not_quality: [words]}", "fit.not_quality is no setting any more: write `not_quality` in the file of a"),
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
         ("fit: 3", "fit: "),
+        ('nightly: {at: "25:00"}', "nightly.at: '25:00' is no time of day; give hours and minutes, like 02:00"),
         ("canary: {items: -1}", "canary.items"),
         *(
             (text, "address; give a path of this machine, or one that is mounted here")

@@ -202,6 +202,37 @@ def test_a_fit_that_is_held_back(clear):
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize(("left", "state"), [(55, "held back"), (58, "too little data")])
+def test_items_that_lost_every_score_are_told_first(clear, left, state):
+    """The end of the file of scores is cut off; so few items that the night is not held back lack their scores, too."""
+    whole = (clear / "scores.csv").read_text().splitlines(keepends=True)
+    (clear / "scores.csv").write_text("".join(whole[: left + 1]))
+    care(clear, "run", code=1)
+    verdict = verdict_of(clear)
+    assert verdict["state"] == state, verdict["sentence"]
+    first = verdict["sentence"] if state == "held back" else verdict["reasons"][0]["sentence"]
+    assert f"{ITEMS - left} " in first
+    assert f"the first is 'i{left}'" in first
+    assert first in " ".join(care(clear, "status").split())
+
+
+@pytest.mark.slow
+def test_a_file_of_scores_that_is_cut_off_or_gone_is_told_as_such(clear):
+    whole = (clear / "scores.csv").read_text().splitlines(keepends=True)
+    (clear / "scores.csv").write_text("".join(whole[:31]))
+    care(clear, "run", code=1)
+    cut = verdict_of(clear)
+    assert "6 judges have no score of 30 of 60 items, all after item 'i29': the file of scores ends there" in str(cut)
+    assert "absent" not in cut["sentence"], "what was cut off is not to be declared"
+    (clear / "scores.csv").unlink()
+    care(clear, "run", code=1)
+    gone = verdict_of(clear)
+    assert gone["sentence"].endswith("scores.csv: no such file.")
+    for verdict in (cut, gone):
+        assert verdict["next_steps"][0]["sentence"].startswith("Mend what the first sentence names, then bring ")
+
+
+@pytest.mark.slow
 def test_a_night_that_is_held_back_is_no_failure_and_says_once_what_came_and_what_moves(tmp_path):
     """Two judges come who side with the other of two systems, and the limits let nothing pass."""
     columns = panel("clear")

@@ -64,6 +64,30 @@ def test_bad_scores_say_what_and_where(tmp_path, text, words):
     assert str(path) in str(error.value)
 
 
+def test_thousands_are_read_where_the_decimal_mark_says_that_they_are(tmp_path):
+    """The error that asks for the decimal mark names a way that works."""
+    path = tmp_path / "scores.csv"
+    path.write_text('item_id,a,b\nx,"2,600","1,250.5"\ny,300,"-1,000,000"\n')
+    with pytest.raises(InputError, match="may stand before decimals or thousands; say which with --decimal"):
+        read_scores(path)
+    readings = []
+    recorded = read_scores(path, options=ReadingOptions(decimal="."), tell=readings.append)
+    assert recorded.scores.values.tolist() == [[2600.0, 1250.5], [300.0, -1_000_000.0]]
+    assert "'a' is read with a comma between thousands" in readings[0].notes
+    path.write_text('item_id,a,b\nx,"2,60",1\ny,"3,000",2\n')
+    with pytest.raises(InputError, match="'2,60'"):
+        read_scores(path, options=ReadingOptions(decimal="."))
+
+
+def test_a_file_that_was_cut_off_in_a_line_is_told_as_such(tmp_path):
+    path = tmp_path / "scores.csv"
+    for end, told in (("y,a", True), ("y,a\n", False), ("y,a,1,2", False)):
+        path.write_text(long_csv() + end)
+        with pytest.raises(InputError) as error:
+            read_scores(path)
+        assert ("2 values in line 6; the last line is incomplete" in str(error.value)) == told
+
+
 def test_files_that_are_not_what_they_say(tmp_path):
     (tmp_path / "scores.parquet").write_text("hello")
     (tmp_path / "scores.doc").write_text("hello")

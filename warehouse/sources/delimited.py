@@ -8,6 +8,7 @@ import codecs
 import csv
 import io
 import re
+from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -206,9 +207,13 @@ def _refuse_uneven(dialect: _Dialect, width: int) -> None:
     uneven = [(line, count) for line, count in widths if count != width]
     if not uneven:
         return
+    with open_text(dialect.path, dialect.encoding) as text:
+        (end,) = deque(text, 1)
     hint = "quote values that hold the separator, or name it with --separator (reading.separator in a workspace)"
     if all(count == width + 1 for _, count in widths[1:]):
         hint = "name the first column too, if it is that one which has no name"
+    elif uneven == widths[-1:] and uneven[0][1] < width and not end.endswith("\n"):
+        hint = "the last line is incomplete, as where a file was cut off: give the whole file, or delete that line"
     elif width == 1:
         hint = f"let the names of the columns be the first line; or {hint}"
     places = listed([f"{count} values in line {line}" for line, count in uneven], 10)

@@ -19,6 +19,7 @@ from care_ops.errors import InputError, guarded, how_to_install
 from warehouse.sources.bounds import refuse_bomb, within_memory
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
 from warehouse.sources.reading import listed
+from warehouse.sources.values import is_text
 from warehouse.testsets import ReadingOptions
 
 _DELIMITED = (".csv", ".tsv", ".tab", ".txt")
@@ -163,8 +164,7 @@ def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     only = wanted.only
     input_table = names if only is None else [name for name in names if name in only]
     # names that stand in many rows of a long table stay encoded, and are never written out
-    texts = (pa.string(), pa.large_string())
-    encoded = [n for n in input_table if only and n in wanted.as_text and schema.field(n).type in texts]
+    encoded = [name for name in input_table if only and name in wanted.as_text and is_text(schema.field(name).type)]
     table = pq.ParquetFile(path, read_dictionary=encoded).read(columns=input_table)
     unread = tuple(name for name in names if name not in input_table)
     return InputTable(str(path), table, f"pyarrow {pa.__version__} as Parquet", unread=unread)

@@ -22,7 +22,7 @@ _POINT = r"^[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?$|^[+-]?([iI]nf(inity)?|INF)$"
 _COMMA = r"^[+-]?\d+,\d+$"
 _NO_LETTER = r"^\PL*\d\PL*$"
 _DATE_OR_TIME = r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|^\d{1,2}:\d{2}"
-_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$"
+_THOUSANDS, _WITH_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$", r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
 _MOST_WORDS, _LONGEST_WORD = 500, 40
 
 
@@ -316,6 +316,11 @@ def _parsed(
     worded = ~np.isnan(meant)
     said = words.counted(text, worded) if worded.any() else {}
     comma = pc.fill_null(pc.match_substring_regex(text, _COMMA), False)
+    if decimal == "." and pc.any(grouped := pc.match_substring_regex(text, _WITH_THOUSANDS)).as_py():
+        text, note = (
+            pc.if_else(grouped, pc.replace_substring(text, ",", ""), text),
+            f"{name!r} is read with a comma between thousands",
+        )
     point = pc.and_(pc.match_substring_regex(text, r"[.]"), pc.match_substring_regex(text, _POINT))
     good = pc.match_substring_regex(text, _POINT)
     if decimal == ",":
