@@ -45,13 +45,12 @@ AGGREGATORS = (
     "mace",
     "ws",
     "best_judge",
-    "ged",
     "care_tensor_paper",
 )
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
 
-LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "ged", "care_tensor_paper"))
-"""All but ``best_judge``, which needs labels, ``ged``, which needs pairs of systems, and ``care_tensor_paper``, which
+LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "care_tensor_paper"))
+"""All but ``best_judge``, which needs labels, and ``care_tensor_paper``, which
 refuses panels whose third moment shows no states."""
 
 

@@ -264,7 +264,7 @@ class AggregatorEstimator(PanelEstimator):
     Parameters
     ----------
     aggregator : str
-        A name in ``care_ops.config.AGGREGATORS``; ``ged``, which needs pairs of systems, cannot answer here.
+        A name in ``care_ops.config.AGGREGATORS``.
     """
 
     aggregator: str = "avg"

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from care_ops.aggregators.base import Aggregator, Pair, Problem
+from care_ops.aggregators.base import Aggregator, Problem
 from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
 from care_ops.aggregators.placement import placed
 from care_ops.aggregators.registry import REGISTRY
@@ -68,7 +68,6 @@ def fit_panel(
     anchors: Anchors = NO_ANCHORS,
     *,
     solve: Solve = "exactly",
-    pairs: Mapping[str, Pair] | None = None,
     probes: ProbeResponses = NO_PROBES,
     watch: Watch = unwatched,
 ) -> Fit:
@@ -82,8 +81,6 @@ def fit_panel(
         Items whose label the fit may see.
     solve : {"exactly", "roughly", "not"}
         Whether the structure is solved to its certificate, as roughly as a resample needs it, or not at all.
-    pairs : mapping item_id -> (left, right, group), optional
-        See ``aggregators.base.Problem``.
     probes : ProbeResponses
         How judges respond to versions of items.
 
@@ -110,9 +107,7 @@ def fit_panel(
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
     if em is not None:
         details = {**details, "em_iterations": em.iterations, "em_converged": em.converged}
-    aggregates, more = run_aggregators(
-        scores, moments, structure, config, anchors, pairs=pairs, probes=probes, watch=watch
-    )
+    aggregates, more = run_aggregators(scores, moments, structure, config, anchors, probes=probes, watch=watch)
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))
     return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
@@ -137,7 +132,6 @@ def run_aggregators(
     anchors: Anchors = NO_ANCHORS,
     *,
     registry: Mapping[str, Aggregator] = REGISTRY,
-    pairs: Mapping[str, Pair] | None = None,
     probes: ProbeResponses = NO_PROBES,
     watch: Watch = unwatched,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
@@ -173,7 +167,6 @@ def run_aggregators(
                 np.random.default_rng([content, config.seed]),
                 config,
                 anchors if aggregator.uses_labels else NO_ANCHORS,
-                pairs or {},
                 probes,
             )
             try:

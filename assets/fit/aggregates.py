@@ -11,7 +11,7 @@ from assets.judge_keys import keys_of_judges
 from assets.metadata import bars, table
 from assets.versions import settings_version
 from assets.workspace import Workspace
-from warehouse.items import ITEM_TEXTS, pairs_of
+from warehouse.items import ITEM_TEXTS
 
 if TYPE_CHECKING:
     from care_ops.records import Aggregate
@@ -39,8 +39,8 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
     scores, state = folder.read_panel(), read_moments(folder)
     solved, document = read_structure(folder)
-    pairs, probes = _pairs(workspace, testset), read_responses(folder)
-    answers, failures = run_aggregators(scores, state, solved, config, anchors, pairs=pairs, probes=probes)
+    probes = read_responses(folder)
+    answers, failures = run_aggregators(scores, state, solved, config, anchors, probes=probes)
     settings = settings_version(workspace, testset)
     inputs = "-".join([scores.fingerprint(), settings, *([probes.fingerprint()] if len(probes) else [])])
     code = fit_code()
@@ -93,19 +93,6 @@ def share_of_duplicates(workspace: Workspace, testset: str) -> float:
 
 def _digest(text: str) -> str:
     return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _pairs(workspace: Workspace, testset: str) -> "dict[str, tuple[str, str, str]]":
-    """Of pairwise items the systems and the split unit; empty where the test set declares no pairs."""
-    from warehouse.matrix import read_item_columns, read_metadata
-
-    names = workspace.testset(testset).systems
-    if len(names) != 2:
-        return {}
-    with workspace.warehouse.reader() as connection:
-        columns = read_item_columns(connection, testset)
-        named = read_metadata(connection, testset, names)
-    return pairs_of(columns.item_ids, named, columns.units())
 
 
 def _summary(aggregate: "Aggregate") -> dict[str, float | int | str | None]:

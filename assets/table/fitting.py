@@ -38,7 +38,7 @@ from care_ops.results.verdict import Reason, Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
-from warehouse.items import ItemRecord, numbers_in, pairs_of, systems_in
+from warehouse.items import ItemRecord, numbers_in, systems_in
 from warehouse.matrix import ItemColumnsRead
 from warehouse.probes import SWAP
 from warehouse.sources.columns import perhaps_judges
@@ -155,8 +155,7 @@ def fit_table(
     panel, checks = admit(table, config)
     panel = replace(panel, features=features_of(table, config))
     items, named = item_columns(table), systems_of(table, config)
-    pairs = pairs_of(items.item_ids, named, items.units())
-    fit = fit_panel(panel, config.fit, table.anchors, pairs=pairs, probes=table.probes, watch=watch)
+    fit = fit_panel(panel, config.fit, table.anchors, probes=table.probes, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
     of_fit, units = (fit.scores, config.fit), shown_items.units()

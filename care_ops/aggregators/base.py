@@ -1,6 +1,5 @@
 """The protocol that aggregators share."""
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Protocol
@@ -20,8 +19,6 @@ from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, mean_of_present, varies
 from care_ops.sparsity import comparable, is_sparse
 from care_ops.structure.program import Structure
-
-Pair = tuple[str, str, str]
 
 TOO_SPARSE = (
     "most judges scored less than half of the items, and two of them share too few for their correlation; use care, "
@@ -44,8 +41,6 @@ class Problem:
         Sparse + low-rank structure of the shrunk correlation; None where the panel allows none.
     rng : numpy.random.Generator
         Seeded from the content of the scores.
-    pairs : mapping item_id -> (left, right, group)
-        For pairwise items, the two systems that are compared and the prompt that both answered.
     probes : ProbeResponses
         How judges respond to versions of items; those of other judges than the panel's are not read.
     """
@@ -56,7 +51,6 @@ class Problem:
     rng: np.random.Generator
     config: FitConfig = field(default_factory=FitConfig)
     anchors: Anchors = NO_ANCHORS
-    pairs: Mapping[str, Pair] = field(default_factory=dict[str, Pair])
     probes: ProbeResponses = NO_PROBES
 
     @property

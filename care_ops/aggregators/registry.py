@@ -7,7 +7,6 @@ from care_ops.aggregators.care_svd import CareSVD
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.aggregators.care_tensor_paper import CareTensorPaper
 from care_ops.aggregators.latent import FactorAnalysis, Families
-from care_ops.aggregators.preference_graph import PreferenceGraph
 from care_ops.aggregators.votes import Average, BestJudge, MajorityVote, Median
 from care_ops.aggregators.weak_supervision import UniversalWeakSupervision
 
@@ -28,7 +27,6 @@ REGISTRY: dict[str, Aggregator] = {
         MACE,
         LABEL_MODEL,
         BestJudge(),
-        PreferenceGraph(),
         CareTensorPaper(),
     )
 }

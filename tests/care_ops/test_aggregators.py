@@ -37,9 +37,8 @@ def fit_one(name: str, scores: ScoreMatrix, **settings: int):
         column = scores.values[:, scores.judges.index("j005")]
         known = {item: float(s) for item, s in zip(scores.item_ids, column, strict=True) if "i00010" < item < "i00100"}
         known = {item: label for item, label in known.items() if not np.isnan(label)}
-    pairs = {item: (f"s{int(item[1:]) % 5}", f"s{int(item[1:]) % 4 + 5}", item[:5]) for item in scores.item_ids}
-    config = FitConfig(aggregators=(name,), cut=5.0 if name == "ged" else None, **settings)
-    return fit_panel(scores, config, Anchors(known), pairs=pairs).aggregates[name]
+    config = FitConfig(aggregators=(name,), **settings)
+    return fit_panel(scores, config, Anchors(known)).aggregates[name]
 
 
 def test_majority_vote_takes_the_smaller_of_tied_grades(rng):

@@ -112,7 +112,7 @@ def test_fit_ranks_systems_that_are_compared_in_pairs(tmp_path, rng):
         items.append(f"i{k},s{a},s{b},p{k // 3},{int(a < b)}")
     (tmp_path / "scores.csv").write_text("\n".join(table) + "\n")
     (tmp_path / "items.csv").write_text("\n".join(items) + "\n")
-    chosen = ("--aggregator", "mv", "--aggregator", "ged", "--systems", "left", "--systems", "right", "--intervals", 0)
+    chosen = ("--aggregator", "mv", "--aggregator", "avg", "--systems", "left", "--systems", "right", "--intervals", 0)
     given = (
         tmp_path / "scores.csv",
         "--items",
@@ -128,7 +128,7 @@ def test_fit_ranks_systems_that_are_compared_in_pairs(tmp_path, rng):
     result = care("fit", *given, *chosen, "--out", tmp_path / "out")
     assert result.exit_code == 0, result.output
     fit = json.loads((tmp_path / "out" / "fit.json").read_text())
-    assert list(fit["aggregates"]) == ["ged", "mv"]
+    assert list(fit["aggregates"]) == ["avg", "mv"]
     assert fit["systems"]["systems"][0]["system"] == "s0"
     assert "Which system is better" in (tmp_path / "out" / "report.html").read_text()
 
