@@ -201,10 +201,11 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
 
 
 def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Store verdicts in the database."""
-    from warehouse.fit_rows import store_verdict
+    """Store verdicts in the database, whose views then list the test sets of the workspace and no other."""
+    from warehouse.fit_rows import leave_to, store_verdict
 
     with workspace.warehouse.writer() as connection:
+        leave_to(connection, workspace.testsets)
         for testset, verdict in verdicts.items():
             store_verdict(connection, testset, asdict(verdict))
 
