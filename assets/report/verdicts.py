@@ -62,8 +62,8 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
         if latest is None or published is None or not published[0].pinned or latest.edition == published[1].edition:
             return decide(facts, standing, todo)
         return _of_pinned(workspace, published[1], latest.edition, facts, standing, todo)
-    theirs = None if held.published is None else _facts_of(workspace, held.published, facts)
-    if theirs is not None:
+    read = held.published
+    if read and (theirs := workspace.fits.find_annotation(testset, read.edition, FitFacts)) is not None:
         said = f"The published fit by itself: {decide(theirs, Standing(), todo).headline}"
         standing = replace(standing, notes=(Reason("publication", said), *standing.notes))
     waiting = folder.find(HeldDocument)
@@ -72,32 +72,23 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     return decide(waiting.facts, replace(standing, changes=waiting.changes, moves=waiting.moves), todo)
 
 
-def _facts_of(workspace: Workspace, edition: Edition, drawn: FitFacts | None) -> FitFacts | None:
-    """What a kept fit says of itself, also where it is the one that is ``drawn``; None where nobody kept it."""
-    if drawn is not None and drawn.edition == edition.edition:
-        return drawn
-    return workspace.fits.find_annotation(edition.testset, edition.edition, FitFacts)
-
-
 def _of_pinned(
     workspace: Workspace, pinned: Edition, newer: str, drawn: FitFacts | None, standing: Standing, todo: Remedies
 ) -> Verdict:
     """The verdict on the fit that a person pinned, and what is to be known of the newer one that stands aside."""
-    facts, beside = _facts_of(workspace, pinned, drawn), workspace.fits.edition(pinned.testset, newer)
-    shown = drawn is not None and drawn.edition == pinned.edition
-    tables = "" if shown else " The tables of the page are of another fit."
+    facts, its = (workspace.fits.find_annotation(pinned.testset, e, FitFacts) for e in (pinned.edition, newer))
     said = f"A person pinned fit {pinned.edition}: these are its numbers, and the newer fit {newer} stands aside."
-    back = f"`{todo.decide.command}` publishes that one.{tables}"
-    notes = [Reason("publication", f"{said} {back}")]
-    if beside is not None and (its := _facts_of(workspace, beside, drawn)) is not None:
-        notes.append(Reason("publication", f"The newer fit by itself: {decide(its, Standing(), todo).headline}"))
-    if facts is None:
-        unknown = f"Fit {pinned.edition}, which a person pinned, was made by an earlier release that kept no verdict."
-        steps = (todo.decide,)
-        return Verdict("held back", unknown, (*notes, *standing.notes), steps, pinned.edition, pinned.made_at)
-    if not shown:
+    said += f" `{todo.decide.command}` publishes that one."
+    if drawn is None or drawn.edition != pinned.edition:
+        said += " The tables of the page are of another fit."
         todo = replace(todo, use=Step("Read the estimates in the view `latest_aggregates` of the database."))
-    return decide(facts, replace(standing, notes=(*notes, *standing.notes)), todo)
+    notes = [Reason("publication", said), *standing.notes]
+    if its is not None:
+        notes.insert(1, Reason("publication", f"The newer fit by itself: {decide(its, Standing(), todo).headline}"))
+    if facts is None:
+        unknown = f"No verdict is kept of fit {pinned.edition}, which a person pinned."
+        return Verdict("held back", unknown, tuple(notes), (todo.decide,), pinned.edition, pinned.made_at)
+    return decide(facts, replace(standing, notes=tuple(notes)), todo)
 
 
 def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack | None) -> Standing:
