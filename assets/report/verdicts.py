@@ -85,7 +85,7 @@ def _of_pinned(
     notes = [Reason("publication", said), *standing.notes]
     if its is not None:
         notes.insert(1, Reason("publication", f"The newer fit by itself: {decide(its, Standing(), todo).headline}"))
-    if facts is None:
+    if facts is None and not standing.failures:
         unknown = f"No verdict is kept of fit {pinned.edition}, which a person pinned."
         return Verdict("held back", unknown, tuple(notes), (todo.decide,), pinned.edition, pinned.made_at)
     return decide(facts, replace(standing, notes=tuple(notes)), todo)

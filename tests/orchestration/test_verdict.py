@@ -320,6 +320,9 @@ def test_a_pinned_fit_of_which_no_verdict_is_kept_is_told_with_what_to_do(clear)
     assert assert_told_alike(places, "held back") == f"No verdict is kept of fit {first}, which a person pinned."
     assert f"care fits accept one --workspace {clear}" in places.run
 
+    (clear / "scores.csv").write_text((clear / "scores.csv").read_text() + "i00\n")
+    assert "one: Failed. Recorded scores cannot be read: " in " ".join(care(clear, "status").split())
+
 
 @pytest.mark.slow
 def test_a_dead_judge(tmp_path):
