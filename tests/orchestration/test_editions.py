@@ -307,6 +307,9 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     assert "MiB freed" in care(folder, "admin", "gc", *keep, "--yes")
     assert not any("judge=readability" in where for where, _, _ in score_rows(folder))
     assert estimates(folder) == known
+    verdicts = (folder / "data" / "parts" / "fits" / "testset=one").glob("fit=*.fitfacts.json")
+    listed = care_json(folder, "fits", "list", "one")
+    assert sorted(path.name[4:].partition(".")[0] for path in verdicts) == sorted(row["edition"] for row in listed)
     assert run(folder).materialised == []
 
 
