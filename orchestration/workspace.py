@@ -343,7 +343,7 @@ def folder_of(root: Path, what: Literal["judges", "testsets"]) -> Path:
 def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S]:
     """The specifications in a folder by their names; a file that was listed and has been deleted since is left out."""
     found: dict[str, S] = {}
-    for path in _yaml_files(folder):
+    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         try:
             spec = read(path)
         except InputError:
@@ -442,7 +442,3 @@ def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None
     judges[judge] = known.model_copy(
         update={"testsets": (*(known.testsets or ()), testset), "family": known.family or family}
     )
-
-
-def _yaml_files(folder: Path) -> list[Path]:
-    return sorted((*folder.glob("*.yaml"), *folder.glob("*.yml")))

@@ -60,6 +60,12 @@ def _drop(connection: duckdb.DuckDBPyConnection, tables: Collection[str], name: 
         connection.execute(f"DELETE FROM {table} WHERE {name} = ?", [value])
 
 
+def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -> None:
+    """Take other test sets than these out of the views; what is kept of them comes back with their items."""
+    for table in ("verdicts", "testsets"):
+        connection.execute(f"DELETE FROM {table} WHERE NOT list_contains(?, testset)", [list(testsets)])
+
+
 def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: Mapping[str, Any]) -> None:
     """Store the verdict on a test set, as plain values (``care_ops.results.verdict.Verdict``), in place of the last."""
     _drop(connection, ("verdicts",), "testset", testset)

@@ -239,7 +239,7 @@ class FitStore:
         return read_sound(self.fit_file(testset, fit_id), fit_of, then, missing)
 
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
-        """Keep what was found out about a fit later, in a file of its own; it replaces what has the same class."""
+        """Keep what was found out about a fit, or an edition, in a file of its own, in place of what has its class."""
         write_document(self._annotation_file(testset, fit_id, type(found)), document_of(found))
 
     def find_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
@@ -354,7 +354,7 @@ class FitStore:
         shared = {fit_id for e in kept for fit_id in e.fits.values()}
         folder = self.folder(edition.testset)
         doomed = [self._edition_file(edition.testset, edition.edition)]
-        for fit_id in set(edition.fits.values()) - shared:
+        for fit_id in {edition.edition, *edition.fits.values()} - shared:
             doomed += folder.glob(f"fit={fit_id}.*")
         freed = sum(path.stat().st_size for path in doomed)
         for path in doomed:

@@ -171,7 +171,7 @@ CREATE TABLE verdicts (
 
 -- Views in words that people would type.
 CREATE VIEW published AS
-    SELECT * FROM publications
+    SELECT * FROM publications SEMI JOIN testsets USING (testset)
     QUALIFY row_number() OVER (PARTITION BY testset ORDER BY published_at DESC) = 1;
 
 CREATE VIEW latest_fits AS

@@ -7,6 +7,9 @@ from warehouse.documents import FolderDocument
 
 PublicationState = Literal["published", "held back", "pinned"]
 
+OF_THE_FIT = {"certificate", "quality", "drift"}
+"""Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
+
 
 @dataclass(frozen=True)
 class CheckResult:

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from assets.fit.stages import recommended
 from assets.judge_keys import keys_of_judges
-from assets.publication.documents import ReviewDocument
+from assets.publication.documents import OF_THE_FIT, ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError, counted
 from care_ops.records import Evaluation
@@ -81,14 +81,16 @@ class HeldBack:
 
 
 def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
-    """Whether the latest fit of a test set waits for a person."""
+    """Whether the latest fit of a test set waits for a person; where one is pinned, only by what a night has broken."""
     review = workspace.fit_folder(testset).find(ReviewDocument)
     if review is None or review.state != "held back":
         return None
     published, waiting = workspace.fits.published(testset), workspace.fits.edition(testset, review.edition)
-    if published is not None and published[1].edition == review.edition:
+    blocking = [finding for finding in review.findings if finding.blocks]
+    aside = published is not None and published[0].pinned and {finding.check for finding in blocking} <= OF_THE_FIT
+    if aside or (published is not None and published[1].edition == review.edition):
         return None
-    says = tuple(finding.says for finding in review.findings if finding.blocks)
+    says = tuple(finding.says for finding in blocking)
     return HeldBack(
         review.edition, waiting.made_at if waiting else "", says, published[1] if published is not None else None
     )

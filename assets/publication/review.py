@@ -15,7 +15,7 @@ from assets.fit.made import asset_of_testsets
 from assets.fit.stages import recommended
 from assets.metadata import bars, bullets
 from assets.partitions import TESTSETS
-from assets.publication.documents import CheckResult, PublicationState, ReviewDocument
+from assets.publication.documents import OF_THE_FIT, CheckResult, PublicationState, ReviewDocument
 from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
 
@@ -40,9 +40,6 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "label_agreement": (False, "Judges agree with the labels that came lately as they did with those before."),
 }
 """Name -> (blocking, what holds where it passes)."""
-
-_OF_THE_FIT = {"certificate", "quality", "drift"}
-"""Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
 
 _MOST_MEAN_SHIFT = 0.5
 """Standard deviations of an answer's mean beyond which something has broken."""
@@ -153,7 +150,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     blocking = {finding.check for finding in document.findings if finding.blocks}
     if published is not None and published[1].edition == edition.edition:
         follow_files(workspace, testset)
-    elif published is not None and published[0].pinned and blocking <= _OF_THE_FIT:
+    elif published is not None and published[0].pinned and blocking <= OF_THE_FIT:
         extend(workspace, published[1])
     elif document.state == "published":
         evaluate_first(workspace, edition)

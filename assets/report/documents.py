@@ -18,7 +18,7 @@ class FactsDocument(FolderDocument):
 
 @dataclass(frozen=True)
 class HeldDocument(FactsDocument):
-    """The same of the latest fit where it is held back; what is new in it, and how far it moved from the other."""
+    """The same of the latest fit where another is published; what is new in it, and how far it moved from the other."""
 
     NAME: ClassVar[str] = "held"
 

@@ -44,20 +44,24 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     facts = fit_facts(data, *of_fit, edition=edition, made_at=made_at, declared=workspace.review.declared)
     if data.changes is not None and data.changes.moved is not None and facts.coverage is not None:
         facts = replace(facts, coverage=replace(facts.coverage, lost=data.changes.moved.lost))
-    is_held = held_back(workspace, testset) is not None
-    if is_held:
+    workspace.fits.annotate(testset, edition, facts)  # for the day on which it is published again
+    is_held, drawn = held_back(workspace, testset) is not None, folder.find(FactsDocument)
+    if edition != data.edition.published:
         changed = ((), ()) if data.changes is None else (tuple(data.changes.why), tuple(data.changes.moves))
-        folder.write(HeldDocument(replace(facts, publication=None), *changed))
-    else:
+        folder.write(HeldDocument(facts, *changed))
+    of_published = drawn is not None and drawn.facts.edition == data.edition.published != edition
+    stays = is_held or (of_published and path.is_file())
+    if not stays:
         folder.write(FactsDocument(facts))
     note_failures(workspace, testset, {})
     with workspace.warehouse.reader() as connection:
         verdict = verdict_on(workspace, testset, state_of(workspace, connection, testset))
-    if not is_held:  # people go on reading the page of the published fit; the index tells them of this one
+    if not stays:  # people go on reading the page of the published fit; the index tells them of this one
         write_page(data, path, verdict)
         to_label = items_to_label(data, anchors)
         records = {r.item_id: r for r in workspace.parts.read_items(testset, only={*to_label, *anchors.labels})}
         write_items_to_label(workspace.report_folder / labels_name(testset), to_label, records, anchors)
+    if not is_held:
         keep(workspace, {testset: verdict})
     return dg.MaterializeResult(
         metadata={

@@ -1,5 +1,6 @@
 """``report_index``: the index of all pages, and the page of nights."""
 
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -40,8 +41,9 @@ def tell(workspace: Workspace) -> "dict[str, Verdict]":
     """Decide on every test set, and say so on its page, in the index and in the database."""
     from assets.publication.editions import trend
     from assets.report.page import write_index, write_trend
+    from assets.report.to_label import is_filled_in
     from assets.report.verdicts import MADE, current_verdicts, index_version, keep, write_verdicts
-    from warehouse.storage import write_document
+    from warehouse.storage import delete, write_document
 
     folder, verdicts = workspace.report_folder, current_verdicts(workspace)
     version = index_version(workspace, verdicts)
@@ -52,8 +54,22 @@ def tell(workspace: Workspace) -> "dict[str, Verdict]":
     write_trend(folder, editions, {name: _evidence(workspace, name) for name in verdicts})
     write_verdicts(workspace, verdicts)
     keep(workspace, verdicts)  # last: what is kept there counts as told everywhere
+    for path in gone(workspace):
+        if path.suffix != ".csv" or not is_filled_in(path):
+            delete(path)
     write_document(folder / MADE, {"version": version})
     return verdicts
+
+
+def gone(workspace: Workspace) -> list[Path]:
+    """Pages of test sets that are gone, and tables of items to label; once told, those with labels of people alone."""
+    from assets.report.names import items_name, labels_name, page_name
+
+    pages = [page_name(testset) for testset in workspace.testsets]
+    live = {*pages, *map(items_name, pages), *map(labels_name, workspace.testsets)}
+    patterns = ("testset-*.html", "items-*.html", "to_label-*.csv")
+    found = (path for pattern in patterns for path in workspace.report_folder.glob(pattern))
+    return sorted(path for path in found if path.name not in live)
 
 
 def _evidence(workspace: Workspace, name: str) -> list[str]:

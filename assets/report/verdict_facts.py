@@ -57,7 +57,6 @@ def fit_facts(
         data.scores.shape[0],
         _judges(data, declared),
         cautions=() if caution is None else (caution,),
-        publication=_publication(data),
         coverage=coverage_of(data.scores, not_asked=data.not_asked),
     )
     try:
@@ -162,12 +161,3 @@ def _followed(data: ReportData) -> list[FollowedFeature]:
     nearest = [(k, data.factors.nearest_feature(k)) for k in range(len(data.factors.factors))]
     followed = [FollowedFeature(k, *feature) for k, feature in nearest if feature is not None]
     return sorted(followed, key=lambda feature: (-abs(feature.correlation), feature.factor))
-
-
-def _publication(data: ReportData) -> str | None:
-    if data.edition is None or data.edition.published == data.edition.edition:
-        return None
-    return (
-        f"These numbers are of fit {data.edition.edition}, which is not published: a person pinned "
-        f"{data.edition.published or 'none'}."
-    )

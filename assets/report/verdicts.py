@@ -23,8 +23,10 @@ from assets.results.attribution import changes
 from assets.workspace import Workspace
 from care_ops.results.attribution import of_judges, of_systems
 from care_ops.results.decide import Standing, decide
+from care_ops.results.fit_facts import FitFacts
 from care_ops.results.reasons import capital
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
+from warehouse.fits import Edition
 
 _MADE_FROM = ("items", "panel", "aggregates")
 """Assets of which a verdict says what they were not made from; what follows from a fit is on its page or is not."""
@@ -51,19 +53,42 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     """The verdict on a test set as it stands now."""
     folder, held = workspace.fit_folder(testset), held_back(workspace, testset)
     first = held is not None and held.published is None
-    document = folder.find(FactsDocument)
+    document, published = folder.find(FactsDocument), workspace.fits.published(testset)
     facts = None if document is None else document.facts
     todo = remedies(workspace, testset, first=first, texts=facts is None or not facts.blind)
     standing = _standing(workspace, testset, state, held)
     if held is None:
-        return decide(facts, standing, todo)
-    if facts is not None and held.published is not None and facts.edition == held.published.edition:
-        said = f"The published fit by itself: {decide(facts, Standing(), todo).headline}"
+        latest = folder.find(FitDocument)
+        if latest is None or published is None or not published[0].pinned or latest.edition == published[1].edition:
+            return decide(facts, standing, todo)
+        return _of_pinned(workspace, published[1], latest.edition, facts, standing, todo)
+    read = held.published
+    if read and (theirs := workspace.fits.find_annotation(testset, read.edition, FitFacts)) is not None:
+        said = f"The published fit by itself: {decide(theirs, Standing(), todo).headline}"
         standing = replace(standing, notes=(Reason("publication", said), *standing.notes))
     waiting = folder.find(HeldDocument)
     if waiting is None or waiting.facts.edition != held.edition:  # its report has not been made yet
         return decide(None, standing, todo)
     return decide(waiting.facts, replace(standing, changes=waiting.changes, moves=waiting.moves), todo)
+
+
+def _of_pinned(
+    workspace: Workspace, pinned: Edition, newer: str, drawn: FitFacts | None, standing: Standing, todo: Remedies
+) -> Verdict:
+    """The verdict on the fit that a person pinned, and what is to be known of the newer one that stands aside."""
+    facts, its = (workspace.fits.find_annotation(pinned.testset, e, FitFacts) for e in (pinned.edition, newer))
+    said = f"A person pinned fit {pinned.edition}: these are its numbers, and the newer fit {newer} stands aside."
+    said += f" `{todo.decide.command}` publishes that one."
+    if drawn is None or drawn.edition != pinned.edition:
+        said += " The tables of the page are of another fit."
+        todo = replace(todo, use=Step("Read the estimates in the view `latest_aggregates` of the database."))
+    notes = [Reason("publication", said), *standing.notes]
+    if its is not None:
+        notes.insert(1, Reason("publication", f"The newer fit by itself: {decide(its, Standing(), todo).headline}"))
+    if facts is None and not standing.failures:
+        unknown = f"No verdict is kept of fit {pinned.edition}, which a person pinned."
+        return Verdict("held back", unknown, tuple(notes), (todo.decide,), pinned.edition, pinned.made_at)
+    return decide(facts, replace(standing, notes=tuple(notes)), todo)
 
 
 def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack | None) -> Standing:
@@ -168,10 +193,11 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
 
 
 def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
-    """Store verdicts in the database."""
-    from warehouse.fit_rows import store_verdict
+    """Store verdicts in the database, whose views then list the test sets of the workspace and no other."""
+    from warehouse.fit_rows import leave_to, store_verdict
 
     with workspace.warehouse.writer() as connection:
+        leave_to(connection, workspace.testsets)
         for testset, verdict in verdicts.items():
             store_verdict(connection, testset, asdict(verdict))
 

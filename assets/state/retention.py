@@ -99,7 +99,7 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
             for e in all_editions
             if e.edition not in kept
         ]
-        doomed += _loose(workspace, testset, {f for e in all_editions for f in e.fits.values()}, before)
+        doomed += _loose(workspace, testset, {f for e in all_editions for f in (e.edition, *e.fits.values())}, before)
     return [*doomed, *_old_parts(workspace, before)]
 
 
@@ -242,7 +242,8 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
         removed.update(_rows_of(workspace, name, items, remove=True))
     for name, items in _versions_too(workspace, testset, item_id):
         workspace.fits.leave_out(name, items)
-        for path in sorted(workspace.fit_folder(name).path.glob("*.json")):  # the next run makes the latest fit anew
+        said = workspace.fits.folder(name).glob("fit=*.fitfacts.json")
+        for path in sorted([*workspace.fit_folder(name).path.glob("*.json"), *said]):  # the next run makes them anew
             document = find_sound(path, read_document)
             if document is not None and any(_names(document, item) for item in items):
                 delete(path)

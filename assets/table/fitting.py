@@ -1,6 +1,5 @@
 """One table of scores to aggregates, evaluation, intervals, comparison of systems and the data of a page."""
 
-import hashlib
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
@@ -10,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from assets.fit.stages import fit_code, recommended
+from assets.hashing import content_hash
 from assets.report.assemble import completed
 from assets.report.data import ReportData
 from assets.report.to_label import items_to_label
@@ -188,7 +188,7 @@ def fit_table(
         ),
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
-    facts = fit_facts(page, config.fit, table.anchors, edition=_edition(panel, table.anchors, config), made_at=now())
+    facts = fit_facts(page, config.fit, table.anchors, edition=fit_id(table, config), made_at=now())
     stood = _stood(fit.scores, table, named)
     facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))
     verdict = decide(facts, Standing(notes=_perhaps_judges(table)), remedies)
@@ -234,10 +234,14 @@ def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, A
     }
 
 
-def _edition(panel: ScoreMatrix, anchors: Anchors, config: TableConfig) -> str:
-    """The id of a fit of a table: a hash of scores, labels, settings and code, as that of an edition of a workspace."""
-    made_from = f"{panel.fingerprint()}|{anchors.content()}|{config.fit.fingerprint()}|{fit_code()}"
-    return hashlib.sha256(made_from.encode()).hexdigest()[:16]
+def fit_id(table: ScoreTable, config: TableConfig) -> str:
+    """The id of a fit of a table: a hash of its code and of all it is made from, whatever the order of the rows."""
+    items = [
+        [item, r.response, r.response_2, r.gold, r.split_unit, *map(r.metadata.get, config.systems + config.features)]
+        for item, r in sorted(zip(table.scores.item_ids, table.records, strict=True), key=lambda row: row[0])
+    ]
+    people = [table.anchors.content(), table.anchors.shares, table.probes.fingerprint()]
+    return content_hash([table.scores.fingerprint(), items, people, asdict(config), fit_code()])[:16]
 
 
 def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[JudgeCheck]]:

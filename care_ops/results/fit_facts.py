@@ -128,8 +128,6 @@ class FitFacts(OfCare):
         By how closely they are followed.
     cautions : tuple of str
         What else must be known before the numbers are trusted, such as a structure short of its certificate.
-    publication : str or None
-        What to know where the fit is not the one that people read.
     influence : Influence
         What judges could do to the answer, as far as that was tried.
     coverage : Coverage or None
@@ -151,7 +149,6 @@ class FitFacts(OfCare):
     probes: ProbeEvidence | None = None
     followed: tuple[FollowedFeature, ...] = ()
     cautions: tuple[str, ...] = ()
-    publication: str | None = None
     influence: Influence = field(default_factory=Influence)
     coverage: Coverage | None = None
     sides: Sides | None = None

@@ -197,8 +197,7 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
     if why is None:
         reasons += _about_the_answer(facts)
     reasons += _suspects(facts.judges) + _influence(facts) + absent
-    reasons += [Reason("certificate", caution) for caution in facts.cautions]
-    return reasons if facts.publication is None else [*reasons, Reason("publication", facts.publication)]
+    return reasons + [Reason("certificate", caution) for caution in facts.cautions]
 
 
 def _about_the_answer(facts: FitFacts) -> list[Reason]:

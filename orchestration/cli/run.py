@@ -162,6 +162,8 @@ def _failed_testsets(outcome: Outcome) -> dict[str, dict[str, str]]:
 
 def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_json: bool, everything: bool) -> None:
     """The verdicts, and then how the aggregates order the items beside gold."""
+    from assets.report.report_index import gone
+
     for name, verdict in verdicts.items():
         print_verdict(verdict, errors if as_json else console, name, everything=everything)
     rows = results(loaded) if loaded.warehouse.usable() else []
@@ -171,6 +173,8 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
         show(_by_testset(rows), "Aggregates against gold, by AUC or Kendall's tau", as_json=False)
     if wrong := loaded.labels_of_nobody():
         errors.print(f"warning: {wrong}", style="yellow")
+    for path in gone(loaded):
+        errors.print(f"note: {path}: its test set is gone; the file stays, because it holds labels of people")
     for testset in sorted(name for name in loaded.testsets if not loaded.judges_of(name)):
         errors.print(f"note: {testset}: no judge scores it, so it has no panel")
 

@@ -12,12 +12,14 @@ import pytest
 
 from assets.results.comparison import compare
 from assets.table.files import write_files
-from assets.table.fitting import ScoreTable, TableConfig, fit_table, within_scale
+from assets.table.fitting import ScoreTable, TableConfig, fit_id, fit_table, within_scale
+from assets.table.options import FitOptions, table_config
 from assets.table.reading import TableInputs, read_table
 from assets.table.rows import aggregate_rows
 from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError
+from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix
 from tests.support.planted import crowd
 from warehouse.items import ItemRecord
@@ -55,6 +57,87 @@ def test_a_table_is_fitted_and_written_without_a_word(table, tmp_path, capsys):
     write_files(result, tmp_path / "out")
     assert pq.read_table(tmp_path / "out" / "aggregates.parquet").num_rows == 120
     assert capsys.readouterr() == ("", "")
+
+
+OTHERWISE = {
+    "aggregators": "care",
+    "cut": 6.0,
+    "scale": (0.0, 12.0),
+    "scales": {"a": (0.0, 10.0)},
+    "quality": "balance",
+    "subtract_confounders": True,
+    "placement": "weights",
+    "missing": "em",
+    "seed": 3,
+    "program": "dtrace",
+    "gamma": 0.5,
+    "tau": 0.25,
+    "edges_within": [["a", "b"]],
+    "nonnegative_within": [["b", "c"]],
+    "states": 2,
+    "views": "structure",
+    "observation_model": "graded",
+    "covariance": "full",
+    "calibrate": "judge:a",
+    "prevalence": 0.3,
+    "admit": "all",
+    "absent": "not_asked",
+    "max_missing": 0.3,
+    "intervals": 20,
+    "system": "model",
+    "features": "size",
+    "not_quality": "words",
+}
+"""Each option of a fit with another value than its default."""
+
+
+def otherwise(table, what):
+    """The same table but for one thing that ``care fit`` reads."""
+    scores, first = table.scores, table.items["i00"]
+    records = {
+        "a text": {"response": "another text"},
+        "a second text": {"response_2": "another text"},
+        "gold": {"gold": 99.0},
+        "a split unit": {"split_unit": "another"},
+        "a column that is used": {"metadata": {**first.metadata, "size": 99.0}},
+    }
+    tables = {
+        "a score": {"scores": replace(scores, values=scores.values + np.eye(*scores.shape))},
+        "a family": {"scores": replace(scores, families={"a": "one"})},
+        "a label": {"anchors": Anchors({"i00": 1.0, "i01": 1.0})},
+        "a label's count": {"anchors": Anchors({"i00": 1.0, "i01": 0.0}, counts={"i00": 2.0})},
+        "a label's chance": {"anchors": Anchors({"i00": 1.0, "i01": 0.0}, sample={"i00": 0.5})},
+        "shares": {"anchors": Anchors({"i00": 1.0, "i01": 0.0}, shares=True)},
+        "a probe": {"probes": replace(table.probes, changes=table.probes.changes + 1.0)},
+        "what a probe does": {"probes": replace(table.probes, spoils={"typos": False})},
+        "no probes": {"probes": NO_PROBES},
+    }
+    if what in tables:
+        return replace(table, **tables[what])
+    return replace(table, items={**table.items, "i00": replace(first, **records[what])})
+
+
+def test_a_fit_has_another_id_for_anything_else_that_it_is_made_from(table):
+    """With and without probes one id stood on two answers."""
+    assert set(OTHERWISE) == set(FitOptions.__annotations__), "a new option needs another value here"
+    items = {k: replace(r, metadata={**r.metadata, "size": float(k[1:])}) for k, r in table.items.items()}
+    probes = ProbeResponses(("i00",), ("typos",), {"typos": True}, table.scores.judges, np.zeros((1, 5)))
+    anchors = Anchors({"i00": 1.0, "i01": 0.0})
+    table, options = replace(table, items=items, probes=probes, anchors=anchors), {"features": "size"}
+    changed = ["a text", "a second text", "gold", "a split unit", "a column that is used", "a score", "a family"]
+    changed += ["a label", "a label's count", "a label's chance", "shares", "a probe", "what a probe does", "no probes"]
+    ids = {what: fit_id(otherwise(table, what), table_config(options)) for what in changed}
+    for name, value in OTHERWISE.items():
+        ids[name] = fit_id(table, table_config({"scale": (0.0, 11.0), name: value}))
+    ids["nothing else"] = fit_id(table, table_config(options))
+    ids["a scale"] = fit_id(table, table_config({"scale": (0.0, 11.0)}))
+    same = {what: [other for other in ids if ids[other] == ids[what] and other != what] for what in ids}
+    assert not any(same.values()), {what: others for what, others in same.items() if others}
+
+    turned = replace(table, items=dict(reversed(items.items())), scores=table.scores.select_items(np.arange(60)[::-1]))
+    assert fit_id(turned, table_config(options)) == ids["nothing else"], "the order of the rows is no other input"
+    unused = replace(table.items["i00"], metadata={**table.items["i00"].metadata, "note": "of no use"})
+    assert fit_id(replace(table, items={**items, "i00": unused}), table_config(options)) == ids["nothing else"]
 
 
 def test_figures_of_few_items_with_gold_say_of_how_many(table):

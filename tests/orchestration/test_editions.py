@@ -217,6 +217,37 @@ def test_an_item_is_forgotten_everywhere(after_a_night):
     assert "has no item 'nobody'" in care(folder, "admin", "forget", "nobody", "--testset", "one", code=2)
 
 
+@pytest.mark.slow
+@pytest.mark.parametrize("label", ["", "1"])
+def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_labels_of_people(after_a_night, label):
+    folder, report = after_a_night, after_a_night / "data" / "report"
+    fits, old = query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL"), estimates(folder)
+    assert fits
+    assert old
+    to_label = report / "to_label-one.csv"
+    rows = list(csv.DictReader(to_label.open(newline="")))
+    with to_label.open("w", newline="") as file:
+        writer = csv.DictWriter(file, list(rows[0]))
+        writer.writeheader()
+        writer.writerows([{**rows[0], "label": label}, *rows[1:]])
+    (folder / "testsets" / "one.yaml").rename(folder / "testsets" / "other.yaml")
+    said = care(folder, "run")
+    assert {path.name for path in report.glob("*one*")} == ({"to_label-one.csv"} if label else set())
+    assert ("labels" in said and str(to_label.name) in " ".join(said.split())) == bool(label)
+    for view in ("latest_fits", "latest_aggregates", "verdicts", "published"):
+        assert query(folder, f"SELECT DISTINCT testset FROM {view}") == [("other",)], view
+    assert "one" in load_workspace(folder).fits.testsets(), "its fits are kept"
+
+    (folder / "testsets" / "other.yaml").rename(folder / "testsets" / "one.yaml")
+    care(folder, "run")
+    assert query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL") == fits
+    assert estimates(folder) == old
+    assert (report / "testset-one.html").is_file()
+    assert not list(report.glob("*other*"))
+    kept = list(csv.DictReader(to_label.open(newline="")))
+    assert [row["label"] for row in kept if row["item_id"] == rows[0]["item_id"]] == [label]
+
+
 def files_that_name(folder, item):
     """Files of the data folder, tables with what is said of them, in which an item's id stands."""
     named = set()
@@ -276,6 +307,9 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     assert "MiB freed" in care(folder, "admin", "gc", *keep, "--yes")
     assert not any("judge=readability" in where for where, _, _ in score_rows(folder))
     assert estimates(folder) == known
+    verdicts = (folder / "data" / "parts" / "fits" / "testset=one").glob("fit=*.fitfacts.json")
+    listed = care_json(folder, "fits", "list", "one")
+    assert sorted(path.name[4:].partition(".")[0] for path in verdicts) == sorted(row["edition"] for row in listed)
     assert run(folder).materialised == []
 
 

@@ -279,6 +279,83 @@ def test_a_night_that_is_held_back_is_no_failure_and_says_once_what_came_and_wha
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("hold", [True, False])
+def test_a_fit_that_a_person_pinned_is_what_every_place_speaks_of(tmp_path, hold):
+    """The judges of the second factor leave, and the fit that is then clear stands aside for the ambiguous one."""
+    folder = workspace_of(tmp_path / "ws", panel("two factors"))
+    (folder / "judges" / "oracle.yaml").unlink()
+    (folder / "care.yaml").write_text(CARE_YAML + f"review: {{hold: {str(hold).lower()}}}\n")
+    care(folder, "run")
+    first = verdict_of(folder)
+    assert first["state"] == "ambiguous"
+    write_scores(folder / "scores.csv", {j: c for j, c in panel("two factors").items() if j.startswith("a")})
+    care(folder, "run")
+    care(folder, "fits", "accept", "one")
+    second = verdict_of(folder)
+    assert (second["state"] == first["state"], second["edition"] == first["edition"]) == (False, False)
+
+    care(folder, "fits", "rollback", "one")
+    places = told(folder, code=0)
+    assert assert_told_alike(places, "ambiguous") == first["sentence"]
+    assert places.json["edition"] == first["edition"]
+    back = f"care fits accept one --workspace {folder}"
+    for text in (places.run, places.status, places.page):
+        said = " ".join(text.split())
+        assert f"A person pinned fit {first['edition']}" in said
+        assert f"the newer fit {second['edition']}" in said
+        assert back in said
+        assert f"The newer fit by itself: Use. {second['sentence']}" in said
+    assert "nothing to do" in care(folder, "run")
+
+    care(folder, *back.split()[1:4])
+    assert {key: verdict_of(folder)[key] for key in ("state", "sentence", "edition")} == {
+        key: second[key] for key in ("state", "sentence", "edition")
+    }
+
+
+@pytest.mark.slow
+def test_the_page_of_a_pinned_fit_stays_while_newer_ones_stand_aside(clear):
+    """Where its page is lost, that of the newer one is drawn, and every place says so."""
+    first, page = verdict_of(clear)["edition"], clear / "data" / "report" / "testset-one.html"
+
+    def tables() -> str:
+        return page.read_text().partition("<!-- end of the verdict -->")[2].partition("<!-- why -->")[0]
+
+    care(clear, "fits", "promote", first)
+    drawn, columns = tables(), panel("clear")
+    write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
+    places = told(clear)
+    newer = json.loads(care(clear, "fits", "list", "one", "--json"))[0]["edition"]
+    assert newer != first == places.json["edition"]
+    assert f"the newer fit {newer} stands aside" in places.run
+    assert "The tables of the page are of another fit" not in places.run + places.page
+    assert tables() == drawn
+
+    page.unlink()
+    places = told(clear)
+    assert places.json["edition"] == first
+    assert "The tables of the page are of another fit" in places.run
+    assert "The tables of the page are of another fit" in places.page
+    assert tables() != drawn
+
+
+@pytest.mark.slow
+def test_a_pinned_fit_of_which_no_verdict_is_kept_is_told_with_what_to_do(clear):
+    first, columns = verdict_of(clear)["edition"], panel("clear")
+    write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
+    care(clear, "run", code=1)
+    (kept,) = (clear / "data" / "parts" / "fits" / "testset=one").glob(f"fit={first}.*")
+    kept.unlink()
+    care(clear, "fits", "promote", first)
+    places = told(clear)
+    assert assert_told_alike(places, "held back") == f"No verdict is kept of fit {first}, which a person pinned."
+    assert f"care fits accept one --workspace {clear}" in places.run
+
+    (clear / "scores.csv").write_text((clear / "scores.csv").read_text() + "i00\n")
+    assert "one: Failed. Recorded scores cannot be read: " in " ".join(care(clear, "status").split())
+
+
+@pytest.mark.slow
 def test_a_dead_judge(tmp_path):
     columns = panel("dead judge")
     sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns)), "clear")
