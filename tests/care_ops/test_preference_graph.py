@@ -76,3 +76,12 @@ def test_who_beats_all_the_others_is_at_the_top_of_the_scale(count):
 def test_without_pairs_it_says_what_to_declare(rng):
     with pytest.raises(FitError, match=r"systems: \[left, right\]"):
         fit_panel(matrix(rng.random((30, 4))), FitConfig(aggregators=("ged",), cut=0.5))
+
+
+def test_systems_that_were_not_compared_do_not_stand_above_one_another():
+    """One prompt, two pairs that share no system: whoever wins a pair stands above one of the three others."""
+    pairs = {"i00000": ("a", "b", "prompt"), "i00001": ("c", "d", "prompt")}
+    scores = matrix(np.array([[1.0, 1.0, 1.0], [0.0, 0.0, 1.0]]))
+    ged = fit_panel(scores, FitConfig(aggregators=("ged",), cut=0.5), pairs=pairs).aggregates["ged"]
+    np.testing.assert_allclose(ged.estimate, [0.5 + 0.5 / 3, 0.5 - 0.5 / 3])
+    assert ged.details["edges_dropped"] == 0
