@@ -192,3 +192,32 @@ def test_equal_seeds_give_equal_digits(rng):
     scores = matrix(confounded(rng))
     one, other = (fit_panel(scores, FitConfig()).aggregates["care_tensor"].estimate for _ in range(2))
     np.testing.assert_array_equal(one, other)
+
+
+def test_uws_tells_the_planted_error_of_each_judge(rng):
+    """The mean squared distance of two judges is the sum of their errors, so that pairs give each by itself."""
+    planted = np.array([0.25, 0.5, 1.0, 2.0])
+    x = rng.normal(size=(20_000, 1)) + np.sqrt(planted) * rng.normal(size=(20_000, 4))
+    uws = fit_panel(matrix(x), FitConfig(aggregators=("uws",))).aggregates["uws"]
+    np.testing.assert_allclose(uws.details["error_variance"], planted, rtol=0.08)
+
+
+def test_uws_of_an_item_that_one_judge_scored_is_that_score(rng):
+    x = confounded(rng, 200, 5)
+    x[0, 1:], x[1, 2:] = np.nan, np.nan
+    uws = fit_panel(matrix(x), FitConfig(aggregators=("uws",))).aggregates["uws"]
+    assert uws.estimate[0] == pytest.approx(x[0, 0])
+    assert min(x[1, :2]) < uws.estimate[1] < max(x[1, :2])
+
+
+@pytest.mark.parametrize("name", [name for name in REGISTRY if name not in ("ged", "best_judge")])
+def test_an_answer_moves_with_labels_exactly_where_the_aggregator_says_that_it_uses_them(name):
+    """Labels at 60 items say the opposite of what the larger camp of judges says."""
+    rng = np.random.default_rng(2)
+    quality, other = (rng.random((2, 400)) < 0.5).astype(float)
+    larger, smaller = quality + 0.3 * other, other + 0.2 * quality
+    scores = matrix(3.0 * np.column_stack([larger] * 5 + [smaller] * 4) + 0.5 * rng.normal(size=(400, 9)))
+    labels = Anchors({item: 1.0 - label for item, label in zip(scores.item_ids[:60], quality.tolist(), strict=False)})
+    config = FitConfig(aggregators=(name,), cut=0.5)
+    alone, told = (fit_panel(scores, config, given).aggregates[name].estimate for given in (Anchors({}), labels))
+    assert np.allclose(alone, told, atol=1e-6) == (not REGISTRY[name].uses_labels)

@@ -369,3 +369,13 @@ def test_how_far_judges_follow_what_they_share_is_told(rng):
         told = fit_panel(matrix(x), FitConfig(aggregators=("care",))).aggregates["care"].details
         assert told["signal"] == pytest.approx(loading, abs=0.06)
         assert 0 <= told["misfit"] < 0.05
+
+
+def test_where_a_liking_was_taken_off_nothing_is_said_of_families_that_nobody_declared():
+    for seed in range(3):
+        quality, words = np.random.default_rng([41, seed]).normal(size=(2, 300))
+        x = np.column_stack([quality + liking * words for liking in (0.9, 0.9, 0.9, 0.0, 0.0, 0.0, 0.0, 0.0)])
+        x += 0.7 * np.random.default_rng([42, seed]).normal(size=x.shape)
+        details = both(replace(matrix(x), features={"words": words}))[0].details
+        assert details["taken_off"]
+        assert "families" not in details["doubts"]

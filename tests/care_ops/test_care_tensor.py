@@ -347,3 +347,12 @@ def test_a_rate_without_items_or_for_a_failure_that_is_certain_is_refused(n, eps
     groups = tuple(np.array_split(np.arange(12), 3))
     with pytest.raises(InputError, match="epsilon must lie in"):
         tensor_rate(np.ones((4, 12)), np.full(4, 0.25), np.eye(12), groups, n, epsilon)
+
+
+def test_the_rate_of_one_item_is_ten_times_that_of_a_hundred():
+    groups = tuple(np.array_split(np.arange(12), 3))
+    means = four_state_mixture(np.random.default_rng(0), n=10, p=12).means
+    one, hundred = (tensor_rate(means, np.full(4, 0.25), np.eye(12), groups, n) for n in (1, 100))
+    assert one.means == pytest.approx(10 * hundred.means)
+    assert one.weights == pytest.approx(10 * hundred.weights)
+    assert one.items == hundred.items

@@ -204,3 +204,24 @@ def test_judges_that_all_hang_together_within_states_are_cut_where_they_hang_lea
     views = partition_within(covariance, 200_000)
     assert sorted(sorted(group.tolist()) for group in views.groups) == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
     assert views.largest_cross_edge > CLEAR_EDGE
+
+
+def test_shares_of_a_start_are_one_together_also_where_a_centre_has_no_item(rng):
+    values = rng.normal(size=(50, 3))
+    weights, means, _ = mixture.start_near(values, np.array([[0.0] * 3, [100.0] * 3, [-100.0] * 3]))
+    assert weights.sum() == pytest.approx(1.0, abs=1e-12)
+    assert weights[0] > 0.99
+    assert (weights[1:] > 0).all(), "a centre without an item may still gain some"
+    np.testing.assert_allclose(means[0], values.mean(axis=0))
+
+
+def test_a_link_of_seven_standard_errors_holds_judges_in_one_view():
+    """Nine judges, of which three by three have this partial correlation with one another, and none with others."""
+    items = 2_000
+    partial = np.tanh(7.0 / np.sqrt(items - 9 - 1))
+    own = np.arange(9) // 3
+    precision = np.where(own[:, None] == own[None, :], -partial, 0.0)
+    np.fill_diagonal(precision, 1.0)
+    views = partition_within(np.linalg.inv(precision), items)
+    assert sorted(sorted(group.tolist()) for group in views.groups) == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
+    assert views.largest_cross_edge == pytest.approx(0.0, abs=1e-6)

@@ -127,3 +127,13 @@ def test_a_fit_says_whether_em_came_to_an_end(rng):
     told = fit_panel(matrix(values), FitConfig(aggregators=("care",), missing="em"), solve="not").structure_details
     wanted = gaussian_by_em(lambda m, c: expected_sums(values, m, c), accumulate(values))
     assert (told["em_converged"], told["em_iterations"]) == (wanted.converged, wanted.iterations)
+
+
+@pytest.mark.parametrize("unit", [1e-5, 1e5])
+def test_the_unit_in_which_judges_score_changes_nothing(rng, unit):
+    x = holes(rng, correlated(rng, 300, 4), 0.2)
+    as_given, in_units = fit(x), fit(unit * x)
+    np.testing.assert_allclose(in_units.covariance / unit**2, as_given.covariance, rtol=1e-6)
+    copied = np.column_stack([x, x[:, :1]])
+    with pytest.raises(FitError, match="judges copy one another"):
+        gaussian_by_em(lambda m, c: expected_sums(unit * copied, m, c), accumulate(unit * copied), tolerance=1e-12)

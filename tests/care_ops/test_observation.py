@@ -107,3 +107,15 @@ def test_bad_input_is_told(rng):
         observation.fit(np.repeat([[0.0, 1.0], [1.0, 0.0]], 20, axis=0), [Gaussian((0, 1))], 3, rng)
     with pytest.raises(FitError, match="fit it first"):
         Gaussian((0,)).log_density(values[:, :1])
+
+
+@pytest.mark.filterwarnings("error")
+def test_a_grade_that_no_judge_gives_leaves_the_states_as_they_are_and_warns_of_nothing():
+    """Four grades were allowed and three were given, as where nobody ever says that an answer is perfect."""
+    rng = np.random.default_rng(8)
+    states = rng.integers(0, 2, 2_000)
+    chance = np.array([[0.75, 0.2, 0.05], [0.05, 0.2, 0.75]])[states]
+    grades = (rng.random((2_000, 6, 1)) > np.cumsum(chance, axis=1)[:, None, :]).sum(axis=2).astype(float)
+    model = observation.fit(grades, [Graded(tuple(range(6)), (4,) * 6)], 2, rng)
+    assert np.isfinite(model.log_likelihood)
+    assert told_apart(model.posterior(grades), states) > 0.95

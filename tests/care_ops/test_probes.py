@@ -295,3 +295,21 @@ def test_only_a_version_that_is_spoilt_is_a_measurement():
     assert np.nanmax(found.falls[..., 0]) == 1.0
     assert np.nanmax(found.falls[..., 1]) == 0.5
     assert measured(given("cut", "cut"), sd) is not None
+
+
+def test_of_falls_by_one_point_on_every_item_chance_explains_what_a_mean_of_signs_does():
+    """The sum of 60 signs over 60 is normal with the variance 1/60, and of its upper 5 % the least is 1.645 errors."""
+    falls = np.ones((60, 1, 1))
+    signal = FallsAndMoves(np.ones(1, dtype=bool), falls, np.zeros((60, 0, 1))).signal
+    assert signal == pytest.approx(1 - 1.645**2 / 60, abs=0.02)
+
+
+def test_two_versions_are_enough_for_a_mean_and_its_error_and_one_is_not():
+    changes = np.array([[1.0, 4.0], [3.0, np.nan]])
+    probes = ProbeResponses(("a", "b"), ("padded",) * 2, {"padded": False}, ("j", "k"), changes)
+    (response,) = responses_by_kind(probes, np.ones(2))
+    assert response.items.tolist() == [2, 1]
+    assert response.mean[0] == 2.0
+    # the error of a mean of two is half of their range, and with one degree of freedom t is Cauchy's distribution
+    assert (response.high[0] - response.low[0]) / 2 == pytest.approx(1.0 * np.tan(0.475 * np.pi))
+    assert np.isnan([response.mean[1], response.low[1], response.high[1]]).all()

@@ -7,8 +7,10 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from care_ops.errors import FitError, InputError
+from care_ops.structure import program as module
 from care_ops.structure import views
 from care_ops.structure.conic import solve_conic
+from care_ops.structure.losses import LOSSES
 from care_ops.structure.program import solve, solve_path
 from tests.support.matrices import random_correlation
 from tests.support.panels import recorded_correlation
@@ -163,3 +165,41 @@ def test_the_tolerance_of_views_is_the_smallest_edge_that_leaves_three(rng, larg
             count, label = connected_components(strength > edge, directed=False)
             good += [edge] if count >= 3 and np.bincount(label).max() <= largest else []
         assert views._smallest_tolerance(strength, largest) == min(good)
+
+
+@pytest.mark.parametrize("program", ["frobenius", "dtrace"])
+@pytest.mark.parametrize("variance", [1.0, 0.01])
+def test_however_early_a_solve_ends_its_bounds_hold_the_optimum(rng, program, variance):
+    for p in (6, 12):
+        sigma = variance * random_correlation(rng, p)
+        penalties = {"lambda_s": 1.0, "lambda_l": 3.0, "program": program}
+        optimum = solve(sigma, tolerance=1e-9, **penalties).certificate
+        slack = 1e-8 * max(1.0, abs(optimum.primal))
+        for most in (10, 20, 40, 80):
+            early = solve(sigma, max_iterations=most, **penalties).certificate
+            assert early.dual <= optimum.primal + slack
+            assert early.primal >= optimum.dual - slack
+
+
+@pytest.mark.parametrize("program", ["frobenius", "dtrace"])
+def test_an_objective_has_settled_well_within_the_tolerance_when_a_solve_ends(program):
+    """The certificate alone would be content with any solution that is a whole tolerance above the optimum."""
+    for seed in range(8):
+        sigma = random_correlation(np.random.default_rng(seed), 4 + seed)
+        penalties = {"lambda_s": 0.05, "lambda_l": 2.0, "program": program}
+        optimum = solve(sigma, tolerance=1e-9, **penalties).certificate.primal
+        ended = solve(sigma, tolerance=1e-2, **penalties).certificate
+        assert ended.converged
+        assert ended.primal - optimum < 0.2 * 1e-2 * max(1.0, abs(optimum))
+
+
+@pytest.mark.parametrize("cone", [False, True])
+def test_copies_are_tied_by_the_nearest_ones_that_fulfil_the_ties(rng, cone):
+    """Beside a projection by least squares: R - S + L is nothing, and where there is a P it is R."""
+    sigma = random_correlation(rng, 4)
+    admm = module._Consensus(LOSSES["frobenius"](sigma))
+    admm.with_cone = cone
+    ties = np.array([[1.0, -1.0, 1.0, 0.0], [1.0, 0.0, 0.0, -1.0]]) if cone else np.array([[1.0, -1.0, 1.0]])
+    copies = rng.normal(size=(ties.shape[1], 4, 4))
+    away = np.linalg.pinv(ties) @ ties
+    np.testing.assert_allclose(admm._project(copies), copies - np.einsum("ab,bij->aij", away, copies), atol=1e-12)

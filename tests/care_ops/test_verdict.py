@@ -353,3 +353,59 @@ def test_a_verdict_in_a_terminal_ends_with_what_to_do_next_and_by_which_command(
     lines = decide(AMBIGUOUS, Standing(), REMEDIES).lines()
     assert "  Next: Label." in lines
     assert lines[lines.index("  Next: Label.") + 1].strip() == "care label"
+
+
+def test_who_was_counted_once_is_no_voice_more():
+    """Of five judges three are copies of one another, which leaves three that speak for themselves."""
+    facts = replace(CLEAR, judges=(*JUDGES, replace(JUDGES[0], judge="e")), copies=(("a", "b", "c"),))
+    verdict = decide(replace(facts, doubts=("few judges",)), Standing(), REMEDIES)
+    assert verdict.sentence.startswith("Only 3 judges speak for themselves")
+
+
+def test_a_column_that_is_no_judge_is_named_with_what_it_looks_like():
+    length = JudgeFacts("len", admitted=True, looks_like="a count of characters")
+    verdict = decide(replace(CLEAR, judges=(*JUDGES, length)), Standing(), REMEDIES)
+    (said,) = [reason for reason in verdict.reasons if reason.topic == "no judge"]
+    assert said.sentence == "Column 'len' looks like a count of characters, not like a judge."
+    assert said.judges == ("len",)
+
+
+@pytest.mark.parametrize(
+    ("probability", "ends"),
+    [(0.6, "a probability of 60 %, which is not enough."), (0.96, "of 96 %."), (0.999, "a probability above 99 %.")],
+)
+def test_what_probes_say_is_a_sentence_with_how_sure_it_is(probability, ends):
+    probes = ProbeEvidence(probability, ("padded: quality kept",))
+    reasons_given = decide(replace(AMBIGUOUS, probes=probes), Standing(), REMEDIES).reasons
+    (said,) = [reason.sentence for reason in reasons_given if reason.topic == "probes"]
+    assert said.endswith(ends)
+
+
+def test_influence_names_the_judges_who_could_move_the_best_items_alone_or_else_together():
+    panel = tuple(JudgeFacts(f"j{k}", admitted=True) for k in range(20))
+
+    def named(moved, together):
+        facts = replace(CLEAR, judges=panel, influence=Influence(moved, {}, 8, together, 5, 80))
+        return [reason.judges for reason in decide(facts, Standing(), REMEDIES).reasons if reason.topic == "influence"]
+
+    assert named({"j0": 5, "j1": 4, "j2": 1}, ("j0",)) == [("j0", "j1")]
+    assert named({"j0": 3, "j1": 3}, ("j0", "j1")) == [("j0", "j1")]
+
+
+def test_two_judges_that_deserve_a_look_are_one_reason_with_what_is_odd_about_each():
+    odd = (
+        JudgeFacts("b1", admitted=True, notes="it is late"),
+        JudgeFacts("b2", admitted=True, notes="it is rude"),
+    )
+    verdict = decide(replace(CLEAR, judges=(*JUDGES, *odd)), Standing(), REMEDIES)
+    (suspects,) = [reason for reason in verdict.reasons if reason.topic == "suspect judge"]
+    assert suspects.sentence == "2 judges deserve a look: b1, b2."
+    assert suspects.detail == "Judge 'b1' deserves a look: it is late. Judge 'b2' deserves a look: it is rude."
+
+
+def test_where_two_groups_of_judges_share_no_item_that_is_why_none_is_admitted():
+    values = np.full((20, 4), np.nan)
+    values[:10, :2] = values[10:, 2:] = np.arange(20.0).reshape(10, 2)
+    scores = ScoreMatrix(values, tuple(f"i{k:02}" for k in range(20)), ("a", "b", "c", "d"), {})
+    said = reasons.too_few(scores, [], loosen="Loosen.", declare="Declare.")
+    assert said.startswith("The judges fall into 2 groups that share no item: a, b (2 judges, 10 items); c, d (")

@@ -18,6 +18,7 @@ from warehouse.items import ItemRecord
 from warehouse.parts import PartStore
 from warehouse.storage import (
     DamagedError,
+    delete_folder,
     leftovers,
     noted,
     notes_below,
@@ -352,3 +353,18 @@ def test_an_item_whose_score_is_damaged_is_not_done(tmp_path):
     last = (scores.dictionary_page_offset or scores.data_page_offset) + scores.total_compressed_size - 1
     path.write_bytes(content[:last] + bytes([content[last] ^ 1]) + content[last + 1 :])
     assert store.done("judge", "one", "v1") == set()
+
+
+def test_a_file_that_was_not_even_begun_fails_by_its_own_error(tmp_path):
+    with pytest.raises(ValueError, match="no content"), replacing(tmp_path / "file"):
+        raise ValueError("no content")
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_a_folder_is_deleted_with_all_that_is_in_it_and_may_be_gone_already(tmp_path):
+    folder = tmp_path / "of one judge"
+    write_bytes(folder / "below" / "file", b"content")
+    delete_folder(folder)
+    assert not folder.exists()
+    delete_folder(folder)
+    assert list(tmp_path.iterdir()) == []

@@ -477,3 +477,14 @@ def test_views_answer_in_words(store):
         for view in ("latest_aggregates", "judge_card", "disagreements", "history"):
             connection.execute(f"SELECT * FROM {view}").fetchall()
         assert connection.execute("SELECT judges, lowest FROM disagreements WHERE item_id = 'i3'").fetchone() == (1, 3)
+
+
+def test_scores_of_one_key_are_read_without_its_column_and_a_part_tells_its_key(store):
+    parts, _ = store
+    old = parts.write_scores("a/b", "set one", "old", "e", rows(range(2)))
+    new = parts.write_scores("a/b", "set one", "new", "e", rows(range(2, 5)))
+    table = parts.read_scores("a/b", "set one", ["item_id", "score"], key="new")
+    assert table.column_names == ["item_id", "score"]
+    assert sorted(table.column("item_id").to_pylist()) == ["i2", "i3", "i4"]
+    assert (parts.key_of(old), parts.key_of(new)) == ("old", "new")
+    assert parts.key_of(parts.write_scores("a/b", "set one", "none", "e", [])) is None
