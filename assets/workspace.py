@@ -297,13 +297,7 @@ class Workspace:
         """The fit settings with the test set's own cut, scale and calibration."""
         spec = self.testset(testset)
         calibration = Calibration(**spec.calibration.model_dump())
-        return replace(
-            self.fit,
-            cut=spec.cut,
-            scale=spec.scale,
-            calibration=calibration,
-            not_quality=spec.not_quality,
-        )
+        return replace(self.fit, cut=spec.cut, scale=spec.scale, calibration=calibration, not_quality=spec.not_quality)
 
     def higher_is_right(self, testset: str) -> bool:
         """Whether a higher score of a pair prefers ``response_2``, the right answer, as answers to a template do."""

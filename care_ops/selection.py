@@ -166,11 +166,7 @@ def select_with_labels(
 
 
 def select_without_labels(
-    scores: ScoreMatrix,
-    config: FitConfig,
-    units: Sequence[str],
-    *,
-    watch: Watch = unwatched,
+    scores: ScoreMatrix, config: FitConfig, units: Sequence[str], *, watch: Watch = unwatched
 ) -> Selection:
     """The penalties whose structure makes held-out split units likeliest (Gaussian, of the shrunk correlation).
 

@@ -94,13 +94,7 @@ def four_state_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float
     return MixtureDraw(scores, states.astype(np.intp), means, np.array(_WEIGHTS), noise)
 
 
-def grouped_mixture(
-    rng: np.random.Generator,
-    *,
-    n: int,
-    p: int,
-    noise: float,
-) -> tuple[MixtureDraw, NDArray[np.bool_]]:
+def grouped_mixture(rng: np.random.Generator, *, n: int, p: int, noise: float) -> tuple[MixtureDraw, NDArray[np.bool_]]:
     """Four states, and judges that depend on one another within each third of them (paper, "graph-aware" experiment).
 
     Returns

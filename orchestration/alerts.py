@@ -35,20 +35,14 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "night late": ("critical", "See whether the daemon and its machine are running; `care run` makes what is missing."),
     "run lost": ("error", "See why its process ended (memory, a machine that went); `care run` goes on from there."),
     "source failed": ("error", "Mend the test set's source; `care run` reads it again."),
-    "judge failed": (
-        "error",
-        "Mend the judge's file, or what it asks; the fit goes without it until then.",
-    ),
+    "judge failed": ("error", "Mend the judge's file, or what it asks; the fit goes without it until then."),
     "scores failed": ("error", "See which items the judge has no score of; `care run` asks about them again."),
     "fit failed": ("error", "Read the sentence and mend what it names; people go on reading the fit before."),
     "page failed": ("error", "Read the sentence and mend what it names; people go on reading the page before."),
     "run failed": ("error", "Read the sentence and mend what it names; `care run` tries it again."),
     "held back": ("warning", "Look at the new fit and accept it, or mend what its checks name."),
     "model changed": ("warning", "Change `revision` in the judge's file, or pin the fit until you have."),
-    "system changed": (
-        "warning",
-        "See what it says since; accepting the fit takes its answers of now for the usual.",
-    ),
+    "system changed": ("warning", "See what it says since; accepting the fit takes its answers of now for the usual."),
     "canary failed": ("warning", "See whether the judge's server answers; the next night asks it again."),
     "experiment failed": ("warning", "Read the sentence; no fit waits for an experiment."),
 }

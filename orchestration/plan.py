@@ -17,16 +17,7 @@ from assets.report.outdated import FIT, Outdated, Partition, State, outdated, st
 from assets.report.verdicts import current_verdicts, index_differs
 from assets.workspace import Workspace
 from orchestration.instance import backfills_under_way, follow_partitions, last_night, unfinished_runs
-from orchestration.launches import (
-    NO_RETRY,
-    REASON,
-    TRIED_AGAIN,
-    Launch,
-    partitions_of,
-    plan,
-    requests,
-    split_partition,
-)
+from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, partitions_of, plan, requests, split_partition
 from orchestration.standing import forget_mended_failures
 
 _ATTEMPTS = 2

@@ -21,11 +21,7 @@ from assets.judging.canary import CHECK, watched
 from assets.metadata import reasons_of
 from assets.workspace import Workspace
 from orchestration.alerts import Alert, Desk, failure_message, opened
-from orchestration.dagster_internals import (
-    RANGE_START_TAG,
-    materialisations,
-    planned_materialisations,
-)
+from orchestration.dagster_internals import RANGE_START_TAG, materialisations, planned_materialisations
 from orchestration.launches import ORDER, split_partition
 from orchestration.stores import store_held
 from orchestration.workspace import AlertSettings

@@ -28,14 +28,7 @@ from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
 from judges.spec import JudgeSpec, LocalModel, explain, load_spec, load_yaml, meets_anything, read_model
 from warehouse.remote.address import usable_address
-from warehouse.testsets import (
-    ImportSource,
-    RecordedScores,
-    TestsetSpec,
-    VersionsSource,
-    names_an_address,
-    resolve,
-)
+from warehouse.testsets import ImportSource, RecordedScores, TestsetSpec, VersionsSource, names_an_address, resolve
 
 S = TypeVar("S", TestsetSpec, JudgeSpec)
 

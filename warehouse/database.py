@@ -29,12 +29,7 @@ _LOCK_MESSAGE = "Could not set lock"
 _LATER_DUCKDB_MESSAGE = "created with a newer version of DuckDB"
 _LOCK_WAIT_S = 60.0
 _log = logging.getLogger(__name__)
-_DAMAGE_ERRORS = (
-    duckdb.IOException,
-    duckdb.SerializationException,
-    duckdb.InternalException,
-    duckdb.FatalException,
-)
+_DAMAGE_ERRORS = (duckdb.IOException, duckdb.SerializationException, duckdb.InternalException, duckdb.FatalException)
 """Errors that DuckDB raises on a damaged file; further ones are known by the word "corrupt" in their message.
 
 Taking a sound file for a damaged one costs only the minute in which it is rebuilt.

@@ -34,9 +34,7 @@ _REFUSALS = (
         "the disk reported an error in reading or writing; check the disk",
     ),
     _Refusal(
-        (errno.EROFS,),
-        ("read-only file system", "readonly database"),
-        "the file system is read-only; make it writable",
+        (errno.EROFS,), ("read-only file system", "readonly database"), "the file system is read-only; make it writable"
     ),
     _NO_PERMISSION,
     _Refusal(

@@ -31,9 +31,7 @@ if TYPE_CHECKING:
 
 
 @asset_of_testsets(
-    deps=["panel"],
-    kinds={"dask"},
-    description="Mergeable moments up to order three of the panel's scores.",
+    deps=["panel"], kinds={"dask"}, description="Mergeable moments up to order three of the panel's scores."
 )
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Accumulate the state over row ranges of the panel's file and store it."""

@@ -42,5 +42,5 @@ def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
             "factor_mass": bars(
                 "share of tr L by factor", {f"factor {k + 1}": float(m) for k, m in enumerate(mass[:8])}
             ),
-        },
+        }
     )

@@ -63,9 +63,7 @@ class TestsetCount:
     specs=[
         dg.AssetSpec(
             "judge_inference",
-            deps=[
-                dg.AssetDep("items", partition_mapping=dg.AllPartitionMapping()),
-            ],
+            deps=[dg.AssetDep("items", partition_mapping=dg.AllPartitionMapping())],
             description="One judge over every pending item of every test set; its model is loaded once.",
             kinds={"ray", "parquet"},
             code_version=code_version(__name__, "judges"),

@@ -80,9 +80,7 @@ def load_slice(
     spec = workspace.judge(judge)
     key = judge_key(workspace, judge, testset)
     parts = workspace.parts.read_scores(
-        judge,
-        testset,
-        ("item_key", "judge_key", "score", "status", "text_mismatch", "created_at"),
+        judge, testset, ("item_key", "judge_key", "score", "status", "text_mismatch", "created_at")
     )
     return replace_slice(connection, judge, testset, key, parts, family=spec.family, spec_json=spec.shown())
 

@@ -291,12 +291,7 @@ def _changes(
 
 
 def _followed(
-    workspace: Workspace,
-    connection: duckdb.DuckDBPyConnection,
-    testset: str,
-    fit: FitDocument | None,
-    *,
-    refit: bool,
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument | None, *, refit: bool
 ) -> Iterator[Outdated]:
     """The review of a fit, its results and its page; all of them where the fit is to be made."""
     folder = workspace.fit_folder(testset)

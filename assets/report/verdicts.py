@@ -185,10 +185,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
             f"care report --open{where}",
         ),
         again=Step("Bring the test set up to date; what cannot be made says why.", run),
-        decide=Step(
-            compare,
-            f"care fits accept {name}{where}",
-        ),
+        decide=Step(compare, f"care fits accept {name}{where}"),
     )
 
 

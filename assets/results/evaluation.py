@@ -42,7 +42,7 @@ def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
                     for name, record in evaluated.records.items()
                 ]
             ),
-        },
+        }
     )
 
 

@@ -147,12 +147,7 @@ def _duels(sample: _Sample, pairs: Named) -> Duels:
 
 
 def _sample(
-    table: ScoreTable,
-    labels: Labels,
-    config: TableConfig,
-    bounds: tuple[float, float] | None,
-    *,
-    sequential: bool,
+    table: ScoreTable, labels: Labels, config: TableConfig, bounds: tuple[float, float] | None, *, sequential: bool
 ) -> _Sample:
     named, paired = systems_of(table, config), len(config.systems) == 2
     check_labels(table, labels)

@@ -95,12 +95,7 @@ def fit_structure(
     for lowered in range(_TAU_STEPS):
         structure = _solve(correlation, (gamma, gamma * tau), config, judges, effort)
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
-            return structure, {
-                "gamma_n": gamma,
-                "tau": tau,
-                "shrinkage": intensity,
-                "tau_lowered": float(lowered),
-            }
+            return structure, {"gamma_n": gamma, "tau": tau, "shrinkage": intensity, "tau_lowered": float(lowered)}
         tau /= _TAU_STEP
     raise FitError(
         "structure: no shared factor at any penalty; the judges' scores look independent of one another. "

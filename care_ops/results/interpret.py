@@ -10,16 +10,7 @@ from care_ops.least import LEAST_ITEMS
 from care_ops.metrics import rank_correlation
 from care_ops.scores import Array
 
-FEATURES = (
-    "characters",
-    "words",
-    "words_per_sentence",
-    "list_items",
-    "numbers",
-    "authority_markers",
-    "emoji",
-    "smog",
-)
+FEATURES = ("characters", "words", "words_per_sentence", "list_items", "numbers", "authority_markers", "emoji", "smog")
 
 _WORD = re.compile(r"\w+(?:['’]\w+)*")
 _UNSPACED = re.compile("[\u0e00-\u0eff\u1000-\u109f\u1780-\u17ff\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]")

@@ -100,11 +100,7 @@ def solve(
         ``sigma`` is singular, so that the program has no finite precision to decompose.
     """
     return solve_path(
-        sigma,
-        [(lambda_s, lambda_l)],
-        program=program,
-        tolerance=tolerance,
-        max_iterations=max_iterations,
+        sigma, [(lambda_s, lambda_l)], program=program, tolerance=tolerance, max_iterations=max_iterations
     )[0]
 
 

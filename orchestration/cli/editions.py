@@ -161,11 +161,7 @@ def accept(
 
 
 @fits.command()
-def promote(
-    fit: Fit,
-    why: Why = "",
-    workspace: Root = Path(),
-) -> None:
+def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
     """Publish a kept fit and pin it: later nights are kept beside it, new items are scored with it."""
     from assets.publication.editions import extend, find
     from assets.publication.editions import promote as publish

@@ -250,10 +250,7 @@ def _probe_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
 
 
 @judges.command("retest")
-def retest(
-    name: Annotated[str, typer.Argument(help="Name of the judge.")],
-    workspace: Root = Path(),
-) -> None:
+def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], workspace: Root = Path()) -> None:
     """Ask a judge again about a few items that it has scored, and show on its card how far its scores moved."""
     from assets.report.retests import last_retest
     from orchestration.definitions import build_defs

@@ -46,8 +46,7 @@ Items = Annotated[Path | None, typer.Option(help="item_id, the column that names
 Anchors = Annotated[Path | None, typer.Option(help="item_id, label: other labels, which the fit may see.")]
 Level = Annotated[float, typer.Option(help="Of the intervals.")]
 Sequential = Annotated[
-    bool,
-    typer.Option("--sequential", help="Intervals that hold however often you look while labels come in; wider."),
+    bool, typer.Option("--sequential", help="Intervals that hold however often you look while labels come in; wider.")
 ]
 LabelBounds = Annotated[
     tuple[float, float] | None,

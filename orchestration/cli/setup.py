@@ -26,8 +26,7 @@ prompt: answer_rating
 
 
 From = Annotated[
-    Path | None,
-    typer.Option("--from", help="Table of scores that exist: its judges are recorded, nobody is asked."),
+    Path | None, typer.Option("--from", help="Table of scores that exist: its judges are recorded, nobody is asked.")
 ]
 ONLY_FROM = "says how a table of scores is read; name the table with --from"  # where an option is refused without
 Items = Annotated[Path | None, typer.Option(help="With --from: the items' texts, gold, split_unit, system.")]

@@ -16,15 +16,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from care_ops.errors import InputError, WarehouseError
-from orchestration.cli.output import (
-    Json,
-    Root,
-    Why,
-    console,
-    errors,
-    print_verdict,
-    show,
-)
+from orchestration.cli.output import Json, Root, Why, console, errors, print_verdict, show
 
 if TYPE_CHECKING:
     from assets.report.outdated import State

@@ -71,11 +71,7 @@ class StoreCopy:
 
     @contextmanager
     def writing(
-        self,
-        who: str,
-        say: Callable[[str], object],
-        patience: float | None,
-        caught_up: Callable[[], None],
+        self, who: str, say: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
     ) -> Generator[None]:
         """Hold the lease; what the store has and the folder lacks is fetched first.
 
