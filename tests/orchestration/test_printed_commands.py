@@ -30,7 +30,7 @@ ONLY_NAMED = {
     "care fit --items": {"orchestration/cli/imports.py": "help of an option: what its table is for"},
     "care fit --probes": {"orchestration/cli/probes.py": "what the table that was written is for"},
     "care admin forget": {
-        "assets/sources.py": "of each of the items that the error has named",
+        "assets/workspace.py": "of each of the items that the error has named",
         "assets/state/repair.py": "of each of the items that the error has named",
         "assets/state/retention.py": "of the item that the error has named",
         "orchestration/cli/retention.py": "the lock's holder",
