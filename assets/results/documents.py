@@ -71,8 +71,8 @@ class FactorsDocument(FolderDocument):
         return nearest if nearest is not None and abs(nearest[1]) >= MAY_BE_A_FEATURE else None
 
     def _nearest(self, row: Sequence[float | None]) -> tuple[str, float] | None:
-        known = [(abs(c), c, feature) for c, feature in zip(row, self.features, strict=False) if c]
-        return (max(known)[2].replace("_", " "), max(known)[1]) if known else None
+        known = [(abs(c), feature == "words", feature, c) for c, feature in zip(row, self.features, strict=False) if c]
+        return (max(known)[2].replace("_", " "), max(known)[3]) if known else None
 
 
 @dataclass(frozen=True)
