@@ -56,7 +56,8 @@ def counted(responses: Sequence[str | None], others: Sequence[str | None] | None
 def _counted(text: str | None) -> list[float]:
     if text is None or not text.strip():
         return [float("nan")] * len(COUNTED)
-    found = (len(_spaced(text).split()), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
+    words = text.split() if (spaced := _spaced(text)) == text else _WORD.findall(spaced)
+    found = (len(words), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
     return [float(np.log1p(count)) for count in (*found, len(_NUMBER.findall(text)))]
 
 

@@ -9,7 +9,6 @@ import pytest
 from assets.publication.editions import accept
 from assets.state.rebuild import rebuild_warehouse
 from care_ops.errors import InputError
-from orchestration import workspace as workspace_module
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, make, query, run, write_items
@@ -99,12 +98,15 @@ def test_looking_at_a_workspace_whose_first_night_is_just_beginning(tmp_path):
 
 def test_a_judge_that_is_deleted_while_the_workspace_is_read_is_left_out(tmp_path, monkeypatch):
     folder = make(tmp_path / "ws")
-    listed = workspace_module._yaml_files
+    listed = Path.glob
 
-    def listed_before(where: Path) -> list[Path]:
-        return sorted([*listed(where), where / "gone.yaml"])
+    def listed_before(where: Path, pattern: str) -> list[Path]:
+        return [
+            *listed(where, pattern),
+            *([where / "gone.yaml"] if (where.name, pattern) == ("judges", "*.yaml") else []),
+        ]
 
-    monkeypatch.setattr(workspace_module, "_yaml_files", listed_before)
+    monkeypatch.setattr(Path, "glob", listed_before)
     assert set(load_workspace(folder).judges) == set(JUDGES)
     (folder / "judges" / "gone.yaml").symlink_to("nowhere")
     with pytest.raises(InputError, match=r"gone\.yaml: no such file"):
