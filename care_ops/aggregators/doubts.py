@@ -61,7 +61,7 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
         found.append("families")
     if followed_feature(answers) is not None:
         found.append("feature")
-    if answers.follows and _kin_share_more(answers):
+    if not found and answers.follows and _kin_share_more(answers):
         found.append("kin")
     return tuple(found)
 
