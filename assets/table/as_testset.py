@@ -74,19 +74,16 @@ def testset_yaml(
     if items is None:
         items = folder / f"items-{name}.csv"
         _write_items(items, table)
-    read = _scale_read(table) if declared.scale is None else None
-    brought = {one.judge: one.own for one in table.brought if read}
-    scale = declared.scale or read
     of_scores: dict[str, Any] = {
         "path": _told(scores, folder),
         "families": dict(table.scores.families),
-        "scales": {judge: list(own) for judge, own in (brought | declared.scales).items()},
+        "scales": {judge: list(own) for judge, own in declared.scales.items()},
         "columns": declared.columns.model_dump(exclude_defaults=True, mode="json"),
         "reading": declared.reading.model_dump(exclude_defaults=True, mode="json"),
     }
     document = {
         "description": f"Recorded scores of {scores.name}.",
-        "scale": list(scale) if scale else None,
+        "scale": list(declared.scale) if declared.scale else None,
         "systems": list(declared.systems),
         "source": {
             "kind": "files",
@@ -95,8 +92,9 @@ def testset_yaml(
         },
     }
     written = yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
-    if read:
-        written = written.replace("\nscale:", "\n# Read from the scores; correct it if others can be given.\nscale:", 1)
+    if declared.scale is None and (read := _scale_read(table)):
+        said = "Take the # off where this is the scale that judges were given; scores are then averaged in its units."
+        written = f"# {said}\n# scale: [{read[0]:g}, {read[1]:g}]\n{written}"
     return written if table.scores.families else written + _families_to_declare(table.scores.judges)
 
 
