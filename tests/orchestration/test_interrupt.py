@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections import defaultdict
 
 import pytest
 
@@ -22,16 +23,16 @@ TOLD = "interrupted: what was scored is kept; the same command goes on"
 
 
 class Gate(Vendor):
-    """Answers so many requests at once, and the others when the gate is opened."""
+    """Answers so many requests of each model at once, and the others when the gate is opened."""
 
     def __init__(self, at_once=ANSWERED):
-        self.at_once, self.gate = at_once, threading.Event()
+        self.left, self.gate = defaultdict(lambda: at_once), threading.Event()
         super().__init__(self._behave)
 
     def _behave(self, handler, body):
         with self.lock:
-            self.at_once -= 1
-            waits = self.at_once < 0
+            self.left[body["model"]] -= 1
+            waits = self.left[body["model"]] < 0
         if waits:
             assert self.gate.wait(120)
         handler.answer(str(1 + number_of(body) % 8))
@@ -71,7 +72,7 @@ def test_what_a_terminal_interrupts_asks_nobody_on_and_loses_nothing(tmp_path, j
     with Gate() as server, log.open("w") as file:
         for judge in judges:
             paid_judge(folder, judge, server, concurrency, size)
-        under_way = len(judges) * concurrency
+        answered, under_way = len(judges) * ANSWERED, len(judges) * concurrency
         command = [sys.executable, "-m", "orchestration.cli", "run", "-v", "--workspace", folder]
         process = subprocess.Popen(
             command,
@@ -81,14 +82,14 @@ def test_what_a_terminal_interrupts_asks_nobody_on_and_loses_nothing(tmp_path, j
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         try:
-            wait_until(lambda: len(server.bodies) == ANSWERED + under_way and server.open == under_way, process, log)
+            wait_until(lambda: len(server.bodies) == answered + under_way and server.open == under_way, process, log)
             os.killpg(process.pid, signal.SIGINT)
             wait_until(lambda: "nobody is asked any more" in log.read_text(), process, log)
             server.gate.set()
             assert process.wait(120) == 130
         finally:
             process.kill()
-        assert len(server.bodies) == ANSWERED + under_way, "what was under way is paid for, and nothing else"
+        assert len(server.bodies) == answered + under_way, "what was under way is paid for, and nothing else"
         said = log.read_text()
         assert [line for line in said.splitlines() if not re.match(r"\d\d:\d\d:\d\d [\w.]+: ", line)] == [TOLD]
         stored = [row for row in score_rows(folder) if any(judge in row[0] for judge in judges)]
