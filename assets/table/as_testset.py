@@ -77,7 +77,7 @@ def testset_yaml(
     of_scores: dict[str, Any] = {
         "path": _told(scores, folder),
         "families": dict(table.scores.families),
-        "scales": {judge: list(own) for judge, own in declared.scales.items()},
+        "scales": {judge: list(scale) for judge, scale in declared.scales.items()},
         "columns": declared.columns.model_dump(exclude_defaults=True, mode="json"),
         "reading": declared.reading.model_dump(exclude_defaults=True, mode="json"),
     }

@@ -57,11 +57,14 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
     rivalled = rival is not None and abs(rival) < RIVAL
     if rivalled or answers.agreement < LEAST_AGREEMENT or structure.misfit > _MOST_MISFIT:
         found.append("several answers")
-    if families == 1 or _rests_on_families(answers):
+    taken_off = any(liking.removed > 0 for liking in answers.likings.values())
+    kin_share_more = not taken_off and structure.kinship > _MOST_KINSHIP  # their taste, or what only they see
+    other_answers = not taken_off and answers.alone < _LEAST_ALONE
+    if families == 1 or other_answers or (kin_share_more and not answers.follows):
         found.append("families")
     if followed_feature(answers) is not None:
         found.append("feature")
-    if not found and answers.follows and _kin_share_more(answers):
+    if not found and kin_share_more:
         found.append("kin")
     return tuple(found)
 
@@ -79,19 +82,3 @@ def followed_feature(answers: Defensible) -> str | None:
     """The feature of the texts that the answer follows most, where it follows one."""
     name = answers.nearest
     return name if name is not None and abs(answers.follows[name]) >= MAY_BE_A_FEATURE else None
-
-
-def _rests_on_families(answers: Defensible) -> bool:
-    """Whether other declarations of families would lead to another answer."""
-    if answers.structure is None or any(liking.removed > 0 for liking in answers.likings.values()):
-        return False
-    return (not answers.follows and _kin_share_more(answers)) or answers.alone < _LEAST_ALONE
-
-
-def _kin_share_more(answers: Defensible) -> bool:
-    """Whether judges of one family share more than all do, and it is no liking that was taken off.
-
-    It may be their taste, or what only they see: the scores are the same.
-    """
-    removed = any(liking.removed > 0 for liking in answers.likings.values())
-    return answers.structure is not None and not removed and answers.structure.kinship > _MOST_KINSHIP
