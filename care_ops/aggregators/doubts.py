@@ -23,9 +23,8 @@ _MOST_MISFIT = 0.05
 _SPARSE_AGREEMENT = 0.9
 """The same on a panel of which most judges scored few items, where the two answers share less."""
 
-_LEAST_ALONE, _MOST_KINSHIP = 0.99, 0.05
-"""How much the answer may rest on which families were declared: correlation with the answer without them; and what
-families may share beyond what all do."""
+_LEAST_ALONE = 0.99
+"""How much the answer may rest on which families were declared: correlation with the answer without them."""
 
 
 def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[Doubt, ...]:
@@ -58,7 +57,7 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
     if rivalled or answers.agreement < LEAST_AGREEMENT or structure.misfit > _MOST_MISFIT:
         found.append("several answers")
     taken_off = any(liking.removed > 0 for liking in answers.likings.values())
-    kin_share_more = not taken_off and structure.kinship > _MOST_KINSHIP  # their taste, or what only they see
+    kin_share_more = not taken_off and structure.kin_share_more  # their taste, or what only they see
     other_answers = not taken_off and answers.alone < _LEAST_ALONE
     if families == 1 or other_answers or (kin_share_more and not answers.follows):
         found.append("families")

@@ -51,6 +51,8 @@ class RobustFactor:
         off.
     kinship : float
         Mean correlation within families that the factor leaves unexplained; 0 where no two judges share a family.
+    by_chance : float
+        Standard error of ``kinship`` where families share nothing more.
     """
 
     loadings: Array
@@ -58,6 +60,12 @@ class RobustFactor:
     weights: Array
     misfit: float
     kinship: float
+    by_chance: float
+
+    @property
+    def kin_share_more(self) -> bool:
+        """Whether judges of one family share more than all judges do, by more than chance."""
+        return self.kinship > max(_KIN[0], 2 * self.by_chance)
 
     @property
     def fits(self) -> float:
@@ -88,7 +96,7 @@ def fit(correlation: Array, families: NDArray[np.intp], items: float) -> RobustF
     p = len(correlation)
     if p == 2:  # one correlation says how much two judges share, and not which of them is better
         loadings = np.full(2, np.sqrt(np.clip(correlation[0, 1], 0.0, _MOST_LOADING**2)))
-        return RobustFactor(loadings, loadings, np.ones(2), 0.0, 0.0)
+        return RobustFactor(loadings, loadings, np.ones(2), 0.0, 0.0, 0.0)
     kin = families[:, None] == families[None, :]
     others = ~np.eye(p, dtype=np.bool_)
     between = others & ~kin if len(np.unique(families)) >= 3 else others
@@ -102,9 +110,11 @@ def fit(correlation: Array, families: NDArray[np.intp], items: float) -> RobustF
     bound = BOUND * float(np.median(np.abs(weights)))
     by_chance = float(np.mean((1.0 - correlation[between] ** 2) ** 2)) / items * max(1.0 - 2.0 / (p - 1), 0.1)
     misfit = float(np.sqrt(max(float(np.mean(rest[between] ** 2)) - by_chance, 0.0)))
-    within = kin & others
-    kinship = float(rest[within].mean()) if within.any() else 0.0
-    return RobustFactor(loadings, raw, np.clip(weights, -bound, bound), misfit, kinship)
+    within = np.triu(kin & others)
+    pairs = max(int(within.sum()), 1)
+    kinship, own = float(rest[within].sum()) / pairs, 1.0 - loadings**2
+    error = float(np.sqrt(np.outer(own, own)[within].sum() / items)) / pairs
+    return RobustFactor(loadings, raw, np.clip(weights, -bound, bound), misfit, kinship, error)
 
 
 def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
