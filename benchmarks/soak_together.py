@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import itertools
+import json
 import os
 import random
 import re
@@ -251,7 +252,7 @@ def _against_a_fresh_one(soak: SharedSoak, fresh: Path) -> list[str]:
     """How the workspace differs from a fresh one with the same inputs, after one more run of each.
 
     A page says what has changed since the edition that was published before, which a fresh workspace does not have; so
-    the pages that are compared are drawn after all publications but the last are forgotten.
+    the pages that are compared are drawn after all fits and publications but the last are forgotten.
     """
     for name in ("care.yaml", "one.csv", "judges", "testsets"):
         source, copy = soak.folder / name, fresh / name
@@ -263,7 +264,11 @@ def _against_a_fresh_one(soak: SharedSoak, fresh: Path) -> list[str]:
         shutil.copy(forgotten, fresh / "data")
     soak.care("run")
     publications = soak.folder / "data" / _PUBLICATIONS
-    publications.write_text(publications.read_text().splitlines(keepends=True)[-1])
+    last = publications.read_text().splitlines(keepends=True)[-1]
+    publications.write_text(last)
+    for path in publications.parent.glob("fit=*"):  # the index has a mark for each fit, published or not
+        if not path.name.startswith(f"fit={json.loads(last)['edition']}."):
+            path.unlink()
     shutil.rmtree(soak.folder / "data" / "report")
     soak.care("run")
     SharedSoak(fresh, soak.notes).care("run")

@@ -375,8 +375,9 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
         declared = testset.recorded
         if declared is None:
             continue
-        path = resolve(declared.path, root)
+        path = Path(declared.path)
         try:
+            path = resolve(declared.path, root)
             recorded = [judge for judge in _recorded(declared, path) if declared.accepts(judge)]
         except InputError:
             asked = {judge for judge, spec in judges.items() if not spec.engine.needs.recordings}

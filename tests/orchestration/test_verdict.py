@@ -425,6 +425,13 @@ def test_what_was_published_is_seen_and_taken_back_while_its_scores_are_cut_off_
     assert "one: Failed. Recorded scores cannot be read: " in status
     assert "values in line" in status, "the file's own error is told"
     assert "other" in status, "the test set beside it is shown"
+    named = clear / "testsets" / "one.yaml"
+    cut_off = named.read_text()
+    named.write_text(cut_off.replace("scores.csv", "'${NOT_SET}/scores.csv'"))
+    status = " ".join(care(clear, "status").split())
+    assert "the environment variable NOT_SET is not set" in status
+    assert "other" in status, "the test set beside it is shown"
+    named.write_text(cut_off)
     assert second in care(clear, "fits", "list", "one")
     assert care(clear, "report").strip().endswith("index.html")
     care(clear, "fits", "rollback", "one")
