@@ -67,53 +67,53 @@ test-recipe: $(MODELS)/.made ## the paper's recipe, as it is typed, by a hub, se
 	$(MODELS)/bin/python -m pytest tests/models/test_paper_recipe.py
 
 verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour
-	$(BIN)/python -m benchmarks.verify_nights
+	$(BIN)/python -m benchmarks.soaks.seven_nights
 
 soak: $(VENV)/.dev ## a kill at every change of a workspace, and full, broken and read-only disks; goes on where it was stopped
-	$(BIN)/python -W ignore -m benchmarks.soak_faults
+	$(BIN)/python -W ignore -m benchmarks.soaks.kills
 
 soak-judging: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
-	$(MODELS)/bin/python -m benchmarks.soak_judging
+	$(MODELS)/bin/python -m benchmarks.soaks.judging
 
 fuzz: $(VENV)/.dev ## spoilt things at every door for MINUTES (10), by SEED; ends with 1 where one is not met
-	nice $(BIN)/python -W ignore -m benchmarks.fuzz_doors $(or $(MINUTES),10) --seed $(or $(SEED),0) --out benchmarks/results/fuzz.md
+	nice $(BIN)/python -W ignore -m benchmarks.soaks.fuzz_doors $(or $(MINUTES),10) --seed $(or $(SEED),0) --out benchmarks/results/fuzz.md
 
 mutants: $(VENV)/.dev ## 200 small mistakes in the code, which tests notice them; goes on where it was stopped; an hour
-	nice $(BIN)/python -m benchmarks.mutants $(if $(AGAIN),--again)
+	nice $(BIN)/python -m benchmarks.soaks.mutants $(if $(AGAIN),--again)
 
 soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
-	$(BIN)/python -m benchmarks.soak_year
+	$(BIN)/python -m benchmarks.soaks.year
 
 soak-damage: $(VENV)/.dev ## every kind of file damaged in six ways, and the nights after; an hour
-	$(BIN)/python -W ignore -m benchmarks.soak_damage
+	$(BIN)/python -W ignore -m benchmarks.soaks.damage
 
 soak-together: $(VENV)/.dev ## eight processes at once on one workspace; ten minutes and what follows
-	$(BIN)/python -W ignore -m benchmarks.soak_together
+	$(BIN)/python -W ignore -m benchmarks.soaks.together
 
 soak-nights: $(VENV)/.dev ## what nights leave open and on disk, each a process of its own; five minutes
-	$(BIN)/python -m benchmarks.soak_nights
+	$(BIN)/python -m benchmarks.soaks.nights
 
 soak-postgres: $(VENV)/.dev ## ten nights on PostgreSQL, the daemon killed in each, beside an undisturbed twin; needs PostgreSQL; an hour
-	$(BIN)/python -W ignore -m benchmarks.soak_postgres
+	$(BIN)/python -W ignore -m benchmarks.soaks.postgres
 
 wheel-namespaced: $(VENV)/.dev ## the same packages inside one, for a project with an `assets` of its own; to dist/
 	$(BIN)/python -m deploy.namespaced
 
 bench-placement: $(VENV)/.dev ## models on declared GPUs, wall time beside the best possible; five minutes
-	$(BIN)/python -m benchmarks.study_placement
+	$(BIN)/python -m benchmarks.speed.placement
 
 bench-long: $(VENV)/.dev ## memory and time of judging a hundred thousand items; ten minutes
-	$(BIN)/python -m benchmarks.study_long
+	$(BIN)/python -m benchmarks.speed.long
 
 bench-models: $(MODELS)/.made ## what the pool costs over a model's engine
-	$(MODELS)/bin/python -m benchmarks.study_models
+	$(MODELS)/bin/python -m benchmarks.speed.models
 
 bench-reading: $(MODELS)/.made ## passes, tokens and time of an expected score, by each way to read it
-	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.study_reading
+	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.speed.reading
 
 bench-continuous: $(MODELS)/.made ## vLLM's async engine beside batch after batch
-	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.study_continuous
-	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.study_continuous 8192
+	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.speed.continuous
+	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.speed.continuous 8192
 
 lint: $(VENV)/.dev ## style, types, what nobody uses, who may import whom
 	$(BIN)/ruff check .
@@ -130,27 +130,27 @@ bench: $(VENV)/.dev ## ours against rivals; figures go to benchmarks/results/ben
 	$(BIN)/python -m benchmarks
 
 bench-scale: $(VENV)/.dev ## care fit on 1e5 and 1e6 items by stage; BEFORE=commit for an earlier one too; half an hour
-	$(BIN)/python -m benchmarks.study_fit_scale $(if $(BEFORE),--before $(BEFORE))
+	$(BIN)/python -m benchmarks.speed.fit_scale $(if $(BEFORE),--before $(BEFORE))
 
 bench-alignment: $(VENV)/.dev ## misaligned judges on real panels: who is caught; needs CARE_DATA_DIR
-	$(BIN)/python -m benchmarks.study_alignment
+	$(BIN)/python -m benchmarks.studies.alignment
 
 bench-panels: $(VENV)/.dev ## choices of CARE-SVD over real panels; needs CARE_DATA_DIR
-	$(BIN)/python -m benchmarks.study_care_svd
+	$(BIN)/python -m benchmarks.studies.care_svd
 
 bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without labels, to benchmarks/results/recorded.md; needs CARE_DATA_DIR
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.study_truth
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.truth
 
 bench-before: $(VENV)/.dev ## care beside commit 818e32e, with and without labels, to benchmarks/results/before.md; needs CARE_DATA_DIR; half an hour
-	$(BIN)/python -W ignore -m benchmarks.study_before
+	$(BIN)/python -W ignore -m benchmarks.studies.before
 
 bench-rates: ## coverage and width of rates by few labels beside truescore and ppi-python; needs CARE_DATA_DIR; two hours
 	test -x build/rates/bin/python || $(PYTHON) -m venv build/rates
 	build/rates/bin/pip install --quiet -c requirements.lock -e '.[dev]' truescore==0.7.4 ppi-python==0.2.3
-	build/rates/bin/python -W ignore -m benchmarks.study_rates
+	build/rates/bin/python -W ignore -m benchmarks.studies.rates
 
 study-attribution: $(VENV)/.dev ## was it the system or a judge, by planted changes; needs CARE_DATA_DIR; fifteen minutes
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.study_attribution
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.attribution
 
 study-panels: $(VENV)/.dev ## is care ever worse than the mean, and is clear true; to benchmarks/results/panels.md; ten minutes
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels
@@ -163,34 +163,34 @@ study-settled: $(VENV)/.dev ## is "settled by probes" calibrated; to benchmarks/
 	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.settled
 
 bench-sampling: $(VENV)/.dev ## labels of chosen items beside labels of random ones; needs CARE_DATA_DIR
-	$(BIN)/python -W ignore -m benchmarks.study_sampling
+	$(BIN)/python -W ignore -m benchmarks.studies.sampling
 
 bench-crowds: $(VENV)/.dev ## panels thinned to crowds, beside crowd-kit; needs CARE_DATA_DIR, and `make rivals` before
-	$(BIN)/python -W ignore -m benchmarks.study_crowds
+	$(BIN)/python -W ignore -m benchmarks.studies.crowds
 
 bench-gate: $(VENV)/.dev ## how often a gate is wrong, and how often it finds what differs; needs CARE_DATA_DIR
-	$(BIN)/python -W ignore -m benchmarks.study_gate
+	$(BIN)/python -W ignore -m benchmarks.studies.gate
 
 bench-looks: $(VENV)/.dev ## intervals for one look asked many times, beside confidence sequences; needs CARE_DATA_DIR; ten minutes
-	$(BIN)/python -W ignore -m benchmarks.study_looks
+	$(BIN)/python -W ignore -m benchmarks.studies.looks
 
 bench-probes: $(VENV)/.dev ## what probes are worth, over declared sets and simulated panels; needs CARE_DATA_DIR; an hour
-	$(BIN)/python -W ignore -m benchmarks.study_probes
+	$(BIN)/python -W ignore -m benchmarks.studies.probes
 
 bench-probe-noise: $(VENV)/.dev ## how far an answer may follow probes that are hardly more than noise; half an hour
-	$(BIN)/python -W ignore -m benchmarks.study_probe_noise
+	$(BIN)/python -W ignore -m benchmarks.studies.probe_noise
 
 bench-probe-factor: $(VENV)/.dev ## which factor probes point care_svd and care_tensor to; ten minutes
-	$(BIN)/python -W ignore -m benchmarks.study_probe_factor
+	$(BIN)/python -W ignore -m benchmarks.studies.probe_factor
 
 bench-coverage: $(VENV)/.dev ## do intervals of weights cover what they should
-	$(BIN)/python -m benchmarks.study_coverage
+	$(BIN)/python -m benchmarks.studies.interval_coverage
 
 bench-tensor: $(VENV)/.dev ## views, judges that are not Gaussian, and the paper's algorithms as written; needs CARE_DATA_DIR; half an hour
-	$(BIN)/python -m benchmarks.study_views
-	$(BIN)/python -m benchmarks.study_observation
-	$(BIN)/python -m benchmarks.study_tensor_paper
-	$(BIN)/python -m benchmarks.study_care_svd_paper
+	$(BIN)/python -m benchmarks.studies.views
+	$(BIN)/python -m benchmarks.studies.observation
+	$(BIN)/python -m benchmarks.studies.tensor_paper
+	$(BIN)/python -m benchmarks.studies.care_svd_paper
 
 pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 	$(BIN)/python -m docs.pictures $(DEMO)

@@ -1,4 +1,4 @@
-"""``python -m benchmarks``: run every benchmark and print a table each."""
+"""``python -m benchmarks``: run every benchmark of ``speed`` that has rivals, and print a table each."""
 
 from __future__ import annotations
 
@@ -6,16 +6,16 @@ import importlib
 import os
 import pkgutil
 
-import benchmarks
+from benchmarks import speed
 
 
 def main() -> None:
     """Print each benchmark's rows."""
     print(f"OPENBLAS_CORETYPE={os.environ.get('OPENBLAS_CORETYPE', 'not set')}, one BLAS thread, CPU seconds, medians")
-    for module in pkgutil.iter_modules(benchmarks.__path__):
-        if not module.name.startswith("bench_"):
+    for module in pkgutil.iter_modules(speed.__path__):
+        loaded = importlib.import_module(f"benchmarks.speed.{module.name}")
+        if not hasattr(loaded, "run"):
             continue
-        loaded = importlib.import_module(f"benchmarks.{module.name}")
         print(f"\n{(loaded.__doc__ or '').splitlines()[0]}")
         rows = loaded.run()
         print(" | ".join(rows[0]))

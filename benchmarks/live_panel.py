@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import care_eval
-from benchmarks.soak_judging import kill, rows
+from benchmarks.soaks.judging import kill, rows
 from care_ops.metrics import auc, is_binary, tau
 from judges.spec import JudgeSpec
 from orchestration.workspace import load_workspace

@@ -2,7 +2,7 @@
 
 Belongs here: that a fault happens where it is meant, that states are told apart which differ to a reader, that the
 comparison sees what is wrong, that a command says what the disk refused, and the few points that a test can pay for.
-Belongs elsewhere: every point (``benchmarks.soak_faults``).
+Belongs elsewhere: every point (``benchmarks.soaks.kills``).
 """
 
 import errno
@@ -346,7 +346,7 @@ def test_what_a_kill_may_do_is_told_apart(tmp_path):
     assert "item_id=a" in difference.different[1]
 
 
-SOAK = ("-m", "benchmarks.soak_faults", "--scenario", "forget", "--only", "kills")
+SOAK = ("-m", "benchmarks.soaks.kills", "--scenario", "forget", "--only", "kills")
 
 
 @pytest.mark.slow

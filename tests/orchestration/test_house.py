@@ -45,7 +45,7 @@ def test_arrow_has_the_memory_that_is_asked_for_and_else_jemalloc(monkeypatch, a
 def test_importing_the_definitions_costs_little_more_than_dagster(tmp_path):
     """Functions called by the import, ours over dagster's alone: no other process moves this number.
 
-    The ratio of CPU times is ``benchmarks/bench_import.py``'s.
+    The ratio of CPU times is ``benchmarks/speed/importing.py``'s.
     """
     ratio = calls("orchestration.definitions", str(tmp_path)) / calls("dagster", str(tmp_path))
     print(f"\ncalls of the definitions' import over dagster's: {ratio:.3f}")

@@ -1,7 +1,7 @@
 """A file of a workspace damaged, and what the next runs make of it.
 
 Belongs here: the kinds of damage, which files there are, one case from the damage to the comparison. Belongs elsewhere:
-which cases are tried (``tests/orchestration/test_damage.py``, ``benchmarks.soak_damage``).
+which cases are tried (``tests/orchestration/test_damage.py``, ``benchmarks.soaks.damage``).
 """
 
 from __future__ import annotations

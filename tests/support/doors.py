@@ -2,7 +2,7 @@
 
 A door ends without an error, or with one of CARE's own in one sentence; anything else is a finding. Belongs here: what
 is handed in where. Belongs elsewhere: how it is spoilt (``hostile.py``), and the walk from case to case
-(``benchmarks/fuzz_doors.py``).
+(``benchmarks/soaks/fuzz_doors.py``).
 """
 
 from __future__ import annotations

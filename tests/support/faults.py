@@ -2,7 +2,7 @@
 
 Belongs here: the library of ``faults.c`` built and told what to do, what a workspace holds apart from what differs
 between any two runs, what one workspace lacks of another. Belongs elsewhere: which points are tried
-(``benchmarks.soak_faults``).
+(``benchmarks.soaks.kills``).
 """
 
 from __future__ import annotations

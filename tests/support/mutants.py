@@ -1,7 +1,7 @@
 """Mutants: code with one small change, drawn by a seed, and whether tests notice it.
 
 Belongs here: what is changed, and how tests meet it. Belongs elsewhere: which tests meet which mutant, and what is
-written of it (``benchmarks/mutants.py``).
+written of it (``benchmarks/soaks/mutants.py``).
 """
 
 from __future__ import annotations

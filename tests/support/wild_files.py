@@ -1,7 +1,7 @@
 """Files of scores as people have them; each must be read correctly or refused in one sentence.
 
 Belongs here: the files, which are made in memory, and what is expected of each. Belongs elsewhere: the test
-(``tests/warehouse/test_wild_files.py``) and printing the table (``benchmarks/wild_files.py``).
+(``tests/warehouse/test_wild_files.py``) and printing the table (``benchmarks/soaks/wild_files.py``).
 """
 
 from __future__ import annotations

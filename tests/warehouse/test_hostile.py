@@ -67,7 +67,7 @@ def test_every_door_has_a_case_that_goes_through_and_one_that_is_refused(tmp_pat
 @pytest.mark.slow
 def test_a_minute_of_spoilt_things_finds_nothing():
     """The same cases each time, as far as a minute reaches."""
-    walked = [sys.executable, "-W", "ignore", "-m", "benchmarks.fuzz_doors", "1", "--seed", "44"]
+    walked = [sys.executable, "-W", "ignore", "-m", "benchmarks.soaks.fuzz_doors", "1", "--seed", "44"]
     done = subprocess.run(walked, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "0 findings" in done.stdout

@@ -1,0 +1,183 @@
+"""Spoilt things at every door.
+
+``python -m benchmarks.soaks.fuzz_doors [MINUTES] [--seed N] [--door NAME] [--out FILE]``
+
+A case is a finding if it raises what is no error of CARE's own, takes more than ten seconds or two gigabytes, or ends
+the process. Where more processes run than there are cores, it has as many times ten seconds as they share a core, but
+never more than ten of the processor. Cases follow from seed, door and number, so each can be walked again:
+``--door NAME --case K``.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import resource
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import traceback
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+LONGEST_S, MOST_BYTES, ADDRESSES = 10, 2 * 2**30, 6 * 2**30
+ROOT = Path(__file__).parents[2]
+_AT_ONCE = 100
+_OURS = ("care_eval", "care_ops", "judges", "warehouse", "assets", "orchestration")
+
+
+def main() -> None:
+    """Walk through the doors for some minutes, and print what was found; ends with 1 where something was."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("minutes", type=float, nargs="?", default=1.0)
+    parser.add_argument("--seed", type=int, default=0)
+    parser.add_argument("--door", action="append")
+    parser.add_argument("--case", type=int)
+    parser.add_argument("--out", type=Path, help="write the figures here, in Markdown")
+    parser.add_argument("--worker", nargs=2, type=int, metavar=("FIRST", "COUNT"), help=argparse.SUPPRESS)
+    given = parser.parse_args()
+    if given.worker is not None:
+        _work(given.door[0], given.seed, *given.worker)
+        return
+    if given.case is not None:
+        with tempfile.TemporaryDirectory() as folder:
+            from tests.support.doors import walk
+
+            print(walk(given.door[0], given.seed, given.case, _inside(folder)))
+        return
+    tried, spent, findings = fuzz(60 * given.minutes, given.seed, given.door)
+    if given.out is not None:
+        before = given.out.read_text() if given.out.exists() else ""
+        given.out.write_text(report(before, tried, spent, findings, given.seed))
+    print(f"{sum(tried.values()):,} cases: {', '.join(f'{door} {count:,}' for door, count in tried.items())}")
+    for (door, what), cases in sorted(findings.items()):
+        print(f"{door} x{len(cases)} (case {cases[0]}): {what}")
+    print(f"{len(findings)} findings")
+    sys.exit(1 if findings else 0)
+
+
+def report(
+    before: str, tried: dict[str, int], spent: dict[str, float], findings: dict[tuple[str, str], list[int]], seed: int
+) -> str:
+    """The cases by door and what was found, in Markdown; a door that was not tried keeps its row of before."""
+    rows = {line.split("|")[1].strip(): line for line in before.splitlines() if line.count("|") == 7}
+    found, today = Counter(door for door, _ in findings), time.strftime("%Y-%m-%d")
+    for door, count in tried.items():
+        rows[door] = f"| {door} | {today} | {seed} | {spent[door] / 60:.1f} | {count:,} | {found[door]} |"
+    told = [f"- {door}, case {cases[0]} and {len(cases) - 1} more: {what}" for (door, what), cases in findings.items()]
+    head = (
+        "By `make fuzz`, each door for as long as the others of its run: no finding is a case that ended in a value or "
+        "in one sentence of at most 400 characters, within 10 s and 2 GB, in a process that goes on."
+    )
+    for title in ("door", "---"):
+        rows.pop(title, None)
+    table = ["| door | date | seed | minutes | cases | findings |", "|---|---|---|---|---|---|", *rows.values()]
+    return "\n".join(["# Spoilt things at every door", "", head, "", *table, "", *told, ""][: None if told else -1])
+
+
+def fuzz(
+    seconds: float, seed: int, doors: list[str] | None = None
+) -> tuple[dict[str, int], dict[str, float], dict[tuple[str, str], list[int]]]:
+    """Walk through the doors until the time is over, each for as long as the others.
+
+    Returns cases tried by door, seconds by door, and findings with their cases.
+    """
+    from tests.support.doors import AT_ONCE, DOORS
+
+    names = doors or list(DOORS)
+    tried, spent = dict.fromkeys(names, 0), dict.fromkeys(names, 0.0)
+    findings: dict[tuple[str, str], list[int]] = {}
+    while sum(spent.values()) < seconds or not all(tried.values()):
+        door, began = min(names, key=lambda name: spent[name]), time.monotonic()
+        for case, what in _cases(door, seed, tried[door], AT_ONCE.get(door, _AT_ONCE)):
+            tried[door] = case + 1
+            if what is not None:
+                findings.setdefault((door, what), []).append(case)
+        spent[door] += time.monotonic() - began
+    return tried, spent, findings
+
+
+def _cases(door: str, seed: int, first: int, count: int) -> Iterator[tuple[int, str | None]]:
+    """Successive cases in another process, and what was found in each; ends early where the process did."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.soaks.fuzz_doors", "--door", door, "--seed", str(seed)]
+    process = subprocess.run(
+        [*command, "--worker", str(first), str(count)], cwd=ROOT, capture_output=True, check=False, timeout=1800
+    )
+    lines: list[dict[str, Any]] = [json.loads(line[1:]) for line in process.stdout.splitlines() if line[:1] == b"\x1e"]
+    begun = [line["case"] for line in lines if "what" not in line]
+    ended = {line["case"]: line["what"] for line in lines if "what" in line}
+    if not begun:
+        raise RuntimeError(process.stderr.decode(errors="replace")[-2000:])
+    for case in begun:
+        if case in ended:
+            yield case, ended[case]
+        else:
+            name = signal.Signals(-process.returncode).name if process.returncode < 0 else f"exit {process.returncode}"
+            late = name in ("SIGALRM", "SIGPROF")
+            yield case, f"took more than {LONGEST_S} s" if late else f"ended the process ({name})"
+
+
+def _work(door: str, seed: int, first: int, count: int) -> None:
+    """Walk through a door in this process, which the alarm ends where a case takes too long."""
+    from tests.support.doors import walk
+
+    said = sys.stdout
+    sys.stdout = sys.stderr
+    resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+
+    def say(**line: Any) -> None:
+        said.write("\x1e" + json.dumps(line) + "\n")
+        said.flush()
+
+    for case in range(first, first + count):
+        say(case=case)
+        before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+        what: str | None = None
+        with tempfile.TemporaryDirectory() as folder:
+            home = _inside(folder)
+            _limit_time(LONGEST_S if case > first else 3 * LONGEST_S)  # the first one imports
+            try:
+                walk(door, seed, case, home)
+            except BaseException as error:  # noqa: BLE001  # whatever it is, it is a finding
+                what = _described(error)
+            _limit_time(0)
+        grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+        say(case=case, what=what or (f"took {grown >> 20} MB of memory" if grown > MOST_BYTES else None))
+
+
+def _limit_time(seconds: float) -> None:
+    """End the process after so many seconds of the processor, or so many by the clock of a whole core; 0 never."""
+    shared = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
+    signal.setitimer(signal.ITIMER_PROF, seconds)
+    signal.setitimer(signal.ITIMER_REAL, seconds * shared)
+
+
+def _inside(folder: str) -> Path:
+    """A folder from which ``../..`` leads to none of somebody else's; a name may be that of a file to write."""
+    home = Path(folder, "some", "where", "inside")
+    home.mkdir(parents=True)
+    os.chdir(home)
+    return home
+
+
+def _described(error: BaseException) -> str:
+    """The kind of an error and the last place of ours that it came through, which names the finding."""
+    frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(frame.filename)]
+    place = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}" if frames else "?"
+    said = str(error) if type(error).__name__ == "FindingError" else ""
+    return f"{type(error).__name__} at {place} {said[:90]!r}"
+
+
+def _is_ours(filename: str) -> bool:
+    path = Path(filename)
+    return path.is_relative_to(ROOT) and path.relative_to(ROOT).parts[0] in _OURS
+
+
+if __name__ == "__main__":
+    main()

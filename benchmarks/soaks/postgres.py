@@ -1,0 +1,270 @@
+"""Ten nights on PostgreSQL, in each of which the daemon is killed, beside a twin that nothing disturbs.
+
+``make soak-postgres``, or ``python -m benchmarks.soaks.postgres [--seed N]``.
+
+The deployment is the one that is shipped, without its containers: a PostgreSQL server, ``deploy/dagster.yaml``
+unchanged, a code server and a daemon as processes of their own. Each night begins with a change of the workspace: items
+and labels are edited, come and go, judges come, change and leave, a setting changes, a test set comes. The daemon gets
+SIGKILL, with all that it has started, at a time that is drawn at random from the seed, within those seconds in which a
+night usually has something to do, and is started again after up to ten seconds, also drawn. A night is over when
+nothing is missing in the workspace and no run is under way, for a while.
+
+The twin is a workspace beside it that gets the same changes, and ``care run`` after each, without Dagster's daemon and
+without PostgreSQL. Every night both must hold the same: rows of scores in the parts (none lost, none twice), tables of
+items, scores and panels, published estimates, weights and evaluations, and what is said of each fit. No run may stay
+behind as under way.
+
+Printed, by night: the change, when the daemon was killed, what was under way and what was still to be made then, how
+long the night took, and how the two differ. The command exits with 1 where they do.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import random
+import subprocess
+import sys
+import tempfile
+import time
+from collections import Counter
+from collections.abc import Callable
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import dagster as dg
+
+from orchestration.instance import under_way, workspace_instance
+from orchestration.plan import all_outdated
+from orchestration.workspace import load_workspace
+from tests.support.deployed import Deployment, kill, postgres, postgres_binaries
+from tests.support.workspaces import make, query, score_rows, write_items, write_judge, write_testset
+
+_JUDGES = ("length", "conciseness", "redundancy", "question_coverage")
+_ITEMS = 30
+_FIT = "fit: {{resamples: 0, aggregators: [{}]}}\nreview: {{hold: false}}\n"
+_CODE = "orchestration.definitions"
+_EARLIEST_S, _LATEST_S, _LONGEST_AWAY_S = 1.0, 40.0, 10.0
+_QUIET_S = 10.0
+_LONGEST_NIGHT_S = 1_800.0
+
+_PUBLISHED = {
+    "items": "SELECT * EXCLUDE (item_ix) FROM items",
+    "scores": "SELECT judge, testset, item_id, value, status FROM scores JOIN judges USING (judge_ix) "
+    "JOIN items USING (item_ix)",
+    "panels": "SELECT * FROM panels",
+    "estimates": "SELECT testset, item_id, aggregator, estimate, sd, p_quality FROM latest_aggregates",
+    "weights": "SELECT testset, aggregator, judge, weight, loadings FROM latest_fits JOIN weights USING (fit_id)",
+    "evaluations": "SELECT testset, aggregator, e.* EXCLUDE (fit_id) "
+    "FROM latest_fits JOIN evaluations e USING (fit_id)",
+    "verdicts": "SELECT testset, state, sentence FROM verdicts",
+}
+"""What people read, by its name."""
+
+
+@dataclass(frozen=True)
+class ChangedNight:
+    """What changes at the beginning of a night.
+
+    Attributes
+    ----------
+    what : str
+    happen : callable
+        Changes the workspace in this folder.
+    """
+
+    what: str
+    happen: Callable[[Path], object]
+
+
+def _nights() -> list[ChangedNight]:
+    return [
+        ChangedNight("a fresh deployment", lambda folder: None),
+        ChangedNight("an item is edited", lambda folder: write_items(folder, _ITEMS, edited=7)),
+        ChangedNight("a judge comes", lambda folder: write_judge(folder, "thoroughness")),
+        ChangedNight("a label changes", _other_label),
+        ChangedNight("five items come", lambda folder: _items(folder, _ITEMS + 5)),
+        ChangedNight("a judge leaves", lambda folder: (folder / "judges" / "length.yaml").unlink()),
+        ChangedNight("a judge's program changes", _other_program),
+        ChangedNight("a setting of the fit changes", lambda folder: _settings(folder, "care", "avg", "mv")),
+        ChangedNight("a test set comes", _another_testset),
+        ChangedNight("items leave, a label changes, a judge comes back", _several),
+    ]
+
+
+def _replace(file: Path, old: str, new: str) -> None:
+    text = file.read_text()
+    assert old in text, f"{file} does not hold {old!r}"
+    file.write_text(text.replace(old, new, 1))
+
+
+def _other_label(folder: Path) -> None:
+    _replace(folder / "one.csv", ",0\n", ",4\n")
+
+
+def _items(folder: Path, n: int) -> None:
+    write_items(folder, n, edited=7)
+    _other_label(folder)
+
+
+def _settings(folder: Path, *aggregators: str) -> None:
+    (folder / "care.yaml").write_text(_FIT.format(", ".join(aggregators)))
+
+
+def _other_program(folder: Path) -> None:
+    _replace(folder / "judges" / "redundancy.yaml", "program: redundancy", "program: readability")
+
+
+def _another_testset(folder: Path) -> None:
+    write_items(folder, _ITEMS // 2, name="two")
+    write_testset(folder, "two")
+
+
+def _several(folder: Path) -> None:
+    _items(folder, _ITEMS - 5)
+    _replace(folder / "one.csv", ",1\n", ",3\n")
+    write_judge(folder, "length")
+
+
+class Soak:
+    """A deployment whose daemon is killed, and its twin.
+
+    Parameters
+    ----------
+    deployment : Deployment
+        Its storage is migrated.
+    twin : Path
+        Folder of a workspace with the same content.
+    seed : int
+    """
+
+    def __init__(self, deployment: Deployment, twin: Path, seed: int) -> None:
+        self._deployment, self._twin, self._random = deployment, twin, random.Random(seed)
+        _, self._port = deployment.start_code_server(_CODE)
+        self._daemon = deployment.start_daemon(self._port)
+
+    def live_through(self, number: int, night: ChangedNight) -> list[str]:
+        """Live through one night, and print its line; returns how the two workspaces differ after it."""
+        after = self._random.uniform(_EARLIEST_S, _LATEST_S)
+        away = self._random.uniform(0.0, _LONGEST_AWAY_S)
+        began = time.monotonic()
+        for folder in (self._deployment.workspace, self._twin):
+            night.happen(folder)
+        command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(self._twin)]
+        with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as calm:
+            then, is_over = self._disturb(began + after, away)
+            said, _ = calm.communicate()
+        findings = [] if calm.returncode == 0 else [f"the twin's night failed: {said[-2000:]}"]
+        findings += [] if is_over else [f"not over after {_LONGEST_NIGHT_S:.0f} s: {self._deployment.logs()}"]
+        findings += _differences(self._twin, self._deployment.workspace)
+        print(
+            f"{number}. {night.what}: killed after {after:.1f} s for {away:.1f} s ({then}), "
+            f"over after {time.monotonic() - began:.0f} s, {'; '.join(findings) or 'equal'}",
+            flush=True,
+        )
+        return findings
+
+    def _disturb(self, at: float, away: float) -> tuple[str, bool]:
+        """Kill the daemon at a time and start it again; returns what there was to do then, and whether the night ended.
+
+        Parameters
+        ----------
+        at : float
+            Of the monotonic clock.
+        away : float
+            Seconds until the daemon is started again.
+        """
+        with _opened(self._deployment) as instance:
+            time.sleep(max(0.0, at - time.monotonic()))
+            then = f"{under_way(instance)} runs under way, {self._to_make()} partitions still to make"
+            kill(self._daemon)
+            self._daemon.wait()
+            time.sleep(away)
+            self._daemon = self._deployment.start_daemon(self._port)
+            return then, self._wait_until_over(instance)
+
+    def _to_make(self) -> int:
+        """How many partitions are missing or outdated; before there is a database, those that everything rests on."""
+        return len(all_outdated(load_workspace(self._deployment.workspace)))
+
+    def _wait_until_over(self, instance: dg.DagsterInstance) -> bool:
+        """Wait until nothing has been missing or under way for a while; returns whether that came to be."""
+        began = quiet_since = time.monotonic()
+        while time.monotonic() - began < _LONGEST_NIGHT_S:
+            if under_way(instance) or self._to_make():
+                quiet_since = time.monotonic()
+            if time.monotonic() - quiet_since > _QUIET_S:
+                return True
+            time.sleep(1)
+        return False
+
+
+@contextmanager
+def _opened(deployment: Deployment):
+    """The deployment's instance, opened as a command in one of its containers opens it."""
+    kept = dict(os.environ)
+    os.environ |= deployment.environment
+    try:
+        with workspace_instance(load_workspace(deployment.workspace)) as instance:
+            yield instance
+    finally:
+        os.environ.clear()
+        os.environ |= kept
+
+
+def _differences(calm: Path, rough: Path) -> list[str]:
+    """How what people read in a disturbed workspace differs from its twin."""
+    rows, wanted = Counter(score_rows(rough)), Counter(score_rows(calm))
+    counts = {
+        "lost": (wanted - rows).total(),
+        "written twice": sum(times > 1 for times in rows.values()),
+        "too many": (rows - wanted).total(),
+    }
+    findings = [f"{count} rows of scores {what}" for what, count in counts.items() if count]
+    for name, sql in _PUBLISHED.items():
+        one, other = (query(folder, f"{sql} ORDER BY ALL") for folder in (calm, rough))
+        if not one:
+            findings.append(f"{name}: none in the twin")
+        if one != other:
+            findings.append(f"{name}: {_first_difference(one, other)}")
+    return findings
+
+
+def _first_difference(one: list[tuple], other: list[tuple]) -> str:
+    lacking, extra = ([row for row in a if row not in b] for a, b in ((one, other), (other, one)))
+    return f"{len(lacking)} rows lacking, such as {lacking[:1]}, {len(extra)} other ones, such as {extra[:1]}"
+
+
+def main() -> None:
+    """Live through all nights; exit 1 where the two workspaces differ after any of them."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--seed", type=int, default=0)
+    options = parser.parse_args()
+    binaries = postgres_binaries()
+    if binaries is None:
+        sys.exit("install PostgreSQL (Debian's package `postgresql`)")
+    began, wrong = time.monotonic(), 0
+    with tempfile.TemporaryDirectory() as root, postgres(binaries) as address:
+        rough, calm = (
+            make(Path(root) / name, judges=_JUDGES, n=_ITEMS, care=_FIT.format("care, avg")) for name in ("ws", "twin")
+        )
+        deployment = Deployment.of(rough, Path(root) / "home", address)
+        deployment.command("dagster", "instance", "migrate")
+        try:
+            soak = Soak(deployment, calm, options.seed)
+            nights = _nights()
+            for number, night in enumerate(nights, start=1):
+                wrong += bool(soak.live_through(number, night))
+        finally:
+            deployment.stop()
+        rows, estimates = len(score_rows(rough)), query(rough, "SELECT count(*) FROM latest_aggregates")[0][0]
+    print(
+        f"{len(nights)} nights in {time.monotonic() - began:.0f} s, the daemon killed in each: {rows} rows of scores, "
+        f"{estimates} published estimates; {wrong} nights not as undisturbed"
+    )
+    sys.exit(bool(wrong))
+
+
+if __name__ == "__main__":
+    main()

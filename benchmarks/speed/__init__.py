@@ -1,0 +1,1 @@
+"""How fast it is: ours against rivals and against earlier commits."""

@@ -1,0 +1,210 @@
+"""``care fit`` on many items: CPU seconds and peak memory by stage, wide and long, beside an earlier commit and rivals.
+
+``python -m benchmarks.speed.fit_scale [--items N ...] [--before COMMIT] [--quick]`` writes to
+``benchmarks/results/fit-scale.md`` for each size and layout what every stage takes (``fit_stages``), with the
+pipeline's libraries and without them (numba among them), each aggregate against a fit without them and against one
+that draws no sample, and what scikit-learn's and crowd-kit's nearest models take on the same scores (crowd-kit where
+``make rivals`` has been done).
+
+Belongs here: which runs there are, and their tables. Belongs elsewhere: measuring one run (``fit_stages``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import tarfile
+import tempfile
+from collections.abc import Mapping, Sequence
+from contextlib import redirect_stdout
+from io import BytesIO
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from care_ops.metrics import rank_correlation
+
+RESULT = Path("benchmarks/results/fit-scale.md")
+JUDGES = 24
+_HERE = Path(__file__).parents[2]
+_RIVALS = Path("build/rivals/bin/python")
+
+_MEASURE = """
+import resource, sys, time
+import numpy as np, pyarrow.parquet as pq
+table = pq.read_table(sys.argv[1])
+{prepare}
+began = time.process_time()
+{fit}
+print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+_SCIKIT_LEARN = _MEASURE.format(
+    prepare="""
+from sklearn.decomposition import FactorAnalysis
+scores = np.column_stack([table.column(name).to_numpy() for name in table.column_names[1:]])
+""",
+    fit="FactorAnalysis(1).fit_transform((scores - scores.mean(axis=0)) / scores.std(axis=0))",
+)
+
+_CROWD_KIT = """
+import resource, sys, time
+import numpy as np, pandas as pd
+from crowdkit.aggregation import DawidSkene
+votes = np.load(sys.argv[1])
+task, worker = np.divmod(np.arange(votes.size), votes.shape[1])
+frame = pd.DataFrame({"task": task, "worker": worker, "label": votes.ravel()})
+began = time.process_time()
+DawidSkene(n_iter=100).fit_predict(frame)
+print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024)
+"""
+
+_TELLING_SECONDS = 0.1
+"""Least CPU seconds of a stage of which it is said how it grows."""
+
+Measured = Mapping[str, Sequence[float]]
+"""By stage: CPU seconds, and peak memory in MiB."""
+
+
+def main() -> None:
+    """Write the tables of each size."""
+    options = _options()
+    with tempfile.TemporaryDirectory() as name, RESULT.open("w", encoding="utf-8") as written, redirect_stdout(written):
+        print(
+            "# `care fit` on many items\n\nBy `make bench-scale`: 24 judges, real scores, one BLAS thread, single runs."
+        )
+        folder = Path(name)
+        wide: dict[int, Measured] = {}
+        before = None if options.before is None else _checkout(options.before, folder / "before")
+        for items in options.items:
+            tables = write_tables(folder, items)
+            if options.quick:
+                del tables["long"]
+            for layout, path in tables.items():
+                runs = {} if before is None else {"before": _fit(before, path, folder / "before-fit")}
+                runs["now"] = _fit(_HERE, path, folder / f"now-{layout}")
+                if layout == "wide":
+                    runs["now, without the pipeline's libraries"] = _fit(_HERE, path, folder / "bare", "--bare")
+                _print_stages(f"{items:,} x {JUDGES}, {layout}", runs)
+                if layout == "wide":
+                    wide[items] = runs["now"]
+            _print_differences(folder / "now-wide", folder / "bare", "a fit without the pipeline's libraries")
+            if options.quick:
+                continue
+            whole = folder / "whole"
+            _fit(_HERE, tables["wide"], whole, "--whole")
+            _print_differences(folder / "now-wide", whole, "a fit that draws no sample")
+            _print_rivals(tables["wide"], folder)
+    _print_growth(wide)
+
+
+def write_tables(folder: Path, items: int) -> dict[str, Path]:
+    """Scores of judges that follow quality and a confounder, by layout; long ids are written out, as most tools do."""
+    rng = np.random.default_rng(0)
+    quality, confounder = rng.normal(size=items), rng.normal(size=items)
+    ids = pa.array([f"i{k}" for k in range(items)])
+    scores = [
+        np.round(5 + quality * rng.uniform(0.4, 1) + confounder * rng.uniform(0, 0.8) + rng.normal(size=items), 3)
+        for _ in range(JUDGES)
+    ]
+    names = pa.array([f"judge {j}" for j in range(JUDGES)])
+    wide, long = folder / "wide.parquet", folder / "long.parquet"
+    pq.write_table(pa.table([ids, *scores], names=["item_id", *names.to_pylist()]), wide)
+    item = pa.DictionaryArray.from_arrays(np.repeat(np.arange(items, dtype=np.int32), JUDGES), ids)
+    judge = pa.DictionaryArray.from_arrays(np.tile(np.arange(JUDGES, dtype=np.int32), items), names)
+    table = pa.table({"item_id": item, "judge": judge, "score": np.column_stack(scores).ravel()})
+    pq.write_table(table, long, store_schema=False)
+    return {"wide": wide, "long": long}
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(description="care fit on many items")
+    parser.add_argument("--items", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--before", help="an earlier commit, which is measured too")
+    parser.add_argument("--quick", action="store_true", help="the wide table alone, beside a fit without libraries")
+    return parser.parse_args()
+
+
+def _checkout(commit: str, folder: Path) -> Path:
+    archive = subprocess.run(["git", "archive", commit], cwd=_HERE, check=True, capture_output=True).stdout
+    with tarfile.open(fileobj=BytesIO(archive)) as files:
+        files.extractall(folder, filter="data")
+    return folder
+
+
+def _fit(checkout: Path, scores: Path, out: Path, *options: str) -> Measured:
+    """The stages of one fit by the code of a checkout, in a process of its own with one BLAS thread."""
+    result = out.with_suffix(".json")
+    subprocess.run(
+        [sys.executable, str(_HERE / "benchmarks/speed/fit_stages.py"), str(scores), str(out), str(result), *options],
+        cwd=checkout,
+        env={**os.environ, "PYTHONPATH": str(checkout), "OPENBLAS_NUM_THREADS": "1"},
+        check=True,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    return json.loads(result.read_text(encoding="ascii"))
+
+
+def _print_stages(title: str, runs: Mapping[str, Measured]) -> None:
+    print(
+        f"\n{title}\n\n| stage | {' | '.join(f'{run}: CPU s | MiB' for run in runs)} |\n|{'---|' * (1 + 2 * len(runs))}"
+    )
+    for stage in dict.fromkeys(stage for measured in runs.values() for stage in measured):
+        cells = [measured.get(stage, (0.0, 0.0)) for measured in runs.values()]
+        print(f"| {stage} | {' | '.join(f'{cpu:.1f} | {peak:,.0f}' for cpu, peak in cells)} |")
+    totals = [
+        (sum(cpu for cpu, _ in measured.values()), max(peak for _, peak in measured.values()))
+        for measured in runs.values()
+    ]
+    print(f"| all | {' | '.join(f'{cpu:.1f} | {peak:,.0f}' for cpu, peak in totals)} |")
+
+
+def _print_growth(runs: Mapping[int, Measured]) -> None:
+    """How many times as long each stage takes on the most items as on the fewest."""
+    few, many = min(runs), max(runs)
+    if few == many:
+        return
+    print(f"\n| stage | {many:,} over {few:,} items, which are {many / few:g} times as many |\n|---|---|")
+    for stage, (cpu, _) in runs[few].items():
+        told = f"{runs[many].get(stage, (0.0, 0.0))[0] / cpu:.1f}" if cpu >= _TELLING_SECONDS else "too quick to say"
+        print(f"| {stage} | {told} |")
+
+
+def _print_differences(fitted: Path, other: Path, what: str) -> None:
+    """Each aggregate against the one of another fit."""
+    print(f"\n| beside {what} | largest difference | 1 - rank correlation |\n|---|---|---|")
+    tables = [pq.read_table(folder / "aggregates.parquet") for folder in (fitted, other)]
+    for name in tables[0].column("aggregator").unique().to_pylist():
+        chosen = pc.field("aggregator") == name
+        first, second = (table.filter(chosen).column("estimate").to_numpy() for table in tables)
+        print(f"| {name} | {np.nanmax(np.abs(first - second)):.1e} | {1 - rank_correlation(first, second):.1e} |")
+
+
+def _print_rivals(wide: Path, folder: Path) -> None:
+    """What others take for their nearest model on the same scores, reading not counted."""
+    runs = {"scikit-learn, FactorAnalysis(1)": [sys.executable, "-c", _SCIKIT_LEARN, str(wide)]}
+    if _RIVALS.exists():
+        table = pq.read_table(wide)
+        scores = np.column_stack([table.column(name).to_numpy() for name in table.column_names[1:]])
+        votes = folder / "votes.npy"
+        np.save(votes, (scores > np.median(scores)).astype(np.int8))
+        runs["crowd-kit, DawidSkene on votes above the median"] = [str(_RIVALS), "-c", _CROWD_KIT, str(votes)]
+    else:
+        print("\ncrowd-kit is left out: `make rivals` builds the environment that it needs")
+    print("\n| rival | CPU s | MiB |\n|---|---|---|")
+    for name, command in runs.items():
+        environment = {**os.environ, "OPENBLAS_NUM_THREADS": "1"}
+        done = subprocess.run(command, capture_output=True, text=True, check=True, env=environment)
+        cpu, peak = (float(number) for number in done.stdout.split())
+        print(f"| {name} | {cpu:.1f} | {peak:,.0f} |")
+
+
+if __name__ == "__main__":
+    main()

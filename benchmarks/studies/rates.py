@@ -1,0 +1,285 @@
+"""Do intervals of a system's mean label cover what they claim, and how wide are they? ``make bench-rates``.
+
+The design, fixed before any result on these panels was seen:
+
+- Panels: one view or two of each folder of CARE_DATA_DIR with scores and gold (``VIEWS``); judges are admitted by the
+  default rule.
+- Answer: ``care`` without a label, so that no label is used twice.
+- Labels: gold of a simple random sample of 20, 50 or 100 items of the panel or of each of two systems. ``--draws``
+  samples for each cell, 5,000 by default, the same for every method.
+- Targets: the mean of gold over the panel's items; where a panel names systems (``SYSTEMS``), the difference of two,
+  for the pair whose gold differs most and the pair whose gold differs least among those with 200 items or more.
+- Chosen labels: a Poisson sample whose chances are proportional to .25 + the rank difference of the two answers that
+  ``care`` weighs against one another (0 to 1), scaled so that 20, 50 or 100 are expected; estimates are told the
+  chances.
+- Ours: ``results.rates.rates_of`` with the declared split units. Nothing in it was chosen on these panels: its form and
+  its priors were chosen on simulated populations (``tests/care_ops/test_rates.py`` repeats some of them).
+- Beside it in the same draws: labels alone (ours), truescore's ``ppi_estimate`` on the majority vote (panels whose
+  labels are 0 and 1) or the panel's mean, and on the same answer of ``care``; ppi-python's ``ppi_mean_ci`` on the
+  latter.
+- Printed: coverage of 90 % intervals, mean width, root mean squared error. A cell whose labels alone cannot do better
+  (the binomial distribution is too coarse at 20 labels) shows in the column of labels alone.
+
+Belongs here: the panels, the draws, the tables. Belongs elsewhere: the estimator (``care_ops.results.rates``).
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from threadpoolctl import threadpool_limits
+
+from care_ops.aggregators.care import candidates_of, disagreement
+from care_ops.aggregators.defensible import defensible
+from care_ops.aggregators.registry import REGISTRY
+from care_ops.results.rates import rates_of
+from tests.support.panels import PreparedView, prepare, views
+
+Array = NDArray[np.float64]
+Rows = NDArray[np.intp]
+Bounds = tuple[float, float, float]
+
+VIEWS = (
+    "care_asset",
+    "care_civilcomments",
+    "dices350",
+    "frank",
+    "hanna Complexity",
+    "hanna Relevance",
+    "llmbar 36",
+    "prd",
+    "triviaqa_judges_v1",
+)
+SYSTEMS = {"frank": "model_name", "hanna": "system", "triviaqa_judges_v1": "exam_taker"}
+"""Column of a folder's items that names the system."""
+
+LABELS = (20, 50, 100)
+LEAST_ITEMS = 200
+LEVEL = 0.9
+
+
+@dataclass(frozen=True)
+class Cell:
+    """What is estimated: the mean of gold over ``first``, less that over ``second`` where there is one.
+
+    Attributes
+    ----------
+    name : str
+    answer, votes, gold : (n,) arrays
+        ``care`` without a label, the majority vote or the mean, and gold, over the panel.
+    units : (n,) array
+    apart : (n,) array
+        By how much two answers differ in rank, 0 to 1.
+    first, second : arrays of rows
+    binary : bool
+    """
+
+    name: str
+    answer: Array
+    votes: Array
+    gold: Array
+    units: NDArray[np.str_]
+    apart: Array
+    first: Rows
+    second: Rows | None
+    binary: bool
+
+    @property
+    def groups(self) -> list[Rows]:
+        """The rows of each system."""
+        return [self.first] if self.second is None else [self.first, self.second]
+
+    @property
+    def target(self) -> float:
+        """What the intervals must cover."""
+        means = [float(self.gold[rows].mean()) for rows in self.groups]
+        return means[0] if len(means) == 1 else means[0] - means[1]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """Labelled rows by system, and the chance with which each was drawn."""
+
+    rows: list[Rows]
+    chance: Array
+
+
+Method = Callable[[Cell, Sample, int], Bounds | None]
+
+
+def cells(panel: PreparedView) -> Iterator[Cell]:
+    """The panel as a whole, and two differences where it names systems."""
+    problem, view = panel.problem, panel.view
+    answer = REGISTRY["care"].fit(problem).estimate
+    answers = defensible(problem)
+    apart = disagreement(answers, candidates_of(answers)) / len(answer)
+    cut = problem.config.cut
+    votes = problem.panel_mean
+    if view.binary and cut is not None:
+        share = np.nanmean(np.where(np.isnan(problem.scores.values), np.nan, problem.scores.values > cut), axis=1)
+        votes = (share > 0.5).astype(float)
+    everything = np.arange(len(answer))
+
+    def cell(name: str, first: Rows, second: Rows | None) -> Cell:
+        return Cell(name, answer, votes, view.gold, view.units, apart, first, second, view.binary)
+
+    yield cell(view.name, everything, None)
+    column = SYSTEMS.get(view.family)
+    if column is None:
+        return
+    system = column_of(view.family, column, view.scores.item_ids)
+    members = {name: np.flatnonzero(system == name) for name in np.unique(system)}
+    members = {name: rows for name, rows in members.items() if len(rows) >= LEAST_ITEMS}
+    gap = {
+        (a, b): abs(float(view.gold[members[a]].mean() - view.gold[members[b]].mean()))
+        for a in members
+        for b in members
+        if a < b
+    }
+    if gap:
+        for word, (a, b) in (("far", max(gap, key=lambda k: gap[k])), ("near", min(gap, key=lambda k: gap[k]))):
+            yield cell(f"{view.name}, {word}: {a} - {b}", members[a], members[b])
+
+
+def column_of(folder: str, column: str, item_ids: tuple[str, ...]) -> NDArray[np.str_]:
+    """A column of a folder's items, in the order of the item ids."""
+    table = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / folder / "items.parquet", columns=["item_id", column])
+    value = dict(zip(table.column("item_id").to_pylist(), table.column(column).to_pylist(), strict=True))
+    return np.array([str(value[item]) for item in item_ids])
+
+
+def simple(cell: Cell, m: int, rng: np.random.Generator) -> Sample:
+    """A simple random sample of each system."""
+    return Sample(
+        [rng.choice(rows, min(m, len(rows) // 2), replace=False) for rows in cell.groups], np.ones(len(cell.gold))
+    )
+
+
+def chosen(cell: Cell, m: int, rng: np.random.Generator) -> Sample:
+    """A Poisson sample of each system, where two answers differ more often."""
+    chance = np.ones(len(cell.gold))
+    taken: list[Rows] = []
+    for rows in cell.groups:
+        size = 0.25 + cell.apart[rows]
+        wanted, scale = min(m, len(rows) // 2), 1.0
+        for _ in range(50):  # chances are at most 1, so the rest gets what these leave
+            scale *= wanted / np.minimum(scale * size, 1.0).sum()
+        chance[rows] = np.minimum(scale * size, 1.0)
+        taken.append(rows[rng.random(len(rows)) < chance[rows]])
+    return Sample(taken, chance)
+
+
+def ours(cell: Cell, sample: Sample, seed: int) -> Bounds | None:
+    """``rates_of`` on the answer of ``care``."""
+    return _ours(cell, sample, seed, cell.answer)
+
+
+def labels_alone(cell: Cell, sample: Sample, seed: int) -> Bounds | None:
+    """``rates_of`` without any answer."""
+    return _ours(cell, sample, seed, np.zeros(len(cell.gold)))
+
+
+def _ours(cell: Cell, sample: Sample, seed: int, answer: Array) -> Bounds | None:
+    labels = np.full(len(cell.gold), np.nan)
+    systems: list[str | None] = [None] * len(labels)
+    for name, rows, seen in zip("ab", cell.groups, sample.rows, strict=False):
+        labels[seen] = cell.gold[seen]
+        for row in rows.tolist():
+            systems[row] = name
+    if any(len(seen) < 5 for seen in sample.rows):
+        return None
+    rates = rates_of(answer, labels, systems, cell.units.tolist(), sample.chance, level=LEVEL, seed=seed)
+    if cell.second is None:
+        (rate,) = rates.rates
+        return rate.value, rate.lo, rate.hi
+    difference = rates.difference("a", "b")
+    return difference.value, difference.lo, difference.hi
+
+
+def rivals() -> dict[str, Method]:
+    """What truescore and ppi-python make of the same labels; empty where they are not installed."""
+    try:
+        from ppi_py import ppi_mean_ci, ppi_mean_pointestimate  # type: ignore[import-not-found]
+        from truescore import ppi_estimate  # type: ignore[import-not-found]
+    except ImportError:
+        return {}
+
+    def truescore(cell: Cell, sample: Sample, answer: Array) -> Bounds:
+        parts, answer = [], np.where(np.isnan(answer), np.nanmean(answer), answer)  # it takes no missing answers
+        for rows, seen in zip(cell.groups, sample.rows, strict=True):
+            place = {row: k for k, row in enumerate(rows.tolist())}
+            parts.append(
+                ppi_estimate(
+                    answer[rows], cell.gold[seen], np.array([place[r] for r in seen.tolist()]), alpha=1 - LEVEL
+                )
+            )
+        if len(parts) == 1:
+            return parts[0].point, parts[0].low, parts[0].high
+        value = parts[0].point - parts[1].point
+        half = np.hypot(parts[0].high - parts[0].low, parts[1].high - parts[1].low) / 2
+        return value, value - half, value + half
+
+    def ppi(cell: Cell, sample: Sample, _: int) -> Bounds | None:
+        if cell.second is not None:
+            return None
+        rest = np.setdiff1d(cell.first, sample.rows[0])
+        answer = np.where(np.isnan(cell.answer), np.nanmean(cell.answer), cell.answer)
+        given = (cell.gold[sample.rows[0]], answer[sample.rows[0]], answer[rest])
+        lo, hi = ppi_mean_ci(*given, alpha=1 - LEVEL)
+        return float(np.ravel(ppi_mean_pointestimate(*given))[0]), float(np.ravel(lo)[0]), float(np.ravel(hi)[0])
+
+    return {
+        "truescore, majority or mean": lambda cell, sample, _: truescore(cell, sample, cell.votes),
+        "truescore, care": lambda cell, sample, _: truescore(cell, sample, cell.answer),
+        "ppi-python, care": ppi,
+    }
+
+
+def main() -> None:
+    """Print a row for each cell, number of labels and method."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.studies.rates")
+    parser.add_argument("--draws", type=int, default=5_000)
+    parser.add_argument("--match", default="", help="only cells whose name has this")
+    parser.add_argument("--labels", type=int, action="append", help="how many labels; may be given several times")
+    parser.add_argument("--method", action="append", help="only this method, by its name; may be given several times")
+    given = parser.parse_args()
+    methods: dict[str, tuple[Method, Callable[..., Sample]]] = {
+        "labels alone": (labels_alone, simple),
+        "care, this": (ours, simple),
+        **{name: (method, simple) for name, method in rivals().items()},
+        "labels alone, chosen": (labels_alone, chosen),
+        "care, chosen": (ours, chosen),
+    }
+    print("| target | labels | method | coverage | width | error |\n|---|---|---|---|---|---|")
+    with threadpool_limits(1):
+        panels = [prepare(view) for view in views() if view.name in VIEWS]
+        for cell in (cell for panel in panels for cell in cells(panel) if given.match in cell.name):
+            for m in given.labels or LABELS:
+                for name in given.method or methods:
+                    method, draw = methods[name]
+                    _print(cell, m, name, [_bounds(cell, m, method, draw, k) for k in range(given.draws)])
+
+
+def _bounds(cell: Cell, m: int, method: Method, draw: Callable[..., Sample], seed: int) -> Bounds | None:
+    return method(cell, draw(cell, m, np.random.default_rng([seed, m])), seed)
+
+
+def _print(cell: Cell, m: int, name: str, bounds: list[Bounds | None]) -> None:
+    made = np.array([b for b in bounds if b is not None])
+    if not len(made):
+        return
+    value, lo, hi = made.T
+    inside = float(((lo <= cell.target) & (cell.target <= hi)).mean())
+    error = float(np.sqrt(np.mean((value - cell.target) ** 2)))
+    print(f"| {cell.name} | {m} | {name} | {inside:.3f} | {float((hi - lo).mean()):.3f} | {error:.4f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
