@@ -62,11 +62,12 @@ def _edition(folder: Path) -> None:
 
 
 def _old_editions(folder: Path) -> None:
-    """Make two editions that are not among the last ten published, and parts of a judge that has left."""
+    """Make two editions that are not among the last ten published, and parts of a judge that another one replaced."""
     for change in (_item, _edition):
         change(folder)
         assert care(folder, ("run",)) == 0
     (folder / "judges" / "length.yaml").unlink()
+    _judge(folder)
     assert care(folder, ("run",)) == 0
     assert child(lambda: _promote_often(folder), log_of(folder)) == 0
 
