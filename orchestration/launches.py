@@ -7,31 +7,14 @@ from dataclasses import dataclass
 import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.fit.made import FIT
 from assets.mount import ALONE, Mount
 from assets.partitions import JUDGES, TESTSETS, slice_key
 from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
 
 _logger = logging.getLogger(__name__)
 
-ORDER = (
-    "items",
-    "gold",
-    "judge_inference",
-    "scores",
-    "panel",
-    "probes",
-    "moments",
-    "structure",
-    "aggregates",
-    "review",
-    "evaluation",
-    "intervals",
-    "systems",
-    "factors",
-    "report",
-    "report_index",
-    *EXPERIMENTS,
-)
+ORDER = ("items", "gold", "judge_inference", "scores", *FIT, "report_index", *EXPERIMENTS)
 """The stages of a night, then experiments: a launch never comes before one whose result it reads."""
 
 REASON = "care/reason"

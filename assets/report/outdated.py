@@ -35,9 +35,6 @@ if TYPE_CHECKING:
 
     from warehouse.artifacts import FitFolder
 
-FIT = ("panel", "probes", "moments", "structure", "aggregates", "review", *RESULTS, "report")
-"""The assets of a test set's fit and of what follows from it, in order."""
-
 _FILES = {"review": "review", "factors": "factors", "systems": "systems", "intervals": "dropping"}
 """Documents without which a report cannot be made, by the asset that writes them."""
 

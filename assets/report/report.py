@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.made import asset_of_testsets
+from assets.fit.made import RESULTS, asset_of_testsets
 from assets.metadata import as_text, bullets
 from assets.report.names import labels_name, page_name
 from assets.workspace import Workspace
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 
 @asset_of_testsets(
-    deps=["review", "evaluation", "intervals", "systems", "factors"],
+    deps=["review", *RESULTS],
     kinds={"html", "duckdb"},
     pool="warehouse_writer",
     description="The page of a test set: who is right, who counts, what the confounders look like.",
