@@ -87,7 +87,7 @@ def mixture_errors(sizes: Sequence[int], seeds: range, p: int, *, bare: bool = F
 def _by_care_tensor(values: Array) -> tuple[Array, Array]:
     """Means (4, p) and weights (4,) of ``care_tensor``'s states."""
     fitted = fit_panel(named(values), FitConfig(aggregators=("care_tensor",)))
-    details = read_details("care_tensor", fitted.aggregates["care_tensor"].details, CareTensorDetails)
+    details = read_details(fitted.aggregates["care_tensor"], CareTensorDetails)
     return np.array(details.state_means), np.array(details.state_weights)
 
 
