@@ -18,7 +18,7 @@ from assets.fit.stages import fit_code, stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import judge_item, judge_key
 from assets.judging.batches import open_batches
-from assets.judging.failures import Unheard, unheard
+from assets.judging.failures import Unheard, has_abstained, unheard
 from assets.partitions import slice_key
 from assets.probe_items import probe_items
 from assets.publication.documents import ReviewDocument
@@ -28,7 +28,7 @@ from assets.versions import items_code, judge_version, panel_version, readable_s
 from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
 from care_ops.records import Evaluation, Intervals
-from judges.items import MAY_PASS, Status
+from judges.items import MAY_PASS
 
 if TYPE_CHECKING:
     import duckdb
@@ -202,10 +202,7 @@ def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, t
 def _without_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[Outdated]:
-    """Slices that were loaded and in which no item has a score: loading them again says why.
-
-    A program that abstained from every item has nothing to say of them, which is no failure.
-    """
+    """Slices that were loaded and in which no item has a score: loading them again says why."""
     rows = connection.execute(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
     ).fetchall()
@@ -217,8 +214,7 @@ def _without_scores(
             "WHERE testset = ? AND judge = ?",
             [testset, judge],
         ).fetchall()
-        needs = workspace.judge(judge).engine.needs
-        if needs.template or needs.recordings or {status for (status,) in statuses} - {str(Status.REFUSED)}:
+        if not has_abstained(workspace, judge, [status for (status,) in statuses]):
             version = content_hash([key, items_hash, "no score"])
             yield Outdated("scores", str(slice_key(judge, testset)), version, says="no item has a score")
 
