@@ -213,6 +213,11 @@ class ReportData:
         aggregate = self.aggregates.get("care")
         return None if aggregate is None else read_details(aggregate, CareDetails)
 
+    @property
+    def label_first(self) -> Sequence[str]:
+        """The items where a label tells the most, as ``care`` says."""
+        return () if self.care is None else self.care.label_first
+
     @cached_property
     def care_svd(self) -> CareSvdDetails | None:
         """What ``care_svd`` says of the factor that it takes for quality; None where it gave no answer."""

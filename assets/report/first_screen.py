@@ -41,7 +41,6 @@ def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems
 
 def _rivals(data: ReportData) -> Figure | None:
     """Every item by its ranks in two answers that are both defensible, coloured by what these differ in; or None."""
-    assert data.care is not None
     first, second = data.rivals.values()
     one, other = (name.replace("_", " ") for name in data.rivals)
     known = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
@@ -50,7 +49,7 @@ def _rivals(data: ReportData) -> Figure | None:
     if not far.any():
         return None
     levels, legend = _levels(data, known)
-    to_label = set(data.care.label_first)
+    to_label = {*data.label_first}
     ringed = np.array([data.scores.item_ids[k] in to_label for k in known])
     spread = np.argsort(ranks[0], kind="stable")[np.linspace(0, len(known) - 1, _MOST_DOTS).astype(int)]
     shown = np.arange(len(known)) if len(known) <= _MOST_DOTS else np.union1d(spread, np.flatnonzero(ringed))

@@ -81,10 +81,10 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "scored_count": data.scores.shape[0],
         "item_lists": ends(rows),
     }
-    first, most = () if data.care is None else data.care.label_first, MOST_ITEMS
+    most = MOST_ITEMS
 
     def page() -> bytes:
-        return _rendered("page.html", **values, item_rows=most_informative(rows, first, most))
+        return _rendered("page.html", **values, item_rows=most_informative(rows, data.label_first, most))
 
     while len(content := page()) > _MOST_BYTES and most > 1:
         most //= 2
