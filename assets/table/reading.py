@@ -182,7 +182,7 @@ def score_columns(
 
     Raises ``InputError`` where two of the options contradict each other.
     """
-    several = judge is not None and len(judge) > 1
+    several = len(judge or ()) > 1
     if several and score is not None:
         raise InputError(
             "--score is for a table with a row for each score, several --judge for one with a column for each judge; "
