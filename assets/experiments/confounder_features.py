@@ -85,9 +85,7 @@ def _factor_scores(panel: ExperimentPanel) -> list[tuple[Array, str]]:
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
     except FitError:
         return []
-    ordered = panel.scores.select_judges(sorted(panel.scores.judges)).values
-    raw = np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered)
-    return [(latent, ""), (raw @ factors.directions[:, : latent.shape[1]], _WRITTEN)]
+    return [(latent, ""), (panel.filled() @ factors.directions[:, : latent.shape[1]], _WRITTEN)]
 
 
 def _kept(testset: str, rows: list[str], names: list[str], correlations: Array, how: str) -> dict[str, float]:

@@ -64,6 +64,11 @@ class ExperimentPanel:
         statistic = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
         return float("nan") if statistic is None else statistic
 
+    def filled(self) -> Array:
+        """The raw scores, judges sorted, each missing one as its judge's mean; (n, p)."""
+        ordered = self.scores.select_judges(sorted(self.scores.judges)).values
+        return np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered)
+
     def error(self, estimate: Array, rows: NDArray[Any] | slice = slice(None)) -> float:
         """Mean absolute error over items with an estimate and gold."""
         return float(np.nanmean(np.abs(estimate - self.gold)[rows]))
