@@ -164,21 +164,16 @@ def reasons(before: Edition, after: Edition) -> list[str]:
     return sentences or ["made again"]
 
 
-@dataclass(frozen=True)
-class Measure:
-    """Items whose label has been corrected or is gone since an edition, and judges that score otherwise or no more."""
+def changed_since(workspace: Workspace, edition: Edition, labels: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Judges that score otherwise or no more since an edition, and items whose label is another one now, or gone.
 
-    labels: list[str]
-    judges: list[str]
-
-
-def measure_since(workspace: Workspace, edition: Edition, labels: Mapping[str, float]) -> Measure:
-    """Whether an edition and tonight's scores can be spoken of together, by the labels of now."""
+    Where there are none, the edition and tonight's scores can be spoken of together.
+    """
     then = edition.inputs
     now = keys_of_judges(workspace, edition.testset)
-    return Measure(
-        sorted(item for item, label in then.labels.items() if labels.get(item) != label),
+    return (
         sorted(judge for judge, key in then.judges.items() if judge in then.admitted and now.get(judge) != key),
+        sorted(item for item, label in then.labels.items() if labels.get(item) != label),
     )
 
 

@@ -245,20 +245,20 @@ def _end_where_a_judge_changed(loaded: Workspace, testset: str) -> None:
 
 
 def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str, labels: LabelRecord) -> None:
-    from assets.publication.editions import find, measure_since
+    from assets.publication.editions import changed_since, find
 
     kept = find(loaded, edition)
     if kept.testset != testset:
         raise InputError(f"fit {kept.edition} is of {kept.testset!r}, not of {testset!r}")
-    changed = measure_since(loaded, kept, labels.values)
+    judges, items = changed_since(loaded, kept, labels.values)
     reasons = [
         f"{len(names)} {what} changed since ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
-        for names, what in ((changed.judges, "judge(s)"), (changed.labels, "label(s)"))
+        for names, what in ((judges, "judge(s)"), (items, "label(s)"))
         if names
     ]
     if reasons:
         console.print(f"not compared with fit {kept.edition}: {' and '.join(reasons)}")
-        raise typer.Exit(JUDGE_CHANGED if changed.judges else LABELS_CHANGED)
+        raise typer.Exit(JUDGE_CHANGED if judges else LABELS_CHANGED)
 
 
 def read_with_labels(
