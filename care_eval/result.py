@@ -50,22 +50,12 @@ def _framed(page: str, title: str, height: int) -> str:
     return str(Markup(frame).format(page, title, height))
 
 
-@dataclass(frozen=True)
-class ResultFigure:
-    """One figure of a result, which a notebook draws.
-
-    Attributes
-    ----------
-    title, caption : str
-    """
-
-    title: str
-    caption: str
-    drawn: Figure
+class ResultFigure(Figure):
+    """One figure of a result, which a notebook draws; it has a ``title`` and a ``caption``."""
 
     def html(self) -> str:
         """A page that shows the figure and needs no network."""
-        return figure_page(self.drawn)
+        return figure_page(self)
 
     def _repr_html_(self) -> str:
         """The page, for a notebook."""
@@ -164,7 +154,7 @@ class FitResult:
         """The figures of the page by their titles."""
         page = self.table.page
         drawn = [*shared_figures(page), *gold_figures(page), *agreement_figures(page)]
-        return {figure.title: ResultFigure(figure.title, figure.caption, figure) for figure in drawn}
+        return {figure.title: ResultFigure(**vars(figure)) for figure in drawn}
 
     def report(self, path: str | Path) -> Path:
         """Write the page, an HTML file that opens without a network, and return its path.

@@ -363,6 +363,7 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
     Raises ``FitError`` where the aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
     from care_ops.frozen import FAITHFUL, Frozen
+    from warehouse.documents import plain
 
     fit = kept_fit(workspace, edition, aggregator)
     functions = workspace.fits.find_annotations(edition.testset, edition.fits, Frozen)
@@ -372,9 +373,7 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
         others = [name for name, function in functions.items() if function.fidelity >= FAITHFUL]
         raise FitError(_not_of_scores_alone(fit, functions[aggregator].fidelity, others))
     estimate = functions[aggregator].apply(scores)
-    return [
-        {"item_id": i, "estimate": None if e != e else float(e)} for i, e in zip(scores.item_ids, estimate, strict=True)
-    ]
+    return [{"item_id": i, "estimate": e} for i, e in zip(scores.item_ids, plain(estimate), strict=True)]
 
 
 def _not_of_scores_alone(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:

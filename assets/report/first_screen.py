@@ -105,7 +105,7 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
         families.setdefault(card.row.family or "", []).append(card)
     several = {name: group for name, group in families.items() if name and len(group) > 1}
     alone = [card for card in shown if card.row.family not in several]
-    ranks = {card.row.check.judge: _ranked_judge(card) for card in shown}
+    ranks = ranked_judges(shown)
     low, high = domain([*ranks.values()])
     scale = (min(low, 0.0), max(high, 0.0))  # so that lengths are the weights
     groups = [(Markup("<h3>Family {}</h3>").format(name), group) for name, group in several.items()]
@@ -120,9 +120,13 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
     return Markup("").join(parts)
 
 
-def _ranked_judge(card: JudgeCard) -> Ranked:
-    weight = card.weight
-    return Ranked(card.row.check.judge, weight.weight or 0.0, weight.lo, weight.hi, _moved_by(card))
+def ranked_judges(cards: Sequence[JudgeCard]) -> dict[str, Ranked]:
+    """The weight of each judge that has one, with its interval and what moves the judge, by its name."""
+    return {
+        (judge := card.row.check.judge): Ranked(judge, cell.weight, cell.lo, cell.hi, _moved_by(card))
+        for card in cards
+        if (cell := card.weight).weight is not None
+    }
 
 
 def _moved_by(card: JudgeCard) -> str:

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from care_ops.errors import InputError
-from orchestration.cli.asking import Answers, answers_for, ask, now, refuse_without_terminal, standing
+from orchestration.cli.asking import Answers, answers_for, ask, refuse_without_terminal, standing
 from orchestration.cli.output import Root, console, typed_again
 
 if TYPE_CHECKING:
@@ -168,6 +168,7 @@ def _say_how_many(subject: _Subject, file: LabelFile, width: float) -> None:
 def _take(file: LabelFile, table: Path, rater: str) -> None:
     from assets.labels import read_labels
     from orchestration.cli import tables
+    from warehouse.fits import now
 
     # How the items were drawn is known to the file of labels, whatever the table says of it.
     labels = read_labels(table, tell=lambda reading: tables.tell(replace(reading, notes=())))
