@@ -9,14 +9,16 @@ from numpy.typing import NDArray
 
 from assets.judge_keys import judge_item
 from assets.workspace import Workspace
+from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import InputError
+from care_ops.fit import try_structure
 from care_ops.least import LEAST_GOLD
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.moments.state import accumulate, shrink
 from care_ops.results.uncertainty import rows_by_unit
-from care_ops.scores import Array, ScoreMatrix
+from care_ops.scores import Array, ScoreMatrix, content_seed
 from care_ops.structure.factors import Factors, extract, posterior
 from judges.engines.program import ProgramJudgeEngine
 from judges.items import Item
@@ -175,6 +177,14 @@ def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = No
     z = moments.standardise(ordered.values)
     pairs = list(zip(factors.directions.T, factors.strengths, strict=True))[:most]
     return np.column_stack([posterior(z, u, float(strength), correlation)[0] for u, strength in pairs]), factors
+
+
+def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
+    """What a fit of these scores gives to its aggregators."""
+    scores = scores.canonical()
+    moments = accumulate(scores.values)
+    structure, _, _ = try_structure(moments, config.structure, scores.judges)
+    return Problem(scores, moments, structure, np.random.default_rng([content_seed(scores), config.seed]), config)
 
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:

@@ -188,16 +188,12 @@ def _summed(numbers: PaperNumbers, against: str) -> float:
     return 100 * (1 - sum(table["CARE-SVD"].values()) / sum(table[against].values()))
 
 
-def _best(table: Mapping[str, Mapping[str, float]], *, lowest: bool) -> list[str]:
-    """The best row of each column."""
-    choose = min if lowest else max
-    columns = next(iter(table.values()))
-    return [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
-
-
 def _times_best(label: str, wanted: str, *, lowest: bool) -> Callable[[PaperNumbers], float]:
     def count(numbers: PaperNumbers) -> float:
-        return float(sum(row.startswith(wanted) for row in _best(numbers.table(label), lowest=lowest)))
+        table, choose = numbers.table(label), min if lowest else max
+        columns = next(iter(table.values()))
+        best = [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
+        return float(sum(row.startswith(wanted) for row in best))
 
     return count
 

@@ -136,13 +136,11 @@ def _versions(
                     "night asks them."
                 )
                 continue
-            records, columns = versions_of(records, changes, None), VersionColumns()
-            compared = _compared(workspace, testset, records, columns, wanted, programs, None)
-        elif panel is not None and len(panel.scores.judges) >= LEAST_JUDGES:
-            compared = _compared(workspace, testset, records, columns, wanted, {}, panel)
+            records, columns, panel = versions_of(records, changes, None), VersionColumns(), None
         else:
-            every = {name: name for name in names()}
-            compared = _compared(workspace, testset, records, columns, wanted, every, None)
+            programs = {name: name for name in names()}
+            panel = panel if panel is not None and len(panel.scores.judges) >= LEAST_JUDGES else None
+        compared = _compared(workspace, testset, records, columns, wanted, programs, panel)
         if compared is not None and compared.changed:
             with_versions.append(compared)
     return with_versions, reasons
