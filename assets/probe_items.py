@@ -10,18 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from assets.judge_keys import judge_item
+from assets.workspace import Workspace
 from care_ops.errors import InputError
 from judges.items import Status
+from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
 from warehouse.items import ItemRecord
 from warehouse.probes import Program, make
+from warehouse.storage import delete
 from warehouse.testsets import resolve
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 OF, KIND, EFFECT = "of", "kind", "effect"
 """Metadata of a probe item: the item that it was made from, how, and what that does to quality."""
@@ -41,12 +41,8 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
     """
     declared = workspace.testset(testset).probes
     if declared is None:
-        from warehouse.storage import delete
-
         delete(workspace.probe_parts.items_file(testset))
         return ""
-    from dataclasses import replace
-
     plan = declared.plan
     with ExitStack() as stack:
         programs = {
@@ -63,8 +59,6 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
 @contextmanager
 def _program(kind: str, path: Path) -> Generator[Program]:
     """A program that makes versions, while its sandbox is open."""
-    from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
-
     safest = available()
     if safest == "none":
         raise InputError(

@@ -28,7 +28,7 @@ from orchestration.standing import (
     tell_failures,
     tell_standing,
 )
-from orchestration.telemetry import wanted
+from orchestration.telemetry import send, wanted
 from orchestration.workspace import CARE_YAML, Settings, read_settings
 from warehouse.documents import record_of
 
@@ -207,8 +207,6 @@ def _telemetry(mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefiniti
         description="Sends traces of runs that have ended, and metrics, to where OTEL_EXPORTER_OTLP_ENDPOINT says.",
     )
     def telemetry(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        from orchestration.telemetry import send
-
         since = datetime.fromisoformat(context.cursor) if context.cursor else datetime.now(UTC) - timedelta(days=1)
         try:
             latest = send(load(), context.instance, since, of_commands=False)

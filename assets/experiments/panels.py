@@ -1,5 +1,6 @@
 """The workspace's own panels, as the experiments read them."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -189,8 +190,6 @@ def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:
     """What experiments on panels are made from, by test set: items with gold, what is declared, scores, settings."""
-    import hashlib
-
     fitted = {p.testset: f"{p.scores.fingerprint()[:16]} {p.config.fingerprint()}" for p in every_panel(workspace)}
     versions: dict[str, str] = {}
     for testset in sorted(workspace.testsets):

@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import yaml
+from pydantic import TypeAdapter
 
 from assets.experiments.base import Table
 
@@ -136,9 +138,6 @@ class PaperNumbers:
 @cache
 def paper_numbers() -> PaperNumbers:
     """The paper's numbers as they are kept beside this file."""
-    import yaml
-    from pydantic import TypeAdapter
-
     return TypeAdapter(PaperNumbers).validate_python(yaml.safe_load(NUMBERS.read_text(encoding="utf-8")))
 
 

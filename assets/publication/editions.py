@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from assets.fit.stages import recommended
 from assets.judge_keys import keys_of_judges
 from assets.publication.documents import OF_THE_FIT, ReviewDocument
 from assets.workspace import Workspace
 from care_ops.errors import FitError, InputError, counted
+from care_ops.frozen import FAITHFUL, Frozen
+from care_ops.metrics import changed
 from care_ops.records import Evaluation
 from care_ops.results.reasons import capital, feature_in_words
 from care_ops.results.verdict import minute_of
-
-if TYPE_CHECKING:
-    from care_ops.scores import ScoreMatrix
-    from warehouse.fits import Edition, FitRecord, Publication
+from care_ops.scores import ScoreMatrix
+from warehouse.documents import plain
+from warehouse.fits import Edition, FitRecord, Publication
+from warehouse.matrix import read_scores
 
 _log = logging.getLogger(__name__)
 
@@ -247,10 +251,6 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
 
     Raises ``InputError`` where they are of different test sets, or one lacks the aggregator.
     """
-    import numpy as np
-
-    from care_ops.metrics import changed
-
     if before.testset != after.testset:
         raise InputError(f"{before.edition} is of {before.testset!r} and {after.edition} of {after.testset!r}")
     fits = [kept_fit(workspace, edition, aggregator) for edition in (before, after)]
@@ -312,8 +312,6 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
 
     Raises ``WarehouseError`` where a fit of the edition is damaged or gone; what was published before stays.
     """
-    from warehouse.fits import Publication
-
     for fit_id in edition.fits.values():
         workspace.fits.read_fit(edition.testset, fit_id)
     publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned), edition.fits.values())
@@ -362,9 +360,6 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
 
     Raises ``FitError`` where the aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
-    from care_ops.frozen import FAITHFUL, Frozen
-    from warehouse.documents import plain
-
     fit = kept_fit(workspace, edition, aggregator)
     functions = workspace.fits.find_annotations(edition.testset, edition.fits, Frozen)
     if aggregator not in functions:
@@ -392,13 +387,6 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     Items of the latest panel: what no judge has scored yet waits for the night that does. Aggregators that do not
     follow from one item's scores leave the new items without an estimate.
     """
-    from dataclasses import replace
-
-    import numpy as np
-
-    from care_ops.frozen import FAITHFUL, Frozen
-    from warehouse.matrix import read_scores
-
     testset = edition.testset
     with workspace.warehouse.reader() as connection:
         read = read_scores(connection, testset, set(workspace.judges_of(testset))).scores

@@ -6,7 +6,7 @@ blocking check fails, the edition before stays published until a person accepts 
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
@@ -281,8 +281,6 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
 
     None where the aggregator cannot answer.
     """
-    from dataclasses import replace
-
     from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
     from warehouse.fits import FitRecord

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,9 +23,7 @@ from care_ops.records import Comparison
 from care_ops.results.rates import Rates, Repeats, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
 from care_ops.scores import Array, ScoreMatrix
-
-if TYPE_CHECKING:
-    from warehouse.matrix import ItemColumnsRead
+from warehouse.matrix import ItemColumnsRead, read_item_columns, read_metadata
 
 ANSWER = "care"
 """Whose answer labels correct."""
@@ -107,8 +104,6 @@ def compared_in(
     FitError
         There is nothing to compare, or no aggregate to compare by.
     """
-    from warehouse.matrix import read_item_columns, read_metadata
-
     panel, fit = read_fitted(workspace.fit_folder(testset))
     if not fit.by_aggregator:
         raise FitError(f"test set {testset!r} has no aggregate to compare systems by")

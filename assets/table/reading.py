@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError, counted, guarded
 from care_ops.least import LEAST_COLUMNS
-from warehouse.items import ItemRecord
+from warehouse.items import ItemRecord, refuse_strangers
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
 if TYPE_CHECKING:
@@ -157,7 +157,6 @@ def _with_families(
 def _read_items(
     source: TableSource, matrix: ScoreMatrix, item: str, options: ReadingOptions, tell: Callable[[Reading], object]
 ) -> dict[str, ItemRecord]:
-    from warehouse.items import refuse_strangers
     from warehouse.sources.files import read_items
 
     taken: list[Reading] = []
