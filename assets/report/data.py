@@ -28,11 +28,10 @@ _LEAST_LINK = 1e-6
 
 @dataclass(frozen=True)
 class EditionShown:
-    """The ids of the edition that a page is of, of the published one, and of the one that was published before it."""
+    """The ids of the edition that a page is of, and of the published one; and when the former was made."""
 
     edition: str
     published: str | None
-    previous: str | None = None
     made_at: str = ""
 
 
