@@ -40,7 +40,6 @@ _MOST_TOLD = 5
             CHECK,
             asset="probes",
             description="Judges respond to versions of known quality as they did before.",
-            blocking=False,
             partitions_def=TESTSETS,
         )
     ],

@@ -60,7 +60,6 @@ class Answer:
             CHECK,
             asset="canary",
             description="Asked again, the judge answers as it did.",
-            blocking=False,
             partitions_def=JUDGES,
         )
     ],

@@ -13,7 +13,7 @@ from assets.fit.stages import recommended
 from assets.judge_keys import keys_of_judges
 from assets.publication.documents import OF_THE_FIT, ReviewDocument
 from assets.workspace import Workspace
-from care_ops.errors import FitError, InputError, counted
+from care_ops.errors import FitError, InputError, counted, listed
 from care_ops.frozen import FAITHFUL, Frozen
 from care_ops.metrics import changed
 from care_ops.records import Evaluation
@@ -153,8 +153,7 @@ def reasons(before: Edition, after: Edition) -> list[str]:
         sentences, rescored = ["items came, left or changed, or every judge's scores did"], set()
     for judges, happened in ((added, "came"), (removed, "left"), (rescored, "changed scores")):
         if judges:
-            named = ", ".join(sorted(judges)[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
-            sentences.append(f"{counted(len(judges), 'judge')} {happened}: {named}")
+            sentences.append(f"{counted(len(judges), 'judge')} {happened}: {listed(sorted(judges), 4)}")
     dropped = sorted((old.admitted - new.admitted) & new.slices.keys())
     if dropped:
         sentences.append(f"no longer admitted: {', '.join(dropped[:4])}")

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from care_ops.errors import InputError, counted, guarded
+from care_ops.errors import InputError, counted, guarded, listed
 from care_ops.least import LEAST_COLUMNS
 from warehouse.items import ItemRecord, refuse_strangers
 from warehouse.testsets import ReadingOptions, ScoreColumns
@@ -142,7 +142,6 @@ def _with_families(
 ) -> ScoreMatrix:
     from care_ops.scores import ScoreMatrix
     from warehouse.sources.files import read_families
-    from warehouse.sources.reading import listed
 
     if source is None:
         return matrix

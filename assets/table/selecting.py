@@ -8,14 +8,14 @@ import numpy as np
 
 from care_ops.admission import check_panel
 from care_ops.config import AdmissionRule, FitConfig
-from care_ops.errors import InputError
+from care_ops.errors import InputError, listed
 from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.metrics import evaluate
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.selection import Selection, select_with_labels, select_without_labels, validation_items
 from warehouse.items import ItemRecord
 from warehouse.sources.files import Tell, read_items, read_scores
-from warehouse.sources.reading import Reading, listed
+from warehouse.sources.reading import Reading
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
