@@ -20,7 +20,6 @@ from judges.items import Status
 from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
 from warehouse.items import ItemRecord
 from warehouse.probes import Program, make
-from warehouse.storage import delete
 from warehouse.testsets import resolve
 
 OF, KIND, EFFECT = "of", "kind", "effect"
@@ -41,6 +40,8 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
     """
     declared = workspace.testset(testset).probes
     if declared is None:
+        from warehouse.storage import delete
+
         delete(workspace.probe_parts.items_file(testset))
         return ""
     plan = declared.plan
