@@ -13,7 +13,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from assets.judge_keys import judge_item
+from assets.judge_keys import judge_item, judge_key
 from assets.workspace import Workspace
 from care_ops.errors import InputError
 from judges.items import Status
@@ -86,11 +86,12 @@ def _program(kind: str, path: Path) -> Generator[Program]:
         sandbox.close()
 
 
-def probe_scores(workspace: Workspace, judge: str, testset: str, key: str) -> dict[str, float]:
-    """A judge's scores of the current probe items under a key, by the content key of the item."""
+def probe_scores(workspace: Workspace, judge: str, testset: str) -> dict[str, float]:
+    """A judge's scores of the current probe items under its current key, by the content key of the item."""
     current = {judge_item(record).key for record in probe_items(workspace, testset)}
     if not current:
         return {}
+    key = judge_key(workspace, judge, testset)
     rows = workspace.probe_parts.read_scores(judge, testset, ("item_key", "score", "status"), key=key).to_pylist()
     return {r["item_key"]: r["score"] for r in rows if r["status"] == Status.OK and r["item_key"] in current}
 

@@ -103,7 +103,7 @@ def _materialisation(
     is_silent = loaded.n_items and not loaded.n_ok
     if is_silent and not batches and not has_abstained(workspace, judge, loaded.statuses):
         raise JudgeError(why_no_score(workspace, judge, testset, loaded.statuses))
-    probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
+    probes = probe_scores(workspace, judge, testset)
     return made(
         tags={"dagster/data_version": content_hash([loaded.content_hash, probes]) if probes else loaded.content_hash},
         metadata={

@@ -13,7 +13,7 @@ import dagster as dg
 
 from assets.fit.made import asset_of_testsets
 from assets.fit.stages import recommended
-from assets.metadata import bars, bullets
+from assets.metadata import bars, bullets, checked
 from assets.partitions import TESTSETS
 from assets.publication.documents import OF_THE_FIT, CheckResult, PublicationState, ReviewDocument
 from assets.workspace import ReviewConfig, Workspace
@@ -123,14 +123,7 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             "held_back": bars("checks that failed", {f.check: 1.0 for f in reviewed.findings if not f.passed}),
         },
         check_results=[
-            dg.AssetCheckResult(
-                check_name=f.check,
-                passed=f.passed,
-                severity=dg.AssetCheckSeverity.ERROR if CHECKS[f.check][0] else dg.AssetCheckSeverity.WARN,
-                description=f.says,
-                metadata={"says": f.says, **f.numbers},
-            )
-            for f in reviewed.findings
+            checked(f.check, f.says, passed=f.passed, blocks=CHECKS[f.check][0], **f.numbers) for f in reviewed.findings
         ],
     )
 
