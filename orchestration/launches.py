@@ -3,6 +3,7 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import groupby
 
 import dagster as dg
 
@@ -112,13 +113,7 @@ def _shared(requested: Mapping[str, Set[str | None]], testsets: Sequence[str]) -
 
 def _neighbours(requested: Set[str | None], names: Sequence[str]) -> list[list[str]]:
     """The longest stretches of ``names`` that are all requested."""
-    stretches: list[list[str]] = [[]]
-    for name in names:
-        if name in requested:
-            stretches[-1].append(name)
-        elif stretches[-1]:
-            stretches.append([])
-    return [stretch for stretch in stretches if stretch]
+    return [[*stretch] for is_requested, stretch in groupby(names, requested.__contains__) if is_requested]
 
 
 def _grids(partitions: set[str | None], judges: Sequence[str], testsets: Sequence[str]) -> list[Launch]:

@@ -8,7 +8,7 @@ deleted or a folder is copied.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -105,9 +105,14 @@ def states(workspace: Workspace) -> dict[str, State]:
 def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> State:
     """The state of a test set."""
     row = connection.execute("SELECT source_version, items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
-    owing = unheard(workspace, connection, testset)
-    found = _outdated_of(workspace, connection, testset, row, owing)
-    return State(tuple(found), tuple(owing), None if row is None else row[1])
+    owing, found = unheard(workspace, connection, testset), [*_items(workspace, testset, row)]
+    if row is None or not workspace.parts.items_file(testset).is_file():  # there is nothing to score
+        return State(tuple(found), tuple(owing), None if row is None else row[1])
+    for entry in owing:
+        found += _judged(workspace, connection, testset, entry, row[1])
+    found += _without_scores(workspace, connection, testset, row[1])
+    found += _fitted(workspace, connection, testset, row[1])
+    return State(tuple(found), tuple(owing), row[1])
 
 
 def outdated(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, Outdated]:
@@ -129,22 +134,6 @@ def outdated(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition
         one = Outdated("judge_inference", judge, version, says=says, testsets=tuple(testsets), only_waits=waits)
         found[one.key] = one
     return found
-
-
-def _outdated_of(
-    workspace: Workspace,
-    connection: duckdb.DuckDBPyConnection,
-    testset: str,
-    row: tuple[str | None, str] | None,
-    owing: Sequence[Unheard],
-) -> Iterator[Outdated]:
-    yield from _items(workspace, testset, row)
-    if row is None or not workspace.parts.items_file(testset).is_file():
-        return  # there is nothing to score
-    for entry in owing:
-        yield from _judged(workspace, connection, testset, entry, row[1])
-    yield from _without_scores(workspace, connection, testset, row[1])
-    yield from _fitted(workspace, connection, testset, row[1])
 
 
 def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[Outdated]:

@@ -226,10 +226,8 @@ def sweep(workspace: Workspace) -> int:
 def _alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:  # of a process of somebody else, which is alive, it is a PermissionError
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
