@@ -258,8 +258,7 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     names = sorted(both, key=lambda j: -abs(new.get(j, 0.0) - old.get(j, 0.0)))
     judges = [WeightMove(j, old.get(j), new.get(j)) for j in names]
     then, now = ({i: v for i, v in fit.estimates.items() if v is not None} for fit in fits)
-    spread = float(np.std(list(then.values()))) if then else 0.0
-    spread = spread or 1.0
+    spread = float(np.std(list(then.values()) or [0.0])) or 1.0
     moved = {i: (now[i] - then[i]) / spread for i in then.keys() & now.keys()}
     furthest = sorted(moved, key=lambda i: (-abs(moved[i]), i))
     items = [ItemMove(i, then[i], now[i], moved[i]) for i in furthest[:_ITEMS_COMPARED]]

@@ -81,8 +81,7 @@ def compare(
     if _all_labelled(system_of, labels):
         answer = recommended_answer(panel, replace(config, calibration=Calibration()))  # which has seen no label
         blind = aligned(items.item_ids, dict(zip(panel.item_ids, answer.tolist(), strict=True)))
-        counts = np.array([anchors.counts.get(item, 1.0) for item in items.item_ids], dtype=np.float64)
-        repeats = Repeats(counts, anchors.binary)
+        repeats = Repeats(anchors.counts_of(items.item_ids), anchors.binary)
         return _by_labels(rates_of(blind, labels, system_of, units, chance, repeats, seed=config.seed))
     return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
 
