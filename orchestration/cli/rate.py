@@ -219,12 +219,15 @@ def _of_workspace(
     A ``gate`` also ends where a judge is no longer what it was.
     """
     from assets.labels import read_labels
+    from assets.results.attribution import changes
     from assets.table.rating import workspace_table
+    from care_ops.results.attribution import of_judges
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(root)
-    if gate:
-        _end_where_a_judge_changed(loaded, loaded.testset(testset).name)
+    if gate and (judges := changes(loaded, loaded.testset(testset).name)[0]):
+        console.print(f"not compared until it is anchored anew: {' '.join(of_judges(judges))}")
+        raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
     file = labels or loaded.labels_file(testset)
     if file is None:
@@ -233,15 +236,6 @@ def _of_workspace(
     if edition is not None:
         _end_where_measured_otherwise(loaded, testset, edition, given)
     return table, given, config
-
-
-def _end_where_a_judge_changed(loaded: Workspace, testset: str) -> None:
-    from assets.results.attribution import changes
-    from care_ops.results.attribution import of_judges
-
-    if judges := changes(loaded, testset)[0]:
-        console.print(f"not compared until it is anchored anew: {' '.join(of_judges(judges))}")
-        raise typer.Exit(JUDGE_CHANGED)
 
 
 def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str, labels: LabelRecord) -> None:
