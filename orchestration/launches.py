@@ -24,6 +24,9 @@ REASON = "care/reason"
 TRIED_AGAIN = "care/tried_again"
 """Tag of the runs of which the daemon asks once more for what fails; its value is true."""
 
+LAUNCHED_BY, CARE_RUN = "care/launched_by", "care run"
+"""Tag of the runs that ``care run`` starts, and its value."""
+
 NO_RETRY = {"dagster/max_retries": "0"}
 """Tags of runs that whoever asked for them tries again."""
 

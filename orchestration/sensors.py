@@ -16,7 +16,7 @@ from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alerts import Alert, AlertError, Desk, opened, post, write_line
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, WILL_RETRY_TAG
-from orchestration.launches import TRIED_AGAIN
+from orchestration.launches import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
 from orchestration.standing import (
     CANCELED,
     desk_of,
@@ -161,8 +161,6 @@ def _alert_on_failure(folder: Path, mount: Mount, load: Callable[[], Workspace])
         description="Sends an alert of a run that failed and is not tried again, to where `alerts` in care.yaml says.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
-        from orchestration.instance import CARE_RUN, LAUNCHED_BY
-
         tags = context.dagster_run.tags
         if not is_ours(mount, context.instance, context.dagster_run):
             return
@@ -191,8 +189,6 @@ def _note_canceled_runs(mount: Mount, load: Callable[[], Workspace]) -> dg.Senso
         "alerted: a person canceled it.",
     )
     def note_canceled_runs(context: dg.RunStatusSensorContext) -> None:
-        from orchestration.instance import CARE_RUN, LAUNCHED_BY
-
         if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes what it did not make itself
             note_unmade(load(), context.instance, context.dagster_run, CANCELED)
 
