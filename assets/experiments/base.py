@@ -94,8 +94,6 @@ class ExperimentFindings:
     ----------
     says : list of str
         Conclusions; every number in them is computed.
-    tables : list of Table
-    figures : list of Chart, Bars or Heatmap
     measures : mapping name -> number
         What the ledger of the paper's numbers reads (``ledger``).
     """

@@ -25,13 +25,7 @@ _RESAMPLES = 2_000
 
 
 def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
-    """Slope of log mean error against log size, with a 95 % interval over seeds.
-
-    Parameters
-    ----------
-    sizes : (m,) array
-    errors : (seeds, m) array
-    """
+    """Slope of log mean error, (seeds, m), against log size, (m,), with a 95 % interval over seeds."""
     x = np.log(sizes) - np.log(sizes).mean()
 
     def fitted(rows: Array) -> float:
