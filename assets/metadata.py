@@ -66,12 +66,12 @@ def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
     return bars(title, {f"{a:.4g} to {b:.4g}": int(n) for (a, b), n in zip(pairwise(edges), counts, strict=True)})
 
 
-def warning(check: str, says: str, *, passed: bool, **more: Any) -> dg.AssetCheckResult:
-    """A check's answer in words, which warns where it has not passed."""
+def checked(check: str, says: str, *, passed: bool, blocks: bool = False, **more: Any) -> dg.AssetCheckResult:
+    """A check's answer in words, which warns where it has not passed, or is an error where it ``blocks``."""
     return dg.AssetCheckResult(
         check_name=check,
         passed=passed,
-        severity=dg.AssetCheckSeverity.WARN,
+        severity=dg.AssetCheckSeverity.ERROR if blocks else dg.AssetCheckSeverity.WARN,
         description=says,
         metadata={"says": says, **more},
     )

@@ -10,18 +10,17 @@ from __future__ import annotations
 
 from collections.abc import Generator, Sequence
 from contextlib import ExitStack, contextmanager
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-from assets.judge_keys import judge_item
+from assets.judge_keys import judge_item, judge_key
+from assets.workspace import Workspace
 from care_ops.errors import InputError
 from judges.items import Status
+from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
 from warehouse.items import ItemRecord
 from warehouse.probes import Program, make
 from warehouse.testsets import resolve
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 OF, KIND, EFFECT = "of", "kind", "effect"
 """Metadata of a probe item: the item that it was made from, how, and what that does to quality."""
@@ -45,8 +44,6 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
 
         delete(workspace.probe_parts.items_file(testset))
         return ""
-    from dataclasses import replace
-
     plan = declared.plan
     with ExitStack() as stack:
         programs = {
@@ -63,8 +60,6 @@ def write_probe_items(workspace: Workspace, testset: str, records: Sequence[Item
 @contextmanager
 def _program(kind: str, path: Path) -> Generator[Program]:
     """A program that makes versions, while its sandbox is open."""
-    from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
-
     safest = available()
     if safest == "none":
         raise InputError(
@@ -91,11 +86,12 @@ def _program(kind: str, path: Path) -> Generator[Program]:
         sandbox.close()
 
 
-def probe_scores(workspace: Workspace, judge: str, testset: str, key: str) -> dict[str, float]:
-    """A judge's scores of the current probe items under a key, by the content key of the item."""
+def probe_scores(workspace: Workspace, judge: str, testset: str) -> dict[str, float]:
+    """A judge's scores of the current probe items under its current key, by the content key of the item."""
     current = {judge_item(record).key for record in probe_items(workspace, testset)}
     if not current:
         return {}
+    key = judge_key(workspace, judge, testset)
     rows = workspace.probe_parts.read_scores(judge, testset, ("item_key", "score", "status"), key=key).to_pylist()
     return {r["item_key"]: r["score"] for r in rows if r["status"] == Status.OK and r["item_key"] in current}
 

@@ -90,7 +90,9 @@ def _read_records(workspace: Workspace, testset: str) -> list[ItemRecord]:
 
     source = workspace.testset(testset).source
     if isinstance(source, VersionsSource):
-        return _read_versions(workspace, testset, source)
+        records, scale = read_source(workspace, source.of), workspace.testset(testset).scale
+        two_classes = {record.gold for record in records} <= {0.0, 1.0, None}
+        return versions_of(records, source.changes, 0.0 if two_classes else scale[0] if scale else None)
     if isinstance(source, ImportSource):
         return list(_imported(workspace, source).items.values())
     if isinstance(source, DemoSource):
@@ -117,10 +119,3 @@ def _imported(workspace: Workspace, source: ImportSource) -> ImportedScores:
     for sentence in imported.sentences():
         _log.debug("%s", sentence)
     return imported
-
-
-def _read_versions(workspace: Workspace, testset: str, source: VersionsSource) -> list[ItemRecord]:
-    records, scale = read_source(workspace, source.of), workspace.testset(testset).scale
-    two_classes = {record.gold for record in records} <= {0.0, 1.0, None}
-    lowest = scale[0] if scale else None
-    return versions_of(records, source.changes, 0.0 if two_classes else lowest)

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import asdict
-from typing import TYPE_CHECKING
 
 from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key, scales_of_asked
+from assets.workspace import Workspace
 from care_ops.errors import CareError
 from warehouse.testsets import VersionsSource, hash_of_file
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 
 def source_version(workspace: Workspace, testset: str) -> str:

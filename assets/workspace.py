@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 from annotated_types import Ge, Interval
 
-from assets.hashing import content_hash
+from assets.hashing import FileHashes, content_hash
 from assets.mount import ALONE, Mount
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
@@ -24,9 +24,7 @@ from judges.spec import JudgeSpec
 from warehouse.testsets import TestsetSpec, resolve
 
 if TYPE_CHECKING:
-    from assets.hashing import FileHashes
     from warehouse.artifacts import FitFolder
-    from warehouse.attempts import Attempts
     from warehouse.bills import Bills
     from warehouse.database import Warehouse
     from warehouse.fits import FitStore
@@ -210,12 +208,6 @@ class Workspace:
 
         return PartStore(self.data / "parts" / "probes")
 
-    def attempts(self, judge: str, testset: str, key: str) -> Attempts:
-        """How often a judge was asked in vain about the items of a test set."""
-        from warehouse.attempts import Attempts
-
-        return Attempts(self.parts.scores_folder(judge, testset), key)
-
     @cached_property
     def bills(self) -> Bills:
         """What judges were paid."""
@@ -233,8 +225,6 @@ class Workspace:
     @cached_property
     def file_hashes(self) -> FileHashes:
         """Hashes of sources and recordings, by which a change is noticed without reading every file."""
-        from assets.hashing import FileHashes
-
         return FileHashes(self.data / "hashes.json")
 
     @cached_property

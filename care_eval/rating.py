@@ -11,7 +11,7 @@ from assets.table.options import names_of
 from assets.table.rating import Method, gate_table, rate_table
 from assets.table.reading import TableInputs, read_table, score_columns, usual_item
 from assets.table.selecting import Choice, Search, select_table
-from care_eval.table import Columns, as_table, in_python, optional_table, several
+from care_eval.table import Columns, as_table, in_python
 from care_ops.config import FitConfig
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision
@@ -71,9 +71,9 @@ def rate(
     FitError
         The panel gives no answer, or no system has enough labels.
     """
-    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
+    inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
     return rate_table(
-        *_with_labels(inputs, score_columns(item, several(judge), score, None), labels, drawn),
+        *_with_labels(inputs, score_columns(item, names_of(judge), score, None), labels, drawn),
         TableConfig(systems=names_of(system)),
         level=level,
         of_these_items=not population,
@@ -126,9 +126,9 @@ def gate(
     FitError
         The panel gives no answer.
     """
-    inputs = TableInputs(as_table(scores, "scores"), optional_table(items, "items"), judges, anchors)
+    inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
     return gate_table(
-        *_with_labels(inputs, score_columns(item, several(judge), score, None), labels, drawn),
+        *_with_labels(inputs, score_columns(item, names_of(judge), score, None), labels, drawn),
         TableConfig(fit=FitConfig(cut=cut), systems=names_of(system)),
         new,
         against,
@@ -186,7 +186,7 @@ def select(
         as_table(items, "items"),
         Search(aggregator, criterion, share, split),
         FitConfig(cut=cut, seed=seed),
-        score_columns(item, several(judge), score, several(drop)),
+        score_columns(item, names_of(judge), score, names_of(drop)),
         ReadingOptions(),
         tell_nobody,
     )

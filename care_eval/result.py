@@ -10,12 +10,14 @@ from typing import Any, Literal
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 from markupsafe import Markup
 
 from assets.fit.stages import recommended
 from assets.report.charts import Figure
 from assets.report.figures import agreement_figures, gold_figures, shared_figures
 from assets.report.page import card, figure_page, write_page
+from assets.results.gold import aligned
 from assets.table.criteria import CriteriaFit, write_criteria
 from assets.table.files import aggregates_table, judges_table, write_files
 from assets.table.fitting import TableFit
@@ -50,22 +52,12 @@ def _framed(page: str, title: str, height: int) -> str:
     return str(Markup(frame).format(page, title, height))
 
 
-@dataclass(frozen=True)
-class ResultFigure:
-    """One figure of a result, which a notebook draws.
-
-    Attributes
-    ----------
-    title, caption : str
-    """
-
-    title: str
-    caption: str
-    drawn: Figure
+class ResultFigure(Figure):
+    """One figure of a result, which a notebook draws; it has a ``title`` and a ``caption``."""
 
     def html(self) -> str:
         """A page that shows the figure and needs no network."""
-        return figure_page(self.drawn)
+        return figure_page(self)
 
     def _repr_html_(self) -> str:
         """The page, for a notebook."""
@@ -148,9 +140,8 @@ class FitResult:
             return in_kind(pa.table({"item_id": pa.array(self.items, pa.string()), **columns}), self.kind)
         if aggregator not in self.aggregates:
             raise InputError(f"there is no aggregate {aggregator!r}; there are {', '.join(self.aggregates)}")
-        table = aggregates_table(self.table.fit)
-        rows = np.array(table.column("aggregator").to_pylist()) == aggregator
-        return in_kind(table.filter(pa.array(rows)).drop_columns(["aggregator"]), self.kind)
+        rows = aggregates_table(self.table.fit).filter(pc.field("aggregator") == aggregator)
+        return in_kind(rows.drop_columns(["aggregator"]), self.kind)
 
     def judges_frame(self) -> Any:
         """A row for each judge and aggregator: ``weight`` with its interval ``lo``, ``hi``, ``loadings``, ``flags``."""
@@ -164,7 +155,7 @@ class FitResult:
         """The figures of the page by their titles."""
         page = self.table.page
         drawn = [*shared_figures(page), *gold_figures(page), *agreement_figures(page)]
-        return {figure.title: ResultFigure(figure.title, figure.caption, figure) for figure in drawn}
+        return {figure.title: ResultFigure(**vars(figure)) for figure in drawn}
 
     def report(self, path: str | Path) -> Path:
         """Write the page, an HTML file that opens without a network, and return its path.
@@ -271,8 +262,7 @@ class CriteriaResult:
         items = list(dict.fromkeys(item for result in results.values() for item in result.items))
         columns: dict[str, pa.Array] = {"item_id": pa.array(items, pa.string())}
         for criterion, result in results.items():
-            known = dict(zip(result.items, result.estimate.tolist(), strict=True))
-            columns[criterion] = nullable(np.array([known.get(item, np.nan) for item in items]))
+            columns[criterion] = nullable(aligned(items, dict(zip(result.items, result.estimate, strict=True))))
         return in_kind(pa.table(columns), self.kind)
 
     def halo_frame(self) -> Any:

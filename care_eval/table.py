@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from assets.table.criteria import fit_criteria as fit_all_criteria
 from assets.table.fitting import fit_table
-from assets.table.options import FitOptions, table_config
+from assets.table.options import FitOptions, names_of, table_config
 from assets.table.probing import with_probes
 from assets.table.reading import TableInputs, read_criteria, read_table, reading_options, score_columns
 from care_eval.result import CriteriaResult, FitResult, frame_kind
@@ -25,6 +25,7 @@ from warehouse.testsets import ReadingOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
+T = TypeVar("T", bound=TableSource | None)
 _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 
 
@@ -110,9 +111,9 @@ def fit(
         The scores allow no fit.
     """
     config = table_config(options)
-    tables = as_table(scores, "scores"), optional_table(items, "items")
+    tables = as_table(scores, "scores"), as_table(items, "items")
     inputs = TableInputs(*tables, judges, anchors, config.fit.scale, config.scales)
-    columns = score_columns(item, several(judge), score, several(drop))
+    columns = score_columns(item, names_of(judge), score, names_of(drop))
     reading = reading_options(separator, encoding, decimal, sheet, grades)
     table = read_table(inputs, columns, reading, tell_nobody)
     if isinstance(scores, Mapping):
@@ -150,17 +151,13 @@ def fit_criteria(
     """
     config = table_config(options)
     inputs = TableInputs(
-        as_table(scores, "scores"), optional_table(items, "items"), judges, scale=config.fit.scale, scales=config.scales
+        as_table(scores, "scores"), as_table(items, "items"), judges, scale=config.fit.scale, scales=config.scales
     )
     tables = read_criteria(inputs, by, score_columns(None, None, None, None), ReadingOptions(), tell_nobody)
     return CriteriaResult(fit_all_criteria(tables, config), frame_kind(scores))
 
 
-def optional_table(source: TableSource | Columns | None, what: str) -> TableSource | None:
-    return None if source is None else as_table(source, what)
-
-
-def as_table(source: TableSource | Columns, what: str) -> TableSource:
+def as_table(source: T | Columns, what: str) -> T | pa.Table:
     """A dictionary of columns as a table; anything else as it is.
 
     Raises
@@ -176,10 +173,3 @@ def as_table(source: TableSource | Columns, what: str) -> TableSource:
             shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])
             raise InputError(f"{what}: columns differ in length ({shown}); give each a value for every row")
         return pa.table(dict(source))
-
-
-def several(names: str | Sequence[str] | None) -> list[str] | None:
-    """One name or several, as a list."""
-    if names is None:
-        return None
-    return [names] if isinstance(names, str) else list(names)

@@ -14,6 +14,7 @@ import dagster as dg
 
 from assets.experiments.registry import experiment_pages
 from assets.fit.aggregates import aggregates
+from assets.fit.made import FIT
 from assets.fit.moments import moments
 from assets.fit.panel import panel
 from assets.fit.probes import probes
@@ -32,7 +33,6 @@ from assets.results.intervals import intervals
 from assets.results.systems import systems
 from assets.state.night import night
 from assets.workspace import Workspace
-from orchestration.launches import ORDER
 from orchestration.mounted import RESOURCE, mounted
 from orchestration.resources import WorkspaceResource
 from orchestration.schedules import build_schedules
@@ -59,12 +59,9 @@ ASSETS = (
 
 
 JOBS = {
-    "night": (["night"], "Begins a night: what failed before is asked for once more by the sensors."),
-    "judge": (["judge_inference"], "One judge over every pending item of every test set."),
-    "refit": (
-        [*ORDER[ORDER.index("panel") : ORDER.index("report") + 1]],
-        "A test set from its panel to its page, whether stale or not.",
-    ),
+    "night": (("night",), "Begins a night: what failed before is asked for once more by the sensors."),
+    "judge": (("judge_inference",), "One judge over every pending item of every test set."),
+    "refit": (FIT, "A test set from its panel to its page, whether stale or not."),
 }
 """Jobs by name: their assets, which share their partitions, and what they do."""
 

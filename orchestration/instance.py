@@ -26,14 +26,10 @@ from orchestration.dagster_internals import (
     unreachable_storage,
 )
 from orchestration.launcher import WatchedRunLauncher
+from orchestration.launches import CARE_RUN, LAUNCHED_BY
 from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
-
-LAUNCHED_BY = "care/launched_by"
-"""Tag of the runs that ``care run`` starts; its value is ``CARE_RUN``."""
-
-CARE_RUN = "care run"
 
 _BEGINNING_S = 30.0
 """Seconds for which a run that says nothing counts as beginning: it imports what it needs, then waits for the lock."""

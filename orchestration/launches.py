@@ -3,35 +3,19 @@
 import logging
 from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from itertools import groupby
 
 import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.fit.made import FIT
 from assets.mount import ALONE, Mount
 from assets.partitions import JUDGES, TESTSETS, slice_key
 from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
 
 _logger = logging.getLogger(__name__)
 
-ORDER = (
-    "items",
-    "gold",
-    "judge_inference",
-    "scores",
-    "panel",
-    "probes",
-    "moments",
-    "structure",
-    "aggregates",
-    "review",
-    "evaluation",
-    "intervals",
-    "systems",
-    "factors",
-    "report",
-    "report_index",
-    *EXPERIMENTS,
-)
+ORDER = ("items", "gold", "judge_inference", "scores", *FIT, "report_index", *EXPERIMENTS)
 """The stages of a night, then experiments: a launch never comes before one whose result it reads."""
 
 REASON = "care/reason"
@@ -39,6 +23,9 @@ REASON = "care/reason"
 
 TRIED_AGAIN = "care/tried_again"
 """Tag of the runs of which the daemon asks once more for what fails; its value is true."""
+
+LAUNCHED_BY, CARE_RUN = "care/launched_by", "care run"
+"""Tag of the runs that ``care run`` starts, and its value."""
 
 NO_RETRY = {"dagster/max_retries": "0"}
 """Tags of runs that whoever asked for them tries again."""
@@ -129,13 +116,7 @@ def _shared(requested: Mapping[str, Set[str | None]], testsets: Sequence[str]) -
 
 def _neighbours(requested: Set[str | None], names: Sequence[str]) -> list[list[str]]:
     """The longest stretches of ``names`` that are all requested."""
-    stretches: list[list[str]] = [[]]
-    for name in names:
-        if name in requested:
-            stretches[-1].append(name)
-        elif stretches[-1]:
-            stretches.append([])
-    return [stretch for stretch in stretches if stretch]
+    return [[*stretch] for is_requested, stretch in groupby(names, requested.__contains__) if is_requested]
 
 
 def _grids(partitions: set[str | None], judges: Sequence[str], testsets: Sequence[str]) -> list[Launch]:

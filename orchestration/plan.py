@@ -12,8 +12,9 @@ from assets.experiments.due import cheapest_first, inputs_version, is_settled, s
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import LEDGER
 from assets.experiments.registry import outdated as outdated_experiments
+from assets.fit.made import FIT, RESULTS
 from assets.mount import ALONE, Mount
-from assets.report.outdated import FIT, Outdated, Partition, State, outdated, states
+from assets.report.outdated import Outdated, Partition, State, outdated, states
 from assets.report.verdicts import current_verdicts, index_differs
 from assets.workspace import Workspace
 from orchestration.instance import backfills_under_way, follow_partitions, last_night, unfinished_runs
@@ -33,8 +34,8 @@ _MADE_OF = {
     "moments": ("panel",),
     "structure": ("moments",),
     "aggregates": ("structure", "probes"),
-    **dict.fromkeys(("review", "evaluation", "intervals", "systems", "factors"), ("aggregates",)),
-    "report": ("review", "evaluation", "intervals", "systems", "factors"),
+    **dict.fromkeys(("review", *RESULTS), ("aggregates",)),
+    "report": ("review", *RESULTS),
 }
 """What each asset of a test set's fit is made of, among those of the fit."""
 

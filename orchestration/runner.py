@@ -34,8 +34,8 @@ from orchestration.dagster_internals import (
     selected_assets,
     start_tails_apart,
 )
-from orchestration.instance import CARE_RUN, LAUNCHED_BY, end_abandoned_runs, follow_partitions, under_way
-from orchestration.launches import NO_RETRY, ORDER, Launch, plan, requests, split_partition
+from orchestration.instance import end_abandoned_runs, follow_partitions, under_way
+from orchestration.launches import CARE_RUN, LAUNCHED_BY, NO_RETRY, ORDER, Launch, plan, requests, split_partition
 from orchestration.plan import INDEX, Tried, all_outdated, due_experiments, partitions_under_way, ready, that_fits
 
 _MOST_STEPS = 40

@@ -16,7 +16,7 @@ from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alerts import Alert, AlertError, Desk, opened, post, write_line
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, WILL_RETRY_TAG
-from orchestration.launches import TRIED_AGAIN
+from orchestration.launches import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
 from orchestration.standing import (
     CANCELED,
     desk_of,
@@ -28,7 +28,7 @@ from orchestration.standing import (
     tell_failures,
     tell_standing,
 )
-from orchestration.telemetry import wanted
+from orchestration.telemetry import send, wanted
 from orchestration.workspace import CARE_YAML, Settings, read_settings
 from warehouse.documents import record_of
 
@@ -161,8 +161,6 @@ def _alert_on_failure(folder: Path, mount: Mount, load: Callable[[], Workspace])
         description="Sends an alert of a run that failed and is not tried again, to where `alerts` in care.yaml says.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
-        from orchestration.instance import CARE_RUN, LAUNCHED_BY
-
         tags = context.dagster_run.tags
         if not is_ours(mount, context.instance, context.dagster_run):
             return
@@ -191,8 +189,6 @@ def _note_canceled_runs(mount: Mount, load: Callable[[], Workspace]) -> dg.Senso
         "alerted: a person canceled it.",
     )
     def note_canceled_runs(context: dg.RunStatusSensorContext) -> None:
-        from orchestration.instance import CARE_RUN, LAUNCHED_BY
-
         if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes what it did not make itself
             note_unmade(load(), context.instance, context.dagster_run, CANCELED)
 
@@ -207,8 +203,6 @@ def _telemetry(mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefiniti
         description="Sends traces of runs that have ended, and metrics, to where OTEL_EXPORTER_OTLP_ENDPOINT says.",
     )
     def telemetry(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        from orchestration.telemetry import send
-
         since = datetime.fromisoformat(context.cursor) if context.cursor else datetime.now(UTC) - timedelta(days=1)
         try:
             latest = send(load(), context.instance, since, of_commands=False)

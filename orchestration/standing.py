@@ -17,6 +17,8 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.fit.made import RESULTS
+from assets.fit.stages import STAGES
 from assets.judging.canary import CHECK, watched
 from assets.metadata import reasons_of
 from assets.workspace import Workspace
@@ -50,8 +52,8 @@ _KIND_OF = {
     **dict.fromkeys(("items", "gold"), "source failed"),
     "judge_inference": "judge failed",
     "scores": "scores failed",
-    **dict.fromkeys(("panel", "probes", "moments", "structure", "aggregates", "review"), "fit failed"),
-    **dict.fromkeys(("evaluation", "intervals", "systems", "factors", "report", "report_index"), "page failed"),
+    **dict.fromkeys((*STAGES, "review"), "fit failed"),
+    **dict.fromkeys((*RESULTS, "report", "report_index"), "page failed"),
     "canary": "canary failed",
     **dict.fromkeys((*EXPERIMENTS, "experiments"), "experiment failed"),
 }

@@ -19,7 +19,7 @@ import dagster as dg
 from assets.hashing import content_hash
 from care_ops.errors import CareError, how_to_install
 from orchestration.alerts import failure_message
-from orchestration.launches import ORDER, partitions_of
+from orchestration.launches import CARE_RUN, LAUNCHED_BY, ORDER, partitions_of
 from orchestration.timings import Step, ended_runs, night_of, stages_of_last_night, steps_of
 
 if TYPE_CHECKING:
@@ -51,8 +51,6 @@ def send(workspace: Workspace, instance: dg.DagsterInstance, since: datetime, *,
     Returns since when the next ones are to be sent. Raises ``TelemetryError`` where the packages are not installed, or
     the collector did not take what was sent.
     """
-    from orchestration.instance import CARE_RUN, LAUNCHED_BY
-
     if not find_spec("opentelemetry.exporter.otlp.proto.http"):
         raise TelemetryError(f"OpenTelemetry is asked for and not installed; {how_to_install('telemetry')}")
     logging.getLogger("opentelemetry.exporter").setLevel(logging.CRITICAL)  # what fails is told below, in one sentence

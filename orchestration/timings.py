@@ -10,14 +10,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from statistics import median
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import dagster as dg
 
+from assets.workspace import Workspace
 from orchestration.standing import partition_of
-
-if TYPE_CHECKING:
-    from assets.workspace import Workspace
 
 _WEEK = timedelta(days=7)
 

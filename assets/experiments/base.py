@@ -8,7 +8,6 @@ import json
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any, Literal
 
 from assets.code import code_version
@@ -95,8 +94,6 @@ class ExperimentFindings:
     ----------
     says : list of str
         Conclusions; every number in them is computed.
-    tables : list of Table
-    figures : list of Chart, Bars or Heatmap
     measures : mapping name -> number
         What the ledger of the paper's numbers reads (``ledger``).
     """
@@ -167,10 +164,6 @@ class Experiment:
         """The parameters asked for: small or full."""
         return dict(self.full if workspace.experiments == "full" else self.small)
 
-    def file(self, workspace: Workspace) -> Path:
-        """The file that keeps what the experiment found."""
-        return workspace.experiment_file(self.key)
-
     def current(self, workspace: Workspace, reads: Mapping[str, str] | None) -> bool:
         """Whether the kept findings were made from the same code and inputs, at the size asked for or a larger one."""
         size, kept = self.size(workspace), self.kept(workspace)
@@ -182,7 +175,7 @@ class Experiment:
 
     def kept(self, workspace: Workspace) -> KeptExperiment | None:
         """The findings of the last run; None where there are none, or an earlier release wrote them in another form."""
-        document = find_sound(self.file(workspace), read_document)
+        document = find_sound(workspace.experiment_file(self.key), read_document)
         try:
             return None if document is None else record_of(KeptExperiment, document)
         except ValueError as error:
@@ -194,7 +187,7 @@ class Experiment:
     ) -> None:
         """Write what was found, and what it was made from."""
         kept = KeptExperiment(version(self.key, reads), self.size(workspace), seconds, findings)
-        write_document(self.file(workspace), json.loads(json.dumps(document_of(kept), default=float)))
+        write_document(workspace.experiment_file(self.key), json.loads(json.dumps(document_of(kept), default=float)))
 
 
 def version(key: str, reads: Mapping[str, str] | None) -> ExperimentVersion:

@@ -6,18 +6,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Bars, Experiment, ExperimentFindings, Heatmap, Table
-from assets.experiments.panels import NO_PANEL, ExperimentPanel, declared_numbers, factored, panels
+from assets.experiments.panels import NO_PANEL, ExperimentPanel, declared_numbers, factored, panels, problem_of
 from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.workspace import Workspace
-from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.aggregators.care_tensor_paper import CareTensorPaper
 from care_ops.errors import FitError
-from care_ops.fit import try_structure
-from care_ops.moments.state import accumulate
 from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
 from care_ops.results.interpret import FEATURES, text_features
-from care_ops.scores import Array, canonical_order, content_seed, mean_of_present, restore
+from care_ops.scores import Array, canonical_order, mean_of_present, restore
 from judges.trial import position_bias
 
 _FACTORS = 4
@@ -85,9 +82,7 @@ def _factor_scores(panel: ExperimentPanel) -> list[tuple[Array, str]]:
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
     except FitError:
         return []
-    ordered = panel.scores.select_judges(sorted(panel.scores.judges)).values
-    raw = np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered)
-    return [(latent, ""), (raw @ factors.directions[:, : latent.shape[1]], _WRITTEN)]
+    return [(latent, ""), (panel.filled() @ factors.directions[:, : latent.shape[1]], _WRITTEN)]
 
 
 def _kept(testset: str, rows: list[str], names: list[str], correlations: Array, how: str) -> dict[str, float]:
@@ -159,18 +154,13 @@ def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Ar
     return means
 
 
-def tensor_confounder(panel: ExperimentPanel, aggregator: CareTensor | CareTensorPaper | None = None) -> Array | None:
-    """Pr(C = 1 | J), (n,), by default of care_tensor; None where it has no answer or finds no confounder.
+def tensor_confounder(panel: ExperimentPanel, aggregator: CareTensor | CareTensorPaper) -> Array | None:
+    """Pr(C = 1 | J), (n,), of an aggregator; None where it has no answer or finds no confounder.
 
     C is named so that, from C = 0 to C = 1, the judges move the same way in both classes of Q, and their mean rises.
     """
-    scores, config = panel.scores.canonical(), panel.config
-    moments = accumulate(scores.values)
-    structure, _, _ = try_structure(moments, config.structure, scores.judges)
-    seed = [content_seed(scores), config.seed]  # that of the fit (``care_ops.fit``)
-    problem = Problem(scores, moments, structure, np.random.default_rng(seed), config)
     try:
-        states = (aggregator or CareTensor()).states(problem)
+        states = aggregator.states(problem_of(panel.scores, panel.config))
     except FitError:
         return None
     means, posterior = states.fitted.means, states.posterior

@@ -11,7 +11,7 @@ from assets.code import code_version
 from assets.experiments.registry import KEYS, LEDGER, experiments
 from assets.hashing import content_hash
 from assets.workspace import Workspace
-from warehouse.storage import write_bytes
+from warehouse.storage import file_state, write_bytes
 
 
 def is_settled(workspace: Workspace) -> bool:
@@ -55,17 +55,10 @@ def inputs_version(workspace: Workspace) -> str:
         name: [
             repr(workspace.testset(name)),
             workspace.fit_config(name).fingerprint(),
-            _stamp(workspace.parts.items_file(name)),
-            _stamp(workspace.fit_folder(name).panel_file),
+            file_state(workspace.parts.items_file(name)),
+            file_state(workspace.fit_folder(name).panel_file),
         ]
         for name in sorted(workspace.testsets)
     }
     code = {key: code_version(f"{__package__}.{key}", "care_ops") for key in KEYS}
     return content_hash([code, workspace.experiments, testsets])
-
-
-def _stamp(file: Path) -> list[int]:
-    if not file.exists():
-        return []
-    state = file.stat()
-    return [state.st_size, state.st_mtime_ns]

@@ -7,16 +7,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table
+from assets.experiments.panels import problem_of
 from assets.experiments.planted import matched, thirds
 from assets.workspace import Workspace
-from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig, TensorConfig
 from care_ops.errors import FitError
-from care_ops.fit import try_structure
 from care_ops.models import cp, mixture
 from care_ops.moments.state import accumulate
-from care_ops.scores import ScoreMatrix, content_seed
+from care_ops.scores import ScoreMatrix
 from care_ops.simulate import grouped_mixture
 from care_ops.structure.views import Views
 
@@ -72,11 +71,7 @@ def default_views(values: NDArray[np.float64], **settings: Any) -> Views:
     n, p = values.shape
     names = tuple(f"j{k:03}" for k in range(p))
     scores = ScoreMatrix(values, tuple(f"i{k:07}" for k in range(n)), names)
-    config = FitConfig(tensor=TensorConfig(**settings))
-    moments = accumulate(values)
-    structure, _, _ = try_structure(moments, config.structure, names)
-    rng = np.random.default_rng([content_seed(scores), config.seed])
-    return CareTensor().views(Problem(scores, moments, structure, rng, config))
+    return CareTensor().views(problem_of(scores, FitConfig(tensor=TensorConfig(**settings))))
 
 
 def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:

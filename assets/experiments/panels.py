@@ -1,5 +1,6 @@
 """The workspace's own panels, as the experiments read them."""
 
+import hashlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -9,14 +10,16 @@ from numpy.typing import NDArray
 
 from assets.judge_keys import judge_item
 from assets.workspace import Workspace
+from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import InputError
+from care_ops.fit import try_structure
 from care_ops.least import LEAST_GOLD
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.moments.state import accumulate, shrink
 from care_ops.results.uncertainty import rows_by_unit
-from care_ops.scores import Array, ScoreMatrix
+from care_ops.scores import Array, ScoreMatrix, content_seed
 from care_ops.structure.factors import Factors, extract, posterior
 from judges.engines.program import ProgramJudgeEngine
 from judges.items import Item
@@ -63,6 +66,11 @@ class ExperimentPanel:
         known = ~np.isnan(e) & ~np.isnan(g)
         statistic = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
         return float("nan") if statistic is None else statistic
+
+    def filled(self) -> Array:
+        """The raw scores, judges sorted, each missing one as its judge's mean; (n, p)."""
+        ordered = self.scores.select_judges(sorted(self.scores.judges)).values
+        return np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered)
 
     def error(self, estimate: Array, rows: NDArray[Any] | slice = slice(None)) -> float:
         """Mean absolute error over items with an estimate and gold."""
@@ -172,10 +180,16 @@ def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = No
     return np.column_stack([posterior(z, u, float(strength), correlation)[0] for u, strength in pairs]), factors
 
 
+def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
+    """What a fit of these scores gives to its aggregators."""
+    scores = scores.canonical()
+    moments = accumulate(scores.values)
+    structure, _, _ = try_structure(moments, config.structure, scores.judges)
+    return Problem(scores, moments, structure, np.random.default_rng([content_seed(scores), config.seed]), config)
+
+
 def panel_versions(workspace: Workspace) -> dict[str, str]:
     """What experiments on panels are made from, by test set: items with gold, what is declared, scores, settings."""
-    import hashlib
-
     fitted = {p.testset: f"{p.scores.fingerprint()[:16]} {p.config.fingerprint()}" for p in every_panel(workspace)}
     versions: dict[str, str] = {}
     for testset in sorted(workspace.testsets):

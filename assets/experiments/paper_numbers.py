@@ -6,6 +6,8 @@ from functools import cache
 from pathlib import Path
 
 import numpy as np
+import yaml
+from pydantic import TypeAdapter
 
 from assets.experiments.base import Table
 
@@ -136,9 +138,6 @@ class PaperNumbers:
 @cache
 def paper_numbers() -> PaperNumbers:
     """The paper's numbers as they are kept beside this file."""
-    import yaml
-    from pydantic import TypeAdapter
-
     return TypeAdapter(PaperNumbers).validate_python(yaml.safe_load(NUMBERS.read_text(encoding="utf-8")))
 
 
@@ -188,16 +187,12 @@ def _summed(numbers: PaperNumbers, against: str) -> float:
     return 100 * (1 - sum(table["CARE-SVD"].values()) / sum(table[against].values()))
 
 
-def _best(table: Mapping[str, Mapping[str, float]], *, lowest: bool) -> list[str]:
-    """The best row of each column."""
-    choose = min if lowest else max
-    columns = next(iter(table.values()))
-    return [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
-
-
 def _times_best(label: str, wanted: str, *, lowest: bool) -> Callable[[PaperNumbers], float]:
     def count(numbers: PaperNumbers) -> float:
-        return float(sum(row.startswith(wanted) for row in _best(numbers.table(label), lowest=lowest)))
+        table, choose = numbers.table(label), min if lowest else max
+        columns = next(iter(table.values()))
+        best = [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
+        return float(sum(row.startswith(wanted) for row in best))
 
     return count
 

@@ -84,12 +84,7 @@ def greedy(
 ) -> tuple[list[str], list[float]]:
     """Programs in the order in which they were added (``care_ops.selection.forward``), and the guide's errors.
 
-    Parameters
-    ----------
-    panel : Panel
-    programs : dict name -> Candidate
-    validation : (n,) array of bool
-        Rows whose gold the choice may use.
+    ``validation``, (n,), marks the rows whose gold the choice may use.
     """
     return forward(sorted(programs), lambda added: _error(panel, programs, added, validation), _PATIENCE)
 

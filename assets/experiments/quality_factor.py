@@ -67,8 +67,7 @@ def _errors(panel: ExperimentPanel, latent: NDArray[np.float64]) -> dict[str, fl
 
 def _as_written(panel: ExperimentPanel, factors: Factors) -> dict[str, float]:
     """MAE of each factor's literal weights on the raw scores, as ``care_svd`` has them with ``placement: weights``."""
-    ordered = panel.scores.select_judges(sorted(panel.scores.judges)).values
-    filled, measures = np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered), dict[str, float]()
+    filled, measures = panel.filled(), dict[str, float]()
     for k, direction in enumerate(factors.directions.T):
         try:
             measures[f"{panel.testset}/factor {k + 1} as written"] = panel.error(weighted(filled, direction))

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -14,12 +12,11 @@ from assets.experiments.planted import named
 from assets.report.charts import Series
 from care_ops.aggregators.care_tensor import quality_by_anchors
 from care_ops.anchors import Anchors
-from care_ops.config import FitConfig, Placement
+from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.models import cp, mixture
 from care_ops.moments.state import accumulate
-from care_ops.records import Aggregate
 from care_ops.scores import Array
 from care_ops.structure.views import Views
 
@@ -45,58 +42,26 @@ of scores in which C outweighs Q is right, at its best cut, on .7 of the items o
 on .8, by the sign of C."""
 
 
-@dataclass(frozen=True)
-class FittedDraw:
-    """The aggregates that were fitted to one draw.
-
-    Attributes
-    ----------
-    free, labelled : dict name -> Aggregate
-        Without any label, and with those of the validation split.
-    validation : (n,) array of bool
-    """
-
-    free: Mapping[str, Aggregate]
-    labelled: Mapping[str, Aggregate]
-    validation: NDArray[np.bool_]
-
-
-def fitted(
-    draw: ConfoundedDraw,
-    seed: int,
-    free: tuple[str, ...] = AGGREGATORS,
-    labelled: tuple[str, ...] = ("care_tensor",),
-    placement: Placement = "panel",
-) -> FittedDraw:
-    """Fit these aggregators without labels, and those with a validation split of 150 labelled items.
-
-    ``placement`` is that of ``care_svd`` among the former.
-    """
-    scores, n = named(draw.scores), len(draw.scores)
-    validation = np.zeros(n, dtype=bool)
-    validation[np.random.default_rng([seed, 3]).choice(n, LABELS, replace=False)] = True
-    cut = float(draw.scores.mean())
-    labels = Anchors({scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(validation)})
-    without = fit_panel(scores, FitConfig(free, cut, placement=placement)).aggregates if free else {}
-    with_labels = fit_panel(scores, FitConfig(aggregators=labelled, cut=cut), labels).aggregates if labelled else {}
-    return FittedDraw(without, with_labels, validation)
-
-
 def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     """Accuracy at recovering Q on the items outside a validation split of 150 labelled ones.
 
     Every aggregate is cut where the validation split would have it; only the tensors see its labels otherwise
     (states to Q).
     """
-    fits = fitted(draw, seed, labelled=("care_tensor", "care_tensor_paper"))
-    estimates = {name: aggregate.estimate for name, aggregate in {**fits.free, **fits.labelled}.items()}
-    literal = fitted(draw, seed, ("care_svd",), (), placement="weights").free
+    scores, n, cut = named(draw.scores), len(draw.scores), float(draw.scores.mean())
+    validation = np.zeros(n, dtype=bool)
+    validation[np.random.default_rng([seed, 3]).choice(n, LABELS, replace=False)] = True
+    labels = Anchors({scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(validation)})
+    free = fit_panel(scores, FitConfig(AGGREGATORS, cut)).aggregates
+    labelled = fit_panel(scores, FitConfig(("care_tensor", "care_tensor_paper"), cut), labels).aggregates
+    estimates = {name: aggregate.estimate for name, aggregate in {**free, **labelled}.items()}
+    literal = fit_panel(scores, FitConfig(("care_svd",), cut, placement="weights")).aggregates
     if "care_svd" in literal:
         estimates[WRITTEN] = literal["care_svd"].estimate
-    bare = bare_tensor(draw, fits.validation, seed)
+    bare = bare_tensor(draw, validation, seed)
     if bare is not None:
         estimates["bare tensor"] = bare
-    return {name: accuracy_cut_on(estimate, draw.quality, fits.validation) for name, estimate in estimates.items()}
+    return {name: accuracy_cut_on(estimate, draw.quality, validation) for name, estimate in estimates.items()}
 
 
 def bare_tensor(draw: ConfoundedDraw, labelled: NDArray[np.bool_], seed: int) -> Array | None:

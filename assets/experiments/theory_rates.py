@@ -25,13 +25,7 @@ _RESAMPLES = 2_000
 
 
 def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
-    """Slope of log mean error against log size, with a 95 % interval over seeds.
-
-    Parameters
-    ----------
-    sizes : (m,) array
-    errors : (seeds, m) array
-    """
+    """Slope of log mean error, (seeds, m), against log size, (m,), with a 95 % interval over seeds."""
     x = np.log(sizes) - np.log(sizes).mean()
 
     def fitted(rows: Array) -> float:
@@ -87,7 +81,7 @@ def mixture_errors(sizes: Sequence[int], seeds: range, p: int, *, bare: bool = F
 def _by_care_tensor(values: Array) -> tuple[Array, Array]:
     """Means (4, p) and weights (4,) of ``care_tensor``'s states."""
     fitted = fit_panel(named(values), FitConfig(aggregators=("care_tensor",)))
-    details = read_details("care_tensor", fitted.aggregates["care_tensor"].details, CareTensorDetails)
+    details = read_details(fitted.aggregates["care_tensor"], CareTensorDetails)
     return np.array(details.state_means), np.array(details.state_weights)
 
 

@@ -126,7 +126,8 @@ def _versions(
         if columns is None:
             mute = "responses" if all(not r.response for r in records) else ""
             mute = "references" if not mute and references and all(not r.reference for r in records) else mute
-            programs = {} if panel is None else _programs(workspace, panel.scores.judges)
+            judges = () if panel is None else panel.scores.judges
+            programs = {judge: program for judge in judges if (program := program_of(workspace, judge)) is not None}
             if mute or len(programs) < LEAST_JUDGES:
                 reasons.append(
                     f"{testset}: not run, its items carry no {mute}."
@@ -136,13 +137,11 @@ def _versions(
                     "night asks them."
                 )
                 continue
-            records, columns = versions_of(records, changes, None), VersionColumns()
-            compared = _compared(workspace, testset, records, columns, wanted, programs, None)
-        elif panel is not None and len(panel.scores.judges) >= LEAST_JUDGES:
-            compared = _compared(workspace, testset, records, columns, wanted, {}, panel)
+            records, columns, panel = versions_of(records, changes, None), VersionColumns(), None
         else:
-            every = {name: name for name in names()}
-            compared = _compared(workspace, testset, records, columns, wanted, every, None)
+            programs = {name: name for name in names()}
+            panel = panel if panel is not None and len(panel.scores.judges) >= LEAST_JUDGES else None
+        compared = _compared(workspace, testset, records, columns, wanted, programs, panel)
         if compared is not None and compared.changed:
             with_versions.append(compared)
     return with_versions, reasons
@@ -196,9 +195,3 @@ def _compared(
         workspace.fit_config(testset),
         workspace.admission.max_missing,
     )
-
-
-def _programs(workspace: Workspace, judges: Sequence[str]) -> dict[str, str]:
-    """The built-in programs among these judges, by name."""
-    programs = {judge: program_of(workspace, judge) for judge in judges}
-    return {judge: program for judge, program in programs.items() if program is not None}

@@ -59,9 +59,8 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         edition = workspace.fits.write_edition(Edition(version[:16], testset, fit_ids, made_of))
         load_fits(connection, workspace.fits, testset, fit_ids.values())
     failures = {**document.failures, **failures}
-    fits = tuple(fit_ids.items())
-    heard = made(folder, "probes").content
-    folder.write(FitDocument(fits, failures, edition.edition, scores.fingerprint(), settings, code, heard))
+    made_from = (scores.fingerprint(), settings, code, made(folder, "probes").content)
+    folder.write(FitDocument(tuple(fit_ids.items()), failures, edition.edition, *made_from))
     unanswered = [{"aggregator": aggregator, "why": why} for aggregator, why in failures.items()]
     weights = {name: a.weights.tolist() for name, a in answers.items() if a.weights is not None}
     name = next(iter(weights), "no aggregator")

@@ -4,13 +4,12 @@ Aggregators write their ``details`` as plain values, and all of them are printed
 here.
 """
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from care_ops.doubt import OfCare
 from care_ops.errors import WarehouseError
-from care_ops.records import Certificate
+from care_ops.records import Aggregate, Certificate
 from warehouse.documents import record_of
 
 
@@ -102,11 +101,12 @@ class CareTensorDetails:
 D = TypeVar("D", StructuredDetails, CareDetails, CareSvdDetails, CareTensorDetails)
 
 
-def read_details(aggregator: str, details: Mapping[str, Any], kind: type[D]) -> D:
+def read_details(aggregate: Aggregate, kind: type[D]) -> D:
     """The details of an aggregate as a record; ``WarehouseError`` where this release cannot read them."""
     try:
-        return record_of(kind, details)
+        return record_of(kind, aggregate.details)
     except ValueError as error:
         raise WarehouseError(
-            f"the details of {aggregator} are not as this release writes them ({error}); `care run` makes the fit again"
+            f"the details of {aggregate.name} are not as this release writes them ({error}); `care run` makes the fit "
+            "again"
         ) from None

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 import dagster as dg
 
 from assets.code import code_version
-from assets.fit.stages import stage_code
+from assets.fit.stages import STAGES, stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import keys_of_judges
 from assets.judging.batches import open_batches
@@ -29,6 +29,9 @@ SOLVED = ("moments", "structure")
 
 RESULTS = ("evaluation", "intervals", "systems", "factors")
 """What is computed from a fit, beside its review."""
+
+FIT = (*STAGES, "review", *RESULTS, "report")
+"""The assets of a test set's fit and of what follows from it, in order."""
 
 _MODULES = {
     **{asset: f"assets.results.{asset}" for asset in RESULTS},

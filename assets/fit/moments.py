@@ -2,7 +2,6 @@
 
 from collections.abc import Generator
 from contextlib import contextmanager
-from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from care_ops.moments.missing import GaussianFit
     from care_ops.moments.sharded import Shard
     from care_ops.moments.state import Moments
-    from warehouse.artifacts import FitFolder, PanelSummary
+    from warehouse.artifacts import FitFolder
 
 
 @asset_of_testsets(
@@ -39,77 +38,56 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
 
     from assets.fit.kept import write_moments
     from care_ops.moments.sharded import shards_of
+    from care_ops.moments.state import of_panel
+    from care_ops.sparsity import is_sparse_count
 
     folder = workspace.fit_folder(context.partition_key)
     summary = folder.panel_summary()
     shards, judges = shards_of(folder.panel_file, ROWS_A_SHARD), tuple(sorted(summary.present))
-    sums = summed(folder, summary, shards, judges, workspace)
-    state, counted = sums.state, sums.counted
+    missing, em, where = workspace.fit.missing, None, "this process"
+    if is_sparse_count(np.array(list(summary.present.values())), summary.items):
+        # then its aggregators rest on no moments but means and variances
+        state = counted = of_panel(folder.read_panel().canonical().values)
+        missing = "pairwise"
+    else:
+        state, counted, em, where = _summed(folder, summary.items, shards, judges, workspace)
     write_moments(folder, state)
     spread = np.sqrt(state.variance())
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(f"{summary.fingerprint[:24]}-{sums.missing}-{stage_code('moments')}"),
+        data_version=dg.DataVersion(f"{summary.fingerprint[:24]}-{missing}-{stage_code('moments')}"),
         metadata={
             "items": state.n,
             "judges": state.p,
             "shards": len(shards),
-            "ran_on": sums.where,
+            "ran_on": where,
             "missing_scores": float(1 - counted.count1.sum() / (state.n * state.p)),
-            **({} if sums.em is None else {"em_iterations": sums.em.iterations, "em_converged": sums.em.converged}),
+            **({} if em is None else {"em_iterations": em.iterations, "em_converged": em.converged}),
             "spread": bars("standard deviation by judge", dict(zip(judges, map(float, spread), strict=True))),
         },
     )
 
 
-@dataclass(frozen=True)
-class Sums:
-    """The moments of a panel, and how they came about.
+def _summed(
+    folder: "FitFolder", items: int, shards: "list[Shard]", judges: tuple[str, ...], workspace: Workspace
+) -> "tuple[Moments, Moments, GaussianFit | None, str]":
+    """The moments of the panel's file as the settings take missing scores, and those of the scores that are there.
 
-    Attributes
-    ----------
-    state : Moments
-        With missing scores as the settings say.
-    counted : Moments
-        Of the scores that are there.
+    And the EM that gave the former, if one did, and where they were computed. A file that cannot be read is set aside,
+    as any reader of it does.
     """
-
-    state: "Moments"
-    counted: "Moments"
-    missing: str
-    em: "GaussianFit | None"
-    where: str
-
-
-def summed(
-    folder: "FitFolder", summary: "PanelSummary", shards: "list[Shard]", judges: tuple[str, ...], workspace: Workspace
-) -> Sums:
-    """The moments of the panel's file. Where it cannot be read it is set aside, as any reader of it does."""
     from care_ops.moments.sharded import UnreadableError, em_of_shards, moments_of_shards
-    from care_ops.moments.state import of_panel
 
-    if is_sparse(summary):  # then its aggregators rest on no moments but means and variances
-        state = of_panel(folder.read_panel().canonical().values)
-        return Sums(state, state, "pairwise", None, "this process")
     try:
-        missing, em = workspace.fit.missing, None
-        with dask_client(summary.items, workspace.dask) as client:
+        em = None
+        with dask_client(items, workspace.dask) as client:
             state = counted = moments_of_shards(shards, judges, client)
-            if missing == "em":
+            if workspace.fit.missing == "em":
                 state, em = em_of_shards(shards, judges, counted, client)
             where = "this process" if client is None else f"Dask ({workspace.dask.scheduler() or 'local cluster'})"
     except UnreadableError as error:
         folder.read_panel()
         raise WarehouseError(f"{error}, though it is sound here") from None
-    return Sums(state, counted, missing, em, where)
-
-
-def is_sparse(summary: "PanelSummary") -> bool:
-    """Whether more than half of the panel's judges scored less than half of the items."""
-    import numpy as np
-
-    from care_ops.sparsity import is_sparse_count
-
-    return is_sparse_count(np.array(list(summary.present.values())), summary.items)
+    return state, counted, em, where
 
 
 @contextmanager

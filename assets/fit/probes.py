@@ -13,8 +13,8 @@ import dagster as dg
 
 from assets.fit.made import asset_of_testsets, note, probes_version
 from assets.hashing import content_hash
-from assets.judge_keys import judge_item, judge_key, scales_of_asked
-from assets.metadata import table, warning
+from assets.judge_keys import judge_item, scales_of_asked
+from assets.metadata import checked, table
 from assets.partitions import TESTSETS
 from assets.probe_items import EFFECT, KIND, OF, probe_items, probe_scores
 from assets.workspace import Workspace
@@ -40,7 +40,6 @@ _MOST_TOLD = 5
             CHECK,
             asset="probes",
             description="Judges respond to versions of known quality as they did before.",
-            blocking=False,
             partitions_def=TESTSETS,
         )
     ],
@@ -69,7 +68,7 @@ def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         return dg.MaterializeResult(
             data_version=dg.DataVersion("none"),
             metadata={"probes": "none are declared"},
-            check_results=[warning(CHECK, "there are no responses", passed=True)],
+            check_results=[checked(CHECK, "there are no responses", passed=True)],
         )
     sd = np.nanstd(scores.select_judges(list(responses.judges)).values, axis=0, ddof=1)
     rows = [
@@ -94,10 +93,10 @@ def compared(before: "ProbeResponses", tonight: "ProbeResponses", sd: "NDArray[n
     from care_ops.results.drift import response_drift
 
     if not len(before):
-        return warning(CHECK, "there are no earlier responses to compare with", passed=True)
+        return checked(CHECK, "there are no earlier responses to compare with", passed=True)
     drifted = response_drift(before, tonight, sd)
     if not drifted:
-        return warning(CHECK, "judges respond as they did", passed=True)
+        return checked(CHECK, "judges respond as they did", passed=True)
     told = [
         f"{d.judge!r} to {d.kind} by {d.after:+.2f} sd, {d.before:+.2f} before ({d.items} items)"
         for d in drifted[:_MOST_TOLD]
@@ -107,7 +106,7 @@ def compared(before: "ProbeResponses", tonight: "ProbeResponses", sd: "NDArray[n
         f"judges respond otherwise than before: {'; '.join(told)}{more}. Look at what changed in these judges' files; "
         "where it was meant, nothing is to be done"
     )
-    return warning(CHECK, says, passed=False, drifted=table([vars(d) for d in drifted]))
+    return checked(CHECK, says, passed=False, drifted=table([vars(d) for d in drifted]))
 
 
 def read_responses(workspace: Workspace, testset: str, panel: "ScoreMatrix") -> "ProbeResponses":
@@ -128,7 +127,7 @@ def read_responses(workspace: Workspace, testset: str, panel: "ScoreMatrix") -> 
     asked = [j for j in panel.judges if j in workspace.judges and not workspace.judge(j).engine.needs.recordings]
     values = np.full((len(records), len(asked)), np.nan)
     for column, judge in enumerate(asked):
-        for item_key, score in probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset)).items():
+        for item_key, score in probe_scores(workspace, judge, testset).items():
             values[row[item_key], column] = score
     heard: NDArray[np.bool_] = ~np.all(np.isnan(values), axis=0)
     if not heard.any():

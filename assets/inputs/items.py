@@ -47,29 +47,25 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     probes = write_probe_items(workspace, testset, records)
     load_items(workspace, testset, records, version)
     known = [r.gold for r in records if r.gold is not None]
-    results = {
-        "items": dg.MaterializeResult(
-            asset_key="items",
-            data_version=dg.DataVersion(content_hash([texts, probes]) if probes else texts),
-            metadata={
-                "items": len(records),
-                "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),
-                **as_read({k: r for k, r in readings(workspace, testset).items() if k == "items"}),
-            },
-        ),
-        "gold": dg.MaterializeResult(
-            asset_key="gold",
-            data_version=dg.DataVersion(labels),
-            metadata={
-                "with_gold": len(known),
-                "mean": sum(known) / len(known) if known else "no gold",
-                "split_units": len({r.split_unit for r in records if r.split_unit is not None}),
-                "distribution": histogram("gold", known),
-            },
-        ),
-    }
-    for key in context.selected_asset_keys:
-        yield results[key.path[-1]]
+    yield dg.MaterializeResult(
+        asset_key="items",
+        data_version=dg.DataVersion(content_hash([texts, probes]) if probes else texts),
+        metadata={
+            "items": len(records),
+            "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),
+            **as_read({k: r for k, r in readings(workspace, testset).items() if k == "items"}),
+        },
+    )
+    yield dg.MaterializeResult(
+        asset_key="gold",
+        data_version=dg.DataVersion(labels),
+        metadata={
+            "with_gold": len(known),
+            "mean": sum(known) / len(known) if known else "no gold",
+            "split_units": len({r.split_unit for r in records if r.split_unit is not None}),
+            "distribution": histogram("gold", known),
+        },
+    )
 
 
 def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None) -> None:

@@ -17,7 +17,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.judging.bill import Account, purses
-from assets.metadata import table, warning
+from assets.metadata import checked, table
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
 from care_ops.errors import JudgeError
@@ -60,7 +60,6 @@ class Answer:
             CHECK,
             asset="canary",
             description="Asked again, the judge answers as it did.",
-            blocking=False,
             partitions_def=JUDGES,
         )
     ],
@@ -107,7 +106,7 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             **({"answered_by": ", ".join(sorted(now))} if now else {}),
             "answers": table([vars(answer) for answer in answers]),
         },
-        check_results=[warning(CHECK, says, passed=passed)],
+        check_results=[checked(CHECK, says, passed=passed)],
     )
 
 

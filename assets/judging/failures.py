@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -69,29 +69,36 @@ def why_no_score(
     if workspace.judge(judge).engine.needs.recordings and statuses.keys() <= {str(Status.REFUSED)}:
         return f"its score file has no score of any of the {items:,} items; compare the item ids of both files"
     counts = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
-    answers = Counter(row["raw"] for row in _answers(workspace, judge, testset) if row["raw"])
-    said = f"; most often it said: {answers.most_common(1)[0][0]}" if answers else "; it said nothing"
+    words = Counter(row["raw"] for row in answers(workspace, judge, testset, "raw") if row["raw"])
+    said = f"; most often it said: {words.most_common(1)[0][0]}" if words else "; it said nothing"
     return f"not one of its {items:,} {which} has a score ({counts}){said}"
 
 
 def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
     """Why a judge that was asked, as it is specified now, has given no score; None where it has, or was not asked."""
-    status_of = {row["item_key"]: row["status"] for row in _answers(workspace, judge, testset)}  # the newest is last
-    if not status_of or Status.OK in status_of.values():
+    said = answers(workspace, judge, testset, "item_key", "status")
+    statuses = Counter({row["item_key"]: row["status"] for row in said}.values())  # the newest is last
+    if not statuses or Status.OK in statuses or has_abstained(workspace, judge, statuses):
         return None
-    needs, statuses = workspace.judge(judge).engine.needs, Counter(status_of.values())
-    abstained = statuses.keys() == {Status.REFUSED} and not (needs.template or needs.recordings)
-    return None if abstained else why_no_score(workspace, judge, testset, statuses, "items asked so far")
+    return why_no_score(workspace, judge, testset, statuses, "items asked so far")
 
 
-def _answers(workspace: Workspace, judge: str, testset: str) -> list[dict[str, Any]]:
+def has_abstained(workspace: Workspace, judge: str, statuses: Collection[str]) -> bool:
+    """Whether a program had nothing to say of any item, which is no failure; ``statuses`` are what became of them."""
+    needs = workspace.judge(judge).engine.needs
+    return not (needs.template or needs.recordings) and {*statuses} <= {Status.REFUSED}
+
+
+def answers(workspace: Workspace, judge: str, testset: str, *columns: str) -> list[dict[str, Any]]:
     """What a judge said under its current key, oldest first."""
-    columns, key = ("item_key", "status", "raw", "created_at"), judge_key(workspace, judge, testset)
-    return workspace.parts.read_scores(judge, testset, columns, key=key, aside=False).sort_by("created_at").to_pylist()
+    wanted, key = (*columns, "created_at"), judge_key(workspace, judge, testset)
+    return workspace.parts.read_scores(judge, testset, wanted, key=key, aside=False).sort_by("created_at").to_pylist()
 
 
 def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[Unheard]:
     """The judges of a test set whose scores are incomplete or partly failed, sorted."""
+    from warehouse.attempts import Attempts
+
     known = connection.execute(
         "SELECT items_hash, (SELECT count(*) FROM items WHERE testset = $1) FROM testsets WHERE testset = $1", [testset]
     ).fetchone()
@@ -123,7 +130,8 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
             continue
         failed_items = failed.get(judge, set[str]()) if spec.engine.needs.template else set[str]()
         if failed_items or scored < items or in_batch:
-            given_up = failed_items & workspace.attempts(judge, testset, key).spent(spec.attempts)
+            attempts = Attempts(workspace.parts.scores_folder(judge, testset), key)
+            given_up = failed_items & attempts.spent(spec.attempts)
             left = len(failed_items - given_up)
             owing.append(Unheard(judge, items, True, items - scored, left, len(given_up), in_batch=in_batch))
     return owing

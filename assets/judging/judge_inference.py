@@ -21,6 +21,7 @@ from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
 from assets.judging.criteria import question_of
 from assets.judging.forecast import SAMPLE, expected, rates
+from assets.judging.pending import pending
 from assets.metadata import as_read, failure, table
 from assets.partitions import JUDGES
 from assets.probe_items import probe_items
@@ -207,8 +208,6 @@ def _told(failed: Mapping[str, str]) -> str:
 
 
 def _has_work(workspace: Workspace, judge: str, items_of: Callable[[str], "ItemSource"]) -> bool:
-    from assets.judging.pending import pending
-
     return any(
         not pending(workspace, workspace.parts, judge, testset).settled.issuperset(items_of(testset).keys)
         for testset in workspace.testsets_of(judge)
@@ -231,7 +230,6 @@ def _score_items(
     say: Callable[[str], object],
 ) -> int:
     """Have a judge score the items, or the probes, that have no score in these parts yet; returns how many it did."""
-    from assets.judging.pending import pending
     from judges.questions import Questions
 
     wanted = pending(workspace, parts, judge, testset)

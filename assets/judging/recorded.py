@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -13,10 +12,7 @@ from assets.judging.pending import pending
 from assets.workspace import Workspace
 from judges.engines.recorded import checked_scores
 from judges.items import Status
-from judges.questions import in_chunks
-
-if TYPE_CHECKING:
-    from judges.questions import ItemSource
+from judges.questions import ItemSource, in_chunks
 
 _ROWS_A_PART = 131_072
 """Recorded scores that are stored at once, in one part: one that is lost in a kill costs nothing to make again."""

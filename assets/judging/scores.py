@@ -14,13 +14,12 @@ from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
-from assets.judging.failures import why_no_score
+from assets.judging.failures import has_abstained, why_no_score
 from assets.metadata import failure, histogram, table
 from assets.partitions import SLICES
 from assets.probe_items import probe_scores
 from assets.workspace import Workspace
 from care_ops.errors import CareError, JudgeError
-from judges.items import Status
 
 if TYPE_CHECKING:
     import duckdb
@@ -101,12 +100,10 @@ def _materialisation(
     batches = open_batches(workspace, judge, testset)
     if loaded.n_missing > sum(batch.items for batch in batches):
         raise JudgeError(f"{loaded.n_missing} of {loaded.n_items} items have no score yet; `care run` asks for them")
-    needs = workspace.judge(judge).engine.needs
-    # A program may have nothing to say of such items, and of others the answers may be on their way.
-    abstained = loaded.statuses.keys() <= {Status.REFUSED} and not (needs.template or needs.recordings)
-    if loaded.n_items and not loaded.n_ok and not (abstained or batches):
+    is_silent = loaded.n_items and not loaded.n_ok
+    if is_silent and not batches and not has_abstained(workspace, judge, loaded.statuses):
         raise JudgeError(why_no_score(workspace, judge, testset, loaded.statuses))
-    probes = probe_scores(workspace, judge, testset, judge_key(workspace, judge, testset))
+    probes = probe_scores(workspace, judge, testset)
     return made(
         tags={"dagster/data_version": content_hash([loaded.content_hash, probes]) if probes else loaded.content_hash},
         metadata={

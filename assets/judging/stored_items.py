@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
 
 from assets.judge_keys import judge_item
 from care_ops.errors import WarehouseError
 from judges.items import Item
 from judges.questions import in_order_of_texts, length
 from warehouse.item_texts import ItemTexts
-
-if TYPE_CHECKING:
-    from warehouse.parts import PartStore
+from warehouse.parts import PartStore
 
 
 class StoredItems:

@@ -4,21 +4,25 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
 
 from assets.fit.stages import recommended
 from assets.judge_keys import keys_of_judges
 from assets.publication.documents import OF_THE_FIT, ReviewDocument
 from assets.workspace import Workspace
-from care_ops.errors import FitError, InputError, counted
+from care_ops.errors import FitError, InputError, counted, listed
+from care_ops.frozen import FAITHFUL, Frozen
+from care_ops.metrics import changed
 from care_ops.records import Evaluation
 from care_ops.results.reasons import capital, feature_in_words
 from care_ops.results.verdict import minute_of
-
-if TYPE_CHECKING:
-    from care_ops.scores import ScoreMatrix
-    from warehouse.fits import Edition, FitRecord, Publication
+from care_ops.scores import ScoreMatrix
+from warehouse.documents import plain
+from warehouse.fits import Edition, FitRecord, Publication
+from warehouse.matrix import read_scores
 
 _log = logging.getLogger(__name__)
 
@@ -149,8 +153,7 @@ def reasons(before: Edition, after: Edition) -> list[str]:
         sentences, rescored = ["items came, left or changed, or every judge's scores did"], set()
     for judges, happened in ((added, "came"), (removed, "left"), (rescored, "changed scores")):
         if judges:
-            named = ", ".join(sorted(judges)[:4]) + (f" and {len(judges) - 4} more" if len(judges) > 4 else "")
-            sentences.append(f"{counted(len(judges), 'judge')} {happened}: {named}")
+            sentences.append(f"{counted(len(judges), 'judge')} {happened}: {listed(sorted(judges), 4)}")
     dropped = sorted((old.admitted - new.admitted) & new.slices.keys())
     if dropped:
         sentences.append(f"no longer admitted: {', '.join(dropped[:4])}")
@@ -164,21 +167,16 @@ def reasons(before: Edition, after: Edition) -> list[str]:
     return sentences or ["made again"]
 
 
-@dataclass(frozen=True)
-class Measure:
-    """Items whose label has been corrected or is gone since an edition, and judges that score otherwise or no more."""
+def changed_since(workspace: Workspace, edition: Edition, labels: Mapping[str, float]) -> tuple[list[str], list[str]]:
+    """Judges that score otherwise or no more since an edition, and items whose label is another one now, or gone.
 
-    labels: list[str]
-    judges: list[str]
-
-
-def measure_since(workspace: Workspace, edition: Edition, labels: Mapping[str, float]) -> Measure:
-    """Whether an edition and tonight's scores can be spoken of together, by the labels of now."""
+    Where there are none, the edition and tonight's scores can be spoken of together.
+    """
     then = edition.inputs
     now = keys_of_judges(workspace, edition.testset)
-    return Measure(
-        sorted(item for item, label in then.labels.items() if labels.get(item) != label),
+    return (
         sorted(judge for judge, key in then.judges.items() if judge in then.admitted and now.get(judge) != key),
+        sorted(item for item, label in then.labels.items() if labels.get(item) != label),
     )
 
 
@@ -252,10 +250,6 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
 
     Raises ``InputError`` where they are of different test sets, or one lacks the aggregator.
     """
-    import numpy as np
-
-    from care_ops.metrics import changed
-
     if before.testset != after.testset:
         raise InputError(f"{before.edition} is of {before.testset!r} and {after.edition} of {after.testset!r}")
     fits = [kept_fit(workspace, edition, aggregator) for edition in (before, after)]
@@ -264,8 +258,7 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     names = sorted(both, key=lambda j: -abs(new.get(j, 0.0) - old.get(j, 0.0)))
     judges = [WeightMove(j, old.get(j), new.get(j)) for j in names]
     then, now = ({i: v for i, v in fit.estimates.items() if v is not None} for fit in fits)
-    spread = float(np.std(list(then.values()))) if then else 0.0
-    spread = spread or 1.0
+    spread = float(np.std(list(then.values()) or [0.0])) or 1.0
     moved = {i: (now[i] - then[i]) / spread for i in then.keys() & now.keys()}
     furthest = sorted(moved, key=lambda i: (-abs(moved[i]), i))
     items = [ItemMove(i, then[i], now[i], moved[i]) for i in furthest[:_ITEMS_COMPARED]]
@@ -317,8 +310,6 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
 
     Raises ``WarehouseError`` where a fit of the edition is damaged or gone; what was published before stays.
     """
-    from warehouse.fits import Publication
-
     for fit_id in edition.fits.values():
         workspace.fits.read_fit(edition.testset, fit_id)
     publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned), edition.fits.values())
@@ -367,8 +358,6 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
 
     Raises ``FitError`` where the aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
-    from care_ops.frozen import FAITHFUL, Frozen
-
     fit = kept_fit(workspace, edition, aggregator)
     functions = workspace.fits.find_annotations(edition.testset, edition.fits, Frozen)
     if aggregator not in functions:
@@ -377,9 +366,7 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
         others = [name for name, function in functions.items() if function.fidelity >= FAITHFUL]
         raise FitError(_not_of_scores_alone(fit, functions[aggregator].fidelity, others))
     estimate = functions[aggregator].apply(scores)
-    return [
-        {"item_id": i, "estimate": None if e != e else float(e)} for i, e in zip(scores.item_ids, estimate, strict=True)
-    ]
+    return [{"item_id": i, "estimate": e} for i, e in zip(scores.item_ids, plain(estimate), strict=True)]
 
 
 def _not_of_scores_alone(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:
@@ -398,13 +385,6 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     Items of the latest panel: what no judge has scored yet waits for the night that does. Aggregators that do not
     follow from one item's scores leave the new items without an estimate.
     """
-    from dataclasses import replace
-
-    import numpy as np
-
-    from care_ops.frozen import FAITHFUL, Frozen
-    from warehouse.matrix import read_scores
-
     testset = edition.testset
     with workspace.warehouse.reader() as connection:
         read = read_scores(connection, testset, set(workspace.judges_of(testset))).scores

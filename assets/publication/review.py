@@ -6,21 +6,20 @@ blocking check fails, the edition before stays published until a person accepts 
 """
 
 import logging
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
 
 from assets.fit.made import asset_of_testsets
 from assets.fit.stages import recommended
-from assets.metadata import bars, bullets
+from assets.metadata import bars, bullets, checked
 from assets.partitions import TESTSETS
 from assets.publication.documents import OF_THE_FIT, CheckResult, PublicationState, ReviewDocument
 from assets.workspace import ReviewConfig, Workspace
 from care_ops.errors import WarehouseError
 
 if TYPE_CHECKING:
-    from assets.fit.details import D
     from care_ops.records import Certificate
     from warehouse.fits import Edition, EditionInputs, FitRecord
 
@@ -124,14 +123,7 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             "held_back": bars("checks that failed", {f.check: 1.0 for f in reviewed.findings if not f.passed}),
         },
         check_results=[
-            dg.AssetCheckResult(
-                check_name=f.check,
-                passed=f.passed,
-                severity=dg.AssetCheckSeverity.ERROR if CHECKS[f.check][0] else dg.AssetCheckSeverity.WARN,
-                description=f.says,
-                metadata={"says": f.says, **f.numbers},
-            )
-            for f in reviewed.findings
+            checked(f.check, f.says, passed=f.passed, blocks=CHECKS[f.check][0], **f.numbers) for f in reviewed.findings
         ],
     )
 
@@ -282,8 +274,6 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
 
     None where the aggregator cannot answer.
     """
-    from dataclasses import replace
-
     from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
     from warehouse.fits import FitRecord
@@ -308,7 +298,7 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
 
 def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:
     """An edition as the checks see it; what its fits do not have is empty."""
-    from assets.fit.details import CareDetails, StructuredDetails
+    from assets.fit.details import CareDetails, StructuredDetails, read_details
 
     name = recommended(edition.fits)
     fits = {each: workspace.fits.read_fit(testset, edition.fits[each]) for each in {name, "care_svd"} & {*edition.fits}}
@@ -317,18 +307,12 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> Rev
     return ReviewedEdition(
         edition.inputs,
         best,
-        None if structured is None else _details(structured, StructuredDetails).certificate,
+        None if structured is None else read_details(structured.answer, StructuredDetails).certificate,
         {}
         if structured is None or loadings is None
         else dict(zip(structured.judges, loadings[:, 0].tolist(), strict=True)),
-        ambiguous=best is not None and name == "care" and bool(_details(best, CareDetails).doubts),
+        ambiguous=best is not None and name == "care" and bool(read_details(best.answer, CareDetails).doubts),
     )
-
-
-def _details(fit: "FitRecord", kind: "type[D]") -> "D":
-    from assets.fit.details import read_details
-
-    return read_details(fit.answer.name, fit.answer.details, kind)
 
 
 def _shrunk(tonight: ReviewedEdition, then: ReviewedEdition | None, roster: set[str]) -> CheckResult:
@@ -442,12 +426,12 @@ def _ambiguous(*, is_doubtful: bool) -> CheckResult:
 
 
 def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResult:
-    from assets.fit.details import CareTensorDetails
+    from assets.fit.details import CareTensorDetails, read_details
 
     fit_id = edition.fits.get("care_tensor")
     if fit_id is None:
         return _result("states", True, "care_tensor gave no answer", {})
-    told = _details(workspace.fits.read_fit(testset, fit_id), CareTensorDetails)
+    told = read_details(workspace.fits.read_fit(testset, fit_id).answer, CareTensorDetails)
     doubts: list[str] = []
     if told.starts_agree is False and (told.starts_alike is None or told.starts_alike < _SAME_ANSWER):
         otherwise = (

@@ -44,7 +44,7 @@ def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, 
     """
     if data.care is None:
         return {}
-    rows = rows_shown(data.scores, data.gold, set(data.care.label_first))
+    rows = rows_shown(data)
     count = data.scores.shape[0]
     shown = data.scores if len(rows) == count else data.scores.select_items(rows)
     problem = Problem(shown.canonical(), moments, None, np.random.default_rng(0), config)

@@ -28,11 +28,10 @@ _LEAST_LINK = 1e-6
 
 @dataclass(frozen=True)
 class EditionShown:
-    """The ids of the edition that a page is of, of the published one, and of the one that was published before it."""
+    """The ids of the edition that a page is of, and of the published one; and when the former was made."""
 
     edition: str
     published: str | None
-    previous: str | None = None
     made_at: str = ""
 
 
@@ -211,13 +210,18 @@ class ReportData:
     def care(self) -> CareDetails | None:
         """What ``care`` says of its answer; None where it gave none."""
         aggregate = self.aggregates.get("care")
-        return None if aggregate is None else read_details("care", aggregate.details, CareDetails)
+        return None if aggregate is None else read_details(aggregate, CareDetails)
+
+    @property
+    def label_first(self) -> Sequence[str]:
+        """The items where a label tells the most, as ``care`` says."""
+        return () if self.care is None else self.care.label_first
 
     @cached_property
     def care_svd(self) -> CareSvdDetails | None:
         """What ``care_svd`` says of the factor that it takes for quality; None where it gave no answer."""
         aggregate = self.aggregates.get("care_svd")
-        return None if aggregate is None else read_details("care_svd", aggregate.details, CareSvdDetails)
+        return None if aggregate is None else read_details(aggregate, CareSvdDetails)
 
     @cached_property
     def mean_kappas(self) -> dict[str, float]:
@@ -321,7 +325,7 @@ class ReportData:
     def unconverged(self) -> str | None:
         """That an aggregate (the first such one) rests on a structure short of its certificate, with the gap."""
         for name, aggregate in self.aggregates.items():
-            certificate = read_details(name, aggregate.details, StructuredDetails).certificate
+            certificate = read_details(aggregate, StructuredDetails).certificate
             if certificate is not None and not certificate.converged:
                 return f"{name} rests on a structure that stopped short of its certificate (gap {certificate.gap:.1e})."
         return None

@@ -41,7 +41,6 @@ def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems
 
 def _rivals(data: ReportData) -> Figure | None:
     """Every item by its ranks in two answers that are both defensible, coloured by what these differ in; or None."""
-    assert data.care is not None
     first, second = data.rivals.values()
     one, other = (name.replace("_", " ") for name in data.rivals)
     known = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
@@ -50,7 +49,7 @@ def _rivals(data: ReportData) -> Figure | None:
     if not far.any():
         return None
     levels, legend = _levels(data, known)
-    to_label = set(data.care.label_first)
+    to_label = {*data.label_first}
     ringed = np.array([data.scores.item_ids[k] in to_label for k in known])
     spread = np.argsort(ranks[0], kind="stable")[np.linspace(0, len(known) - 1, _MOST_DOTS).astype(int)]
     shown = np.arange(len(known)) if len(known) <= _MOST_DOTS else np.union1d(spread, np.flatnonzero(ringed))
@@ -106,7 +105,7 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
         families.setdefault(card.row.family or "", []).append(card)
     several = {name: group for name, group in families.items() if name and len(group) > 1}
     alone = [card for card in shown if card.row.family not in several]
-    ranks = {card.row.check.judge: _ranked_judge(card) for card in shown}
+    ranks = ranked_judges(shown)
     low, high = domain([*ranks.values()])
     scale = (min(low, 0.0), max(high, 0.0))  # so that lengths are the weights
     groups = [(Markup("<h3>Family {}</h3>").format(name), group) for name, group in several.items()]
@@ -121,9 +120,13 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
     return Markup("").join(parts)
 
 
-def _ranked_judge(card: JudgeCard) -> Ranked:
-    weight = card.weight
-    return Ranked(card.row.check.judge, weight.weight or 0.0, weight.lo, weight.hi, _moved_by(card))
+def ranked_judges(cards: Sequence[JudgeCard]) -> dict[str, Ranked]:
+    """The weight of each judge that has one, with its interval and what moves the judge, by its name."""
+    return {
+        (judge := card.row.check.judge): Ranked(judge, cell.weight, cell.lo, cell.hi, _moved_by(card))
+        for card in cards
+        if (cell := card.weight).weight is not None
+    }
 
 
 def _moved_by(card: JudgeCard) -> str:

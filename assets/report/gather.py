@@ -19,6 +19,7 @@ from care_ops.admission import means_not_asked
 from care_ops.errors import FitError, WarehouseError, listed
 from care_ops.records import Evaluation, Intervals
 from care_ops.results.verdict import minute_of
+from warehouse.fits import Edition
 from warehouse.matrix import read_admission, read_item_columns
 
 _log = logging.getLogger(__name__)
@@ -33,7 +34,8 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         checks = read_admission(connection, testset)
     aggregates = read_answers(workspace, testset, scores, fit)
     structure, structure_document = read_structure(folder)
-    edition = _edition(workspace, testset, fit.edition)
+    log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, fit.edition)
+    edition = EditionShown(fit.edition, log[-1].edition if log else None, kept.made_at if kept else "")
     left_out, items = folder.find(DroppingDocument), panel_items(scores, columns, anchors)
     data = ReportData(
         title=testset,
@@ -51,7 +53,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         intervals=workspace.fits.find_annotations(testset, fit.by_aggregator, Intervals),
         edition=edition,
         made_at=minute_of(edition.made_at),
-        changes=_changes(workspace, testset, edition),
+        changes=None if kept is None else _changes(workspace, kept),
         probes=read_responses(folder),
         not_asked=means_not_asked(workspace.admission_of(testset), scores.values),
         dropping=NOT_LEFT_OUT if left_out is None else left_out.dropping,
@@ -77,21 +79,11 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     )
 
 
-def _edition(workspace: Workspace, testset: str, edition: str) -> EditionShown:
-    log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, edition)
-    before = published_before(workspace, testset, edition)
-    return EditionShown(
-        edition,
-        log[-1].edition if log else None,
-        None if before is None else before.edition,
-        "" if kept is None else kept.made_at,
-    )
-
-
-def _changes(workspace: Workspace, testset: str, shown: EditionShown) -> Changes | None:
-    """How the edition of a page differs from the one that was published before it; None where that is not kept."""
-    before, after = (workspace.fits.edition(testset, edition or "") for edition in (shown.previous, shown.edition))
-    if before is None or after is None:
+def _changes(workspace: Workspace, after: Edition) -> Changes | None:
+    """How an edition differs from the one that was published before it; None where that is not kept."""
+    testset = after.testset
+    before = published_before(workspace, testset, after.edition)
+    if before is None:
         return None
     changes = Changes(before.edition, minute_of(before.made_at), reasons(before, after))
     name = recommended(after.fits)

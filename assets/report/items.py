@@ -69,8 +69,7 @@ def item_rows(data: ReportData) -> list[ItemRow]:
     spread = _spread(data)
     places = range(len(order))
     if samples.is_sampled(len(order)):
-        first = () if data.care is None else data.care.label_first
-        to_label = [data.scores.item_ids.index(item) for item in first]
+        to_label = [data.scores.item_ids.index(item) for item in data.label_first]
         places = _informative(spread[order], np.isin(order, to_label), samples.MOST_ITEMS).tolist()
     return [
         ItemRow(
@@ -131,7 +130,7 @@ def ends(rows: Sequence[ItemRow]) -> dict[str, Markup]:
 
 def label_rows(data: ReportData) -> list[LabelRow]:
     """The items that ``care`` would have labelled first, with their places by the two rival answers."""
-    if data.care is None or not data.rivals:
+    if not data.rivals:
         return []
     ranks = [_share_below(answer) for answer in data.rivals.values()]
     index = {item: k for k, item in enumerate(data.scores.item_ids)}
@@ -143,7 +142,7 @@ def label_rows(data: ReportData) -> list[LabelRow]:
             plain(data.gold[k]),
             data.responses[k],
         )
-        for item in data.care.label_first
+        for item in data.label_first
         if (k := index.get(item)) is not None
     ]
 

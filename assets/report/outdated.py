@@ -8,7 +8,7 @@ deleted or a folder is copied.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -18,7 +18,7 @@ from assets.fit.stages import fit_code, stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import judge_item, judge_key
 from assets.judging.batches import open_batches
-from assets.judging.failures import Unheard, unheard
+from assets.judging.failures import Unheard, has_abstained, unheard
 from assets.partitions import slice_key
 from assets.probe_items import probe_items
 from assets.publication.documents import ReviewDocument
@@ -28,15 +28,12 @@ from assets.versions import items_code, judge_version, panel_version, readable_s
 from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
 from care_ops.records import Evaluation, Intervals
-from judges.items import MAY_PASS, Status
+from judges.items import MAY_PASS
 
 if TYPE_CHECKING:
     import duckdb
 
     from warehouse.artifacts import FitFolder
-
-FIT = ("panel", "probes", "moments", "structure", "aggregates", "review", *RESULTS, "report")
-"""The assets of a test set's fit and of what follows from it, in order."""
 
 _FILES = {"review": "review", "factors": "factors", "systems": "systems", "intervals": "dropping"}
 """Documents without which a report cannot be made, by the asset that writes them."""
@@ -108,9 +105,14 @@ def states(workspace: Workspace) -> dict[str, State]:
 def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> State:
     """The state of a test set."""
     row = connection.execute("SELECT source_version, items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
-    owing = unheard(workspace, connection, testset)
-    found = _outdated_of(workspace, connection, testset, row, owing)
-    return State(tuple(found), tuple(owing), None if row is None else row[1])
+    owing, found = unheard(workspace, connection, testset), [*_items(workspace, testset, row)]
+    if row is None or not workspace.parts.items_file(testset).is_file():  # there is nothing to score
+        return State(tuple(found), tuple(owing), None if row is None else row[1])
+    for entry in owing:
+        found += _judged(workspace, connection, testset, entry, row[1])
+    found += _without_scores(workspace, connection, testset, row[1])
+    found += _fitted(workspace, connection, testset, row[1])
+    return State(tuple(found), tuple(owing), row[1])
 
 
 def outdated(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, Outdated]:
@@ -132,22 +134,6 @@ def outdated(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition
         one = Outdated("judge_inference", judge, version, says=says, testsets=tuple(testsets), only_waits=waits)
         found[one.key] = one
     return found
-
-
-def _outdated_of(
-    workspace: Workspace,
-    connection: duckdb.DuckDBPyConnection,
-    testset: str,
-    row: tuple[str | None, str] | None,
-    owing: Sequence[Unheard],
-) -> Iterator[Outdated]:
-    yield from _items(workspace, testset, row)
-    if row is None or not workspace.parts.items_file(testset).is_file():
-        return  # there is nothing to score
-    for entry in owing:
-        yield from _judged(workspace, connection, testset, entry, row[1])
-    yield from _without_scores(workspace, connection, testset, row[1])
-    yield from _fitted(workspace, connection, testset, row[1])
 
 
 def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[Outdated]:
@@ -205,10 +191,7 @@ def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, t
 def _without_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[Outdated]:
-    """Slices that were loaded and in which no item has a score: loading them again says why.
-
-    A program that abstained from every item has nothing to say of them, which is no failure.
-    """
+    """Slices that were loaded and in which no item has a score: loading them again says why."""
     rows = connection.execute(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
     ).fetchall()
@@ -220,8 +203,7 @@ def _without_scores(
             "WHERE testset = ? AND judge = ?",
             [testset, judge],
         ).fetchall()
-        needs = workspace.judge(judge).engine.needs
-        if needs.template or needs.recordings or {status for (status,) in statuses} - {str(Status.REFUSED)}:
+        if not has_abstained(workspace, judge, [status for (status,) in statuses]):
             version = content_hash([key, items_hash, "no score"])
             yield Outdated("scores", str(slice_key(judge, testset)), version, says="no item has a score")
 

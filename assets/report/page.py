@@ -14,10 +14,10 @@ from markupsafe import Markup, escape
 
 from assets.report.assumptions import assumptions
 from assets.report.cards import JudgeCard, advice, judge_cards, retest
-from assets.report.charts import Figure, Ranked, domain, interval
+from assets.report.charts import Figure, domain, interval
 from assets.report.data import ReportData
 from assets.report.figures import agreement_figures, gold_figures, nights, shared_figures, system_list, trend
-from assets.report.first_screen import picture, trusted
+from assets.report.first_screen import picture, ranked_judges, trusted
 from assets.report.items import MOST_ITEMS, ends, item_count, item_rows, label_rows, most_informative
 from assets.report.names import items_name, page_name
 from assets.report.probe_cards import probe_cards
@@ -81,10 +81,10 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "scored_count": data.scores.shape[0],
         "item_lists": ends(rows),
     }
-    first, most = () if data.care is None else data.care.label_first, MOST_ITEMS
+    most = MOST_ITEMS
 
     def page() -> bytes:
-        return _rendered("page.html", **values, item_rows=most_informative(rows, first, most))
+        return _rendered("page.html", **values, item_rows=most_informative(rows, data.label_first, most))
 
     while len(content := page()) > _MOST_BYTES and most > 1:
         most //= 2
@@ -93,11 +93,7 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
 
 def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
     """The weight of each judge, drawn on one scale."""
-    ranks = {
-        card.row.check.judge: Ranked(card.row.check.judge, card.weight.weight, card.weight.lo, card.weight.hi)
-        for card in cards
-        if card.weight.weight is not None
-    }
+    ranks = ranked_judges(cards)
     low, high = domain(list(ranks.values()))
     return {judge: interval(rank, low, high, "weight") for judge, rank in ranks.items()}
 

@@ -1,21 +1,17 @@
 """``report``: the page of a test set."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.made import asset_of_testsets
+from assets.fit.made import RESULTS, asset_of_testsets
 from assets.metadata import as_text, bullets
 from assets.report.names import labels_name, page_name
 from assets.workspace import Workspace
 
-if TYPE_CHECKING:
-    from assets.report.data import Retest
-
 
 @asset_of_testsets(
-    deps=["review", "evaluation", "intervals", "systems", "factors"],
+    deps=["review", *RESULTS],
     kinds={"html", "duckdb"},
     pool="warehouse_writer",
     description="The page of a test set: who is right, who counts, what the confounders look like.",
@@ -27,14 +23,15 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     from assets.report.gather import gather
     from assets.report.outdated import state_of
     from assets.report.page import write_page
-    from assets.report.retests import flip_rate
+    from assets.report.retests import flip_rate, last_retest, why_no_retest
     from assets.report.to_label import items_to_label, write_items_to_label
     from assets.report.verdict_facts import fit_facts
     from assets.report.verdicts import keep, note_failures, verdict_on
 
     testset = context.partition_key
-    flips = {judge: said for judge in workspace.judges_of(testset) if (said := flip_rate(workspace, judge, testset))}
-    retests = _retests(context.instance, workspace, testset)
+    judges = workspace.judges_of(testset)
+    flips = {judge: said for judge in judges if (said := flip_rate(workspace, judge, testset))}
+    retests = {j: last_retest(context.instance, j, workspace.mount) or why_no_retest(workspace, j) for j in judges}
     data = replace(gather(workspace, testset), retests=retests, flips=flips)
     anchors = workspace.anchors_of(testset)
     path, folder = workspace.report_folder / page_name(testset), workspace.fit_folder(testset)
@@ -75,13 +72,3 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             ),
         }
     )
-
-
-def _retests(instance: dg.DagsterInstance, workspace: Workspace, testset: str) -> "dict[str, Retest | str]":
-    """How far each judge agrees with itself, or why that is not known."""
-    from assets.report.retests import last_retest, why_no_retest
-
-    return {
-        judge: last_retest(instance, judge, workspace.mount) or why_no_retest(workspace, judge)
-        for judge in workspace.judges_of(testset)
-    }

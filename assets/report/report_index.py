@@ -7,6 +7,7 @@ import dagster as dg
 
 from assets.code import code_version
 from assets.metadata import table
+from assets.report.names import items_name, labels_name, page_name
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -63,8 +64,6 @@ def tell(workspace: Workspace) -> "dict[str, Verdict]":
 
 def gone(workspace: Workspace) -> list[Path]:
     """Pages of test sets that are gone, and tables of items to label; once told, those with labels of people alone."""
-    from assets.report.names import items_name, labels_name, page_name
-
     pages = [page_name(testset) for testset in workspace.testsets]
     live = {*pages, *map(items_name, pages), *map(labels_name, workspace.testsets)}
     patterns = ("testset-*.html", "items-*.html", "to_label-*.csv")
@@ -89,7 +88,6 @@ def _evidence(workspace: Workspace, name: str) -> list[str]:
 
 def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, name: str) -> dict[str, Any]:
     """Facts of the published fit, which is not always tonight's."""
-    from assets.report.names import page_name
     from care_ops.results.verdict import minute_of
 
     page = page_name(name)

@@ -10,7 +10,8 @@ from datetime import UTC, datetime
 
 import dagster as dg
 
-from assets.judge_keys import effective_spec, engine_context, judge_key
+from assets.judge_keys import effective_spec, engine_context
+from assets.judging.failures import answers
 from assets.mount import ALONE, Mount
 from assets.report.data import Retest
 from assets.workspace import Workspace
@@ -38,11 +39,9 @@ def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
     engine = workspace.judge(judge).engine
     if not isinstance(engine, OpenAIEngine) or engine.repeats == 1:
         return ""
-    spec = effective_spec(workspace, judge, testset)
-    template, key = engine_context(workspace).template(spec), judge_key(workspace, judge, testset)
-    columns = ("item_id", "p_json", "created_at")
-    rows = workspace.parts.read_scores(judge, testset, columns, key=key, aside=False).sort_by("created_at").to_pylist()
-    newest = {row["item_id"]: row["p_json"] for row in rows if row["p_json"]}
+    template = engine_context(workspace).template(effective_spec(workspace, judge, testset))
+    said = answers(workspace, judge, testset, "item_id", "p_json")
+    newest = {row["item_id"]: row["p_json"] for row in said if row["p_json"]}
     grade = (lambda score: (score > 0) - (score < 0)) if template.pairwise else round
     askings = [json.loads(kept)[template.criterion or ONE] for kept in newest.values()]
     graded = [[grade(score) for score in scores if score is not None] for scores in askings]

@@ -1,6 +1,5 @@
 """A page's record over a sample of its items, for figures, cards and tests that need no more."""
 
-from collections.abc import Collection
 from dataclasses import replace
 
 import numpy as np
@@ -8,23 +7,20 @@ from numpy.typing import NDArray
 
 from assets.report.data import ReportData
 from care_ops import samples
-from care_ops.scores import Array, ScoreMatrix, content_seed
+from care_ops.scores import content_seed
 
 
-def rows_shown(scores: ScoreMatrix, gold: Array, always: Collection[str]) -> NDArray[np.intp]:
-    """The rows of a sample, in rising order, with those items that a page cannot do without; all rows where few.
+def rows_shown(data: ReportData) -> NDArray[np.intp]:
+    """The rows of a sample, in rising order, with the items to label first; all rows where they are few.
 
-    Parameters
-    ----------
-    gold : (n,) array
-        Where labels are known of no more items than the sample has, all of these are in it.
+    Where gold is known of no more items than the sample has, all of these are in it.
     """
-    n = len(scores.item_ids)
+    n, first = len(data.scores.item_ids), {*data.label_first}
     if not samples.is_sampled(n):
         return np.arange(n)
-    drawn = samples.sampled_rows(n, np.random.default_rng(content_seed(scores)))
-    labelled = np.flatnonzero(~np.isnan(gold))
-    named = np.array([row for row, item in enumerate(scores.item_ids) if item in always], dtype=np.intp)
+    drawn = samples.sampled_rows(n, np.random.default_rng(content_seed(data.scores)))
+    labelled = np.flatnonzero(~np.isnan(data.gold))
+    named = np.array([row for row, item in enumerate(data.scores.item_ids) if item in first], dtype=np.intp)
     kept = labelled if not samples.is_sampled(len(labelled)) else labelled[:0]
     return np.unique(np.concatenate([drawn, named, kept]))
 
@@ -36,8 +32,7 @@ def over_sample(data: ReportData) -> ReportData:
     """
     if not samples.is_sampled(data.scores.shape[0]):
         return data
-    first = () if data.care is None else data.care.label_first
-    rows = rows_shown(data.scores, data.gold, first)
+    rows = rows_shown(data)
     return replace(
         data,
         scores=data.scores.select_items(rows),

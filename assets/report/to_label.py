@@ -33,8 +33,7 @@ def items_to_label(data: ReportData, anchors: Anchors) -> dict[str, Drawn]:
     have a label. A sample of unequal probabilities cannot be enlarged: all are chosen then.
     """
     sample = anchors.labels if anchors.sample is None else anchors.sample
-    first = () if data.care is None else data.care.label_first
-    how: dict[str, Drawn] = {item: "chosen" for item in first if item not in anchors.labels}
+    how: dict[str, Drawn] = {item: "chosen" for item in data.label_first if item not in anchors.labels}
     drawn = 0
     for item in sorted((item for item in data.scores.item_ids if item not in sample), key=_place):
         if drawn == AT_RANDOM:

@@ -63,7 +63,7 @@ def fit_facts(
         care = _care(data, config, anchors)
     except FitError as error:
         return replace(facts, failure=str(error))
-    details = read_details("care", care.details, CareDetails)
+    details = read_details(care, CareDetails)
     nearest = max(details.follows, key=lambda name: abs(details.follows[name]), default=None)
     return replace(
         facts,

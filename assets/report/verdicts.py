@@ -27,6 +27,7 @@ from care_ops.results.fit_facts import FitFacts
 from care_ops.results.reasons import capital
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
 from warehouse.fits import Edition
+from warehouse.storage import find_sound, read_document, write_bytes
 
 _MADE_FROM = ("items", "panel", "aggregates")
 """Assets of which a verdict says what they were not made from; what follows from a fit is on its page or is not."""
@@ -211,7 +212,6 @@ def told(workspace: Workspace) -> dict[str, dict[str, Any]]:
 def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
     """Write every verdict as JSON beside the index, and into the page of its test set."""
     from assets.report.page import replace_verdict
-    from warehouse.storage import write_bytes
 
     for testset, verdict in verdicts.items():
         page = workspace.report_folder / page_name(testset)
@@ -246,8 +246,6 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
         Whether the next steps count, whose commands name the folder of the workspace: in one that was copied, all that
         is new is that they name another one.
     """
-    from warehouse.storage import find_sound, read_document
-
     if not current:
         return False
     if not (workspace.report_folder / "index.html").is_file():

@@ -17,6 +17,7 @@ from assets.workspace import Workspace
 from care_ops.records import Changed
 from care_ops.results.attribution import Answer, References, change, of_system
 from judges.items import Status
+from warehouse.matrix import read_item_columns, read_metadata
 
 pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
@@ -71,8 +72,6 @@ def _answers(
     workspace: Workspace, testset: str, scored: Mapping[str, pa.Table], anchored: int
 ) -> tuple[dict[str, list[Answer]], dict[str, list[Answer]]]:
     """By system what it said last until it was anchored, and all that it said since; of items that are there."""
-    from warehouse.matrix import read_item_columns, read_metadata
-
     with workspace.warehouse.reader() as connection:
         items = read_item_columns(connection, testset)
         named = read_metadata(connection, testset, workspace.systems_of(testset))

@@ -6,7 +6,6 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import combinations
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -24,9 +23,7 @@ from care_ops.records import Comparison
 from care_ops.results.rates import Rates, Repeats, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
 from care_ops.scores import Array, ScoreMatrix
-
-if TYPE_CHECKING:
-    from warehouse.matrix import ItemColumnsRead
+from warehouse.matrix import ItemColumnsRead, read_item_columns, read_metadata
 
 ANSWER = "care"
 """Whose answer labels correct."""
@@ -84,8 +81,7 @@ def compare(
     if _all_labelled(system_of, labels):
         answer = recommended_answer(panel, replace(config, calibration=Calibration()))  # which has seen no label
         blind = aligned(items.item_ids, dict(zip(panel.item_ids, answer.tolist(), strict=True)))
-        counts = np.array([anchors.counts.get(item, 1.0) for item in items.item_ids], dtype=np.float64)
-        repeats = Repeats(counts, anchors.binary)
+        repeats = Repeats(anchors.counts_of(items.item_ids), anchors.binary)
         return _by_labels(rates_of(blind, labels, system_of, units, chance, repeats, seed=config.seed))
     return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
 
@@ -107,8 +103,6 @@ def compared_in(
     FitError
         There is nothing to compare, or no aggregate to compare by.
     """
-    from warehouse.matrix import read_item_columns, read_metadata
-
     panel, fit = read_fitted(workspace.fit_folder(testset))
     if not fit.by_aggregator:
         raise FitError(f"test set {testset!r} has no aggregate to compare systems by")

@@ -6,11 +6,15 @@ from dataclasses import replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
+from assets.report.verdicts import told
 from assets.sources import read_source
 from assets.versions import items_code, readable_source_version
 from assets.workspace import Workspace
 from care_ops.errors import CareError, WarehouseError
+from warehouse.database import Warehouse
+from warehouse.fit_rows import load_fits, store_verdict
 from warehouse.items import ItemRecord
+from warehouse.panel_rows import LongWrite, replace_panel
 
 _log = logging.getLogger(__name__)
 
@@ -36,11 +40,6 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     WarehouseError
         There is a database of a later release of CARE, which may hold more than this release knows of.
     """
-    from assets.report.verdicts import told
-    from warehouse.database import Warehouse
-    from warehouse.fit_rows import load_fits, store_verdict
-    from warehouse.panel_rows import LongWrite, replace_panel
-
     workspace.warehouse.usable()  # this refuses the database of a later release
     # Beside the old one, which readers have until then: a rebuild that is killed leaves no database that looks whole.
     making = Warehouse(workspace.data / "making" / workspace.warehouse.path.name)

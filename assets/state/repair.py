@@ -13,6 +13,10 @@ import yaml
 
 from assets.workspace import FORGOTTEN, Workspace
 from care_ops.errors import WarehouseError
+from warehouse.artifacts import arrays_of, panel_of
+from warehouse.fits import fit_of
+from warehouse.parts import read_scores_part
+from warehouse.storage import DamagedError, delete, noted, notes_below, read_document, read_lines, read_table, set_aside
 
 State = Literal["fails", "warns", "ok"]
 Read = Callable[[Path], object]
@@ -60,8 +64,6 @@ def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | N
 
 def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     """Findings for the files that were set aside when they were read; some cost money to make again."""
-    from warehouse.storage import delete, noted, notes_below
-
     for note in notes_below(workspace.data):
         says = f"{note.read_text(encoding='utf-8', errors='replace').strip()}; it was set aside as {noted(note)}"
         costs = _costs_money(workspace, note.parent.parent)
@@ -89,11 +91,6 @@ def _costs_money(workspace: Workspace, folder: Path) -> bool:
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
     """Every file with the reader that knows its format, and what follows when it has been set aside."""
-    from warehouse.artifacts import arrays_of, panel_of
-    from warehouse.fits import fit_of
-    from warehouse.parts import read_scores_part
-    from warehouse.storage import read_document, read_lines, read_table
-
     parts, fits = workspace.parts.root, workspace.fit_folder("").path.parent
     for folder, pattern, read, then in (
         (parts, "items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
@@ -113,8 +110,6 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
 
 
 def _read_page(path: Path) -> None:
-    from warehouse.storage import DamagedError
-
     if path.is_dir():
         raise DamagedError(f"{path}: there is a folder in place of the page")
     if not path.read_bytes().rstrip().endswith(b"</html>"):
@@ -123,8 +118,6 @@ def _read_page(path: Path) -> None:
 
 def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bool) -> Iterator[Finding]:
     """What was done, or can be done, about a file; nothing if it can be read or is gone meanwhile."""
-    from warehouse.storage import DamagedError, set_aside
-
     try:
         read(path)
     except FileNotFoundError:
@@ -151,8 +144,6 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
 
 def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     """The warehouse holds nothing that the parts do not."""
-    from warehouse.storage import DamagedError
-
     path = workspace.warehouse.path
     if not path.exists():
         return
@@ -170,8 +161,6 @@ def _dagster(
     workspace: Workspace, refused_settings: Callable[[Path], str | None], *, repair: bool
 ) -> Iterator[Finding]:
     """Dagster's storage is a record of runs, not of results: it is moved away as a whole."""
-    from warehouse.storage import set_aside
-
     home = workspace.data / "dagster"
     settings = home / "dagster.yaml"
     broken = _broken_settings(settings, refused_settings) if settings.exists() else None

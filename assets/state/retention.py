@@ -226,10 +226,8 @@ def sweep(workspace: Workspace) -> int:
 def _alive(process: int) -> bool:
     try:
         os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    except PermissionError:
-        return True
+    except OSError as error:  # of a process of somebody else, which is alive, it is a PermissionError
+        return not isinstance(error, ProcessLookupError)
     return True
 
 
@@ -240,7 +238,6 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
     removed = Counter(items=0, scores=0, fits=0)
     for name, items in _versions_too(workspace, testset, item_id):
         removed.update(_rows_of(workspace, name, items, remove=True))
-    for name, items in _versions_too(workspace, testset, item_id):
         workspace.fits.leave_out(name, items)
         said = workspace.fits.folder(name).glob("fit=*.fitfacts.json")
         for path in sorted([*workspace.fit_folder(name).path.glob("*.json"), *said]):  # the next run makes them anew

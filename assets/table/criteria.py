@@ -1,7 +1,7 @@
 """Several criteria of the same items: a fit of each, and what they share."""
 
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,6 +18,7 @@ from assets.table.rows import aggregate_rows
 from care_ops.errors import InputError, listed
 from care_ops.results.halo import correlations, deviations, halo
 from care_ops.scores import Array
+from warehouse.documents import plain
 from warehouse.sources.columns import named
 from warehouse.sources.input_table import WantedColumns
 from warehouse.sources.tables import TableSource, read_input_table
@@ -136,15 +137,11 @@ def write_criteria(result: CriteriaFit, out: Path) -> None:
         write_files(fitted, out / folders[criterion])
     document = {
         "criteria": result.rows(),
-        "agreement": _nested(result.agreement),
-        "people": None if result.people is None else _nested(result.people),
+        "agreement": plain(result.agreement),
+        "people": plain(result.people),
         "halo": {judge: None if np.isnan(value) else value for judge, value in result.halo.items()},
         "says": result.sentences(),
     }
     write_bytes(out / "criteria.json", json.dumps(document, indent=1, default=str).encode())
     carriers = sorted(result.halo.items(), key=lambda pair: -np.nan_to_num(pair[1], nan=-2.0))
     render(out, "criteria.html", "criteria.html", result=result, folders=folders, carriers=carriers, least_halo=_HALO)
-
-
-def _nested(matrix: Array) -> Sequence[Sequence[float | None]]:
-    return [[None if np.isnan(value) else float(value) for value in row] for row in matrix]

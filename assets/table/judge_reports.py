@@ -52,6 +52,7 @@ def judge_reports(
     weights = np.zeros(len(item_ids))
     weights[~np.isnan(given)] = Anchors.of(labels).weights(labelled)
     chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
+    lengths, units = _lengths(table), item_columns(table).units()
     reports: list[JudgeReport] = []
     left_out: dict[str, str] = {}
     for name, scores in zip(table.scores.judges, table.scores.values.T, strict=True):
@@ -65,9 +66,9 @@ def judge_reports(
                 given,
                 weights,
                 _cut(name, scores, config.fit.cut),
-                lengths=_lengths(table),
+                lengths=lengths,
                 chance=chance,
-                units=item_columns(table).units(),
+                units=units,
                 level=level,
             )
             reports.append(report)

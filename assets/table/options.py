@@ -126,4 +126,4 @@ def _groups(option: str, groups: Sequence[Sequence[str]]) -> Groups:
 
 def names_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
     """One name or several as a tuple: the string ``care`` is one name, not four letters."""
-    return (names,) if isinstance(names, str) else tuple(names or ())
+    return (names,) if isinstance(names, str) else tuple(() if names is None else names)

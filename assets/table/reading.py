@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from care_ops.errors import InputError, counted, guarded
+from care_ops.errors import InputError, counted, guarded, listed
 from care_ops.least import LEAST_COLUMNS
-from warehouse.items import ItemRecord
+from warehouse.items import ItemRecord, refuse_strangers
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
 if TYPE_CHECKING:
@@ -142,7 +142,6 @@ def _with_families(
 ) -> ScoreMatrix:
     from care_ops.scores import ScoreMatrix
     from warehouse.sources.files import read_families
-    from warehouse.sources.reading import listed
 
     if source is None:
         return matrix
@@ -157,7 +156,6 @@ def _with_families(
 def _read_items(
     source: TableSource, matrix: ScoreMatrix, item: str, options: ReadingOptions, tell: Callable[[Reading], object]
 ) -> dict[str, ItemRecord]:
-    from warehouse.items import refuse_strangers
     from warehouse.sources.files import read_items
 
     taken: list[Reading] = []
@@ -182,7 +180,7 @@ def score_columns(
 
     Raises ``InputError`` where two of the options contradict each other.
     """
-    several = judge is not None and len(judge) > 1
+    several = len(judge or ()) > 1
     if several and score is not None:
         raise InputError(
             "--score is for a table with a row for each score, several --judge for one with a column for each judge; "

@@ -8,14 +8,14 @@ import numpy as np
 
 from care_ops.admission import check_panel
 from care_ops.config import AdmissionRule, FitConfig
-from care_ops.errors import InputError
+from care_ops.errors import InputError, listed
 from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.metrics import evaluate
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.selection import Selection, select_with_labels, select_without_labels, validation_items
 from warehouse.items import ItemRecord
 from warehouse.sources.files import Tell, read_items, read_scores
-from warehouse.sources.reading import Reading, listed
+from warehouse.sources.reading import Reading
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
@@ -131,12 +131,9 @@ def _gold_and_units(
 ) -> tuple[str, Array, list[str]]:
     """The table's name, and of each scored item the gold (NaN for none) and the split unit (by default its own id)."""
     readings: list[Reading] = []
-
-    def keep(reading: Reading) -> None:
-        readings.append(reading)
-        tell(reading)
-
-    records = {record.item_id: record for record in read_items(source, options=options, item=item_column, tell=keep)}
+    read = read_items(source, options=options, item=item_column, tell=readings.append)
+    records = {record.item_id: record for record in read}
+    tell(readings[0])
     labels = [records[item_id].gold if item_id in records else None for item_id in item_ids]
     gold = np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
     units = _split_units(records, readings[0], split)

@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
 from typing import TYPE_CHECKING
 
 import click
@@ -136,6 +135,8 @@ def refuse_without_terminal(export: str, take_back: str) -> None:
 
 def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rater: str) -> None:
     """One item after another until none waits; those that were skipped come again at the end, once a session."""
+    from warehouse.fits import now
+
     passed: list[int] = []
     while (k := _next(file, passed)) is not None:
         _show(items[file.rows[k].item_id], standing(file), answers)
@@ -196,8 +197,3 @@ def standing(file: LabelFile) -> str:
     """How far the labelling has come."""
     labelled, skipped = sum(bool(row.label) for row in file.rows), sum(row.skipped for row in file.rows)
     return f"{labelled} of {len(file.rows)} labelled" + (f", {skipped} skipped" if skipped else "")
-
-
-def now() -> str:
-    """The moment of an answer, as it is written into the file of labels."""
-    return datetime.now(UTC).isoformat()

@@ -46,7 +46,7 @@ def _remake(loaded: Workspace, testset: str) -> Outcome:
 
 def _end(outcome: Outcome, published: str) -> None:
     """Print what is published; where the pages could not be made anew, say so and end with 1."""
-    from assets.report.outdated import FIT
+    from assets.fit.made import FIT
 
     console.print(published)
     pages = any(asset in (*FIT, "report_index") for asset, _ in outcome.failures)

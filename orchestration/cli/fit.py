@@ -136,22 +136,20 @@ def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> N
 
 def _print_weights(page: ReportData) -> None:
     """The heaviest judges of the recommended answer; the others stand in judges.parquet and on the page."""
-    from assets.fit.stages import recommended
+    from assets.table.rows import judge_rows
 
-    name = recommended(page.aggregates)
-    weighted = [(row.check.judge, row.weights[name]) for row in page.judge_rows if name in row.weights]
-    weighted = [(judge, cell) for judge, cell in weighted if cell.weight is not None]
-    weighted.sort(key=lambda pair: -abs(pair[1].weight or 0.0))
-    has_intervals = any(cell.lo is not None for _, cell in weighted)
+    weighted = [row for row in judge_rows(page) if row["weight"] is not None]
+    weighted.sort(key=lambda row: -abs(row["weight"]))
+    has_intervals = any(row["lo"] is not None for row in weighted)
     found = page.dropping.influence
     rows = [
-        {"judge": judge, "weight": cell.weight}
-        | ({"from": cell.lo, "to": cell.hi} if has_intervals else {})
-        | ({f"could change of the best {found.top:,}": found.moved.get(judge)} if found.moved else {})
-        for judge, cell in weighted
+        {"judge": row["judge"], "weight": row["weight"]}
+        | ({"from": row["lo"], "to": row["hi"]} if has_intervals else {})
+        | ({f"could change of the best {found.top:,}": found.moved.get(row["judge"])} if found.moved else {})
+        for row in weighted
     ]
     if not rows:
         return
     rest = len(rows) - _WEIGHTS_SHOWN
     more = f"; {rest} more judges in judges.parquet" if rest > 0 else ""
-    show(rows[:_WEIGHTS_SHOWN], f"weights in {name}{more}", as_json=False)
+    show(rows[:_WEIGHTS_SHOWN], f"weights in {page.lead}{more}", as_json=False)

@@ -253,13 +253,17 @@ def _probe_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
 def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], workspace: Root = Path()) -> None:
     """Ask a judge again about a few items that it has scored, and show on its card how far its scores moved."""
     from assets.report.retests import last_retest
+    from judges.items import FROM_A_FILE
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.locks import workspace_alone
     from orchestration.runner import run_launches
 
     with workspace_alone(workspace, "care judges retest") as loaded:
-        _must_be_askable(loaded, name)
+        if loaded.judge(name).engine.needs.recordings:
+            raise InputError(f"judge {name!r}: {FROM_A_FILE}")
+        if loaded.canary.items == 0:
+            raise InputError("care.yaml: `canary: {items: 0}` lets no judge be asked again; give a number of items")
         with workspace_instance(loaded) as instance:
             outcome = run_launches(build_defs(loaded.root, loaded), loaded, instance, _launches(loaded, name))
             found = last_retest(instance, name)
@@ -275,15 +279,6 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
             f"{name}: asked again about {found.items} items, its scores moved by {found.moved:.1%} of the scale on "
             f"average{f'; answered by {found.answered_by}' if found.answered_by else ''}"
         )
-
-
-def _must_be_askable(loaded: Workspace, name: str) -> None:
-    from judges.items import FROM_A_FILE
-
-    if loaded.judge(name).engine.needs.recordings:
-        raise InputError(f"judge {name!r}: {FROM_A_FILE}")
-    if loaded.canary.items == 0:
-        raise InputError("care.yaml: `canary: {items: 0}` lets no judge be asked again; give a number of items")
 
 
 def _launches(loaded: Workspace, name: str) -> list[Launch]:

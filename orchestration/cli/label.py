@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from care_ops.errors import InputError
-from orchestration.cli.asking import Answers, answers_for, ask, now, refuse_without_terminal, standing
+from orchestration.cli import tables
+from orchestration.cli.asking import Answers, answers_for, ask, refuse_without_terminal, standing
 from orchestration.cli.output import Root, console, typed_again
 
 if TYPE_CHECKING:
@@ -111,7 +112,6 @@ def label(
 def _subject(testset: str | None, root: Path, items: Path | None, scores: Path | None, output: Path | None) -> _Subject:
     from assets.table.fitting import TableConfig
     from care_ops.scales import scale_of_grades
-    from orchestration.cli import tables
     from orchestration.stores import workspace_to_look_at
     from warehouse.items import refuse_strangers
     from warehouse.sources.files import read_items, read_scores
@@ -167,7 +167,7 @@ def _say_how_many(subject: _Subject, file: LabelFile, width: float) -> None:
 
 def _take(file: LabelFile, table: Path, rater: str) -> None:
     from assets.labels import read_labels
-    from orchestration.cli import tables
+    from warehouse.fits import now
 
     # How the items were drawn is known to the file of labels, whatever the table says of it.
     labels = read_labels(table, tell=lambda reading: tables.tell(replace(reading, notes=())))

@@ -219,12 +219,15 @@ def _of_workspace(
     A ``gate`` also ends where a judge is no longer what it was.
     """
     from assets.labels import read_labels
+    from assets.results.attribution import changes
     from assets.table.rating import workspace_table
+    from care_ops.results.attribution import of_judges
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(root)
-    if gate:
-        _end_where_a_judge_changed(loaded, loaded.testset(testset).name)
+    if gate and (judges := changes(loaded, loaded.testset(testset).name)[0]):
+        console.print(f"not compared until it is anchored anew: {' '.join(of_judges(judges))}")
+        raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
     file = labels or loaded.labels_file(testset)
     if file is None:
@@ -235,30 +238,21 @@ def _of_workspace(
     return table, given, config
 
 
-def _end_where_a_judge_changed(loaded: Workspace, testset: str) -> None:
-    from assets.results.attribution import changes
-    from care_ops.results.attribution import of_judges
-
-    if judges := changes(loaded, testset)[0]:
-        console.print(f"not compared until it is anchored anew: {' '.join(of_judges(judges))}")
-        raise typer.Exit(JUDGE_CHANGED)
-
-
 def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str, labels: LabelRecord) -> None:
-    from assets.publication.editions import find, measure_since
+    from assets.publication.editions import changed_since, find
 
     kept = find(loaded, edition)
     if kept.testset != testset:
         raise InputError(f"fit {kept.edition} is of {kept.testset!r}, not of {testset!r}")
-    changed = measure_since(loaded, kept, labels.values)
+    judges, items = changed_since(loaded, kept, labels.values)
     reasons = [
         f"{len(names)} {what} changed since ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
-        for names, what in ((changed.judges, "judge(s)"), (changed.labels, "label(s)"))
+        for names, what in ((judges, "judge(s)"), (items, "label(s)"))
         if names
     ]
     if reasons:
         console.print(f"not compared with fit {kept.edition}: {' and '.join(reasons)}")
-        raise typer.Exit(JUDGE_CHANGED if changed.judges else LABELS_CHANGED)
+        raise typer.Exit(JUDGE_CHANGED if judges else LABELS_CHANGED)
 
 
 def read_with_labels(

@@ -139,25 +139,17 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
     """The verdict on every test set, now that what failed is known; pages and index say the same."""
     from assets.report.report_index import tell
     from assets.report.verdicts import current_verdicts, index_differs, note_failures
+    from orchestration.standing import told_testset
 
-    failed = _failed_testsets(outcome)
+    failed: dict[str, dict[str, str]] = {}
+    for (asset, partition), why in outcome.failures.items():
+        if (testset := told_testset(asset, partition)) is not None:
+            failed.setdefault(testset, {})[asset] = why
     for testset in loaded.testsets:
         if testset in failed or not narrowed:
             note_failures(loaded, testset, failed.get(testset, {}))
     verdicts = current_verdicts(loaded)
     return tell(loaded) if index_differs(loaded, verdicts, steps=True) else verdicts
-
-
-def _failed_testsets(outcome: Outcome) -> dict[str, dict[str, str]]:
-    """Why what failed of each test set, by asset."""
-    from orchestration.standing import told_testset
-
-    failed: dict[str, dict[str, str]] = {}
-    for (asset, partition), why in outcome.failures.items():
-        testset = told_testset(asset, partition)
-        if testset is not None:
-            failed.setdefault(testset, {})[asset] = why
-    return failed
 
 
 def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_json: bool, everything: bool) -> None:

@@ -65,12 +65,13 @@ _OTHERWISE = ("aggregators", "scale", "calibration", "structure", "tensor", "res
 """Fields of a fit's settings whose options have another name or form; see ``care fit``."""
 
 SETTINGS = {
-    entry.name: explained(kind)[entry.name].replace("``", "")
+    entry.name: (hints[entry.name], words[entry.name].replace("``", ""))
     for kind in (FitConfig, StructureConfig, TensorConfig, AdmissionRule, Calibration)
+    for hints, words in [(get_type_hints(kind), explained(kind))]
     for entry in fields(kind)
     if entry.name not in _OTHERWISE
 }
-"""Options that are settings of a fit or of admission by the same names, each with its help text."""
+"""Options that are settings of a fit or of admission by the same names, each with its type and its help text."""
 
 _GROUPS = ("edges_within", "nonnegative_within")
 """Options whose value is groups of judges; each use of such an option is one group, its names separated by commas."""
@@ -115,17 +116,14 @@ def with_form(command: Callable[..., R]) -> Callable[..., R]:
 
 def with_settings(command: Callable[..., R]) -> Callable[..., R]:
     """Give a command an option for each of ``SETTINGS``; it gets those that were given as the dict ``settings``."""
-    hints: dict[str, Any] = {}
-    for kind in (FitConfig, StructureConfig, TensorConfig, AdmissionRule, Calibration):
-        hints |= get_type_hints(kind)
 
     def settings(given: dict[str, Any]) -> Settings:
         given |= {name: _judge_groups(given[name]) for name in _GROUPS if given[name]}
         return {name: value for name, value in given.items() if value is not None and name != "help_all"}
 
     added = [
-        _option(name, _plain(name, hints[name]), text, rich_help_panel=METHODS, hidden=name not in _OFTEN)
-        for name, text in SETTINGS.items()
+        _option(name, _plain(name, hint), text, rich_help_panel=METHODS, hidden=name not in _OFTEN)
+        for name, (hint, text) in SETTINGS.items()
     ]
     help_all = inspect.Parameter("help_all", inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll)
     return _with_options(command, "settings", [*added, help_all], settings)

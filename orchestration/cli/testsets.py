@@ -10,6 +10,8 @@ from orchestration.cli import setup, tables
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, show
 from orchestration.cli.pin import pin_testsets
+from warehouse import catalog
+from warehouse.testsets import TestsetSpec
 
 testsets = Commands(help="The catalog of benchmarks, and adding one to a workspace.", no_args_is_help=True)
 
@@ -18,9 +20,6 @@ testsets = Commands(help="The catalog of benchmarks, and adding one to a workspa
 def list_testsets(json: Json = False) -> None:
     """Show the catalog; `verified` says whether the column names have been compared with the data."""
     import yaml
-
-    from warehouse import catalog
-    from warehouse.testsets import TestsetSpec
 
     rows = []
     for name in catalog.names():
@@ -55,7 +54,6 @@ def add_testset(
 ) -> None:
     """Copy a catalog entry into the workspace, where it can be edited; or add a table of scores that you have."""
     from orchestration.workspace import folder_of
-    from warehouse import catalog
 
     folder = folder_of(workspace, "testsets")
     folder.mkdir(parents=True, exist_ok=True)

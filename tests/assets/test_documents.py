@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -161,17 +162,17 @@ def test_details_are_read_as_the_aggregators_write_them(rng):
     scores = ScoreMatrix(values, tuple(f"i{k:02}" for k in range(80)), tuple("abcdef"), {})
     aggregates = fit_panel(scores, FitConfig(aggregators=("care", "care_svd", "avg"))).aggregates
     written = aggregates["care"].details
-    care = read_details("care", written, CareDetails)
+    care = read_details(aggregates["care"], CareDetails)
     assert (care.agreement, care.rival) == (written["agreement"], written["rival"])
     assert list(care.label_first) == written["label_first"]
     assert bool(care.doubts) is written["ambiguous"]
-    svd = read_details("care_svd", aggregates["care_svd"].details, CareSvdDetails)
+    svd = read_details(aggregates["care_svd"], CareSvdDetails)
     assert svd.quality_factor == aggregates["care_svd"].details["quality_factor"]
     assert svd.effective_judges > 1
-    certificate = read_details("care_svd", aggregates["care_svd"].details, StructuredDetails).certificate
+    certificate = read_details(aggregates["care_svd"], StructuredDetails).certificate
     assert certificate is not None
     assert certificate.converged
-    assert read_details("avg", aggregates["avg"].details, StructuredDetails).certificate is None
+    assert read_details(aggregates["avg"], StructuredDetails).certificate is None
     with pytest.raises(WarehouseError, match="the details of care are not as this release writes them"):
-        read_details("care", {"agreement": "high"}, CareDetails)
+        read_details(replace(aggregates["care"], details={"agreement": "high"}), CareDetails)
     assert np.isfinite(care.agreement)

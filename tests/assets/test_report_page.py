@@ -160,7 +160,7 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     for edition in ("before", published.edition):
         fits.publish(Publication("one", edition, "promote"))
     data = gather(load_workspace(after_a_night), "one")
-    assert data.edition.previous == "before"
+    assert data.changes.edition == "before"
     assert data.made_at == published.made_at[:16].replace("T", " ")
     cards = [card for card in judge_cards(data) if card.number]
     assert [card.before for card in cards] == pytest.approx([card.weight.weight for card in cards])

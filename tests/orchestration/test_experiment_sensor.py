@@ -52,7 +52,7 @@ def test_everything_is_made_once_and_nothing_where_nothing_has_changed(folder):
     assert outdated(workspace) == []
     assert asked_for(workspace, seen, NOON) == ([], replace(seen, looked_at=NOON))
 
-    experiments()["orthogonality"].file(workspace).unlink()
+    workspace.experiment_file("orthogonality").unlink()
     asked, _ = asked_for(workspace, replace(seen, tried={}), NOON)
     assert asked == ["orthogonality"], "it came out as before, so that the ledger, which reads it, has not changed"
 

@@ -30,6 +30,7 @@ from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
 from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.state.retention import forget
+from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.metrics import mean_ranks
@@ -70,14 +71,14 @@ def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_pat
     assert run(folder, selection=QUICK).materialised == [], "what is done stays done"
 
     before = says(workspace, "tensor_against_svd")
-    experiments()["tensor_against_svd"].file(workspace).unlink()
+    workspace.experiment_file("tensor_against_svd").unlink()
     assert {a for a, _ in run(folder, selection=QUICK).materialised} == {"tensor_against_svd"}
     assert says(workspace, "tensor_against_svd") == before, "equal seeds, equal digits"
 
     write_items(folder, n=80, edited=3)
     again = run(folder, selection=f"key:panel or key:scores or key:judge_inference or key:items or {QUICK}")
     assert {a for a, _ in again.materialised} & set(KEYS) == {"quality_factor", "injected_bias"}
-    kept = json.loads(experiments()["tensor_against_svd"].file(workspace).read_text())
+    kept = json.loads(workspace.experiment_file("tensor_against_svd").read_text())
     assert kept["size"] == {"seeds": 5}
     assert "seeds 5; " in (workspace.report_folder / "experiment-tensor_against_svd.html").read_text()
 
@@ -93,7 +94,7 @@ def test_what_was_made_at_a_larger_size_is_kept(tmp_path, monkeypatch):
 
     assert asked(3, 400) == ["orthogonality"]
     assert not run(folder, selection="key:orthogonality").failures
-    kept = json.loads(experiments()["orthogonality"].file(load_workspace(folder)).read_text())
+    kept = json.loads(load_workspace(folder).experiment_file("orthogonality").read_text())
     assert kept["size"] == {"seeds": 3, "items": 400}
     assert asked(1, 300) == [], "a larger one is kept"
     assert asked(4, 400) == ["orthogonality"]
@@ -111,7 +112,7 @@ def test_killed_in_the_middle_it_goes_on_with_the_next(tmp_path):
     workspace = load_workspace(folder)
     selection = "key:orthogonality or key:tensor_against_svd"
     command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(folder), "--select", selection]
-    first, second = (experiments()[key].file(workspace) for key in ("orthogonality", "tensor_against_svd"))
+    first, second = (workspace.experiment_file(key) for key in ("orthogonality", "tensor_against_svd"))
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not first.exists():
@@ -257,7 +258,7 @@ def test_what_does_not_move_has_not_changed():
 
 def test_the_tensors_confounder_is_the_planted_one():
     draw = second_order_insufficient(np.random.default_rng(6), 1.0, truth=6)
-    estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5))
+    estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5), CareTensor())
     assert estimated is not None
     agreement = np.mean((estimated > 0.5) == draw.confounder)
     mapped = np.mean((estimated > 0.5) == draw.quality)
@@ -415,7 +416,8 @@ def test_with_when_changed_a_night_makes_what_reads_the_change_once(tmp_path, mo
 
     (folder / "judges" / "words.yaml").write_text("engine: {kind: program, program: length}\ntestsets: [one]\n")
     experiment = experiments()["quality_factor"]
-    panel_of_last_night = json.loads(experiment.file(load_workspace(folder)).read_text())["version"]["reads"]
+    kept = json.loads(load_workspace(folder).experiment_file(experiment.key).read_text())
+    panel_of_last_night = kept["version"]["reads"]
     too_long = experiments()["paper_tables"]
     too_long.keep(load_workspace(folder), ExperimentFindings(["made"]), panel_of_last_night, seconds=3_000.0)
     again = run(folder)
@@ -442,7 +444,7 @@ def test_the_quickest_comes_first_and_what_changes_or_is_gone_is_seen(tmp_path):
     assert not is_settled(workspace)
     settle(workspace)
     assert is_settled(workspace)
-    every["orthogonality"].file(workspace).unlink()
+    workspace.experiment_file("orthogonality").unlink()
     assert not is_settled(workspace), "what is gone is made again"
     settle(workspace)
     with (folder / "testsets" / "one.yaml").open("a") as sheet:

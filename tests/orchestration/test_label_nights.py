@@ -46,7 +46,7 @@ def care_fit(folder):
     edition = workspace.fits.editions("demo")[-1]
     fit = workspace.fits.read_fit("demo", edition.fits["care"])
     evaluated = evaluate_latest(workspace, "demo")
-    return read_details("care", fit.answer.details, CareDetails), evaluated
+    return read_details(fit.answer, CareDetails), evaluated
 
 
 def add_labels(folder, seed=0):

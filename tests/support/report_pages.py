@@ -72,7 +72,7 @@ def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, see
         labels_seen=20,
         provenance={"source": "made up"},
         intervals={"care": Intervals(names, weights - 0.01, weights + 0.01)},
-        edition=EditionShown("edition-2", "edition-2", "edition-1") if workspace else None,
+        edition=EditionShown("edition-2", "edition-2") if workspace else None,
         made_at="2026-11-22 03:00",
         partial_correlations=partial,
         changes=_changes(scores, estimate=aggregates["care"].estimate, weights=weights) if workspace else None,
