@@ -121,13 +121,13 @@ class PromptedJudgeEngine(ABC):
 
     def answer_from(self, probabilities: dict[str, float], tokens_in: int, tokens_out: int) -> PromptAnswer:
         """The answer that follows from the probability of each legal answer."""
-        distribution = scoring.summarise(probabilities, self._answers)
-        score: float | None = distribution.expected if self._settings.scoring == "expected" else distribution.mode
+        expected, mode, mass = scoring.summarise(probabilities, self._answers)
+        score: float | None = expected if self._settings.scoring == "expected" else mode
         status, raw, least = Status.OK, None, self._settings.min_valid_mass
-        if math.isnan(distribution.expected) or distribution.valid_mass < least:
+        if math.isnan(expected) or mass < least:
             score, status = None, Status.LOW_VALID_MASS
-            raw = f"{distribution.valid_mass:.3f} of the probability is on legal answers, {least} asked"
-        return PromptAnswer(score, status, raw, probabilities, distribution.valid_mass, tokens_in, tokens_out)
+            raw = f"{mass:.3f} of the probability is on legal answers, {least} asked"
+        return PromptAnswer(score, status, raw, probabilities, mass, tokens_in, tokens_out)
 
 
 def _of_orders(answers: Sequence[PromptAnswer], criterion: str) -> float | None:
