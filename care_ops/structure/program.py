@@ -144,12 +144,6 @@ def solve_path(
     return solutions
 
 
-def objective(sigma: Array, structure: Structure) -> float:
-    """What the program with a penalised diagonal is to minimise, at a given S and L."""
-    penalty = structure.lambda_s * np.abs(structure.sparse).sum() + structure.lambda_l * np.trace(structure.low_rank)
-    return LOSSES[structure.program](checked(sigma)).value(structure.precision) + float(penalty)
-
-
 def check_penalties(lambda_s: float, lambda_l: float) -> None:
     """Raise ``InputError`` unless both penalties are positive and finite."""
     if not (0 < lambda_s < np.inf and 0 < lambda_l < np.inf):

@@ -8,7 +8,6 @@ from hypothesis import strategies as st
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import CareSVD, fit_structure
 from care_ops.config import FitConfig, StructureConfig
-from care_ops.errors import InputError
 from care_ops.fit import fit_panel
 from care_ops.moments.state import accumulate
 from care_ops.simulate import joint_gaussian
@@ -123,14 +122,3 @@ def test_a_strong_confounder_leaves_no_bound(rng):
     draw = joint_gaussian(rng, n=4_000, p=12, confounders=1, strengths=(2.0, 1.8))
     fitted = fit_panel(matrix(draw.scores), FitConfig(aggregators=("care_svd",))).aggregates["care_svd"]
     assert fitted.details["theory"]["one_factor_bound"] is None
-
-
-def test_impossible_models_are_told():
-    with pytest.raises(InputError, match="positive"):
-        bounds.low_rank_of(np.ones((3, 1)), np.zeros(1))
-    with pytest.raises(InputError, match=r"\(p, h\)"):
-        bounds.low_rank_of(np.ones((3, 2)), np.ones(1))
-    with pytest.raises(InputError, match="no judge"):
-        bounds.misspecification(np.column_stack([np.zeros(3), np.ones(3)]), np.ones(2))
-    with pytest.raises(InputError, match="factors"):
-        bounds.identifiability(np.eye(3), 4)
