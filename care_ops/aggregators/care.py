@@ -35,7 +35,7 @@ _TOLD_APART = 1e-3
 that were rounded differ by less, and share their weight as exact copies do."""
 
 
-class Care:
+def care(problem: Problem) -> Aggregate:
     """``care``: two answers that need no label, mixed.
 
     First, what single judges like about the texts is taken off where it is plain, and near-copies become one voice
@@ -52,61 +52,54 @@ class Care:
     With anchors the answer is an average over hypotheses (``hypotheses.average_hypotheses``), among which are the plain
     mean, each oblique factor, and the answer without what a feature of the texts explains. Twenty binary anchors of a
     probability sample also give a probability and a threshold (``calibration.logistic_map``).
+
+    Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary.
     """
-
-    name = "care"
-    uses_labels = True
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Combine the defensible answers.
-
-        Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary.
-        """
-        answers = defensible(problem)
-        candidates = candidates_of(answers)
-        latent = answers.latent
-        details = evidence(problem, answers, candidates)
-        z = np.nan_to_num(problem.standardised)
-        hypotheses, alone = told_by_probes(problem, candidates.hypotheses)
-        if alone:
-            latent = np.sum([h.prior * h.score for h in alone], axis=0)
-            details["by_probes"] = {h.name: h.prior for h in alone}
-            details["declared"] = {
-                kind: "spoils" if spoils else "keeps" for kind, spoils in sorted(problem.probes.spoils.items())
-            }
-        rows, labels = problem.anchors.rows(problem.scores.item_ids)
-        if len(rows):
-            average = averaging(problem, answers)(hypotheses)
-            if average is not None:
-                latent = average.latent
-                turned = round(float(np.corrcoef(latent[answers.scored], answers.latent[answers.scored])[0, 1]), 4)
-                at_random = round(average.nothing, 4)
-                details |= {"hypotheses": average.weights, "labels_at_random": at_random, "turned": turned}
-                details["beside_mean"] = asdict(changed(latent[answers.scored], answers.mean[answers.scored]))
-        latent = latent - latent[answers.scored].mean()
-        latent = np.where(answers.scored, latent, np.nan)
-        estimate, offset, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
-        threshold, p_quality = problem.cut, None
-        spread = float(latent[answers.scored].std())
-        calibrated = _calibrated(problem, rows, labels, latent / spread) if spread > 0 else None
-        if problem.anchors.left_out:
-            details["labels_not_of_a_sample"] = problem.anchors.left_out
-        if calibrated is not None:
-            intercept, slope = calibrated
-            p_quality = expit(intercept + slope * latent / spread)
-            threshold = offset - unit * spread * intercept / slope
-            details["threshold"] = "where the labels make P(Q = 1) one half"
-        return Aggregate(
-            self.name,
-            estimate,
-            threshold=threshold,
-            sd=np.where(answers.scored, answers.sd * unit * spread, np.nan),
-            p_quality=p_quality,
-            weights=unit_weights(_weights(answers, z, latent)),
-            latent=latent,
-            labels_used=len(rows),
-            details=details,
-        )
+    answers = defensible(problem)
+    candidates = candidates_of(answers)
+    latent = answers.latent
+    details = evidence(problem, answers, candidates)
+    z = np.nan_to_num(problem.standardised)
+    hypotheses, alone = told_by_probes(problem, candidates.hypotheses)
+    if alone:
+        latent = np.sum([h.prior * h.score for h in alone], axis=0)
+        details["by_probes"] = {h.name: h.prior for h in alone}
+        details["declared"] = {
+            kind: "spoils" if spoils else "keeps" for kind, spoils in sorted(problem.probes.spoils.items())
+        }
+    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    if len(rows):
+        average = averaging(problem, answers)(hypotheses)
+        if average is not None:
+            latent = average.latent
+            turned = round(float(np.corrcoef(latent[answers.scored], answers.latent[answers.scored])[0, 1]), 4)
+            at_random = round(average.nothing, 4)
+            details |= {"hypotheses": average.weights, "labels_at_random": at_random, "turned": turned}
+            details["beside_mean"] = asdict(changed(latent[answers.scored], answers.mean[answers.scored]))
+    latent = latent - latent[answers.scored].mean()
+    latent = np.where(answers.scored, latent, np.nan)
+    estimate, offset, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
+    threshold, p_quality = problem.cut, None
+    spread = float(latent[answers.scored].std())
+    calibrated = _calibrated(problem, rows, labels, latent / spread) if spread > 0 else None
+    if problem.anchors.left_out:
+        details["labels_not_of_a_sample"] = problem.anchors.left_out
+    if calibrated is not None:
+        intercept, slope = calibrated
+        p_quality = expit(intercept + slope * latent / spread)
+        threshold = offset - unit * spread * intercept / slope
+        details["threshold"] = "where the labels make P(Q = 1) one half"
+    return Aggregate(
+        "care",
+        estimate,
+        threshold=threshold,
+        sd=np.where(answers.scored, answers.sd * unit * spread, np.nan),
+        p_quality=p_quality,
+        weights=unit_weights(_weights(answers, z, latent)),
+        latent=latent,
+        labels_used=len(rows),
+        details=details,
+    )
 
 
 @dataclass(frozen=True)

@@ -173,7 +173,6 @@ class CareTensor:
     """
 
     name = "care_tensor"
-    uses_labels = True
 
     def __init__(self, memo: dict[Hashable, MixtureWithDetails] | None = None) -> None:
         """Make the aggregator.

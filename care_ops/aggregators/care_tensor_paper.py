@@ -44,7 +44,6 @@ class CareTensorPaper:
     """
 
     name = "care_tensor_paper"
-    uses_labels = True
 
     def fit(self, problem: Problem) -> Aggregate:
         """Run Algorithm 2; ``FitError`` as in ``states``."""

@@ -5,13 +5,11 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from care_ops.errors import InputError
 from care_ops.scores import Array
 
 _DISTINCT = 1e-8
 """Relative gap below which two eigenvalues count as equal."""
-
-_EPSILON = 0.05
-"""Probability with which the error of the tensor step may exceed its rate: the epsilon of thm:care-tensor-rate."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +61,20 @@ def low_rank_of(connection: Array, latent_precision: Array) -> Array:
         K_JH, with the column of quality first.
     latent_precision : (h,) array
         The diagonal d of K_HH, positive.
+
+    Raises
+    ------
+    InputError
+        The shapes do not fit, or a precision is not positive.
     """
+    connection, latent_precision = np.asarray(connection, float), np.asarray(latent_precision, float)
+    if connection.ndim != 2 or latent_precision.shape != connection.shape[1:]:
+        raise InputError(
+            f"bounds: K_JH must be (p, h) and the diagonal of K_HH (h,), got {connection.shape} and "
+            f"{latent_precision.shape}"
+        )
+    if not (latent_precision > 0).all():
+        raise InputError("bounds: the diagonal of K_HH must be positive")
     return (connection / latent_precision) @ connection.T
 
 
@@ -75,9 +86,17 @@ def identifiability(low_rank: Array, factors: int) -> Identifiability:
     low_rank : (p, p) array
         L, positive semi-definite.
     factors : int
-        The number h of leading eigenvectors that are meant, from 1 to p.
+        The number h of leading eigenvectors that are meant.
+
+    Raises
+    ------
+    InputError
+        ``factors`` is not between 1 and p.
     """
-    strengths = np.linalg.eigvalsh(low_rank)[::-1][:factors].astype(np.float64, copy=False)
+    values = np.linalg.eigvalsh(low_rank)[::-1]
+    if not 1 <= factors <= len(values):
+        raise InputError(f"bounds: between 1 and {len(values)} factors can be asked for, got {factors}")
+    strengths = values[:factors].astype(np.float64, copy=False)
     distances = np.abs(strengths[:, None] - strengths[None, :]) + np.diag(np.full(factors, np.inf))
     gaps = np.minimum(strengths, distances.min(axis=1))
     return Identifiability(strengths, gaps, bool((gaps > _DISTINCT * max(strengths[0], 1e-300)).all()))
@@ -103,11 +122,13 @@ def directions_error(spectral_error: float, gaps: Array) -> Array:
 def misspecification(connection: Array, latent_precision: Array) -> Misspecification:
     """How far a one-factor model turns away from quality (thm:misspecification), from what ``low_rank_of`` takes.
 
-    Quality is connected to a judge at least.
+    Raises ``InputError`` as it does, and where quality is connected to no judge.
     """
     low_rank = low_rank_of(connection, latent_precision)
     quality = connection[:, 0]
     norm = float(np.linalg.norm(quality))
+    if norm == 0:
+        raise InputError("bounds: quality is connected to no judge, so it has no direction")
     gap = norm**2 / float(latent_precision[0])
     rest = low_rank - np.outer(quality, quality) / latent_precision[0]
     confounding = float(np.linalg.norm(rest, 2))
@@ -156,6 +177,7 @@ def tensor_rate(
     covariance: Array,
     groups: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]],
     n: int,
+    epsilon: float = 0.05,
 ) -> TensorRate:
     """The quantities of thm:care-tensor-rate for a mixture that is planted or fitted.
 
@@ -171,19 +193,28 @@ def tensor_rate(
         The judges of each view.
     n : int
         Items, at least one.
+    epsilon : float
+        Probability of failure, between 0 and 1.
 
     Returns
     -------
     TensorRate
         ``means`` and ``items`` are infinite where the views do not tell the states apart.
+
+    Raises
+    ------
+    InputError
+        ``epsilon`` lies outside (0, 1), or there is no item.
     """
+    if not 0 < epsilon < 1 or n < 1:
+        raise InputError(f"bounds: epsilon must lie in (0, 1) and n be positive, got {epsilon} and {n}")
     p, k = means.shape[1], len(weights)
     # the pair moment of views that are augmented by a constant, as ``models.cp`` decomposes it
     first, second = (np.column_stack([np.ones(k), means[:, group]]) for group in groups[:2])
     singular = np.linalg.svd((first * weights[:, None]).T @ second, compute_uv=False)
     gap = float(singular[k - 1]) if len(singular) >= k else 0.0
     noise = float(np.sqrt(np.linalg.eigvalsh(covariance)[-1]))
-    spread = p * float(np.log(p / _EPSILON))
+    spread = p * float(np.log(p / epsilon))
     least = float(weights.min())
     error_of_weights = float(np.sqrt(spread / n))
     if gap <= 0:

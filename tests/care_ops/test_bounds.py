@@ -6,8 +6,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care_svd import CareSVD, fit_structure
+from care_ops.aggregators.care_svd import care_svd, fit_structure
 from care_ops.config import FitConfig, StructureConfig
+from care_ops.errors import InputError
 from care_ops.fit import fit_panel
 from care_ops.moments.state import accumulate
 from care_ops.simulate import joint_gaussian
@@ -105,7 +106,7 @@ def test_care_svd_says_what_the_theorems_say_of_its_factors(rng):
     values = draw.scores
     scores, moments = matrix(values), accumulate(values)
     structure, _ = fit_structure(moments, StructureConfig())
-    fitted = CareSVD().fit(Problem(scores, moments, structure, rng))
+    fitted = care_svd(Problem(scores, moments, structure, rng))
     theory, strengths = fitted.details["theory"], np.array(fitted.details["strengths"])
     assert theory["identified"]
     assert theory["one_factor_bound"] == pytest.approx(2 * strengths[1] / strengths[0])
@@ -122,3 +123,14 @@ def test_a_strong_confounder_leaves_no_bound(rng):
     draw = joint_gaussian(rng, n=4_000, p=12, confounders=1, strengths=(2.0, 1.8))
     fitted = fit_panel(matrix(draw.scores), FitConfig(aggregators=("care_svd",))).aggregates["care_svd"]
     assert fitted.details["theory"]["one_factor_bound"] is None
+
+
+def test_impossible_models_are_told():
+    with pytest.raises(InputError, match="positive"):
+        bounds.low_rank_of(np.ones((3, 1)), np.zeros(1))
+    with pytest.raises(InputError, match=r"\(p, h\)"):
+        bounds.low_rank_of(np.ones((3, 2)), np.ones(1))
+    with pytest.raises(InputError, match="no judge"):
+        bounds.misspecification(np.column_stack([np.zeros(3), np.ones(3)]), np.ones(2))
+    with pytest.raises(InputError, match="factors"):
+        bounds.identifiability(np.eye(3), 4)

@@ -331,6 +331,8 @@ def test_the_rate_of_the_theorem_bounds_the_error_by_a_constant():
     assert 0.3 < ratios[1] / ratios[0] < 3
     flat = tensor_rate(np.ones((4, 12)), np.full(4, 0.25), np.eye(12), groups, 100)
     assert flat.means > 1e6
+    with pytest.raises(InputError, match="epsilon"):
+        tensor_rate(np.ones((4, 12)), np.full(4, 0.25), np.eye(12), groups, 100, 1.5)
 
 
 def test_the_share_of_anchors_that_are_told_right_is_one():
@@ -338,6 +340,13 @@ def test_the_share_of_anchors_that_are_told_right_is_one():
     labels = np.concatenate([np.arange(8) < ones for ones in (1, 2, 3, 7)]).astype(float)
     told = confirmed_by_anchors(np.repeat(np.eye(4), 8, axis=0), labels, np.array([0.0, 0.0, 1.0, 1.0]))
     assert told["anchors_right"] == (7 + 6 + 3 + 7) / 32
+
+
+@pytest.mark.parametrize(("n", "epsilon"), [(0, 0.05), (100, 0.0), (100, 1.0), (100, -1.0)])
+def test_a_rate_without_items_or_for_a_failure_that_is_certain_is_refused(n, epsilon):
+    groups = tuple(np.array_split(np.arange(12), 3))
+    with pytest.raises(InputError, match="epsilon must lie in"):
+        tensor_rate(np.ones((4, 12)), np.full(4, 0.25), np.eye(12), groups, n, epsilon)
 
 
 def test_the_rate_of_one_item_is_ten_times_that_of_a_hundred():
