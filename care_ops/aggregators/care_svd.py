@@ -1,7 +1,8 @@
 """CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -92,8 +93,9 @@ def fit_structure(
     correlation, intensity = shrink(moments.correlation(judges), n)
     gamma = config.gamma * penalty_rate(correlation, n, config.program)
     tau = config.tau * float(np.sqrt(p))
+    solved = _solver(config, judges, effort)
     for lowered in range(_TAU_STEPS):
-        structure = _solve(correlation, (gamma, gamma * tau), config, judges, effort)
+        structure = solved(correlation, lambda_s=gamma, lambda_l=gamma * tau)
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
             return structure, {"gamma_n": gamma, "tau": tau, "shrinkage": intensity, "tau_lowered": float(lowered)}
         tau /= _TAU_STEP
@@ -103,34 +105,14 @@ def fit_structure(
     )
 
 
-def _solve(
-    correlation: Array,
-    penalties: tuple[float, float],
-    config: StructureConfig,
-    judges: Sequence[str] | None,
-    effort: Effort,
-) -> Structure:
-    """The program at these penalties, by the solver that its constraints ask for."""
-    lambda_s, lambda_l = penalties
+def _solver(config: StructureConfig, judges: Sequence[str] | None, effort: Effort) -> Callable[..., Structure]:
+    """The solver that the program's constraints ask for; it takes the correlation, ``lambda_s`` and ``lambda_l``."""
     if not config.is_constrained:
-        return solve(
-            correlation,
-            lambda_s=lambda_s,
-            lambda_l=lambda_l,
-            program=config.program,
-            tolerance=effort.tolerance,
-            max_iterations=effort.most_iterations,
-        )
+        return partial(solve, program=config.program, tolerance=effort.tolerance, max_iterations=effort.most_iterations)
     if judges is None:
         raise InputError("structure: constraints name judges, and these scores come without names; hand over the names")
-    return solve_conic(
-        correlation,
-        lambda_s=lambda_s,
-        lambda_l=lambda_l,
-        program=config.program,
-        constraints=Constraints.declared(config, judges),
-        tolerance=effort.tolerance,
-    )
+    constraints = Constraints.declared(config, judges)
+    return partial(solve_conic, program=config.program, constraints=constraints, tolerance=effort.tolerance)
 
 
 def penalty_rate(correlation: Array, n: int, program: Program) -> float:
