@@ -6,8 +6,6 @@ the trie that can matter, starting at the root. A number that another digit may 
 only with the probability that no digit follows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass

@@ -174,7 +174,6 @@ def defensible(problem: Problem) -> Defensible:
     def safe_by(scores: Array) -> Array:
         return _unit(_weighted_mean(_joined(_comparable(problem, scores), voice), heard), scored)
 
-    better = _may_be_better(voice, structure.raw_loadings)
     rotated, several = _oblique(normal, correlation, items)
     plain = several[:, :0] if given is not None else _oblique(*_correlated(problem.standardised))[1]
     return Defensible(
@@ -198,8 +197,13 @@ def defensible(problem: Problem) -> Defensible:
         nearest=nearest,
         without=None if nearest is None else safe_by(controlled(problem.standardised, judged[nearest])),
         kept=None if standardised is controlled_for else safe_by(controlled_for),
-        against=None if better is None else _unit(np.nan_to_num(joined[:, better]), scored),
+        against=_against(joined, _may_be_better(voice, structure.raw_loadings), scored),
     )
+
+
+def _against(joined: Array, voice: int | None, scored: NDArray[np.bool_]) -> Array | None:
+    """What a voice says, (n,); None without one."""
+    return None if voice is None else _unit(np.nan_to_num(joined[:, voice]), scored)
 
 
 def _may_be_better(voice: NDArray[np.intp], loadings: Array) -> int | None:

@@ -1,7 +1,5 @@
 """The engine of language models that are loaded on this machine: it asks a backend for probabilities or for text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol

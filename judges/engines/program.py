@@ -1,7 +1,5 @@
 """The engine of judges that are built-in programs: a Python function scores each item."""
 
-from __future__ import annotations
-
 from judges.engines.base import Judged, OneByOne, Scale, checked
 from judges.items import Item, Status
 from judges.programs import find

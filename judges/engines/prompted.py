@@ -1,7 +1,5 @@
 """What engines that ask a language model share: one prompt an item, or two for a pair, rendered and scored."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
