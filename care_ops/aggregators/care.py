@@ -1,4 +1,20 @@
-"""``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, decided by anchors."""
+"""``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, decided by anchors.
+
+First, what single judges like about the texts is taken off where it is plain, and near-copies become one voice
+(``defensible``). The safe answer is then the mean of the voices, where those of one declared family are heard about
+once. Scores are averaged in their own units where a scale is declared, and standardised otherwise. The sharp answer
+weighs the voices by what they share with all others, in a decomposition of their correlation into one common factor
+and sparse direct dependence that a few wrong pairs cannot turn (``models.robust_factor``); it weighs scores, or
+ranks where the judges agree more by these.
+
+The sharp answer has half of the whole where one factor explains what the voices share, and less where it does not,
+or where it follows a feature of the texts more than the safe one. Why the result may still be wrong is said by
+``doubts``.
+
+With anchors the answer is an average over hypotheses (``hypotheses.average_hypotheses``), among which are the plain
+mean, each oblique factor, and the answer without what a feature of the texts explains. Twenty binary anchors of a
+probability sample also give a probability and a threshold (``calibration.logistic_map``).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -36,22 +52,7 @@ that were rounded differ by less, and share their weight as exact copies do."""
 
 
 def care(problem: Problem) -> Aggregate:
-    """``care``: two answers that need no label, mixed.
-
-    First, what single judges like about the texts is taken off where it is plain, and near-copies become one voice
-    (``defensible``). The safe answer is then the mean of the voices, where those of one declared family are heard about
-    once. Scores are averaged in their own units where a scale is declared, and standardised otherwise. The sharp answer
-    weighs the voices by what they share with all others, in a decomposition of their correlation into one common factor
-    and sparse direct dependence that a few wrong pairs cannot turn (``models.robust_factor``); it weighs scores, or
-    ranks where the judges agree more by these.
-
-    The sharp answer has half of the whole where one factor explains what the voices share, and less where it does not,
-    or where it follows a feature of the texts more than the safe one. Why the result may still be wrong is said by
-    ``doubts``.
-
-    With anchors the answer is an average over hypotheses (``hypotheses.average_hypotheses``), among which are the plain
-    mean, each oblique factor, and the answer without what a feature of the texts explains. Twenty binary anchors of a
-    probability sample also give a probability and a threshold (``calibration.logistic_map``).
+    """``care``: two answers that need no label, mixed; the head of this module says how.
 
     Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary.
     """
