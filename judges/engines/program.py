@@ -13,9 +13,6 @@ class ProgramJudgeEngine(OneByOne):
         self._scale = scale or self._program.scale
         self.version = f"program {program}"
 
-    def close(self) -> None:
-        """Do nothing: a built-in program runs in this process."""
-
     def _judged(self, item: Item) -> Judged:
         try:
             return checked(self._program.function(item), self._scale)

@@ -3,11 +3,12 @@
 import json
 import math
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from judges import scoring
+from judges.engines.base import Engine
 from judges.items import ONE, Item, Score, Status, mean_of
 from judges.parsing import parse_answer, parse_criteria
 from judges.prompts import Template
@@ -35,10 +36,8 @@ class PromptAnswer:
         return self.score if self.criteria is None else self.criteria.get(criterion)
 
 
-class PromptedJudgeEngine(ABC):
+class PromptedJudgeEngine(Engine):
     """Renders the prompts, asks each different prompt once, and combines the two orders of a pair."""
-
-    version: str
 
     def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
         self._settings, self._template = template.asked_by(engine), template
@@ -70,9 +69,6 @@ class PromptedJudgeEngine(ABC):
         lacking = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
         return [None if lacking else self._template.render(one, self._scale) for one in shown]
-
-    def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
-        """Do nothing: a model's memory is freed when its process ends."""
 
     def _combined(self, item: Item, answers: Sequence[PromptAnswer | None], latency: float) -> Score:
         """The score of an item from the answer to its prompt, or to both prompts of a pair, or to all repeats of it."""
