@@ -12,7 +12,6 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain, islice
-from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -167,12 +166,16 @@ def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moment
 
 def _shard_expectation(shard: Shard, judges: tuple[str, ...], mean: Array, covariance: Array) -> ExpectedSums:
     with one_blas_thread():
-        return reduce(add, [expected_sums(batch.T, mean, covariance) for batch in read_batches(shard, judges)])
+        return reduce(_plus, [expected_sums(batch.T, mean, covariance) for batch in read_batches(shard, judges)])
 
 
 def _sum_over(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client | None) -> _Sum:
     """The sum of ``task`` over the shards, in their order."""
-    return reduce(add, map(task, shards) if client is None else _answers(shards, task, client))
+    return reduce(_plus, map(task, shards) if client is None else _answers(shards, task, client))
+
+
+def _plus(one: _Sum, other: _Sum) -> _Sum:
+    return one + other
 
 
 def _answers(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client) -> Iterator[_Sum]:
