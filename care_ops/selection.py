@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Aggregator
-from care_ops.aggregators.care_svd import CareSVD, fit_structure, penalty_rate
+from care_ops.aggregators.care_svd import care_svd, fit_structure, penalty_rate
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError
@@ -148,7 +148,10 @@ def select_with_labels(
         raise InputError(f"selection: at least two labels that differ are needed, there are {int(labelled.sum())}")
     canonical = scores.canonical()
     moments = accumulate(canonical.values)
-    registry: dict[str, Aggregator] = {"care_svd": CareSVD(), "care_tensor": CareTensor(memo={})}
+    registry: dict[str, Aggregator] = {
+        "care_svd": Aggregator("care_svd", care_svd),
+        "care_tensor": Aggregator("care_tensor", CareTensor(memo={}).fit),
+    }
 
     def agreement(structure_config: StructureConfig) -> float | None:
         structure, _ = fit_structure(moments, structure_config, canonical.judges)

@@ -1,7 +1,5 @@
 """A file of questions at an endpoint, and what keeps the record of it."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path

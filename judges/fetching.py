@@ -3,8 +3,6 @@
 On a cluster each node fetches what its actors load, when they load it: nothing is fetched ahead.
 """
 
-from __future__ import annotations
-
 import logging
 import threading
 from collections.abc import Callable, Generator, Sequence

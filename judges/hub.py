@@ -1,7 +1,5 @@
 """The hub: which commit a repository is at, whether its terms must be accepted, and a model's files."""
 
-from __future__ import annotations
-
 import importlib
 from collections.abc import Generator
 from contextlib import contextmanager

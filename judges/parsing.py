@@ -4,8 +4,6 @@ An answer that cannot be read with certainty counts as missing: a number on anot
 different verdicts.
 """
 
-from __future__ import annotations
-
 import json
 import re
 from collections.abc import Iterable, Mapping

@@ -4,8 +4,6 @@ Actors that have loaded do not wait long for others that have no place yet: two 
 for a second one would wait for ever.
 """
 
-from __future__ import annotations
-
 import logging
 import time
 from typing import Any

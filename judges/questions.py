@@ -3,8 +3,6 @@
 Of a long test set only ids, keys and lengths are held. Its texts are read when their turn comes, some at a time.
 """
 
-from __future__ import annotations
-
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import islice, takewhile

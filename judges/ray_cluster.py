@@ -1,7 +1,5 @@
 """Connecting to Ray: the cluster that the environment or care.yaml names, or an embedded one."""
 
-from __future__ import annotations
-
 import logging
 import os
 import socket

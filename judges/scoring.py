@@ -6,8 +6,6 @@ the trie that can matter, starting at the root. A number that another digit may 
 only with the probability that no digit follows.
 """
 
-from __future__ import annotations
-
 import math
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -167,31 +165,13 @@ def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]
     return Ballot(writings, frozenset(digits))
 
 
-@dataclass(frozen=True)
-class AnswerDistribution:
-    """The probabilities of the legal answers and what they say about the score.
+def summarise(probabilities: Mapping[str, float], scores: Mapping[str, float]) -> tuple[float, float, float]:
+    """Expected score, mode and valid mass, from the probability of each legal answer and the score it stands for.
 
-    Attributes
-    ----------
-    probabilities : mapping answer -> float
-        Probabilities as the model gave them; they need not add up to one.
-    valid_mass : float
-        Sum of the probabilities, at most one.
-    expected : float
-        Mean score over the legal answers; NaN if none of them has any probability.
-    mode : float
-        Score of the most probable answer.
+    The expected score is NaN if no answer has any probability, the mode is the score of the most probable one, and the
+    valid mass is the sum of the probabilities, at most one.
     """
-
-    probabilities: Mapping[str, float]
-    valid_mass: float
-    expected: float
-    mode: float
-
-
-def summarise(probabilities: Mapping[str, float], scores: Mapping[str, float]) -> AnswerDistribution:
-    """Compute expected score, mode and valid mass from the probability of each answer and the score it stands for."""
     mass = sum(probabilities.values())
     expected = sum(p * scores[a] for a, p in probabilities.items()) / mass if mass > 0 else math.nan
     mode = scores[max(probabilities, key=lambda a: (probabilities[a], -scores[a]))]
-    return AnswerDistribution(probabilities, min(mass, 1.0), expected, mode)
+    return expected, mode, min(mass, 1.0)

@@ -513,14 +513,12 @@ def load_spec(path: Path) -> JudgeSpec:
 
 
 @meets_anything
-def read_model(
-    path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
-) -> M:
-    """What a YAML file says, with the name of the file unless it says another; ``load_yaml`` has the arguments.
+def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS) -> M:
+    """What a YAML file says, with the name of the file unless it says another; ``retired`` is as in ``load_yaml``.
 
     Raises ``InputError`` where the file cannot be read or is not valid; the message names the file and the field.
     """
-    content = load_yaml(path, retired, moved)
+    content = load_yaml(path, retired)
     try:
         return kind.model_validate({"name": path.stem, **content})
     except ValidationError as error:

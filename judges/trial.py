@@ -1,7 +1,5 @@
 """Trying a judge on a few answers whose quality is obvious, before it is asked about a whole test set."""
 
-from __future__ import annotations
-
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """The Ray actor that holds a judge's loaded model, and what is said when it fails."""
 
-from __future__ import annotations
-
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass

@@ -1,7 +1,5 @@
 """What judges were paid: a small Parquet file for each time that a judge was asked, written again as it goes on."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import partial
 from pathlib import Path

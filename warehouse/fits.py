@@ -12,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -40,6 +40,9 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 R = TypeVar("R")
+
+_IN_HEAD = ("fit_id", "testset", "inputs_fingerprint", "code_version", "judges", "fitted_at")
+"""Fields of a fit that stand in the metadata of its file as they are."""
 
 ITEMS_NAMED = "label_first"
 """The entry of an aggregate's details that names items; no other does."""
@@ -213,18 +216,13 @@ class FitStore:
         """Keep a fit; the same fit again replaces itself."""
         answer, p = fit.answer, len(fit.judges)
         head = {
-            "fit_id": fit.fit_id,
-            "testset": fit.testset,
+            **{name: getattr(fit, name) for name in _IN_HEAD},
             "aggregator": answer.name,
-            "inputs_fingerprint": fit.inputs_fingerprint,
             "labels_used": answer.labels_used,
             "threshold": answer.threshold,
             "details": json.dumps(answer.details),
-            "code_version": fit.code_version,
-            "judges": fit.judges,
             "weights": [None] * p if answer.weights is None else answer.weights.tolist(),
             "loadings": [None] * p if answer.loadings is None else answer.loadings.tolist(),
-            "fitted_at": fit.fitted_at,
         }
         table = table_of(fit.item_ids, answer).replace_schema_metadata({"fit": json.dumps(head)})
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
@@ -396,6 +394,5 @@ def fit_of(path: Path) -> FitRecord:
         labels_used=head["labels_used"],
         details=json.loads(head["details"]),
     )
-    columns = (tuple(table.column("item_id").to_pylist()), tuple(head["judges"]))
-    made = (head["fit_id"], head["testset"], head["inputs_fingerprint"], head["code_version"])
-    return FitRecord(*made, *columns, answer, head["fitted_at"])
+    kept: dict[str, Any] = {name: head[name] for name in _IN_HEAD} | {"judges": tuple(head["judges"])}
+    return FitRecord(**kept, item_ids=tuple(table.column("item_id").to_pylist()), answer=answer)

@@ -8,14 +8,11 @@ is made anew.
 import logging
 from collections.abc import Callable, Iterable
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
+from warehouse.compute import pc
 from warehouse.storage import DamagedError, file_state, is_settled, read_table, write_table
-
-pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
 LISTED_COLUMNS = ("item_key", "judge_key", "status")
 """Columns of the parts that the list has."""

@@ -4,19 +4,17 @@ import hashlib
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 import duckdb
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from care_ops.records import JudgeCheck
 from care_ops.scores import canonical_order
+from warehouse.compute import pc
 from warehouse.items import ITEM_TEXTS, ItemRecord
-
-pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
+from warehouse.storage import digest
 
 ROWS_A_TRANSACTION = 1_000_000
 """Rows of scores after which a writer of many slices commits: DuckDB keeps tens of bytes for each that is not yet."""
@@ -86,7 +84,7 @@ def replace_testset(
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
     item_ids = [record.item_id for record in records]
-    hashes = _hash_of_texts([*item_keys, *probe_keys]), _hash_of_texts(item_ids)
+    hashes = digest(sorted([*item_keys, *probe_keys])), digest(sorted(item_ids))
     connection.execute(
         "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [testset, description, low, high, cut, *hashes, source_version],
@@ -110,11 +108,6 @@ def replace_testset(
     for name in ("item_id", *ITEM_TEXTS, "split_unit"):
         columns[name] = pa.array([getattr(record, name) for record in records], pa.string())
     _insert(connection, "items", pa.table(columns))
-
-
-def _hash_of_texts(texts: Sequence[str]) -> str:
-    """Hash of texts, which does not depend on their order."""
-    return hashlib.sha256(json.dumps(sorted(texts)).encode()).hexdigest()[:32]
 
 
 def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:
@@ -168,14 +161,14 @@ def replace_slice(
             "judge_ix", pa.array(np.full(rows.num_rows, judge_ix, dtype=np.int32))
         ),
     )
-    digest = _hash_of_slice(item_ids_hash, n_items, rows)
+    content_hash = _hash_of_slice(item_ids_hash, n_items, rows)
     statuses = {count["values"]: count["counts"] for count in pc.value_counts(rows.column("status")).to_pylist()}
     connection.execute(
         "INSERT INTO slices SELECT ?, ?, ?, ?, ?, ?, ?, items_hash FROM testsets WHERE testset = ?",
-        [testset, judge, judge_key, digest, n_items, statuses.get("ok", 0), rows.num_rows, testset],
+        [testset, judge, judge_key, content_hash, n_items, statuses.get("ok", 0), rows.num_rows, testset],
     )
     values = rows.column("value").drop_null().to_pylist()
-    return Slice(digest, n_items, statuses.get("ok", 0), n_items - rows.num_rows, statuses, values)
+    return Slice(content_hash, n_items, statuses.get("ok", 0), n_items - rows.num_rows, statuses, values)
 
 
 def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table) -> pa.Table:
@@ -225,10 +218,10 @@ def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
     codes[ranks] = np.argsort(np.argsort(names))[statuses.indices.to_numpy()]
     mismatches = np.zeros(n_items, dtype=np.bool_)
     mismatches[ranks] = rows.column("text_mismatch").to_numpy()
-    digest = hashlib.sha256(json.dumps([item_ids_hash, sorted(names)]).encode())
+    hashed = hashlib.sha256(json.dumps([item_ids_hash, sorted(names)]).encode())
     for column in (values, codes, mismatches):
-        digest.update(column.tobytes())
-    return digest.hexdigest()[:32]
+        hashed.update(column.tobytes())
+    return hashed.hexdigest()[:32]
 
 
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:

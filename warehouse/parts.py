@@ -11,12 +11,12 @@ import time
 from collections.abc import Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import pyarrow as pa
-import pyarrow.compute
 import pyarrow.parquet as pq
 
+from warehouse.compute import pc
 from warehouse.items import ItemRecord
 from warehouse.manifest import Manifest
 from warehouse.storage import (
@@ -33,8 +33,6 @@ from warehouse.storage import (
     read_table,
     write_table,
 )
-
-pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
 SCORE_SCHEMA = pa.schema(
     [
@@ -81,9 +79,6 @@ _ROWS_A_PART = 1_048_576
 _ITEMS_PER_GROUP = 8_192
 """Items that can be read without those before them (``item_texts``)."""
 
-_SOURCE_VERSION, _GOLD_VERSION, _CODE = b"source_version", b"gold_version", b"code"
-"""Keys in the metadata of the items' file: the versions of their source, of their gold and of the code."""
-
 
 class PartStore:
     """All parts of a workspace, in the folders ``items/testset=T`` and ``scores/judge=J/testset=T`` below ``root``."""
@@ -116,8 +111,8 @@ class PartStore:
         hidden = ("gold", "split_unit", "metadata")
         visible = [{k: v for k, v in row.items() if k not in hidden} for row in rows]
         gold = digest([[row["item_id"], *(row[k] for k in hidden)] for row in rows])
-        versions = {_SOURCE_VERSION: source_version, _GOLD_VERSION: gold, _CODE: code}
-        metadata = {key: json.dumps(version).encode() for key, version in versions.items() if version is not None}
+        versions = {"source_version": source_version, "gold_version": gold, "code": code}  # as items_version names them
+        metadata = {key: json.dumps(version) for key, version in versions.items() if version is not None}
         table = pa.Table.from_pylist(rows, ITEM_SCHEMA.with_metadata(metadata))
         write_table(self.items_file(testset), table, _ITEMS_PER_GROUP)
         return digest(visible), gold
@@ -137,26 +132,18 @@ class PartStore:
         """Some columns of a test set's items in source order; raises the errors of ``read_items``."""
         return self._items_table(testset, pa.schema([ITEM_SCHEMA.field(name) for name in names]))
 
-    def source_version(self, testset: str) -> str | None:
-        """Version of the source that the items were read from; None where none was kept with them."""
-        return self._version(testset, _SOURCE_VERSION)
+    def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
+        """Version of the source, of what only evaluation may see, or of the code that read the items.
 
-    def gold_version(self, testset: str) -> str | None:
-        """Content hash of what only evaluation may see of the items; None where none was kept with them."""
-        return self._version(testset, _GOLD_VERSION)
-
-    def items_code(self, testset: str) -> str | None:
-        """Version of the code that read the items; None where none was kept with them."""
-        return self._version(testset, _CODE)
-
-    def _version(self, testset: str, key: bytes) -> str | None:
-        """What is kept in the head of the items' file, which alone is read; raises the errors of ``read_items``."""
+        None where none was kept with them. The head of the items' file alone is read; raises the errors of
+        ``read_items``.
+        """
         try:
             schema = pq.read_schema(self.items_file(testset))
         except (pa.ArrowInvalid, OSError):
             schema = self._items_table(testset, None).schema
-        metadata = schema.metadata or {}
-        return json.loads(metadata[key]) if key in metadata else None
+        kept = (schema.metadata or {}).get(of.encode())
+        return None if kept is None else json.loads(kept)
 
     def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:
         """A test set's items as a table; with the metadata of the file if no ``schema`` is given."""

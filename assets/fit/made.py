@@ -113,7 +113,7 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     fit = folder.find(FitDocument)
     made_of: list[object] = [code, None if fit is None else fit.edition]
     if asset != "factors":
-        made_of.append(workspace.parts.gold_version(testset))
+        made_of.append(workspace.parts.items_version(testset, "gold_version"))
     if asset == "systems":
         made_of.append(workspace.testset(testset).systems)
     if asset == "review":

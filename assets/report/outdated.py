@@ -144,7 +144,7 @@ def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | Non
         version = readable_source_version(workspace, testset)
         if row is not None and workspace.parts.items_file(testset).is_file():
             changed += ["source"] if row[0] not in (None, version) else []
-            changed += ["code"] if workspace.parts.items_code(testset) != items_code() else []
+            changed += ["code"] if workspace.parts.items_version(testset, "code") != items_code() else []
             if not changed:
                 return
     except WarehouseError as error:  # a damaged file has been set aside, and is missing

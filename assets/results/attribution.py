@@ -5,10 +5,8 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from datetime import datetime
-from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute
 
 from assets.judge_keys import judge_key, keys_of_judges
 from assets.judging.asked_again import LEAST_TOLD, retests, span_of
@@ -17,9 +15,8 @@ from assets.workspace import Workspace
 from care_ops.records import Changed
 from care_ops.results.attribution import Answer, References, change, of_system
 from judges.items import Status
+from warehouse.compute import pc
 from warehouse.matrix import read_item_columns, read_metadata
-
-pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
 _COMPARED = 12
 """New answers of a system that are compared in a night; of judges behind an API as many as were asked about again."""

@@ -54,7 +54,7 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
     for testset in rebuilt:
         try:
             records = _items(workspace, testset)
-            load_items(beside, testset, records, workspace.parts.source_version(testset))
+            load_items(beside, testset, records, workspace.parts.items_version(testset, "source_version"))
         except CareError as error:  # neither part nor source can be read: `items` is asked for, fails and says why
             _log.info("%s is left out of the rebuilt database: %s", testset, error)
             continue

@@ -13,7 +13,6 @@ from care_ops.scales import bring
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.probes import ProbePlan, make
 from warehouse.sources.probe_scores import read_probe_scores
-from warehouse.sources.reading import Reading
 from warehouse.storage import write_bytes
 from warehouse.testsets import ReadingOptions
 
@@ -56,7 +55,6 @@ def with_probes(
     """
     if path is None:
         return table
-    readings: list[Reading] = []
-    read = read_probe_scores(path, table.scores, readings.append, options)
-    told = responses(read.versions, bring(read.scores, table.brought), table.scores, scale=scale)
-    return replace(table, probes=told, readings=(*table.readings, *readings))
+    versions, scores, reading = read_probe_scores(path, table.scores, options)
+    told = responses(versions, bring(scores, table.brought), table.scores, scale=scale)
+    return replace(table, probes=told, readings=(*table.readings, reading))

@@ -28,7 +28,7 @@ import numpy as np
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from care_ops.aggregators.base import Aggregator, Problem
+from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.aggregators.care_tensor_paper import CareTensorPaper
 from care_ops.anchors import NO_ANCHORS, Anchors
@@ -56,7 +56,7 @@ DRAWN_LABELS, RECORDED_LABELS, BAD = 150, 30, 0.6
 SUFFICIENT, INSUFFICIENT, NOISE = (0.0, 0.5, 1.0), (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0), (0.1, 0.5, 1.0)
 VIEWS = ("care_civilcomments", "dices350", "llmbar 36", "triviaqa_judges_v1")
 
-METHODS: dict[str, tuple[Callable[[], Aggregator], TensorConfig]] = {
+METHODS: dict[str, tuple[type[CareTensor | CareTensorPaper], TensorConfig]] = {
     "care_tensor_paper": (CareTensorPaper, TensorConfig()),
     "care_tensor": (CareTensor, TensorConfig()),
     "care_tensor, full covariance": (CareTensor, TensorConfig(covariance="full")),

@@ -1,6 +1,7 @@
 """Annotator models as aggregators: Dawid-Skene, MACE, GLAD, the label model."""
 
 from collections.abc import Callable
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,49 +18,42 @@ from care_ops.scores import Array
 Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 
 
-class AnnotatorModel:
+def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
     """An annotator model on votes, which say whether a score lies above the cut, or on the panel's grades.
 
     With two classes the estimate is expit(log odds / p), the judges' mean evidence, with .5 as threshold. It orders
     items as the posterior does without running into 0 and 1. It is not a probability, because judges that share
     mistakes make the posterior far too sure of itself. With more classes the estimate is the expected grade.
+
+    Raises ``FitError`` where there are fewer than three judges or all votes are alike.
     """
-
-    uses_labels = False
-
-    def __init__(self, name: str, fit: Fit) -> None:
-        self.name = name
-        self._fit = fit
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Fit the model; raises ``FitError`` where there are fewer than three judges or all votes are alike."""
-        p = problem.scores.shape[1]
-        if p < LEAST_JUDGES:
-            raise FitError(f"{self.name}: an annotator model needs at least three judges, there are {p}")
-        grades, values = votes(problem)
-        if len(np.unique(grades[grades >= 0])) < 2:
-            raise FitError(f"{self.name}: every judge gives every item the same vote; check the cut")
-        model = self._fit(grades, len(values), problem.rng)
-        if problem.cut is not None:
-            latent = model.log_odds[:, 1] - model.log_odds[:, 0]
-            estimate, threshold = expit(latent / p), 0.5
-        else:
-            estimate = latent = model.posterior @ values
-            threshold = None
-        scored = (grades >= 0).any(axis=1)
-        return Aggregate(
-            self.name,
-            np.where(scored, estimate, np.nan),
-            threshold=threshold,
-            latent=np.where(scored, latent, np.nan),
-            details={"skill": model.skill.tolist(), "converged": model.converged, "classes": values.tolist()},
-        )
+    p = problem.scores.shape[1]
+    if p < LEAST_JUDGES:
+        raise FitError(f"{name}: an annotator model needs at least three judges, there are {p}")
+    grades, values = votes(problem)
+    if len(np.unique(grades[grades >= 0])) < 2:
+        raise FitError(f"{name}: every judge gives every item the same vote; check the cut")
+    model = fit(grades, len(values), problem.rng)
+    if problem.cut is not None:
+        latent = model.log_odds[:, 1] - model.log_odds[:, 0]
+        estimate, threshold = expit(latent / p), 0.5
+    else:
+        estimate = latent = model.posterior @ values
+        threshold = None
+    scored = (grades >= 0).any(axis=1)
+    return Aggregate(
+        name,
+        np.where(scored, estimate, np.nan),
+        threshold=threshold,
+        latent=np.where(scored, latent, np.nan),
+        details={"skill": model.skill.tolist(), "converged": model.converged, "classes": values.tolist()},
+    )
 
 
-DAWID_SKENE = AnnotatorModel("dawid_skene", lambda g, k, _: annotators.dawid_skene(_same_levels(g, k), k))
-MACE = AnnotatorModel("mace", lambda g, k, rng: annotators.mace(_same_levels(g, k), k, rng))
-GLAD = AnnotatorModel("glad", lambda g, k, _: annotators.glad(g, k))
-LABEL_MODEL = AnnotatorModel("ws", lambda g, k, _: annotators.label_model(_same_levels(g, k), k))
+DAWID_SKENE = partial(_of_crowd, "dawid_skene", lambda g, k, _: annotators.dawid_skene(_same_levels(g, k), k))
+MACE = partial(_of_crowd, "mace", lambda g, k, rng: annotators.mace(_same_levels(g, k), k, rng))
+GLAD = partial(_of_crowd, "glad", lambda g, k, _: annotators.glad(g, k))
+LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(_same_levels(g, k), k))
 
 
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:

@@ -1,8 +1,8 @@
-"""The protocol that aggregators share."""
+"""What aggregators share: the problem that they are given, and what they are."""
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Protocol
 
 import numpy as np
 
@@ -114,21 +114,21 @@ class Problem:
         return min(low, float(np.nanmin(values))), max(high, float(np.nanmax(values)))
 
 
-class Aggregator(Protocol):
+@dataclass(frozen=True)
+class Aggregator:
     """One way to make one score out of many.
 
     Attributes
     ----------
+    fit : callable
+        Aggregates; raises ``FitError`` where the method cannot answer.
     uses_labels : bool
         Whether anchors can change the answer.
     """
 
     name: str
-    uses_labels: bool
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Aggregate; raises ``FitError`` where the method cannot answer."""
-        ...
+    fit: Callable[[Problem], Aggregate]
+    uses_labels: bool = False
 
 
 def check_size(scores: ScoreMatrix) -> None:

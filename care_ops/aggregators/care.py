@@ -1,4 +1,20 @@
-"""``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, decided by anchors."""
+"""``care``, the recommended answer: safe where a panel is ambiguous, sharper where it is clear, decided by anchors.
+
+First, what single judges like about the texts is taken off where it is plain, and near-copies become one voice
+(``defensible``). The safe answer is then the mean of the voices, where those of one declared family are heard about
+once. Scores are averaged in their own units where a scale is declared, and standardised otherwise. The sharp answer
+weighs the voices by what they share with all others, in a decomposition of their correlation into one common factor
+and sparse direct dependence that a few wrong pairs cannot turn (``models.robust_factor``); it weighs scores, or
+ranks where the judges agree more by these.
+
+The sharp answer has half of the whole where one factor explains what the voices share, and less where it does not,
+or where it follows a feature of the texts more than the safe one. Why the result may still be wrong is said by
+``doubts``.
+
+With anchors the answer is an average over hypotheses (``hypotheses.average_hypotheses``), among which are the plain
+mean, each oblique factor, and the answer without what a feature of the texts explains. Twenty binary anchors of a
+probability sample also give a probability and a threshold (``calibration.logistic_map``).
+"""
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -35,78 +51,56 @@ _TOLD_APART = 1e-3
 that were rounded differ by less, and share their weight as exact copies do."""
 
 
-class Care:
-    """``care``: two answers that need no label, mixed.
+def care(problem: Problem) -> Aggregate:
+    """``care``: two answers that need no label, mixed; the head of this module says how.
 
-    First, what single judges like about the texts is taken off where it is plain, and near-copies become one voice
-    (``defensible``). The safe answer is then the mean of the voices, where those of one declared family are heard about
-    once. Scores are averaged in their own units where a scale is declared, and standardised otherwise. The sharp answer
-    weighs the voices by what they share with all others, in a decomposition of their correlation into one common factor
-    and sparse direct dependence that a few wrong pairs cannot turn (``models.robust_factor``); it weighs scores, or
-    ranks where the judges agree more by these.
-
-    The sharp answer has half of the whole where one factor explains what the voices share, and less where it does not,
-    or where it follows a feature of the texts more than the safe one. Why the result may still be wrong is said by
-    ``doubts``.
-
-    With anchors the answer is an average over hypotheses (``hypotheses.average_hypotheses``), among which are the plain
-    mean, each oblique factor, and the answer without what a feature of the texts explains. Twenty binary anchors of a
-    probability sample also give a probability and a threshold (``calibration.logistic_map``).
+    Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary.
     """
-
-    name = "care"
-    uses_labels = True
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Combine the defensible answers.
-
-        Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary.
-        """
-        answers = defensible(problem)
-        candidates = candidates_of(answers)
-        latent = answers.latent
-        details = evidence(problem, answers, candidates)
-        z = np.nan_to_num(problem.standardised)
-        hypotheses, alone = told_by_probes(problem, candidates.hypotheses)
-        if alone:
-            latent = np.sum([h.prior * h.score for h in alone], axis=0)
-            details["by_probes"] = {h.name: h.prior for h in alone}
-            details["declared"] = {
-                kind: "spoils" if spoils else "keeps" for kind, spoils in sorted(problem.probes.spoils.items())
-            }
-        rows, labels = problem.anchors.rows(problem.scores.item_ids)
-        if len(rows):
-            average = averaging(problem, answers)(hypotheses)
-            if average is not None:
-                latent = average.latent
-                turned = round(float(np.corrcoef(latent[answers.scored], answers.latent[answers.scored])[0, 1]), 4)
-                at_random = round(average.nothing, 4)
-                details |= {"hypotheses": average.weights, "labels_at_random": at_random, "turned": turned}
-                details["beside_mean"] = asdict(changed(latent[answers.scored], answers.mean[answers.scored]))
-        latent = latent - latent[answers.scored].mean()
-        latent = np.where(answers.scored, latent, np.nan)
-        estimate, offset, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
-        threshold, p_quality = problem.cut, None
-        spread = float(latent[answers.scored].std())
-        calibrated = _calibrated(problem, rows, labels, latent / spread) if spread > 0 else None
-        if problem.anchors.left_out:
-            details["labels_not_of_a_sample"] = problem.anchors.left_out
-        if calibrated is not None:
-            intercept, slope = calibrated
-            p_quality = expit(intercept + slope * latent / spread)
-            threshold = offset - unit * spread * intercept / slope
-            details["threshold"] = "where the labels make P(Q = 1) one half"
-        return Aggregate(
-            self.name,
-            estimate,
-            threshold=threshold,
-            sd=np.where(answers.scored, answers.sd * unit * spread, np.nan),
-            p_quality=p_quality,
-            weights=unit_weights(_weights(answers, z, latent)),
-            latent=latent,
-            labels_used=len(rows),
-            details=details,
-        )
+    answers = defensible(problem)
+    candidates = candidates_of(answers)
+    latent = answers.latent
+    details = evidence(problem, answers, candidates)
+    z = np.nan_to_num(problem.standardised)
+    hypotheses, alone = told_by_probes(problem, candidates.hypotheses)
+    if alone:
+        latent = np.sum([h.prior * h.score for h in alone], axis=0)
+        details["by_probes"] = {h.name: h.prior for h in alone}
+        details["declared"] = {
+            kind: "spoils" if spoils else "keeps" for kind, spoils in sorted(problem.probes.spoils.items())
+        }
+    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    if len(rows):
+        average = averaging(problem, answers)(hypotheses)
+        if average is not None:
+            latent = average.latent
+            turned = round(float(np.corrcoef(latent[answers.scored], answers.latent[answers.scored])[0, 1]), 4)
+            at_random = round(average.nothing, 4)
+            details |= {"hypotheses": average.weights, "labels_at_random": at_random, "turned": turned}
+            details["beside_mean"] = asdict(changed(latent[answers.scored], answers.mean[answers.scored]))
+    latent = latent - latent[answers.scored].mean()
+    latent = np.where(answers.scored, latent, np.nan)
+    estimate, offset, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
+    threshold, p_quality = problem.cut, None
+    spread = float(latent[answers.scored].std())
+    calibrated = _calibrated(problem, rows, labels, latent / spread) if spread > 0 else None
+    if problem.anchors.left_out:
+        details["labels_not_of_a_sample"] = problem.anchors.left_out
+    if calibrated is not None:
+        intercept, slope = calibrated
+        p_quality = expit(intercept + slope * latent / spread)
+        threshold = offset - unit * spread * intercept / slope
+        details["threshold"] = "where the labels make P(Q = 1) one half"
+    return Aggregate(
+        "care",
+        estimate,
+        threshold=threshold,
+        sd=np.where(answers.scored, answers.sd * unit * spread, np.nan),
+        p_quality=p_quality,
+        weights=unit_weights(_weights(answers, z, latent)),
+        latent=latent,
+        labels_used=len(rows),
+        details=details,
+    )
 
 
 @dataclass(frozen=True)

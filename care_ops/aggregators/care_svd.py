@@ -1,7 +1,8 @@
 """CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1)."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
 import numpy as np
 
@@ -92,8 +93,9 @@ def fit_structure(
     correlation, intensity = shrink(moments.correlation(judges), n)
     gamma = config.gamma * penalty_rate(correlation, n, config.program)
     tau = config.tau * float(np.sqrt(p))
+    solved = _solver(config, judges, effort)
     for lowered in range(_TAU_STEPS):
-        structure = _solve(correlation, (gamma, gamma * tau), config, judges, effort)
+        structure = solved(correlation, lambda_s=gamma, lambda_l=gamma * tau)
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
             return structure, {"gamma_n": gamma, "tau": tau, "shrinkage": intensity, "tau_lowered": float(lowered)}
         tau /= _TAU_STEP
@@ -103,34 +105,14 @@ def fit_structure(
     )
 
 
-def _solve(
-    correlation: Array,
-    penalties: tuple[float, float],
-    config: StructureConfig,
-    judges: Sequence[str] | None,
-    effort: Effort,
-) -> Structure:
-    """The program at these penalties, by the solver that its constraints ask for."""
-    lambda_s, lambda_l = penalties
+def _solver(config: StructureConfig, judges: Sequence[str] | None, effort: Effort) -> Callable[..., Structure]:
+    """The solver that the program's constraints ask for; it takes the correlation, ``lambda_s`` and ``lambda_l``."""
     if not config.is_constrained:
-        return solve(
-            correlation,
-            lambda_s=lambda_s,
-            lambda_l=lambda_l,
-            program=config.program,
-            tolerance=effort.tolerance,
-            max_iterations=effort.most_iterations,
-        )
+        return partial(solve, program=config.program, tolerance=effort.tolerance, max_iterations=effort.most_iterations)
     if judges is None:
         raise InputError("structure: constraints name judges, and these scores come without names; hand over the names")
-    return solve_conic(
-        correlation,
-        lambda_s=lambda_s,
-        lambda_l=lambda_l,
-        program=config.program,
-        constraints=Constraints.declared(config, judges),
-        tolerance=effort.tolerance,
-    )
+    constraints = Constraints.declared(config, judges)
+    return partial(solve_conic, program=config.program, constraints=constraints, tolerance=effort.tolerance)
 
 
 def penalty_rate(correlation: Array, n: int, program: Program) -> float:
@@ -151,66 +133,59 @@ def penalty_rate(correlation: Array, n: int, program: Program) -> float:
     return float(np.sqrt(np.log(len(correlation)) / n)) * unit
 
 
-class CareSVD:
+def care_svd(problem: Problem) -> Aggregate:
     """``care_svd``: E[Q | J] along the quality factor of L.
 
     Without labels quality is the leading factor, or the one that ``quality`` names; anchors choose factor and sign. The
     estimate carries the location and spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's
     literal one, w'J (``weighted``), which has no posterior deviation.
+
+    Raises ``FitError`` where the panel has no structure, its low-rank part is zero, or literal weights cancel.
     """
-
-    name = "care_svd"
-    uses_labels = True
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Extract the factors, choose the one that is quality, and take its posterior mean.
-
-        Raises ``FitError`` where the panel has no structure, its low-rank part is zero, or literal weights cancel.
-        """
-        structure, correlation = problem.require_structure(), problem.correlation
-        factors = extract(structure.low_rank, correlation)
-        if problem.config.quality == "balance":
-            factors = choose_by_balance(factors)
-        factors = told_by_probes(problem, factors)
-        rows, labels = problem.anchors.rows(problem.scores.item_ids)
-        if len(rows):
-            filled, _ = condition(problem.standardised[rows], correlation)
-            factors = choose_by_anchors(factors, filled, labels)
-        weights = subtract_confounders(factors) if problem.config.subtract_confounders else factors.weights
-        strength = float(factors.strengths[factors.quality])
-        latent, sd = posterior(problem.standardised, weights, strength, correlation)
-        estimate, _, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
-        placement, sd = "location and spread of the panel mean", sd * unit
-        if problem.config.placement == "weights":
-            filled, _ = condition(problem.standardised, correlation)
-            estimate = weighted(problem.moments.mean() + problem.scale * filled, weights)
-            estimate = np.where(np.isnan(latent), np.nan, estimate)
-            placement, sd = "raw scores by weights of sum one", None
-        quality_first = [factors.quality, *(r for r in range(len(factors.strengths)) if r != factors.quality)]
-        details = {
-            "rule": factors.rule,
-            "quality_factor": factors.quality,
-            "strengths": factors.strengths.tolist(),
-            "mass": factors.mass.tolist(),
-            "effective_rank": factors.effective_rank,
-            "effective_judges": effective_judges(factors, correlation),
-            "orientation": factors.orientation,
-            "confounders_subtracted": problem.config.subtract_confounders,
-            "theory": theory_of(structure, factors),
-            "certificate": asdict(structure.certificate),
-            "scale": placement,
-        }
-        return Aggregate(
-            self.name,
-            estimate,
-            threshold=problem.cut,
-            sd=sd,
-            weights=unit_weights(weights),
-            loadings=factors.directions[:, quality_first],
-            latent=latent,
-            labels_used=len(rows),
-            details=details,
-        )
+    structure, correlation = problem.require_structure(), problem.correlation
+    factors = extract(structure.low_rank, correlation)
+    if problem.config.quality == "balance":
+        factors = choose_by_balance(factors)
+    factors = told_by_probes(problem, factors)
+    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    if len(rows):
+        filled, _ = condition(problem.standardised[rows], correlation)
+        factors = choose_by_anchors(factors, filled, labels)
+    weights = subtract_confounders(factors) if problem.config.subtract_confounders else factors.weights
+    strength = float(factors.strengths[factors.quality])
+    latent, sd = posterior(problem.standardised, weights, strength, correlation)
+    estimate, _, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
+    placement, sd = "location and spread of the panel mean", sd * unit
+    if problem.config.placement == "weights":
+        filled, _ = condition(problem.standardised, correlation)
+        estimate = weighted(problem.moments.mean() + problem.scale * filled, weights)
+        estimate = np.where(np.isnan(latent), np.nan, estimate)
+        placement, sd = "raw scores by weights of sum one", None
+    quality_first = [factors.quality, *(r for r in range(len(factors.strengths)) if r != factors.quality)]
+    details = {
+        "rule": factors.rule,
+        "quality_factor": factors.quality,
+        "strengths": factors.strengths.tolist(),
+        "mass": factors.mass.tolist(),
+        "effective_rank": factors.effective_rank,
+        "effective_judges": effective_judges(factors, correlation),
+        "orientation": factors.orientation,
+        "confounders_subtracted": problem.config.subtract_confounders,
+        "theory": theory_of(structure, factors),
+        "certificate": asdict(structure.certificate),
+        "scale": placement,
+    }
+    return Aggregate(
+        "care_svd",
+        estimate,
+        threshold=problem.cut,
+        sd=sd,
+        weights=unit_weights(weights),
+        loadings=factors.directions[:, quality_first],
+        latent=latent,
+        labels_used=len(rows),
+        details=details,
+    )
 
 
 def weighted(scores: Array, weights: Array) -> Array:

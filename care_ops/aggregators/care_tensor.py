@@ -124,6 +124,32 @@ class States:
         """P(Q, C | J), shape (n, k). Items without any score have the weights of the states."""
         return softmax(self.fitted.log_joint)[0]
 
+    @property
+    def log_odds(self) -> Array:
+        """log P(Q = 1 | J) less log P(Q = 0 | J), shape (n,), where Q of a state is 0 or 1."""
+        positive, log_joint = self.quality > self.quality.min(), self.fitted.log_joint
+        return mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
+
+
+def where_scored(problem: Problem, latent: Array) -> Array:
+    """The latent quality of the items that a judge has scored, NaN elsewhere, (n,)."""
+    return np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
+
+
+def described(problem: Problem, states: States) -> dict[str, Any]:
+    """What an answer says of its views and states, as JSON takes it."""
+    return {
+        "views": [[problem.scores.judges[j] for j in group] for group in states.views.groups],
+        "view_tolerance": states.views.tolerance,
+        "largest_cross_edge": states.views.largest_cross_edge,
+        **states.details,
+        "state_weights": states.fitted.weights.tolist(),
+        "state_means": (problem.moments.mean() + states.fitted.means * problem.scale).tolist(),
+        "state_quality": states.quality.tolist(),
+        "state_scores": states.score.tolist(),
+        "certificate": asdict(problem.require_structure().certificate),
+    }
+
 
 def ranks_of_equal_quality(quality: Array, weights: Array) -> NDArray[np.intp]:
     """C up to its name: the rank of each state by its weight among the states of the same Q, (k,)."""
@@ -147,7 +173,6 @@ class CareTensor:
     """
 
     name = "care_tensor"
-    uses_labels = True
 
     def __init__(self, memo: dict[Hashable, MixtureWithDetails] | None = None) -> None:
         """Make the aggregator.
@@ -167,14 +192,9 @@ class CareTensor:
         three views.
         """
         states = self.states(problem)
-        fitted, log_joint = states.fitted, states.fitted.log_joint
+        fitted = states.fitted
         graded = len(np.unique(states.quality)) > 2
-        if graded:
-            latent = states.posterior @ states.quality
-        else:
-            positive = states.quality > states.quality.min()
-            latent = mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
-        latent = np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
+        latent = where_scored(problem, states.posterior @ states.quality if graded else states.log_odds)
         estimate, offset, _ = to_panel_scale(latent, problem.panel_mean, problem.ends)
         placement = "quality is the mean label of a state" if graded else "zero log-odds at the threshold"
         edges = {} if self._memo is not None else edges_within_states(problem, states.posterior)
@@ -186,21 +206,13 @@ class CareTensor:
             latent=latent,
             labels_used=len(problem.anchors),
             details={
-                "views": [[problem.scores.judges[j] for j in group] for group in states.views.groups],
-                "views_from": "within states" if self._has_items_for_views(problem) else "S",
-                "view_tolerance": states.views.tolerance,
-                "largest_cross_edge": states.views.largest_cross_edge,
-                **states.details,
+                **described(problem, states),
                 **edges,
-                "state_weights": fitted.weights.tolist(),
-                "state_means": (problem.moments.mean() + fitted.means * problem.scale).tolist(),
-                "state_quality": states.quality.tolist(),
+                "views_from": "within states" if self._has_items_for_views(problem) else "S",
                 "state_confounder": states.confounder.tolist(),
-                "state_scores": states.score.tolist(),
                 "start": fitted.start,
                 "converged": fitted.converged,
                 "log_likelihood": fitted.log_likelihood,
-                "certificate": asdict(problem.require_structure().certificate),
                 "scale": f"location and spread of the panel mean; {placement}",
             },
         )

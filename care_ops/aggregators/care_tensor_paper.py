@@ -1,7 +1,5 @@
 """CARE-Tensor as the paper writes it: Algorithm 2 step by step, without EM."""
 
-from dataclasses import asdict
-
 import numpy as np
 from scipy.optimize import linear_sum_assignment
 
@@ -9,10 +7,12 @@ from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import (
     Fitted,
     States,
+    described,
     direction_of,
     label_free_map,
     ranks_of_equal_quality,
     upper_label,
+    where_scored,
 )
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
@@ -44,32 +44,21 @@ class CareTensorPaper:
     """
 
     name = "care_tensor_paper"
-    uses_labels = True
 
     def fit(self, problem: Problem) -> Aggregate:
         """Run Algorithm 2; ``FitError`` as in ``states``."""
         states = self.states(problem)
-        fitted, positive, rows = states.fitted, states.quality > 0, problem.anchors.rows(problem.scores.item_ids)[0]
-        latent = mixture.log_sum(fitted.log_joint[:, positive]) - mixture.log_sum(fitted.log_joint[:, ~positive])
-        latent = np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
+        latent = where_scored(problem, states.log_odds)
         estimate, offset, _ = to_panel_scale(latent, problem.panel_mean, problem.ends)
         return Aggregate(
             self.name,
             estimate,
             threshold=offset,
-            loadings=fitted.means.T,
+            loadings=states.fitted.means.T,
             latent=latent,
-            labels_used=0 if states.details["mapped_by"] == "v" else len(rows),
+            labels_used=0 if states.details["mapped_by"] == "v" else len(problem.anchors),
             details={
-                "views": [[problem.scores.judges[j] for j in group] for group in states.views.groups],
-                "view_tolerance": states.views.tolerance,
-                "largest_cross_edge": states.views.largest_cross_edge,
-                **states.details,
-                "state_weights": fitted.weights.tolist(),
-                "state_means": (problem.moments.mean() + fitted.means * problem.scale).tolist(),
-                "state_quality": states.quality.tolist(),
-                "state_scores": states.score.tolist(),
-                "certificate": asdict(problem.require_structure().certificate),
+                **described(problem, states),
                 "scale": "location and spread of the panel mean; zero log-odds at the threshold",
             },
         )

@@ -13,30 +13,24 @@ from care_ops.records import Aggregate
 from care_ops.scores import Array, rows_of
 
 
-class FactorAnalysis:
-    """``factor_analysis``: E[f | scores present] of one common factor of the normal scores."""
+def common_factor(problem: Problem) -> Aggregate:
+    """``factor_analysis``: E[f | scores present] of one common factor of the normal scores.
 
-    name = "factor_analysis"
-    uses_labels = False
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Fit; raises ``FitError`` below three judges or ten items."""
-        latent, weights = leading_factor(problem)
-        return _placed(problem, self.name, latent, weights=unit_weights(weights))
+    Raises ``FitError`` below three judges or ten items.
+    """
+    latent, weights = leading_factor(problem)
+    return _placed(problem, "factor_analysis", latent, weights=unit_weights(weights))
 
 
-class Families:
-    """``families``: the mean of the declared families' means of standardised scores."""
+def mean_of_families(problem: Problem) -> Aggregate:
+    """``families``: the mean of the declared families' means of standardised scores.
 
-    name = "families"
-    uses_labels = False
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Average; raises ``FitError`` where a judge does not vary."""
-        if not problem.sparse:
-            problem.moments.correlation(problem.scores.judges)
-        latent = family_mean(problem.standardised, problem.scores.judges, problem.scores.families)
-        return _placed(problem, self.name, latent)
+    Raises ``FitError`` where a judge does not vary.
+    """
+    if not problem.sparse:
+        problem.moments.correlation(problem.scores.judges)
+    latent = family_mean(problem.standardised, problem.scores.judges, problem.scores.families)
+    return _placed(problem, "families", latent)
 
 
 def leading_factor(problem: Problem) -> tuple[Array, Array]:

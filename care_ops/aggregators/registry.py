@@ -2,31 +2,31 @@
 
 from care_ops.aggregators.annotators import DAWID_SKENE, GLAD, LABEL_MODEL, MACE
 from care_ops.aggregators.base import Aggregator
-from care_ops.aggregators.care import Care
-from care_ops.aggregators.care_svd import CareSVD
+from care_ops.aggregators.care import care
+from care_ops.aggregators.care_svd import care_svd
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.aggregators.care_tensor_paper import CareTensorPaper
-from care_ops.aggregators.latent import FactorAnalysis, Families
-from care_ops.aggregators.votes import Average, BestJudge, MajorityVote, Median
-from care_ops.aggregators.weak_supervision import UniversalWeakSupervision
+from care_ops.aggregators.latent import common_factor, mean_of_families
+from care_ops.aggregators.votes import average, best_judge, majority_vote, median
+from care_ops.aggregators.weak_supervision import universal_weak_supervision
 
 REGISTRY: dict[str, Aggregator] = {
     aggregator.name: aggregator
     for aggregator in (
-        Care(),
-        MajorityVote(),
-        Average(),
-        UniversalWeakSupervision(),
-        CareSVD(),
-        CareTensor(),
-        Median(),
-        Families(),
-        FactorAnalysis(),
-        DAWID_SKENE,
-        GLAD,
-        MACE,
-        LABEL_MODEL,
-        BestJudge(),
-        CareTensorPaper(),
+        Aggregator("care", care, uses_labels=True),
+        Aggregator("mv", majority_vote),
+        Aggregator("avg", average),
+        Aggregator("uws", universal_weak_supervision),
+        Aggregator("care_svd", care_svd, uses_labels=True),
+        Aggregator("care_tensor", CareTensor().fit, uses_labels=True),
+        Aggregator("median", median),
+        Aggregator("families", mean_of_families),
+        Aggregator("factor_analysis", common_factor),
+        Aggregator("dawid_skene", DAWID_SKENE),
+        Aggregator("glad", GLAD),
+        Aggregator("mace", MACE),
+        Aggregator("ws", LABEL_MODEL),
+        Aggregator("best_judge", best_judge, uses_labels=True),
+        Aggregator("care_tensor_paper", CareTensorPaper().fit, uses_labels=True),
     )
 }

@@ -9,91 +9,67 @@ from care_ops.records import Aggregate
 from care_ops.sparsity import scales_are_unlike
 
 
-class MajorityVote:
+def majority_vote(problem: Problem) -> Aggregate:
     """``mv``: the most frequent grade, ties to the smaller; with a cut, the share of votes above it.
 
-    With a cut an item is positive when more than half of its votes are, so ties are negative.
+    With a cut an item is positive when more than half of its votes are, so ties are negative. Raises ``FitError`` where
+    the judges' scales are unlike.
     """
-
-    name = "mv"
-    uses_labels = False
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Count votes by item; raises ``FitError`` where the judges' scales are unlike."""
-        values = problem.scores.values
-        if scales_are_unlike(values):
-            raise FitError(
-                "mv: does not apply, because judges score on unlike scales, where equal scores are not equal votes; "
-                "use care, or bring the scores to one scale"
-            )
-        if problem.cut is None:
-            return Aggregate(self.name, modal_grade(values))
-        present = ~np.isnan(values)
-        count = present.sum(axis=1)
-        share = (np.where(present, values, -np.inf) > problem.cut).sum(axis=1) / np.maximum(count, 1)
-        return Aggregate(self.name, np.where(count > 0, share, np.nan), threshold=0.5)
+    values = problem.scores.values
+    if scales_are_unlike(values):
+        raise FitError(
+            "mv: does not apply, because judges score on unlike scales, where equal scores are not equal votes; "
+            "use care, or bring the scores to one scale"
+        )
+    if problem.cut is None:
+        return Aggregate("mv", modal_grade(values))
+    present = ~np.isnan(values)
+    count = present.sum(axis=1)
+    share = (np.where(present, values, -np.inf) > problem.cut).sum(axis=1) / np.maximum(count, 1)
+    return Aggregate("mv", np.where(count > 0, share, np.nan), threshold=0.5)
 
 
-class Average:
+def average(problem: Problem) -> Aggregate:
     """``avg``: the mean of the scores present."""
-
-    name = "avg"
-    uses_labels = False
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Average by item."""
-        p = problem.scores.shape[1]
-        return Aggregate(self.name, problem.panel_mean, threshold=problem.cut, weights=np.full(p, 1.0 / p))
+    p = problem.scores.shape[1]
+    return Aggregate("avg", problem.panel_mean, threshold=problem.cut, weights=np.full(p, 1.0 / p))
 
 
-class Median:
+def median(problem: Problem) -> Aggregate:
     """``median``: the median of the scores present."""
-
-    name = "median"
-    uses_labels = False
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Take the middle by item."""
-        values = problem.scores.values
-        ordered, count = np.sort(values, axis=1), (~np.isnan(values)).sum(axis=1)  # NaN go last
-        rows, last = np.arange(len(values)), np.maximum(count - 1, 0)
-        middle = 0.5 * (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2])
-        return Aggregate(self.name, np.where(count > 0, middle, np.nan), threshold=problem.cut)
+    values = problem.scores.values
+    ordered, count = np.sort(values, axis=1), (~np.isnan(values)).sum(axis=1)  # NaN go last
+    rows, last = np.arange(len(values)), np.maximum(count - 1, 0)
+    middle = 0.5 * (ordered[rows, last // 2] + ordered[rows, (last + 1) // 2])
+    return Aggregate("median", np.where(count > 0, middle, np.nan), threshold=problem.cut)
 
 
-class BestJudge:
+def best_judge(problem: Problem) -> Aggregate:
     """``best_judge``: the single judge whose scores go best with the anchors' labels (Kendall's tau).
 
-    A panel is worth what it gains over this judge. A judge that falls as the labels rise is not turned over.
+    A panel is worth what it gains over this judge. A judge that falls as the labels rise is not turned over. Raises
+    ``FitError`` without labels that differ, or where no judge rises with them.
     """
+    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    agreements = [_agreement(column[rows], labels) for column in problem.scores.values.T]
+    best = int(np.argmax(agreements)) if agreements else 0
+    if not agreements or agreements[best] <= 0:
+        raise FitError(f"best_judge: no judge rises with the {len(labels)} label(s); give more anchors, of both kinds")
+    judge = problem.scores.judges[best]
+    return Aggregate(
+        "best_judge",
+        problem.scores.values[:, best],
+        threshold=problem.cut,
+        weights=np.eye(problem.scores.shape[1])[best],
+        latent=problem.standardised[:, best],
+        labels_used=len(rows),
+        details={"judge": judge, "tau_on_anchors": agreements[best]},
+    )
 
-    name = "best_judge"
-    uses_labels = True
 
-    def fit(self, problem: Problem) -> Aggregate:
-        """Choose; raises ``FitError`` without labels that differ, or where no judge rises with them."""
-        rows, labels = problem.anchors.rows(problem.scores.item_ids)
-        agreements = [self._agreement(column[rows], labels) for column in problem.scores.values.T]
-        best = int(np.argmax(agreements)) if agreements else 0
-        if not agreements or agreements[best] <= 0:
-            raise FitError(
-                f"best_judge: no judge rises with the {len(labels)} label(s); give more anchors, of both kinds"
-            )
-        judge = problem.scores.judges[best]
-        return Aggregate(
-            self.name,
-            problem.scores.values[:, best],
-            threshold=problem.cut,
-            weights=np.eye(problem.scores.shape[1])[best],
-            latent=problem.standardised[:, best],
-            labels_used=len(rows),
-            details={"judge": judge, "tau_on_anchors": agreements[best]},
-        )
-
-    @staticmethod
-    def _agreement(scores: Array, labels: Array) -> float:
-        scored = ~np.isnan(scores)
-        return (tau(scores[scored], labels[scored]) or 0.0) if scored.sum() >= 2 else 0.0
+def _agreement(scores: Array, labels: Array) -> float:
+    scored = ~np.isnan(scores)
+    return (tau(scores[scored], labels[scored]) or 0.0) if scored.sum() >= 2 else 0.0
 
 
 def modal_grade(values: Array) -> Array:

@@ -8,42 +8,34 @@ from care_ops.least import LEAST_JUDGES
 from care_ops.records import Aggregate
 
 
-class UniversalWeakSupervision:
+def universal_weak_supervision(problem: Problem) -> Aggregate:
     """``uws``: the mean weighted by inverse estimated error, for continuous scores.
 
     The error of judge i is the mean over pairs {j, k} of (D_ij + D_ik - D_jk) / 2, where D_ab is the mean squared
-    distance of two judges (Shin et al., "Universalizing weak supervision", ICLR 2022).
+    distance of two judges (Shin et al., "Universalizing weak supervision", ICLR 2022). Raises ``FitError`` where there
+    are fewer than three judges, or most of them scored few items.
     """
-
-    name = "uws"
-    uses_labels = False
-
-    def fit(self, problem: Problem) -> Aggregate:
-        """Weigh and average by item.
-
-        Raises ``FitError`` where there are fewer than three judges.
-        """
-        values = problem.scores.values
-        p = values.shape[1]
-        if p < LEAST_JUDGES:
-            raise FitError(f"uws: the triplet estimate needs at least three judges, there are {p}")
-        m = problem.moments
-        if problem.sparse:
-            raise FitError(f"uws: {TOO_SPARSE}")
-        # E[(x_a - x_b)^2] over the items where both scored, from the pairwise sums of x - shift
-        gap = m.shift[:, None] - m.shift[None, :]
-        count = np.maximum(m.count2, 1)
-        first = (m.partial2 - m.partial2.T) / count
-        distance = (m.square2 + m.square2.T - 2 * m.sum2) / count + 2 * gap * first + gap**2
-        np.fill_diagonal(distance, 0.0)
-        row, total = distance.sum(axis=1), distance.sum() / 2
-        error = ((p - 2) * row - (total - row)) / ((p - 1) * (p - 2))
-        floor = 1e-3 * float(np.abs(error).mean()) + 1e-12
-        clipped = int((error < floor).sum())
-        weights = unit_weights(1.0 / np.maximum(error, floor))
-        present = ~np.isnan(values)
-        mass = present @ weights
-        total_score = np.where(present, values, 0.0) @ weights
-        estimate = np.where(mass > 0, total_score / np.where(mass > 0, mass, 1.0), np.nan)
-        details = {"error_variance": error.tolist(), "clipped_judges": clipped}
-        return Aggregate(self.name, estimate, threshold=problem.cut, weights=weights, details=details)
+    values = problem.scores.values
+    p = values.shape[1]
+    if p < LEAST_JUDGES:
+        raise FitError(f"uws: the triplet estimate needs at least three judges, there are {p}")
+    m = problem.moments
+    if problem.sparse:
+        raise FitError(f"uws: {TOO_SPARSE}")
+    # E[(x_a - x_b)^2] over the items where both scored, from the pairwise sums of x - shift
+    gap = m.shift[:, None] - m.shift[None, :]
+    count = np.maximum(m.count2, 1)
+    first = (m.partial2 - m.partial2.T) / count
+    distance = (m.square2 + m.square2.T - 2 * m.sum2) / count + 2 * gap * first + gap**2
+    np.fill_diagonal(distance, 0.0)
+    row, total = distance.sum(axis=1), distance.sum() / 2
+    error = ((p - 2) * row - (total - row)) / ((p - 1) * (p - 2))
+    floor = 1e-3 * float(np.abs(error).mean()) + 1e-12
+    clipped = int((error < floor).sum())
+    weights = unit_weights(1.0 / np.maximum(error, floor))
+    present = ~np.isnan(values)
+    mass = present @ weights
+    total_score = np.where(present, values, 0.0) @ weights
+    estimate = np.where(mass > 0, total_score / np.where(mass > 0, mass, 1.0), np.nan)
+    details = {"error_variance": error.tolist(), "clipped_judges": clipped}
+    return Aggregate("uws", estimate, threshold=problem.cut, weights=weights, details=details)

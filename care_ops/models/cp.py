@@ -18,6 +18,9 @@ from care_ops.structure.views import Views
 
 Method = Literal["jennrich", "power", "als"]
 
+_ATTEMPTS = 10
+"""Random contractions of a decomposition, or random starts."""
+
 
 @dataclass(frozen=True)
 class Components:
@@ -104,13 +107,12 @@ def decompose(
     *,
     method: Method = "jennrich",
     items: int | None = None,
-    attempts: int = 10,
 ) -> Components:
     """Components of the third moment. One view is decomposed, and the others follow by projection in the same order.
 
     ``jennrich`` diagonalises random contractions of one view simultaneously; ``power`` is the whitened tensor power
     method with deflation, on the views made symmetric (Anandkumar et al., JMLR 2014, theorem 3.6 and algorithm 1);
-    ``als`` is alternating least squares by tensorly, the best of ``attempts`` random starts.
+    ``als`` is alternating least squares by tensorly, the best of ten random starts.
 
     Parameters
     ----------
@@ -120,8 +122,6 @@ def decompose(
         Number of components.
     items : int, optional
         Number of items behind the moment of standardised scores, from which the size of sampling noise follows.
-    attempts : int
-        Number of random contractions, or of random starts.
 
     Returns
     -------
@@ -140,20 +140,20 @@ def decompose(
     if condition > 1e10:
         raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e})")
     if method == "als":
-        view, factor = 0, by_tensorly(tensor, k, rng, attempts)[0][0]
+        view, factor = 0, by_tensorly(tensor, k, rng, _ATTEMPTS)[0][0]
     else:
-        view, factor = {"jennrich": _jennrich, "power": _power}[method](tensor, k, rng, attempts)
+        view, factor = {"jennrich": _jennrich, "power": _power}[method](tensor, k, rng)
     weights, means, negative = _assemble(tensor, factor, view, views)
     noise = float("nan") if items is None else float(sum(np.sqrt(np.array(tensor.shape[:2]) - 1)) / np.sqrt(items))
     return Components(weights, means, condition, float(singular[k - 1]), noise, negative)
 
 
-def _jennrich(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tuple[int, Array]:
+def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> tuple[int, Array]:
     left, singular, right = np.linalg.svd(tensor[:, :, 0])
     root = 1.0 / np.sqrt(singular[:k])
     core = np.einsum("abc,ai,bj->ijc", tensor, left[:, :k] * root, right[:k].T * root, optimize=True)
     best: tuple[float, Array] | None = None
-    for _ in range(attempts):
+    for _ in range(_ATTEMPTS):
         direction = rng.standard_normal(tensor.shape[2])
         eigenvalues, eigenvectors = np.linalg.eig(core @ direction)
         if np.abs(np.imag(eigenvalues)).max() > 1e-8 * np.abs(eigenvalues).max():
@@ -167,7 +167,7 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator, attempts: int) ->
     return 0, left[:, :k] @ (np.sqrt(singular[:k])[:, None] * best[1])
 
 
-def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tuple[int, Array]:
+def _power(tensor: Array, k: int, rng: np.random.Generator) -> tuple[int, Array]:
     pair, first_third, second_third = tensor[:, :, 0], tensor[:, 0, :], tensor[0, :, :]
     inverse = _inverse(pair, k)
     from_first, from_second = second_third.T @ inverse, first_third.T @ inverse.T  # A3 A1^+, A3 A2^+
@@ -181,7 +181,7 @@ def _power(tensor: Array, k: int, rng: np.random.Generator, attempts: int) -> tu
     core = sum(core.transpose(order) for order in itertools.permutations(range(3))) / 6
     vectors_found: list[Array] = []
     for _ in range(k):
-        starts = rng.standard_normal((k, attempts))
+        starts = rng.standard_normal((k, _ATTEMPTS))
         starts = starts / np.linalg.norm(starts, axis=0)
         for _ in range(50):
             moved = np.einsum("ijl,ja,la->ia", core, starts, starts, optimize=True)
@@ -220,7 +220,7 @@ def by_tensorly(
 
 
 def mixture_by_least_squares(
-    tensor: Array, views: Views, k: int, rng: np.random.Generator, attempts: int = 10
+    tensor: Array, views: Views, k: int, rng: np.random.Generator
 ) -> tuple[Array, Array, float]:
     """Weights and means of the mixture whose third moment is nearest, as the paper has them (Algorithm 2, C, D and G).
 
@@ -235,8 +235,6 @@ def mixture_by_least_squares(
         The moment of ``augmented_moment``.
     k : int
         Number of components.
-    attempts : int
-        Random starts of tensorly's alternating least squares.
 
     Returns
     -------
@@ -257,9 +255,9 @@ def mixture_by_least_squares(
         raise FitError(f"tensor: views of {_sizes(views)} judges do not make {k} components unique; add judges")
     back = _unwhitening(tensor, k)
     core = np.einsum("abc,ai,bj,cl->ijl", tensor, *(np.linalg.pinv(root).T for root in back), optimize=True)
-    whitened = by_tensorly(core, k, rng, attempts)
+    whitened = by_tensorly(core, k, rng, _ATTEMPTS)
     starts = [[root @ factor for root, factor in zip(back, found, strict=True)] for found in whitened]
-    for factors in by_tensorly(tensor, k, rng, attempts, starts):
+    for factors in by_tensorly(tensor, k, rng, _ATTEMPTS, starts):
         constants = np.array([factor[0] for factor in factors])
         weights = constants.prod(axis=0)
         if not (weights > 0).all():
@@ -269,7 +267,7 @@ def mixture_by_least_squares(
             means[:, group] = (factor[1:] / constant).T
         misfit = float(np.linalg.norm(rebuilt(factors) - tensor) / np.linalg.norm(tensor))
         return weights / weights.sum(), means, misfit
-    raise FitError(f"tensor: none of {attempts} decompositions has {k} components of positive weight")
+    raise FitError(f"tensor: none of {_ATTEMPTS} decompositions has {k} components of positive weight")
 
 
 def _unwhitening(tensor: Array, k: int) -> list[Array]:

@@ -8,7 +8,6 @@ residuals that leave their own item out.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import logsumexp
@@ -18,16 +17,6 @@ from care_ops.scores import Array
 
 _TAUS = np.geomspace(0.02, 2.0, 12)
 """Standard deviations between systems, in those of the labels' residuals."""
-
-
-@dataclass(frozen=True)
-class _Line:
-    """Pooled regression within systems: slope, its variance and degrees of freedom, left-out residuals by system."""
-
-    slope: float
-    variance: float
-    freedom: int
-    residuals: list[Array]
 
 
 def draw_means(
@@ -47,25 +36,26 @@ def draw_means(
     means : (draws, S) array
         Rows are joint draws.
     """
-    line = _line(systems)
-    slopes = line.slope + np.sqrt(line.variance) * rng.standard_t(line.freedom, draws)
+    slope, slope_variance, slope_freedom, residuals = _line(systems)
+    slopes = slope + np.sqrt(slope_variance) * rng.standard_t(slope_freedom, draws)
     label_mean = np.array([_mean(s.labels, s.weights) for s in systems])
     seen_mean = np.array([_mean(s.scores[s.labelled], s.weights) for s in systems])
     left = label_mean[None, :] - slopes[:, None] * seen_mean[None, :]
-    variance = np.array([_variance(s, r, of_these_items) for s, r in zip(systems, line.residuals, strict=True)])
+    variance = np.array([_variance(s, r, of_these_items) for s, r in zip(systems, residuals, strict=True)])
     freedom = np.array([max(len(s.labels) - 1, 1) for s in systems])
     if len(systems) > 1:
-        left, variance = _shrunk(left, variance, np.concatenate(line.residuals), rng)
+        left, variance = _shrunk(left, variance, np.concatenate(residuals), rng)
     left = left + np.sqrt(variance) * rng.standard_t(freedom, left.shape)
     all_mean = np.array([s.scores.mean() for s in systems])
     means = left + slopes[:, None] * all_mean[None, :]
     if of_these_items:
         return means
     spread = np.array([float(s.scores.std()) * np.sqrt(s.alike / len(s.scores)) for s in systems])
-    return means + abs(line.slope) * spread * rng.standard_normal(means.shape)
+    return means + abs(slope) * spread * rng.standard_normal(means.shape)
 
 
-def _line(systems: Sequence[System]) -> _Line:
+def _line(systems: Sequence[System]) -> tuple[float, float, int, list[Array]]:
+    """Pooled regression within systems: slope, its variance and degrees of freedom, left-out residuals by system."""
     x = [s.scores[s.labelled] - _mean(s.scores[s.labelled], s.weights) for s in systems]
     y = [s.labels - _mean(s.labels, s.weights) for s in systems]
     size = float(sum(np.sum(s.weights * a**2) for s, a in zip(systems, x, strict=True)))
@@ -78,7 +68,7 @@ def _line(systems: Sequence[System]) -> _Line:
         for s, a, b in zip(systems, x, y, strict=True)
     ]
     meat = float(sum(np.sum((s.weights * a * r) ** 2) for s, a, r in zip(systems, x, residuals, strict=True)))
-    return _Line(slope, meat / size**2 if size else 0.0, freedom, residuals)
+    return slope, meat / size**2 if size else 0.0, freedom, residuals
 
 
 def _variance(system: System, residuals: Array, of_these_items: bool) -> float:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from operator import attrgetter
 
 import numpy as np
 from numpy.typing import NDArray
@@ -314,22 +315,18 @@ def fit(
     drawn = np.sort(rng.choice(n, _START_ITEMS, replace=False)) if n > _START_ITEMS else np.arange(n)
     sample, embedded = values[drawn], embedded[drawn]
     ended: list[ObservationMixture] = []
-    agree = False
+    agree, likelihood = False, attrgetter("log_likelihood")
     while not agree and len(ended) < _MOST_ROUNDS:
         short: list[ObservationMixture] = []
         for _ in range(starts):
             near = mixture.start_near(embedded, mixture.k_means_plus_plus(embedded, states, rng))
             gaussian = mixture.expectation_maximisation(embedded, *near, max_iterations=_GAUSSIAN)
             short.append(expectation_maximisation(sample, quick, gaussian.posterior(embedded), tolerance, _SHORT))
-        leading = max(short, key=_likelihood)
+        leading = max(short, key=likelihood)
         ended.append(expectation_maximisation(values, models, leading.posterior(values), tolerance, max_iterations))
-        likelihoods = sorted(map(_likelihood, ended))
+        likelihoods = sorted(map(likelihood, ended))
         agree = len(ended) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
-    return replace(max(ended, key=_likelihood), starts_agree=agree)
-
-
-def _likelihood(fitted: ObservationMixture) -> float:
-    return fitted.log_likelihood
+    return replace(max(ended, key=likelihood), starts_agree=agree)
 
 
 def expectation_maximisation(

@@ -23,8 +23,6 @@ every difference symmetric, such as more noise alone. What a judge does to new a
 for the system's.
 """
 
-from __future__ import annotations
-
 from collections import defaultdict, deque
 from collections.abc import Collection, Iterable, Iterator, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass

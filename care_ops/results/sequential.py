@@ -17,8 +17,6 @@ came. Nothing is assumed of the judges or of the number of labels. For the items
 resemble one another; for items to come, that split units are independent.
 """
 
-from __future__ import annotations
-
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace

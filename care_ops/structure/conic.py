@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
 from care_ops.config import Program, StructureConfig
-from care_ops.errors import FitError, InputError
+from care_ops.errors import FitError
 from care_ops.records import Certificate
 from care_ops.scores import Array
 from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
@@ -44,9 +44,9 @@ class Constraints:
 
     Attributes
     ----------
-    support : (p, p) array of bool, optional
-        Entries of S that may differ from zero; all of them by default.
-    nonnegative : (p, p) array of bool, optional
+    support : (p, p) symmetric array of bool, optional
+        Entries of S that may differ from zero, those of the diagonal among them; all by default.
+    nonnegative : (p, p) symmetric array of bool, optional
         Entries of L that may not be negative; none by default.
     """
 
@@ -94,8 +94,7 @@ def solve_conic(
     Raises
     ------
     InputError
-        ``sigma`` or a penalty cannot be used, a mask is not a symmetric (p, p) array, or the support leaves out the
-        diagonal.
+        ``sigma`` or a penalty cannot be used.
     FitError
         ``sigma`` is singular, or the solver did not reach an optimum.
     """
@@ -217,11 +216,4 @@ def _dual_value(loss: Loss, solution: _Solution, penalties: tuple[float, float],
 def _masks(constraints: Constraints, p: int) -> tuple[Mask, Mask]:
     support = np.ones((p, p), dtype=bool) if constraints.support is None else constraints.support
     nonnegative = np.zeros((p, p), dtype=bool) if constraints.nonnegative is None else constraints.nonnegative
-    for name, mask in (("support", support), ("nonnegative", nonnegative)):
-        if mask.shape != (p, p) or mask.dtype != np.bool_ or not (mask == mask.T).all():
-            raise InputError(
-                f"structure: {name} must be a symmetric ({p}, {p}) array of bool, got {mask.dtype} of {mask.shape}"
-            )
-    if not support.diagonal().all():
-        raise InputError("structure: the support must hold the diagonal, without which S - L cannot be positive")
     return support, nonnegative

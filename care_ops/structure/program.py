@@ -144,12 +144,6 @@ def solve_path(
     return solutions
 
 
-def objective(sigma: Array, structure: Structure) -> float:
-    """What the program with a penalised diagonal is to minimise, at a given S and L."""
-    penalty = structure.lambda_s * np.abs(structure.sparse).sum() + structure.lambda_l * np.trace(structure.low_rank)
-    return LOSSES[structure.program](checked(sigma)).value(structure.precision) + float(penalty)
-
-
 def check_penalties(lambda_s: float, lambda_l: float) -> None:
     """Raise ``InputError`` unless both penalties are positive and finite."""
     if not (0 < lambda_s < np.inf and 0 < lambda_l < np.inf):
@@ -208,7 +202,8 @@ class _Consensus:
         rho, x = self.rho, np.empty_like(self.z)
         v = self.z - self.u
         x[0] = self.loss.prox(v[0], rho)
-        x[1] = _soft_threshold(v[1], self.penalty / rho)
+        threshold = self.penalty / rho
+        x[1] = v[1] - np.minimum(np.maximum(v[1], -threshold), threshold)  # np.clip takes three times as long here
         x[2] = _shrink_psd(v[2], self.lambda_l / rho)
         if self.with_cone:
             x[3] = _shrink_psd(v[3], 0.0)
@@ -271,10 +266,6 @@ class _Consensus:
 def relative_gap(primal: float, dual: float) -> float:
     """How far a feasible point with this objective may be from the optimum, which the dual value bounds from below."""
     return max(primal - dual, 0.0) / max(1.0, abs(primal))
-
-
-def _soft_threshold(a: Array, threshold: Array) -> Array:
-    return a - np.minimum(np.maximum(a, -threshold), threshold)  # np.clip takes three times as long at this size
 
 
 def _shrink_psd(a: Array, threshold: float) -> Array:

@@ -1,1 +1,1 @@
-"""Engines, which produce a judge's scores: one file for each kind of engine, and one protocol (``base``)."""
+"""Engines, which produce a judge's scores: one file for each kind, and what all have in common (``base``)."""

@@ -1,4 +1,4 @@
-"""The protocol that all engines implement, and what an engine is given besides a judge's specification."""
+"""What all engines have in common, and what an engine is given besides a judge's specification."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError, JudgeError
 from judges.bill import Ledger
@@ -100,7 +100,7 @@ def _file_of(spec: JudgeSpec) -> str | None:
     return spec.engine.file if isinstance(spec.engine, ProgramEngine) else None
 
 
-class Engine(Protocol):
+class Engine(ABC):
     """Scores batches of items.
 
     Attributes
@@ -111,19 +111,16 @@ class Engine(Protocol):
 
     version: str
 
+    @abstractmethod
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item, in order; an item that fails gets a status and raises no exception."""
-        ...
 
-    def close(self) -> None:
-        """End the processes and connections of the engine, which cannot score afterwards."""
-        ...
+    def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
+        """End the processes and connections of the engine, if it has any; it cannot score afterwards."""
 
 
-class OneByOne(ABC):
+class OneByOne(Engine):
     """An engine that is asked about one item at a time."""
-
-    version: str
 
     def score(self, items: Sequence[Item]) -> list[Score]:
         """Score each item; one on which the program fails gets a status, and ``raw`` says why."""

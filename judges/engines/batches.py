@@ -5,8 +5,6 @@ pays nothing twice: a batch whose id was not kept is found by its token, and wha
 its answers are stored.
 """
 
-from __future__ import annotations
-
 import json
 from collections import Counter
 from collections.abc import Callable, Container, Iterable, Iterator, Sequence

@@ -1,7 +1,5 @@
 """Checks whether a judge can run, without running it."""
 
-from __future__ import annotations
-
 import importlib.util
 import os
 import shutil

@@ -1,7 +1,5 @@
 """The forms in which vendors' own interfaces want a request and give an answer, beside the common one."""
 
-from __future__ import annotations
-
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any

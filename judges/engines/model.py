@@ -1,7 +1,5 @@
 """The engine of language models that are loaded on this machine: it asks a backend for probabilities or for text."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping, Sequence
 from functools import cached_property
 from typing import Protocol
@@ -66,7 +64,8 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
         answers: dict[str, PromptAnswer] = {}
         fitting: list[tuple[str, list[int]]] = []
-        room = self._backend.max_length - max(self._settings.max_tokens, self._longest_writing)
+        longest = max(len(written) for forms in self._ballot.writings.values() for written in forms)
+        room = self._backend.max_length - max(self._settings.max_tokens, longest)
         for prompt in prompts:
             tokens = self._tokens(prompt)
             if len(tokens) > room:
@@ -89,10 +88,6 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     @cached_property
     def _ballot(self) -> scoring.Ballot:
         return scoring.ballot(lambda text: self._backend.encode(text, special=False), self._tail, self._answers)
-
-    @cached_property
-    def _longest_writing(self) -> int:
-        return max(len(s) for sequences in self._ballot.writings.values() for s in sequences)
 
     @cached_property
     def _negligible(self) -> float:

@@ -1,7 +1,5 @@
 """The engine of judges behind an OpenAI-compatible endpoint, with its retries and costs."""
 
-from __future__ import annotations
-
 import hashlib
 import logging
 import math

@@ -1,7 +1,5 @@
 """How many requests may be open at an endpoint, and when the next may start: what it says of its limits is kept."""
 
-from __future__ import annotations
-
 import random
 import re
 import threading

@@ -1,7 +1,5 @@
 """The engine of judges that are built-in programs: a Python function scores each item."""
 
-from __future__ import annotations
-
 from judges.engines.base import Judged, OneByOne, Scale, checked
 from judges.items import Item, Status
 from judges.programs import find
@@ -14,9 +12,6 @@ class ProgramJudgeEngine(OneByOne):
         self._program = find(program)
         self._scale = scale or self._program.scale
         self.version = f"program {program}"
-
-    def close(self) -> None:
-        """Do nothing: a built-in program runs in this process."""
 
     def _judged(self, item: Item) -> Judged:
         try:

@@ -1,15 +1,14 @@
 """What engines that ask a language model share: one prompt an item, or two for a pair, rendered and scored."""
 
-from __future__ import annotations
-
 import json
 import math
 import time
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from judges import scoring
+from judges.engines.base import Engine
 from judges.items import ONE, Item, Score, Status, mean_of
 from judges.parsing import parse_answer, parse_criteria
 from judges.prompts import Template
@@ -37,10 +36,8 @@ class PromptAnswer:
         return self.score if self.criteria is None else self.criteria.get(criterion)
 
 
-class PromptedJudgeEngine(ABC):
+class PromptedJudgeEngine(Engine):
     """Renders the prompts, asks each different prompt once, and combines the two orders of a pair."""
-
-    version: str
 
     def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
         self._settings, self._template = template.asked_by(engine), template
@@ -72,9 +69,6 @@ class PromptedJudgeEngine(ABC):
         lacking = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
         return [None if lacking else self._template.render(one, self._scale) for one in shown]
-
-    def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
-        """Do nothing: a model's memory is freed when its process ends."""
 
     def _combined(self, item: Item, answers: Sequence[PromptAnswer | None], latency: float) -> Score:
         """The score of an item from the answer to its prompt, or to both prompts of a pair, or to all repeats of it."""
@@ -121,13 +115,13 @@ class PromptedJudgeEngine(ABC):
 
     def answer_from(self, probabilities: dict[str, float], tokens_in: int, tokens_out: int) -> PromptAnswer:
         """The answer that follows from the probability of each legal answer."""
-        distribution = scoring.summarise(probabilities, self._answers)
-        score: float | None = distribution.expected if self._settings.scoring == "expected" else distribution.mode
+        expected, mode, mass = scoring.summarise(probabilities, self._answers)
+        score: float | None = expected if self._settings.scoring == "expected" else mode
         status, raw, least = Status.OK, None, self._settings.min_valid_mass
-        if math.isnan(distribution.expected) or distribution.valid_mass < least:
+        if math.isnan(expected) or mass < least:
             score, status = None, Status.LOW_VALID_MASS
-            raw = f"{distribution.valid_mass:.3f} of the probability is on legal answers, {least} asked"
-        return PromptAnswer(score, status, raw, probabilities, distribution.valid_mass, tokens_in, tokens_out)
+            raw = f"{mass:.3f} of the probability is on legal answers, {least} asked"
+        return PromptAnswer(score, status, raw, probabilities, mass, tokens_in, tokens_out)
 
 
 def _of_orders(answers: Sequence[PromptAnswer], criterion: str) -> float | None:

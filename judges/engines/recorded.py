@@ -1,7 +1,5 @@
 """Recorded judges, whose scores exist already and are joined to the items by item id. Nobody is asked for them."""
 
-from __future__ import annotations
-
 import hashlib
 from collections.abc import Mapping
 

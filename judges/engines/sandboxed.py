@@ -1,7 +1,5 @@
 """The engine of judges that are programs of somebody else's: a Python file that runs in the sandbox."""
 
-from __future__ import annotations
-
 from care_ops.errors import JudgeError
 from judges.engines.base import Judged, OneByOne, Scale, checked
 from judges.engines.endpoint import Secrets

@@ -1,7 +1,5 @@
 """The backend that runs a model with Hugging Face transformers, for machines without vLLM."""
 
-from __future__ import annotations
-
 import importlib
 import logging
 from collections.abc import Callable, Mapping, Sequence

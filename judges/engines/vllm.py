@@ -1,7 +1,5 @@
 """The backend that runs a model with vLLM in this process, which the pool makes a Ray actor."""
 
-from __future__ import annotations
-
 import fcntl
 import importlib
 import os

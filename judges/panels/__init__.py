@@ -1,7 +1,5 @@
 """Rosters: ready-made lists of judges that are used together; ``care judges new --panel`` writes their judge files."""
 
-from __future__ import annotations
-
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path

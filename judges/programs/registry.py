@@ -1,7 +1,5 @@
 """The registry of program judges."""
 
-from __future__ import annotations
-
 import hashlib
 import importlib
 import inspect

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care_svd import CareSVD, fit_structure
+from care_ops.aggregators.care_svd import care_svd, fit_structure
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import InputError
 from care_ops.fit import fit_panel
@@ -106,7 +106,7 @@ def test_care_svd_says_what_the_theorems_say_of_its_factors(rng):
     values = draw.scores
     scores, moments = matrix(values), accumulate(values)
     structure, _ = fit_structure(moments, StructureConfig())
-    fitted = CareSVD().fit(Problem(scores, moments, structure, rng))
+    fitted = care_svd(Problem(scores, moments, structure, rng))
     theory, strengths = fitted.details["theory"], np.array(fitted.details["strengths"])
     assert theory["identified"]
     assert theory["one_factor_bound"] == pytest.approx(2 * strengths[1] / strengths[0])

@@ -126,15 +126,7 @@ def test_a_fit_goes_by_the_constraints_whatever_the_order_of_judges():
     assert one.aggregates["care_svd"].details["certificate"]["solver_gap"] <= 1e-6
 
 
-def test_masks_that_cannot_be_used_are_told(rng):
-    sigma = random_correlation(rng, 4)
-    penalties = {"lambda_s": 0.02, "lambda_l": 0.1}
-    with pytest.raises(InputError, match="diagonal"):
-        solve_conic(sigma, constraints=Constraints(support=~np.eye(4, dtype=bool)), **penalties)
-    with pytest.raises(InputError, match="support must be a symmetric"):
-        solve_conic(sigma, constraints=Constraints(support=np.triu(np.ones((4, 4), dtype=bool))), **penalties)
-    with pytest.raises(InputError, match="nonnegative must be a symmetric"):
-        solve_conic(sigma, constraints=Constraints(nonnegative=np.ones((3, 3), dtype=bool)), **penalties)
+def test_constraints_that_cannot_be_used_are_told():
     with pytest.raises(InputError, match="is no pair of judges"):
         StructureConfig(nonnegative_within=(("a",),))
     with pytest.raises(InputError, match="hand over the names"):

@@ -9,10 +9,10 @@ from care_ops.errors import FitError
 from care_ops.models import cp
 from care_ops.moments.state import accumulate
 from care_ops.records import Certificate
-from care_ops.structure.program import objective, solve
+from care_ops.structure.program import solve
 from care_ops.structure.views import Views
 from tests.support.matrices import random_correlation
-from tests.support.other_solvers import compare_decomposition, compare_structure
+from tests.support.other_solvers import compare_decomposition, compare_structure, objective
 
 VIEWS = Views((np.arange(0, 4), np.arange(4, 8), np.arange(8, 12)), 0.0, 0.0)
 

@@ -13,7 +13,8 @@ from care_ops.errors import FitError
 from care_ops.models import cp
 from care_ops.scores import Array
 from care_ops.structure.conic import solve_conic
-from care_ops.structure.program import Structure, objective
+from care_ops.structure.losses import LOSSES, checked
+from care_ops.structure.program import Structure
 from care_ops.structure.views import Views
 
 _ROUNDING = float(np.finfo(np.float64).eps)
@@ -44,6 +45,12 @@ class SolverAgreement:
     def agrees(self) -> bool:
         """Whether the difference is allowed; one that is not a number is not."""
         return self.difference <= self.allowed
+
+
+def objective(sigma: Array, structure: Structure) -> float:
+    """What the program with a penalised diagonal is to minimise, at a given S and L."""
+    penalty = structure.lambda_s * np.abs(structure.sparse).sum() + structure.lambda_l * np.trace(structure.low_rank)
+    return LOSSES[structure.program](checked(sigma)).value(structure.precision) + float(penalty)
 
 
 def compare_structure(correlation: Array, structure: Structure) -> SolverAgreement:

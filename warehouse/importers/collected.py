@@ -7,7 +7,7 @@ answer), which are 1, 0.5, 0 and 0 as in inspect_ai. A score that is empty or Na
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field, replace
@@ -212,6 +212,20 @@ def text_of(value: Any) -> str | None:
     if isinstance(value, list) and all(isinstance(part, Mapping) for part in value):
         return "\n\n".join(text_of(part.get("content", part.get("text"))) or "" for part in value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def numbered(names: Iterable[str]) -> list[str]:
+    """The names, each that occurs again with the number of times that it has occurred.
+
+    >>> numbered(["a", "b", "a"])
+    ['a', 'b', 'a (2)']
+    """
+    used = Counter[str]()
+    distinct: list[str] = []
+    for name in names:
+        used[name] += 1
+        distinct.append(name if used[name] == 1 else f"{name} ({used[name]})")
+    return distinct
 
 
 def content_id(*texts: str | None) -> str:

@@ -21,6 +21,7 @@ from warehouse.importers.collected import (
     files_of,
     is_label,
     label_of,
+    numbered,
     opening,
     parsed,
     read_document,
@@ -146,20 +147,10 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
         models = panels.get(scorer, [])
         if isinstance(votes, list) and len(votes) == len(models):
             collector.note(f"judges: the {len(models)} models of scorer {scorer!r}, not the majority of their votes")
-            for model, vote in zip(_distinct(models), votes, strict=True):
+            for model, vote in zip(numbered(models), votes, strict=True):
                 collector.add_score(item_id, f"{scorer}:{model}", vote)
         else:
             collector.add_score(item_id, scorer, score.get("value"))
-
-
-def _distinct(names: list[str]) -> list[str]:
-    """The names, with a number where one occurs again."""
-    used: dict[str, int] = {}
-    distinct: list[str] = []
-    for name in names:
-        used[name] = used.get(name, 0) + 1
-        distinct.append(name if used[name] == 1 else f"{name} ({used[name]})")
-    return distinct
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:

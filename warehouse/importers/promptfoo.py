@@ -4,12 +4,11 @@ A test case answered by one provider with one prompt is an item; an assertion is
 else by its type. Scores are those of the single assertions, as ``namedScores`` are weighted already.
 """
 
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from warehouse.importers.collected import Collector, files_of, id_of, label_of, read_document, text_of
+from warehouse.importers.collected import Collector, files_of, id_of, label_of, numbered, read_document, text_of
 from warehouse.items import ItemRecord
 
 
@@ -38,12 +37,10 @@ def _add(collector: Collector, record: Mapping[str, Any]) -> None:
             metadata={"system": system, **variables, **metadata},
         )
     )
-    used: Counter[str] = Counter()
-    for component in _components(record.get("gradingResult") or {}):
-        assertion = component.get("assertion") or {}
-        name = str(assertion.get("metric") or assertion.get("type") or "assertion")
-        used[name] += 1
-        judge = name if used[name] == 1 else f"{name} ({used[name]})"
+    components = list(_components(record.get("gradingResult") or {}))
+    assertions = [component.get("assertion") or {} for component in components]
+    judges = numbered(str(each.get("metric") or each.get("type") or "assertion") for each in assertions)
+    for judge, component in zip(judges, components, strict=True):
         collector.add_score(item_id, judge, component.get("score"))
 
 

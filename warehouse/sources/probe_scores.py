@@ -1,7 +1,6 @@
 """Reads a table of judges' scores of probes: item_id, of, kind, judge, score, and effect where a kind is one's own."""
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 
 import numpy as np
@@ -21,31 +20,19 @@ _SHAPE = "scores of probes are a table of item_id, of, kind, judge, score"
 _EFFECTS = ("keeps", "spoils")
 
 
-@dataclass(frozen=True)
-class ProbeScores:
-    """The scores of versions as a file holds them: for each version's id of which item it is, its kind, and whether it
-    spoils; and the scores, NaN where a judge did not score a version.
-    """
-
-    versions: dict[str, tuple[str, str, bool]]
-    scores: ScoreMatrix
-
-
 def read_probe_scores(
-    source: TableSource,
-    panel: ScoreMatrix,
-    tell: Callable[[Reading], object] = lambda _: None,
-    options: ReadingOptions | None = None,
-) -> ProbeScores:
+    source: TableSource, panel: ScoreMatrix, options: ReadingOptions
+) -> tuple[dict[str, tuple[str, str, bool]], ScoreMatrix, Reading]:
     """Read what judges say of probes.
 
-    ``panel`` has the scores of the originals, and must know every item and every judge of the table; ``tell`` is called
-    with the record of how it was read, by the panel's own ``options``. Raises ``InputError``, which says where, if a
-    column is missing, a row is of no declared kind, two rows contradict each other, or an item or a judge is not on the
-    panel.
+    Returns for each version's id of which item it is, its kind, and whether it spoils; the scores, NaN where a judge
+    did not score a version; and how the table was read, by the panel's own ``options``.
+
+    ``panel`` has the scores of the originals, and must know every item and every judge of the table. Raises
+    ``InputError``, which says where, if a column is missing, a row is of no declared kind, two rows contradict each
+    other, or an item or a judge is not on the panel.
     """
     score = partial(find, "probes", synonyms=SCORE, option="its usual name")
-    options = options or ReadingOptions()
     table = read_input_table(source, lambda names: WantedColumns(frozenset(names) - {score(names=names)}), options)
     columns = {name: needed(table, synonyms, _SHAPE) for name, synonyms in _COLUMNS.items()}
     ids, of, kinds, judges = (as_texts(identifiers(table, columns[n])) for n in ("item_id", "of", "kind", "judge"))
@@ -71,8 +58,8 @@ def read_probe_scores(
             places = " and ".join(table.locate([first, row]))
             raise InputError(f"{table.name}: judge {judge!r} scores {item_id!r} twice ({places}); keep one")
         matrix[row_of[item_id], position[judge]] = values[row, 0]
-    tell(Reading(table.name, table.parser, len(ids), None, columns, tuple(position), (), (*table.notes, *notes)))
-    return ProbeScores(versions, ScoreMatrix(matrix, tuple(row_of), tuple(position)))
+    reading = Reading(table.name, table.parser, len(ids), None, columns, tuple(position), (), (*table.notes, *notes))
+    return versions, ScoreMatrix(matrix, tuple(row_of), tuple(position)), reading
 
 
 _COLUMNS: dict[str, Sequence[str]] = {"item_id": ITEM, "of": ("of",), "kind": ("kind",), "judge": JUDGE, "score": SCORE}

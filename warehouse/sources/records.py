@@ -12,7 +12,8 @@ import pickle
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -237,26 +238,17 @@ def _are_records(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(record, dict) for record in value)
 
 
-def _table_of(records: Iterator[Record] | Sequence[Record]) -> pa.Table:
+def _table_of(records: Iterable[Record]) -> pa.Table:
     """Turn records into a table, in batches, so that they are not all in memory as Python objects at once."""
     parts: list[dict[str, pa.Array]] = []
     names: dict[str, None] = {}
     sizes: list[int] = []
-    batch: list[Record] = []
-
-    def add() -> None:
+    waiting = iter(records)
+    while batch := list(islice(waiting, _RECORDS_AT_ONCE)):
         for record in batch:
             names.update(dict.fromkeys(record))
         parts.append({name: _column([record.get(name) for record in batch]) for name in names})
         sizes.append(len(batch))
-        batch.clear()
-
-    for record in records:
-        batch.append(record)
-        if len(batch) == _RECORDS_AT_ONCE:
-            add()
-    if batch:
-        add()
     return pa.table(
         {
             name: _joined([part.get(name, pa.nulls(size)) for part, size in zip(parts, sizes, strict=True)])

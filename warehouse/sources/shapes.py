@@ -7,18 +7,15 @@ is then all of these together, and so is its id: ``q7 / gpt-4o``.
 import re
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
+from warehouse.compute import pc
 from warehouse.sources.columns import ITEM, JUDGE, is_called, is_score, split_item
 from warehouse.sources.input_table import InputTable
 from warehouse.sources.reading import listed
-
-pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
 _SYSTEM = (
     *("system", "system_id", "system_name", "model", "model_id", "model_name", "candidate", "generator", "turn"),

@@ -5,8 +5,7 @@ A file's name says of which kind it is, and its first bytes must agree; no parse
 
 import json
 import re
-from collections.abc import Callable, Generator
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -15,10 +14,12 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from care_ops.errors import InputError, guarded, how_to_install
+from care_ops.errors import InputError, door, how_to_install
 from warehouse.sources.bounds import refuse_bomb, within_memory
+from warehouse.sources.delimited import read_delimited
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
 from warehouse.sources.reading import listed
+from warehouse.sources.records import read_json, read_workbook
 from warehouse.sources.values import is_text
 from warehouse.testsets import ReadingOptions
 
@@ -27,14 +28,13 @@ _JSON = (".json", ".jsonl", ".ndjson")
 _PARQUET = (".parquet", ".pq")
 _ARROW = (".arrow", ".feather")
 EXCEL = (".xlsx", ".xlsm", ".xlsb", ".xls", ".ods")
-_KINDS = (*_DELIMITED, *_JSON, *_PARQUET, *_ARROW, *EXCEL, ".sql")
 _FIRST_BYTES = {
     b"PAR1": ("a Parquet file", _PARQUET),
     b"ARROW1": ("an Arrow file", _ARROW),
     b"PK\x03\x04": ("an Excel workbook or another zip archive", EXCEL),
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
 }
-
+_REMEDY = "save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet"
 
 _LONGEST_QUERY_S = 1800
 
@@ -56,11 +56,11 @@ R = TypeVar("R")
 def meets_anything(function: Callable[P, R]) -> Callable[P, R]:
     """The guard of whatever reads a table from a file or a frame, its first argument."""
 
-    @guarded("save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet")
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
         first = next(iter([*args, *kwargs.values()]), None)
-        with within_memory(first if isinstance(first, (str, Path)) else "the table"):
+        where = first if isinstance(first, (str, Path)) else "the table"
+        with door(where, _REMEDY), within_memory(where):
             return function(*args, **kwargs)
 
     return bounded
@@ -113,36 +113,19 @@ def _from_file(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     suffixes = [suffix.lower() for suffix in path.suffixes]
     compressed = bool(suffixes) and suffixes[-1] in COMPRESSED
     kind = (suffixes[-2] if len(suffixes) > 1 else "") if compressed else (suffixes or [""])[-1]
-    if kind not in _KINDS or (compressed and kind not in (*_DELIMITED, *_JSON)):
+    if kind not in _PARSERS or (compressed and kind not in (*_DELIMITED, *_JSON)):
         raise InputError(
-            f"{path}: unknown kind of file {''.join(suffixes[-2:]) if compressed else kind!r}; use {', '.join(_KINDS)}"
-            f"; {', '.join((*_DELIMITED, *_JSON))} may end in {', '.join(COMPRESSED)}"
+            f"{path}: unknown kind of file {''.join(suffixes[-2:]) if compressed else kind!r}; use "
+            f"{', '.join(_PARSERS)}; {', '.join((*_DELIMITED, *_JSON))} may end in {', '.join(COMPRESSED)}"
         )
     _refuse_another_kind(path, suffixes[-1])
     try:
         if compressed:
             refuse_bomb(path, COMPRESSED[suffixes[-1]])
-        return _parser_of(kind)(path, plan, options)
+        return _PARSERS[kind](path, plan, options)
     except (pa.ArrowInvalid, pa.ArrowTypeError, pa.ArrowNotImplementedError, OSError) as error:
         first = (str(error).splitlines() or [type(error).__name__])[0]
         raise InputError(f"{path}: cannot be read as {kind[1:]}: {first}") from error
-
-
-def _parser_of(kind: str) -> Callable[[Path, Plan, ReadingOptions], InputTable]:
-    """The parser of a kind of file; it is imported only now, so that a missing extra hinders no other kind."""
-    if kind in _DELIMITED:
-        from warehouse.sources.delimited import read_delimited
-
-        return partial(read_delimited, kind=kind)
-    if kind in _JSON:
-        from warehouse.sources.records import read_json
-
-        return read_json
-    if kind in EXCEL:
-        from warehouse.sources.records import read_workbook
-
-        return read_workbook
-    return {".sql": _from_query, ".arrow": _from_arrow, ".feather": _from_arrow}.get(kind, _from_parquet)
 
 
 def _refuse_another_kind(path: Path, suffix: str) -> None:
@@ -190,6 +173,7 @@ def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
         raise InputError(f"{path}: a query needs an extra; {how_to_install('sql')}, or save what it gives") from None
     folder = path.absolute().parent
     with duckdb.connect(config={"autoload_known_extensions": False}) as connection:
+        timer = Timer(_LONGEST_QUERY_S, connection.interrupt)
         try:
             query = path.read_text(encoding="utf-8")
             kinds = [statement.type.name for statement in connection.extract_statements(query)]
@@ -199,27 +183,29 @@ def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
             connection.execute("SET allowed_paths = ?", [named])  # DuckDB looks for them by the names that are written
             connection.execute("SET enable_progress_bar = false; SET enable_external_access = false")
             connection.execute("SET lock_configuration = true")
-            with ended_after(_LONGEST_QUERY_S, connection.interrupt):
-                relation: Any = connection.sql(query) if kinds == ["SELECT"] else None
-                table = None if relation is None else relation.to_arrow_table()
+            timer.start()
+            relation: Any = connection.sql(query) if kinds == ["SELECT"] else None
+            table = None if relation is None else relation.to_arrow_table()
         except duckdb.InterruptException as error:
             raise InputError(f"{path}: the query takes more than {_LONGEST_QUERY_S} s; save what it gives") from error
         except (duckdb.Error, UnicodeDecodeError) as error:
             raise InputError(f"{path}: the query fails: {' '.join(str(error).split())}") from error
+        finally:
+            timer.cancel()
     if table is None:
         raise InputError(f"{path}: there is no statement that gives a table, or there are several; write one SELECT")
     return InputTable(str(path), table, f"DuckDB {duckdb.__version__} as a query")
 
 
-@contextmanager
-def ended_after(seconds: float, end: Callable[[], None]) -> Generator[None]:
-    """Call ``end`` where a block takes longer than so many seconds."""
-    timer = Timer(seconds, end)
-    timer.start()
-    try:
-        yield
-    finally:
-        timer.cancel()
+_PARSERS: dict[str, Callable[[Path, Plan, ReadingOptions], InputTable]] = {
+    **{kind: partial(read_delimited, kind=kind) for kind in _DELIMITED},
+    **dict.fromkeys(_JSON, read_json),
+    **dict.fromkeys(_PARQUET, _from_parquet),
+    **dict.fromkeys(_ARROW, _from_arrow),
+    **dict.fromkeys(EXCEL, read_workbook),
+    ".sql": _from_query,
+}
+"""The parser of each kind of file, by the ending of its name."""
 
 
 def of_series(source: TableSource, index: str, values: str) -> TableSource:

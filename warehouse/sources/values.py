@@ -6,15 +6,13 @@ from typing import Any, Literal, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
+from warehouse.compute import pc
 from warehouse.sources import grades, words
 from warehouse.sources.delimited import MISSING
 from warehouse.sources.input_table import InputTable
-
-pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
 
 Decimal = Literal[".", ","] | None
 

@@ -4,14 +4,12 @@ A word means the same number whoever writes it, so that no judge's words are num
 """
 
 from collections.abc import Mapping
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute
 from numpy.typing import NDArray
 
-pc: Any = pyarrow.compute  # its functions are made at import, so pyright does not know them
+from warehouse.compute import pc
 
 _OF_ONE = {
     **{"pass": "fail", "passed": "failed", "yes": "no", "y": "n", "true": "false", "good": "bad"},
