@@ -88,7 +88,7 @@ def _spec(
         deps=[
             dg.AssetDep(mount.key(dep.asset_key.path[-1]), partition_mapping=dep.partition_mapping) for dep in spec.deps
         ],
-        tags={**spec.tags, "care/workspace": re.sub(r"[^\w.-]", "_", root.name)[:63] or "root"},
+        tags={**spec.tags, "care/workspace": re.sub(r"[^A-Za-z0-9_.-]", "_", root.name)[:63] or "root"},
         owners=[*owners],
         group_name=mount.name(spec.group_name or "default"),
         kinds=spec.kinds or {"json"},  # a document beside the fit

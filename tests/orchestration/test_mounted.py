@@ -2,6 +2,7 @@
 
 import json
 import os
+import shutil
 import subprocess
 import sys
 import threading
@@ -190,6 +191,8 @@ def test_a_night_that_is_done_beats_though_a_run_of_somebody_else_goes_on(two, m
 
 def test_every_asset_says_what_a_catalogue_asks_for(two):
     (two[0] / "care.yaml").write_text(QUICK + "owners: [team:evals]\n")
+    other = shutil.copytree(two[0], two[0].parent / "mein Büro")
+    assert {spec.tags["care/workspace"] for spec in build_defs(other).resolve_all_asset_specs()} == {"mein_B_ro"}
     defs = build_defs(two[0])
     for spec in defs.resolve_all_asset_specs():
         assert spec.kinds, spec.key
