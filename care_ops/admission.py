@@ -16,7 +16,7 @@ from care_ops.errors import listed
 from care_ops.least import TELLING_SCORES
 from care_ops.records import JudgeCheck
 from care_ops.scores import Array, ScoreMatrix, correlation, varies
-from care_ops.sparsity import comparable, is_sparse
+from care_ops.sparsity import comparable, is_crowd
 
 _STANDARD_ERRORS = 3.0
 """Agreement within so many standard errors of zero cannot be told from that of chance."""
@@ -79,7 +79,7 @@ def check_panel(
     list of JudgeCheck, in the order of ``scores.judges``
     """
     not_asked = means_not_asked(rule, scores.values, sum((out_of_range or {}).values()))
-    if is_sparse(scores.values) and not_asked:
+    if not_asked and is_crowd((~np.isnan(scores.values)).sum(axis=0), len(scores.values)):
         return _check_crowd(scores, rule, out_of_range or {}, text_mismatches or {})
     if not_asked:
         rule = replace(rule, max_missing=1.0)
@@ -142,8 +142,9 @@ def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> boo
     """
     if rule.absent != "auto":
         return rule.absent == "not_asked"
-    lacking = np.isnan(values).mean(axis=0) > rule.max_missing
-    return is_sparse(values) or (not outside and bool(lacking.mean() > 0.5))
+    missing = np.isnan(values)
+    lacking = missing.mean(axis=0) > rule.max_missing
+    return is_crowd((~missing).sum(axis=0), len(values)) or (not outside and bool(lacking.mean() > 0.5))
 
 
 def _check_crowd(

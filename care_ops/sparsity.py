@@ -26,19 +26,29 @@ class Component:
 
 
 def is_sparse(values: Array) -> bool:
-    """Whether more than half of the judges scored less than half of the items.
+    """Whether pairs of judges do not tell what each is worth: the panel is a crowd, or ``lacks_pairs``.
 
     Parameters
     ----------
     values : (n, p) array
         NaN is missing.
     """
-    return is_sparse_count((~np.isnan(values)).sum(axis=0), len(values))
+    present = ~np.isnan(values)
+    if is_crowd(present.sum(axis=0), len(values)):
+        return True
+    together = present.astype(np.float64)
+    return not present.all(axis=1).any() and lacks_pairs(together.T @ together)
 
 
-def is_sparse_count(present: NDArray[np.integer] | Array, items: int) -> bool:
-    """``is_sparse`` by the number of scores of each judge, shape (p,)."""
+def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:
+    """Whether more than half of the judges scored less than half of the items, by the scores of each, (p,)."""
     return bool(present.any() and (present < 0.5 * items).mean() > 0.5)
+
+
+def lacks_pairs(together: Array) -> bool:
+    """Whether two judges scored no item in common and others connect them, by the items that two scored, (p, p)."""
+    lacking = together == 0
+    return bool(lacking.any()) and connected_components(~lacking, directed=False)[0] == 1
 
 
 def components(values: Array) -> list[Component]:

@@ -39,13 +39,13 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     from assets.fit.kept import write_moments
     from care_ops.moments.sharded import shards_of
     from care_ops.moments.state import of_panel
-    from care_ops.sparsity import is_sparse_count
+    from care_ops.sparsity import is_crowd
 
     folder = workspace.fit_folder(context.partition_key)
     summary = folder.panel_summary()
     shards, judges = shards_of(folder.panel_file, ROWS_A_SHARD), tuple(sorted(summary.present))
     missing, em, where = workspace.fit.missing, None, "this process"
-    if is_sparse_count(np.array(list(summary.present.values())), summary.items):
+    if is_crowd(np.array(list(summary.present.values())), summary.items):
         # then its aggregators rest on no moments but means and variances
         state = counted = of_panel(folder.read_panel().canonical().values)
         missing = "pairwise"

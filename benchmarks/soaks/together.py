@@ -266,8 +266,8 @@ def _against_a_fresh_one(soak: SharedSoak, fresh: Path) -> list[str]:
     publications = soak.folder / "data" / _PUBLICATIONS
     last = publications.read_text().splitlines(keepends=True)[-1]
     publications.write_text(last)
-    for path in publications.parent.glob("fit=*"):  # the index has a mark for each fit, published or not
-        if not path.name.startswith(f"fit={json.loads(last)['edition']}."):
+    for path in publications.parent.glob("*=*"):  # the index has a mark for each fit, published or not
+        if json.loads(last)["edition"] not in path.name:
             path.unlink()
     shutil.rmtree(soak.folder / "data" / "report")
     soak.care("run")

@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from care_ops.errors import FitError, InputError
 from care_ops.least import LEAST_JUDGES
 from care_ops.scores import Array
-from care_ops.sparsity import FIT_GROUPS_APART, is_sparse, is_sparse_count
+from care_ops.sparsity import FIT_GROUPS_APART, is_crowd, is_sparse, lacks_pairs
 
 Index = NDArray[np.intp]
 
@@ -68,8 +68,8 @@ class Moments:
 
     @property
     def sparse(self) -> bool:
-        """Whether more than half of the judges scored less than half of the items, as ``sparsity.is_sparse`` says."""
-        return is_sparse_count(self.count1, self.n)
+        """Whether pairs of judges do not tell what each is worth, as ``sparsity.is_sparse`` says."""
+        return is_crowd(self.count1, self.n) or lacks_pairs(self.count2)
 
     def __add__(self, other: Moments) -> Moments:
         """Moments of the union of two disjoint sets of items."""

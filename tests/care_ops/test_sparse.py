@@ -4,6 +4,7 @@ import tracemalloc
 
 import numpy as np
 import pytest
+from scipy.stats import kendalltau
 
 from care_ops.admission import check_panel
 from care_ops.anchors import Anchors
@@ -110,6 +111,27 @@ def test_most_judges_below_half_make_a_panel_sparse():
     assert not is_sparse(two)
     assert is_sparse(three)
     assert not is_sparse(np.full((3, 3), np.nan))
+
+
+def test_judges_in_blocks_of_whom_two_share_no_item_get_an_answer_on_a_condition():
+    """Four judges score all items, four the first half and four the second: pairs say nothing of some judges."""
+    gains = []
+    for seed in range(6):
+        rng = np.random.default_rng([61, seed])
+        quality = rng.normal(size=240)
+        values = quality[:, None] + rng.normal(size=(240, 12)) * rng.uniform(0.7, 1.5, 12)
+        whole = kendalltau(values.mean(axis=1), quality)[0]
+        values[120:, 4:8], values[:120, 8:] = np.nan, np.nan
+        assert is_sparse(values)
+        answer = fit_panel(matrix(values), CARE).aggregates["care"]
+        assert not np.isnan(answer.estimate).any()
+        tau = kendalltau(answer.estimate, quality)[0]
+        gains.append(tau - kendalltau(np.nanmean(values, axis=1), quality)[0])
+        assert tau > whole - 0.1, "a third of the scores is missing"
+    assert np.mean(gains) > -0.005
+    apart = np.ones((10, 6))
+    apart[:5, :3], apart[5:, 3:] = np.nan, np.nan
+    assert not is_sparse(apart), "two panels, of which nothing says how one stands to the other"
 
 
 def test_groups_that_share_no_item_are_found_and_named():
