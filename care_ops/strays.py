@@ -45,7 +45,7 @@ class Strays:
         numbers = listed([f"{number:,.10g}" for number in self.numbers], 3)
         option = shlex.quote(f"{self.judge}=LOW:HIGH")
         return (
-            f"judge {self.judge!r}: far outside of its other scores, {self.lowest:g} to {self.highest:g}, are "
+            f"judge {self.judge!r}: outside of its other scores, {self.lowest:g} to {self.highest:g}, are "
             f"{numbers} ({self.count:,} of {self.scores:,}): taken as missing; --scale {option} declares its scale"
         )
 
@@ -82,7 +82,7 @@ def without_strays(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[
     >>> grades[4] = 99
     >>> scores = ScoreMatrix(grades[:, None], tuple(f"i{k}" for k in range(30)), ("gpt",))
     >>> print(without_strays(scores, {})[1][0].sentence)  # doctest: +NORMALIZE_WHITESPACE
-    judge 'gpt': far outside of its other scores, 1 to 10, are 99 (1 of 30): taken as missing;
+    judge 'gpt': outside of its other scores, 1 to 10, are 99 (1 of 30): taken as missing;
     --scale gpt=LOW:HIGH declares its scale
     """
     columns = {judge: scores.values[:, j] for j, judge in enumerate(scores.judges) if judge not in declared}

@@ -86,7 +86,8 @@ class Defensible:
     scored : (n,) array of bool
         Whether an item has a score.
     sd : (n,) array
-        Standard deviation of ``factor`` given the noise of its judges (``factor_analysis.posterior_sd``).
+        Standard deviation of the answer given the noise of its judges: that of ``factor``
+        (``factor_analysis.posterior_sd``), and more the less the answer is that.
     voices : (p,) array of int
         The voice of each judge; near-copies are one.
     structure : RobustFactor or None
@@ -175,6 +176,8 @@ def defensible(problem: Problem) -> Defensible:
         return _unit(_weighted_mean(_joined(_comparable(problem, scores), voice), heard), scored)
 
     rotated, several = _oblique(normal, correlation, items)
+    noise = factor_analysis.posterior_sd(_alone(structure), rotated, normal, several)
+    near = _correlation(latent, sharp, scored)  # by how much the answer is noisier than that of the factor alone
     plain = several[:, :0] if given is not None else _oblique(*_correlated(problem.standardised))[1]
     return Defensible(
         _unit(mean, scored),
@@ -188,7 +191,7 @@ def defensible(problem: Problem) -> Defensible:
         plain=_units(plain, safe, scored),
         followed=np.flatnonzero((np.abs(rotated.loadings) >= _FOLLOWING_LOADING).sum(axis=0) >= LEAST_FOLLOWERS),
         scored=scored,
-        sd=factor_analysis.posterior_sd(_alone(structure), rotated, normal, several),
+        sd=np.sqrt(1.0 - near**2 * (1.0 - noise**2)),
         voices=voice,
         structure=structure,
         likings=likings,

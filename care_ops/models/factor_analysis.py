@@ -127,9 +127,9 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
 def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array, scores: Array | None = None) -> Array:
     """Standard deviation of one common factor given the scores present, (n,); 1, the prior's, where none is.
 
-    An item is less certain where its judges disagree more than ``several`` factors explain. Its noise has a scale of
-    its own, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange, Little and Taylor,
-    JASA 1989). The result covers the judges' noise, and no mistake that all of them share.
+    An item is less certain where ``several`` factors leave more of its scores unexplained than of the others'. Its
+    noise has a scale of its own, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange,
+    Little and Taylor, JASA 1989). The result covers the judges' noise, and no mistake that all of them share.
 
     Parameters
     ----------
@@ -150,10 +150,12 @@ def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array, 
         variance = 1.0 / (1.0 + present @ (model.loadings[:, 0] ** 2 / model.uniqueness))
         fitted = scores @ several.loadings.T
         residual = np.where(present, (standardised - fitted) ** 2, 0.0) @ (1.0 / several.uniqueness)
-        noise = (residual / np.maximum(count, 1) + _NOISE_PRIOR) / (1.0 + _NOISE_PRIOR)
-        return np.sqrt(np.where(count > 0, variance * noise, 1.0))
+        return np.column_stack([np.where(count > 0, variance, np.nan), residual / np.maximum(count, 1)])
 
-    return by_rows(sd, standardised, scores)
+    variance, residual = by_rows(sd, standardised, scores).T
+    usual = float(np.nanmean(np.where(np.isnan(variance), np.nan, residual))) or 1.0  # below 1: the factors fit noise
+    noise = (residual / usual + _NOISE_PRIOR) / (1.0 + _NOISE_PRIOR)
+    return np.sqrt(np.where(np.isnan(variance), 1.0, variance * noise))
 
 
 def number_of_factors(correlation: Array, n: int) -> int:

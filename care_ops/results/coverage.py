@@ -110,7 +110,7 @@ class Coverage:
         if not self.not_asked:
             return (
                 f"{absent}; they count as failures of their judges. Where judges were not asked, say so: "
-                "`--absent not_asked`."
+                "`--absent not_asked`; where numbers outside are grades, declare them: `--scale LOW:HIGH`."
             )
         counts = f"{absent}, and count as not asked (where they are failures, `absent: failed` says so)."
         few = "Of so few scores a judge, a mistake that several judges share cannot be told from quality."

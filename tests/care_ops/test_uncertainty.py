@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
@@ -78,14 +79,32 @@ def test_the_sd_is_the_posterior_and_grows_with_holes_and_strife(rng):
     z = np.array([[0.5, 0.4, 0.3, 0.2], [0.5, np.nan, 0.3, np.nan], [2.0, -2.0, 2.0, -2.0], [np.nan] * 4])
     sd = factor_analysis.posterior_sd(model, model, z)
     scores = factor_analysis.factor_scores(model, z)[:, 0]
-    for k in range(3):
-        seen = ~np.isnan(z[k])
-        a, u = loadings[seen, 0], model.uniqueness[seen]
-        noise = (np.mean((z[k, seen] - scores[k] * a) ** 2 / u) + 0.5) / 1.5
+    seen = [~np.isnan(row) for row in z[:3]]
+    parts = [(loadings[s, 0], model.uniqueness[s]) for s in seen]
+    residuals = [np.mean((z[k, seen[k]] - scores[k] * a) ** 2 / u) for k, (a, u) in enumerate(parts)]
+    for k, (a, u) in enumerate(parts):
+        noise = (residuals[k] / np.mean(residuals) + 0.5) / 1.5
         assert sd[k] ** 2 == pytest.approx(noise / (1 + np.sum(a**2 / u)))
     assert sd[1] > sd[0]
     assert sd[2] > 2 * sd[0]
     assert sd[3] == 1.0
+
+
+@pytest.mark.parametrize(
+    ("spread", "least"), [(np.linspace(0.5, 2.0, 8), 0.86), (np.array([0.4, 2.5, 2.5, 2.5]), 0.7)]
+)
+def test_nine_answers_in_ten_stay_within_their_interval_when_the_judges_noise_is_drawn_again(spread, least):
+    """The second panel has one good judge of four, where the answer is noisier than that of the factor alone."""
+    rng = np.random.default_rng(67)
+    quality, answers, sds = rng.normal(size=300), [], []
+    for _ in range(12):
+        x = quality[:, None] + rng.normal(size=(300, len(spread))) * spread
+        found = fit_panel(matrix(x), FitConfig(aggregators=("care",)), solve="not").aggregates["care"]
+        answers.append(found.estimate)
+        sds.append(found.sd)
+    others = (np.sum(answers, axis=0) - answers) / (len(answers) - 1)
+    covered = np.mean(np.abs(answers - others) < norm.ppf(0.95) * np.array(sds))
+    assert least < covered < 0.93
 
 
 def test_care_gives_an_sd_that_finds_errors(rng):
