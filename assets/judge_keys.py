@@ -49,10 +49,9 @@ def scales_of_asked(workspace: Workspace, testset: str) -> tuple[Brought, ...]:
     from care_ops.scales import Brought
 
     panel = workspace.testset(testset).scale
-    specs = [workspace.judge(judge) for judge in workspace.judges_of(testset)] if panel is not None else []
     return tuple(
         Brought(spec.name, spec.scale, panel, is_declared=True)
-        for spec in specs
+        for spec in map(workspace.judge, workspace.judges_of(testset))
         if panel is not None and spec.scale not in (None, panel) and not spec.engine.needs.recordings
     )
 

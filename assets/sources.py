@@ -77,11 +77,10 @@ def has_all_scored(workspace: Workspace, testset: str) -> bool:
 def recorded_scales(workspace: Workspace, testset: str) -> dict[str, tuple[float, float]]:
     """Scales other than the test set's that files of recorded judges declare, by the names in the score file."""
     panel = workspace.testset(testset).scale
-    specs = [workspace.judge(judge) for judge in workspace.judges_of(testset)] if panel is not None else []
     return {
         spec.engine.recorded_as: spec.scale
-        for spec in specs
-        if spec.engine.recorded_as is not None and spec.scale is not None and spec.scale != panel
+        for spec in map(workspace.judge, workspace.judges_of(testset))
+        if panel is not None and spec.engine.recorded_as is not None and spec.scale is not None and spec.scale != panel
     }
 
 
