@@ -30,6 +30,7 @@ from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
 from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.state.retention import forget
+from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.metrics import mean_ranks
@@ -257,7 +258,7 @@ def test_what_does_not_move_has_not_changed():
 
 def test_the_tensors_confounder_is_the_planted_one():
     draw = second_order_insufficient(np.random.default_rng(6), 1.0, truth=6)
-    estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5))
+    estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5), CareTensor().states)
     assert estimated is not None
     agreement = np.mean((estimated > 0.5) == draw.confounder)
     mapped = np.mean((estimated > 0.5) == draw.quality)
