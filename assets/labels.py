@@ -8,7 +8,7 @@ from care_ops.errors import InputError
 from care_ops.labels import Drawn, Label, Labels
 from warehouse.sources.files import LabelCells, Tell, read_label_cells, tell_nobody
 from warehouse.sources.tables import TableSource, meets_anything
-from warehouse.testsets import ReadingOptions
+from warehouse.testsets import AS_FOUND, ReadingOptions
 
 _TAKEN = {
     "random": "{} labels do not say how their items were drawn; you say that it was at random",
@@ -26,7 +26,7 @@ _UNSAID = (
 def read_labels(
     source: TableSource,
     item: str | None = None,
-    options: ReadingOptions | None = None,
+    options: ReadingOptions = AS_FOUND,
     tell: Tell = tell_nobody,
     *,
     unstated: Drawn | None = "chosen",

@@ -31,7 +31,6 @@ For the tensor they are Algorithm 1's penalties as they are. Those for CARE-SVD 
 multiplies them by a weight of its own, and are taken as multiples of the theory's rate.
 """
 
-_ABSOLUTE = ("care_tensor",)
 _FOLDS = 5
 
 
@@ -209,7 +208,7 @@ def _tried(
 ) -> list[Candidate]:
     """Every point of the grid with its value, or the reason why it has none."""
     unit = 1.0
-    if aggregator in _ABSOLUTE:
+    if aggregator == "care_tensor":  # whose grid has the penalties as they are
         unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n, config.program)
     candidates: list[Candidate] = []
     for done, (gamma, tau) in enumerate(grid):

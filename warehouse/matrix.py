@@ -26,28 +26,11 @@ _CELLS_A_BATCH = 1_048_576
 """Scores that are placed at once: many for one call of numpy, few beside the matrix."""
 
 
-@dataclass(frozen=True)
-class TestsetScores:
-    """A test set's scores with what admission needs to know.
-
-    Attributes
-    ----------
-    scores : ScoreMatrix
-        Items in source order, judges sorted.
-    out_of_range, text_mismatches : dict judge -> count
-    """
-
-    __test__ = False
-
-    scores: ScoreMatrix
-    out_of_range: dict[str, int]
-    text_mismatches: dict[str, int]
-
-
-def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> TestsetScores:
+def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> ScoreMatrix:
     """Scores of a test set by every judge that has a slice on it, or by those of ``judges`` alone.
 
-    Raises ``WarehouseError`` where the test set is not in the warehouse, or no judge has scored it.
+    Items are in source order, judges sorted. Raises ``WarehouseError`` where the test set is not in the warehouse, or
+    no judge has scored it.
     """
     items = connection.sql(
         "SELECT item_ix, item_id FROM items WHERE testset = $testset ORDER BY row_ix", params={"testset": testset}
@@ -65,17 +48,21 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
     names = tuple(row[1] for row in known)
     families = {row[1]: row[2] for row in known if row[2]}
     values = _read_values(connection, items.column("item_ix").to_numpy(), np.array([row[0] for row in known]))
-    matrix = ScoreMatrix(values, tuple(items.column("item_id").to_pylist()), names, families)
+    return ScoreMatrix(values, tuple(items.column("item_id").to_pylist()), names, families)
+
+
+def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dict[str, int], dict[str, int]]:
+    """How many scores of each judge lie outside its scale, and how many were given to another text."""
 
     def count(flag: str) -> dict[str, int]:
         counts = connection.execute(
-            f"SELECT j.judge, count(*) FROM scores s JOIN items i USING (item_ix) JOIN judges j USING (judge_ix) "
+            "SELECT j.judge, count(*) FROM scores s JOIN items i USING (item_ix) JOIN judges j USING (judge_ix) "
             f"WHERE {flag} AND i.testset = ? GROUP BY j.judge ORDER BY j.judge",
             [testset],
         ).fetchall()
-        return {judge: number for judge, number in counts if judge in names}
+        return dict(counts)
 
-    return TestsetScores(matrix, count("s.status = 'out_of_range'"), count("s.text_mismatch"))
+    return count("s.status = 'out_of_range'"), count("s.text_mismatch")
 
 
 def _read_values(

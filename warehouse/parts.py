@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse.compute import pc
-from warehouse.items import ItemRecord
+from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.manifest import Manifest
 from warehouse.storage import (
     DamagedError,
@@ -55,12 +55,7 @@ SCORE_SCHEMA = pa.schema(
 )
 ITEM_SCHEMA = pa.schema(
     [
-        ("item_id", pa.string()),
-        ("prompt", pa.string()),
-        ("response", pa.string()),
-        ("response_2", pa.string()),
-        ("reference", pa.string()),
-        ("aspect", pa.string()),
+        *((name, pa.string()) for name in ("item_id", *ITEM_TEXTS)),
         ("gold", pa.float64()),
         ("split_unit", pa.string()),
         ("metadata", pa.string()),

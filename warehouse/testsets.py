@@ -66,6 +66,10 @@ class ReadingOptions(_Declared):
     grades: tuple[str, ...] = ()
 
 
+AS_FOUND = ReadingOptions.model_construct()
+"""Everything is told from the content of the file."""
+
+
 class ScoreColumns(_Declared):
     """The columns of the score file. A column that is not named is looked for under its usual name and its synonyms.
 
@@ -129,7 +133,7 @@ class RecordedScores(RecordedJudges):
 
     path: str
     columns: ScoreColumns = ScoreColumns.model_construct()
-    reading: ReadingOptions = ReadingOptions.model_construct()
+    reading: ReadingOptions = AS_FOUND
 
 
 class ImportSource(RecordedJudges):
@@ -158,7 +162,7 @@ class FilesSource(_Declared):
     columns: ItemColumns = ItemColumns.model_construct()
     where: dict[str, str | int | float] = {}
     drop: tuple[str, ...] = Field(default=(), description="columns never read, such as ones that leak gold")
-    reading: ReadingOptions = ReadingOptions.model_construct()
+    reading: ReadingOptions = AS_FOUND
     scores: RecordedScores | None = None
 
     @field_validator("items")
@@ -536,7 +540,7 @@ def _without_effect(source: Source) -> dict[str, Any]:
     if isinstance(source, ImportSource):
         return dict.fromkeys(RecordedJudges.model_fields, True)
     unused: dict[str, Any] = {"scores": True}
-    if isinstance(source, FilesSource) and source.reading == ReadingOptions.model_construct():
+    if isinstance(source, FilesSource) and source.reading == AS_FOUND:
         unused["reading"] = True
     if isinstance(source, HuggingFaceSource):
         if source.files is None:

@@ -1,5 +1,6 @@
 """What the factors look like in the texts."""
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -9,8 +10,9 @@ from assets.experiments.base import Bars, Experiment, ExperimentFindings, Heatma
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, declared_numbers, factored, panels, problem_of
 from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.workspace import Workspace
-from care_ops.aggregators.care_tensor import CareTensor
-from care_ops.aggregators.care_tensor_paper import CareTensorPaper
+from care_ops.aggregators.base import Problem
+from care_ops.aggregators.care_tensor import CareTensor, States
+from care_ops.aggregators.care_tensor_paper import four_states
 from care_ops.errors import FitError
 from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
 from care_ops.results.interpret import FEATURES, text_features
@@ -59,17 +61,20 @@ def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFinding
             ]
             tables.append(Table(heatmap.title, rows))
             says.append(_strongest(f"{panel.testset}{how}", factor_names, names, correlations, p_values, clear))
-        for aggregator, how in ((CareTensor(), ""), (CareTensorPaper(), _WRITTEN)):
-            confounder = tensor_confounder(panel, aggregator)
+        for aggregator, states_of, how in (
+            ("care_tensor", CareTensor().states, ""),
+            ("care_tensor_paper", four_states, _WRITTEN),
+        ):
+            confounder = tensor_confounder(panel, states_of)
             if confounder is None:
-                says.append(f"{panel.testset}: {aggregator.name} finds no confounder on this panel.")
+                says.append(f"{panel.testset}: {aggregator} finds no confounder on this panel.")
                 continue
             by_chance = np.random.default_rng(_SEED)
             r, p = permuted(mean_by_unit(confounder[:, None], panel.units), by_unit, permutations, by_chance)
             clear = benjamini_hochberg(p, _RATE)
             bars = [(f"{name}{' *' * bool(star)}", x) for name, star, x in zip(names, clear[0], r[0], strict=True)]
             shown = [(name, float(x)) for name, x in bars if not np.isnan(x)]
-            title = f"{panel.testset}: {_POSTERIOR} of {aggregator.name}, {_STAR}"
+            title = f"{panel.testset}: {_POSTERIOR} of {aggregator}, {_STAR}"
             figures.append(Bars(title, "Spearman", [name for name, _ in shown], [x for _, x in shown]))
             says.append(_strongest(f"{panel.testset}{how}", [_POSTERIOR], names, r, p, clear))
             measures |= _kept(panel.testset, [_POSTERIOR], names, r, how)
@@ -154,13 +159,13 @@ def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Ar
     return means
 
 
-def tensor_confounder(panel: ExperimentPanel, aggregator: CareTensor | CareTensorPaper) -> Array | None:
-    """Pr(C = 1 | J), (n,), of an aggregator; None where it has no answer or finds no confounder.
+def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
+    """Pr(C = 1 | J), (n,), of an aggregator by states; None where it has no answer or finds no confounder.
 
     C is named so that, from C = 0 to C = 1, the judges move the same way in both classes of Q, and their mean rises.
     """
     try:
-        states = aggregator.states(problem_of(panel.scores, panel.config))
+        states = states_of(problem_of(panel.scores, panel.config))
     except FitError:
         return None
     means, posterior = states.fitted.means, states.posterior

@@ -65,7 +65,7 @@ def _recorded(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:
     Of language models that were asked here those are left out, as in the paper, that left more than a tenth unscored.
     """
     with workspace.warehouse.reader() as connection:
-        scores = read_scores(connection, panel.testset).scores
+        scores = read_scores(connection, panel.testset)
     missing = dict(zip(scores.judges, np.isnan(scores.values).mean(axis=0), strict=True))
     asked = {name for name, judge in workspace.judges.items() if judge.engine.needs.template}
     return scores.select_judges([j for j in scores.judges if j not in asked or missing[j] <= _MOST_MISSING])

@@ -61,7 +61,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
     from care_ops.admission import check_panel
     from care_ops.results.reasons import too_few
     from care_ops.scales import bring
-    from warehouse.matrix import read_scores
+    from warehouse.matrix import read_flags, read_scores
     from warehouse.panel_rows import declare_families, drop_slice, replace_panel, slice_versions
 
     roster = set(workspace.judges_of(testset))
@@ -71,14 +71,9 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
             if judge not in roster:
                 drop_slice(connection, judge, testset)
         declare_families(connection, {judge: workspace.judge(judge).family for judge in roster})
-        read = read_scores(connection, testset, roster)
-        scores = bring(read.scores, scales_of_asked(workspace, testset))
-        checks = check_panel(
-            scores,
-            workspace.admission_of(testset),
-            out_of_range=read.out_of_range,
-            text_mismatches=read.text_mismatches,
-        )
+        scores = bring(read_scores(connection, testset, roster), scales_of_asked(workspace, testset))
+        outside, mismatches = read_flags(connection, testset)
+        checks = check_panel(scores, workspace.admission_of(testset), out_of_range=outside, text_mismatches=mismatches)
         replace_panel(connection, testset, checks)
         slices = slice_versions(connection, testset)
     admitted = scores.select_judges([c.judge for c in checks if c.admitted])

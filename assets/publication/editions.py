@@ -387,7 +387,7 @@ def extend(workspace: Workspace, edition: Edition) -> int:
     """
     testset = edition.testset
     with workspace.warehouse.reader() as connection:
-        read = read_scores(connection, testset, set(workspace.judges_of(testset))).scores
+        read = read_scores(connection, testset, set(workspace.judges_of(testset)))
     judged, added = set(workspace.fit_folder(testset).read_panel().item_ids), 0
     for aggregator in edition.fits:
         fit = kept_fit(workspace, edition, aggregator)

@@ -175,7 +175,7 @@ def _load(connection: duckdb.DuckDBPyConnection, store: PartStore, judge: int) -
 
 def _read(database: Warehouse) -> None:
     with database.reader() as connection:
-        assert not np.isnan(read_scores(connection, "t").scores.values).any()
+        assert not np.isnan(read_scores(connection, "t").values).any()
 
 
 def _fill(connection: duckdb.DuckDBPyConnection) -> None:

@@ -30,12 +30,13 @@ from threadpoolctl import threadpool_limits
 
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import CareTensor
-from care_ops.aggregators.care_tensor_paper import CareTensorPaper
+from care_ops.aggregators.care_tensor_paper import care_tensor_paper
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, TensorConfig
 from care_ops.errors import FitError
 from care_ops.fit import try_structure
 from care_ops.moments.state import accumulate
+from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix, content_seed
 from care_ops.simulate import (
     SUFFICIENT_TABLES,
@@ -56,10 +57,10 @@ DRAWN_LABELS, RECORDED_LABELS, BAD = 150, 30, 0.6
 SUFFICIENT, INSUFFICIENT, NOISE = (0.0, 0.5, 1.0), (0.0, 0.1, 0.2, 0.3, 0.5, 0.8, 1.0), (0.1, 0.5, 1.0)
 VIEWS = ("care_civilcomments", "dices350", "llmbar 36", "triviaqa_judges_v1")
 
-METHODS: dict[str, tuple[type[CareTensor | CareTensorPaper], TensorConfig]] = {
-    "care_tensor_paper": (CareTensorPaper, TensorConfig()),
-    "care_tensor": (CareTensor, TensorConfig()),
-    "care_tensor, full covariance": (CareTensor, TensorConfig(covariance="full")),
+METHODS: dict[str, tuple[Callable[[Problem], Aggregate], TensorConfig]] = {
+    "care_tensor_paper": (care_tensor_paper, TensorConfig()),
+    "care_tensor": (CareTensor().fit, TensorConfig()),
+    "care_tensor, full covariance": (CareTensor().fit, TensorConfig(covariance="full")),
 }
 
 _HEAD = """# CARE-Tensor as the paper writes it, beside ours
@@ -132,7 +133,7 @@ RECORDED: dict[str, Callable[[int], Panel]] = {name: partial(recorded, name) for
 
 def cell(panels: list[Panel], name: str, labels: int) -> str:
     """Accuracy, how many seeds fell below .6 or had no answer, and CPU seconds of one method on one row."""
-    make, tensor = METHODS[name]
+    fit, tensor = METHODS[name]
     right, seconds, why = list[float](), list[float](), ""
     for seed, panel in enumerate(panels):
         ids = panel.problem.scores.item_ids
@@ -142,7 +143,7 @@ def cell(panels: list[Panel], name: str, labels: int) -> str:
         rng = np.random.default_rng(panel.problem.rng.bit_generator.seed_seq)  # type: ignore[attr-defined]
         started = time.process_time()
         try:
-            found = make().fit(replace(panel.problem, config=config, anchors=anchors, rng=rng))
+            found = fit(replace(panel.problem, config=config, anchors=anchors, rng=rng))
         except FitError as error:
             why = str(error)
             continue

@@ -17,7 +17,7 @@ from care_ops.moments.state import Moments, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array
 from care_ops.structure.bounds import directions_error, identifiability, misspecification
-from care_ops.structure.conic import Constraints, solve_conic
+from care_ops.structure.conic import masks_of, solve_conic
 from care_ops.structure.factors import (
     Factors,
     choose_by_anchors,
@@ -111,8 +111,14 @@ def _solver(config: StructureConfig, judges: Sequence[str] | None, effort: Effor
         return partial(solve, program=config.program, tolerance=effort.tolerance, max_iterations=effort.most_iterations)
     if judges is None:
         raise InputError("structure: constraints name judges, and these scores come without names; hand over the names")
-    constraints = Constraints.declared(config, judges)
-    return partial(solve_conic, program=config.program, constraints=constraints, tolerance=effort.tolerance)
+    support, nonnegative = masks_of(config, judges)
+    return partial(
+        solve_conic,
+        program=config.program,
+        support=support,
+        nonnegative=nonnegative,
+        tolerance=effort.tolerance,
+    )
 
 
 def penalty_rate(correlation: Array, n: int, program: Program) -> float:

@@ -172,8 +172,6 @@ class CareTensor:
     half, and is not printed as a probability.
     """
 
-    name = "care_tensor"
-
     def __init__(self, memo: dict[Hashable, MixtureWithDetails] | None = None) -> None:
         """Make the aggregator.
 
@@ -199,7 +197,7 @@ class CareTensor:
         placement = "quality is the mean label of a state" if graded else "zero log-odds at the threshold"
         edges = {} if self._memo is not None else edges_within_states(problem, states.posterior)
         return Aggregate(
-            self.name,
+            "care_tensor",
             estimate,
             threshold=problem.cut if graded else offset,
             loadings=fitted.means.T,

@@ -29,7 +29,7 @@ _ITEMS_A_JUDGE = 10
 """Items a judge behind the covariance within states, which is inverted."""
 
 
-class CareTensorPaper:
+def care_tensor_paper(problem: Problem) -> Aggregate:
     """``care_tensor_paper``: the log-odds of Q = 1 by the third moment alone (paper, Algorithm 2 and equation 1).
 
     A. Views from the S of the sparse + low-rank program. B. The third moment across them. C, D. Its decomposition into
@@ -41,64 +41,60 @@ class CareTensorPaper:
     judges are standardised and each view has a constant one beside them; T is its image under an invertible map of each
     view. And the covariance within states is the judges' own less that of the states' means, its eigenvalues held above
     the least variance of a mixture.
+
+    Raises ``FitError`` as ``four_states`` does.
     """
+    states = four_states(problem)
+    latent = where_scored(problem, states.log_odds)
+    estimate, offset, _ = to_panel_scale(latent, problem.panel_mean, problem.ends)
+    return Aggregate(
+        "care_tensor_paper",
+        estimate,
+        threshold=offset,
+        loadings=states.fitted.means.T,
+        latent=latent,
+        labels_used=0 if states.details["mapped_by"] == "v" else len(problem.anchors),
+        details={
+            **described(problem, states),
+            "scale": "location and spread of the panel mean; zero log-odds at the threshold",
+        },
+    )
 
-    name = "care_tensor_paper"
 
-    def fit(self, problem: Problem) -> Aggregate:
-        """Run Algorithm 2; ``FitError`` as in ``states``."""
-        states = self.states(problem)
-        latent = where_scored(problem, states.log_odds)
-        estimate, offset, _ = to_panel_scale(latent, problem.panel_mean, problem.ends)
-        return Aggregate(
-            self.name,
-            estimate,
-            threshold=offset,
-            loadings=states.fitted.means.T,
-            latent=latent,
-            labels_used=0 if states.details["mapped_by"] == "v" else len(problem.anchors),
-            details={
-                **described(problem, states),
-                "scale": "location and spread of the panel mean; zero log-odds at the threshold",
-            },
-        )
+def four_states(problem: Problem) -> States:
+    """The four states and their meaning.
 
-    def states(self, problem: Problem) -> States:
-        """The four states and their meaning.
-
-        Raises ``FitError`` where the panel has no structure, fewer than seven judges or fewer than ten items a judge;
-        its judges make no three views; or the third moment has no four components of positive weight.
-        """
-        structure = problem.require_structure()
-        n, p = problem.scores.shape
-        if p < JUDGES_OF_FOUR_STATES:
-            raise FitError(
-                f"care_tensor_paper: four states need at least {JUDGES_OF_FOUR_STATES} judges, there are {p}"
-            )
-        if n < _ITEMS_A_JUDGE * p:
-            raise FitError(f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, there are {n}")
-        views = partition(structure.sparse)
-        first, second, third = (problem.scale[group] for group in views.groups)
-        tensor = cp.scale_tensor(cp.augmented_moment(problem.moments, views), (first, second, third))
-        weights, means, misfit = cp.mixture_by_least_squares(tensor, views, _STATES, problem.rng)
-        within, floored = within_states(problem.correlation, weights, means)
-        joint = mixture.Mixture(weights, means, within, float("nan"), 0, True, "third moment").log_joint(
-            problem.standardised
-        )
-        factors = direction_of(problem)
-        score = means @ factors.weights
-        quality = label_free_map(score)
-        rows, labels = problem.anchors.rows(problem.scores.item_ids)
-        prototypes = anchor_prototypes(np.nan_to_num(problem.standardised[rows]), labels, weights, means)
-        if prototypes is not None:
-            quality = aligned(means, prototypes)
-        details = {
-            "misfit": misfit,
-            "directions_floored": floored,
-            "mapped_by": "v" if prototypes is None else "prototypes of anchors",
-        }
-        fitted = Fitted(weights, means, joint, float("nan"), True, "third moment")
-        return States(fitted, quality, ranks_of_equal_quality(quality, weights), score, views, details)
+    Raises ``FitError`` where the panel has no structure, fewer than seven judges or fewer than ten items a judge;
+    its judges make no three views; or the third moment has no four components of positive weight.
+    """
+    structure = problem.require_structure()
+    n, p = problem.scores.shape
+    if p < JUDGES_OF_FOUR_STATES:
+        raise FitError(f"care_tensor_paper: four states need at least {JUDGES_OF_FOUR_STATES} judges, there are {p}")
+    if n < _ITEMS_A_JUDGE * p:
+        raise FitError(f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, there are {n}")
+    views = partition(structure.sparse)
+    first, second, third = (problem.scale[group] for group in views.groups)
+    tensor = cp.scale_tensor(cp.augmented_moment(problem.moments, views), (first, second, third))
+    weights, means, misfit = cp.mixture_by_least_squares(tensor, views, _STATES, problem.rng)
+    within, floored = within_states(problem.correlation, weights, means)
+    joint = mixture.Mixture(weights, means, within, float("nan"), 0, True, "third moment").log_joint(
+        problem.standardised
+    )
+    factors = direction_of(problem)
+    score = means @ factors.weights
+    quality = label_free_map(score)
+    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    prototypes = anchor_prototypes(np.nan_to_num(problem.standardised[rows]), labels, weights, means)
+    if prototypes is not None:
+        quality = aligned(means, prototypes)
+    details = {
+        "misfit": misfit,
+        "directions_floored": floored,
+        "mapped_by": "v" if prototypes is None else "prototypes of anchors",
+    }
+    fitted = Fitted(weights, means, joint, float("nan"), True, "third moment")
+    return States(fitted, quality, ranks_of_equal_quality(quality, weights), score, views, details)
 
 
 def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Array, int]:

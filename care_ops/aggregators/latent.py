@@ -14,12 +14,28 @@ from care_ops.scores import Array, rows_of
 
 
 def common_factor(problem: Problem) -> Aggregate:
-    """``factor_analysis``: E[f | scores present] of one common factor of the normal scores.
+    """``factor_analysis``: E[f | scores present] of one common factor of the normal scores; it rises with their mean.
 
-    Raises ``FitError`` below three judges or ten items.
+    Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary on a panel that
+    is not sparse.
     """
-    latent, weights = leading_factor(problem)
-    return _placed(problem, "factor_analysis", latent, weights=unit_weights(weights))
+    if problem.sparse:
+        sparse = problem.sparse_factor
+        score, weights, sign = sparse.quality, sparse.loading / sparse.variance, 1.0
+        scored = ~np.isnan(problem.standardised).all(axis=1)
+    else:
+        check_size(problem.scores)
+        problem.moments.correlation(problem.scores.judges)
+        normal = factor_analysis.normal_scores(problem.scores.values)
+        correlation = shrink(for_correlation(normal).correlation(problem.scores.judges), len(normal))[0]
+        model = factor_analysis.fit(correlation, 1)
+        score = factor_analysis.factor_scores(model, normal)[:, 0]
+        weights = model.loadings[:, 0] / model.uniqueness
+        mean = row_mean(problem.standardised)
+        scored = ~np.isnan(mean)
+        sign = 1.0 if float(score[scored] @ mean[scored]) >= 0 else -1.0
+    latent = np.where(scored, sign * score, np.nan)
+    return _placed(problem, "factor_analysis", latent, weights=unit_weights(sign * weights))
 
 
 def mean_of_families(problem: Problem) -> Aggregate:
@@ -31,29 +47,6 @@ def mean_of_families(problem: Problem) -> Aggregate:
         problem.moments.correlation(problem.scores.judges)
     latent = family_mean(problem.standardised, problem.scores.judges, problem.scores.families)
     return _placed(problem, "families", latent)
-
-
-def leading_factor(problem: Problem) -> tuple[Array, Array]:
-    """Score of one common factor, rising with the panel's mean, (n,), NaN without scores; and its weights, (p,).
-
-    Raises ``FitError`` where there are fewer than three judges or ten items, or a judge does not vary on a panel that
-    is not sparse.
-    """
-    if problem.sparse:
-        model = problem.sparse_factor
-        scored = ~np.isnan(problem.standardised).all(axis=1)
-        return np.where(scored, model.quality, np.nan), model.loading / model.variance
-    check_size(problem.scores)
-    problem.moments.correlation(problem.scores.judges)
-    normal = factor_analysis.normal_scores(problem.scores.values)
-    correlation = shrink(for_correlation(normal).correlation(problem.scores.judges), len(normal))[0]
-    model = factor_analysis.fit(correlation, 1)
-    score = factor_analysis.factor_scores(model, normal)[:, 0]
-    weights = model.loadings[:, 0] / model.uniqueness
-    mean = row_mean(problem.standardised)
-    scored = ~np.isnan(mean)
-    sign = 1.0 if float(score[scored] @ mean[scored]) >= 0 else -1.0
-    return np.where(scored, sign * score, np.nan), sign * weights
 
 
 def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[str, str]) -> Array:

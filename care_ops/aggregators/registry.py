@@ -5,7 +5,7 @@ from care_ops.aggregators.base import Aggregator
 from care_ops.aggregators.care import care
 from care_ops.aggregators.care_svd import care_svd
 from care_ops.aggregators.care_tensor import CareTensor
-from care_ops.aggregators.care_tensor_paper import CareTensorPaper
+from care_ops.aggregators.care_tensor_paper import care_tensor_paper
 from care_ops.aggregators.latent import common_factor, mean_of_families
 from care_ops.aggregators.votes import average, best_judge, majority_vote, median
 from care_ops.aggregators.weak_supervision import universal_weak_supervision
@@ -27,6 +27,6 @@ REGISTRY: dict[str, Aggregator] = {
         Aggregator("mace", MACE),
         Aggregator("ws", LABEL_MODEL),
         Aggregator("best_judge", best_judge, uses_labels=True),
-        Aggregator("care_tensor_paper", CareTensorPaper().fit, uses_labels=True),
+        Aggregator("care_tensor_paper", care_tensor_paper, uses_labels=True),
     )
 }

@@ -38,30 +38,13 @@ _SHARPER = 0.01
 """The solver's own tolerance as a share of the gap asked for: our gap also counts the way into the feasible set."""
 
 
-@dataclass(frozen=True)
-class Constraints:
-    """What a structure is held to beside the program itself.
-
-    Attributes
-    ----------
-    support : (p, p) symmetric array of bool, optional
-        Entries of S that may differ from zero, those of the diagonal among them; all by default.
-    nonnegative : (p, p) symmetric array of bool, optional
-        Entries of L that may not be negative; none by default.
+def masks_of(config: StructureConfig, judges: Sequence[str]) -> tuple[Mask | None, Mask | None]:
+    """``support`` and ``nonnegative`` of ``solve_conic`` by a configuration; names that are not of these judges count
+    for nothing.
     """
-
-    support: Mask | None = None
-    nonnegative: Mask | None = None
-
-    @classmethod
-    def declared(cls, config: StructureConfig, judges: Sequence[str]) -> Constraints:
-        """The constraints of a configuration on these judges; names of judges that are not on the panel are ignored."""
-        support = None if config.edges_within is None else pairs_within(judges, config.edges_within)
-        nonnegative = pairs_within(judges, config.nonnegative_within) if config.nonnegative_within else None
-        return cls(support, nonnegative)
-
-
-NO_CONSTRAINTS = Constraints()
+    support = None if config.edges_within is None else pairs_within(judges, config.edges_within)
+    nonnegative = pairs_within(judges, config.nonnegative_within) if config.nonnegative_within else None
+    return support, nonnegative
 
 
 def pairs_within(judges: Sequence[str], groups: Sequence[Sequence[str]]) -> Mask:
@@ -77,7 +60,8 @@ def solve_conic(
     lambda_s: float,
     lambda_l: float,
     program: Program = "frobenius",
-    constraints: Constraints = NO_CONSTRAINTS,
+    support: Mask | None = None,
+    nonnegative: Mask | None = None,
     tolerance: float = 1e-6,
 ) -> Structure:
     """Solve a constrained program with cvxpy's Clarabel.
@@ -85,6 +69,10 @@ def solve_conic(
     Parameters
     ----------
     sigma, lambda_s, lambda_l, program, tolerance : as in ``program.solve``
+    support : (p, p) symmetric array of bool, optional
+        Entries of S that may differ from zero, those of the diagonal among them; all by default.
+    nonnegative : (p, p) symmetric array of bool, optional
+        Entries of L that may not be negative; none by default.
 
     Returns
     -------
@@ -100,7 +88,8 @@ def solve_conic(
     """
     sigma = checked(sigma)
     check_penalties(lambda_s, lambda_l)
-    support, nonnegative = _masks(constraints, len(sigma))
+    support = np.ones(sigma.shape, dtype=bool) if support is None else support
+    nonnegative = np.zeros(sigma.shape, dtype=bool) if nonnegative is None else nonnegative
     with threadpool_limits(limits=1, user_api="blas"):
         loss = LOSSES[program](sigma)
         solution = _solved(sigma, program, (lambda_s, lambda_l), (support, nonnegative), tolerance * _SHARPER)
@@ -211,9 +200,3 @@ def _dual_value(loss: Loss, solution: _Solution, penalties: tuple[float, float],
     if top > lambda_l:
         multiplier = multiplier * (lambda_l / top)
     return -loss.conjugate(multiplier + of_precision)
-
-
-def _masks(constraints: Constraints, p: int) -> tuple[Mask, Mask]:
-    support = np.ones((p, p), dtype=bool) if constraints.support is None else constraints.support
-    nonnegative = np.zeros((p, p), dtype=bool) if constraints.nonnegative is None else constraints.nonnegative
-    return support, nonnegative

@@ -9,7 +9,7 @@ from care_ops.errors import InputError
 from care_ops.fit import fit_panel
 from care_ops.moments.state import accumulate
 from care_ops.scores import ScoreMatrix
-from care_ops.structure.conic import Constraints, pairs_within, solve_conic
+from care_ops.structure.conic import pairs_within, solve_conic
 from care_ops.structure.program import solve
 from tests.support.matrices import random_correlation
 from warehouse.sources.files import read_scores
@@ -52,12 +52,12 @@ def test_every_constrained_solve_is_certified(rng, program, p):
     families = pairs_within(range(p), [range(0, p // 2), range(p // 2, p)])
     free = solve(sigma, **penalties)
     held = {
-        name: solve_conic(sigma, constraints=constraints, **penalties)
-        for name, constraints in {
-            "neither": Constraints(),
-            "support": Constraints(support=families),
-            "nonnegative": Constraints(nonnegative=families),
-            "both": Constraints(families, families),
+        name: solve_conic(sigma, **masks, **penalties)
+        for name, masks in {
+            "neither": {},
+            "support": {"support": families},
+            "nonnegative": {"nonnegative": families},
+            "both": {"support": families, "nonnegative": families},
         }.items()
     }
     assert all(is_certified(structure) for structure in held.values())

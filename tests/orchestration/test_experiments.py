@@ -258,7 +258,7 @@ def test_what_does_not_move_has_not_changed():
 
 def test_the_tensors_confounder_is_the_planted_one():
     draw = second_order_insufficient(np.random.default_rng(6), 1.0, truth=6)
-    estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5), CareTensor())
+    estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5), CareTensor().states)
     assert estimated is not None
     agreement = np.mean((estimated > 0.5) == draw.confounder)
     mapped = np.mean((estimated > 0.5) == draw.quality)

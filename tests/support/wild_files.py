@@ -22,7 +22,7 @@ import pyarrow.parquet as pq
 from care_ops.errors import InputError
 from warehouse.sources.files import read_scores
 from warehouse.sources.reading import Reading
-from warehouse.testsets import ReadingOptions, ScoreColumns
+from warehouse.testsets import AS_FOUND, ReadingOptions, ScoreColumns
 
 ScoreTable = Mapping[str, Mapping[str, float | None]]
 """Item -> judge -> score."""
@@ -60,7 +60,7 @@ class WildFile:
     told: tuple[str, ...] = ()
     refused: str | None = None
     columns: ScoreColumns | None = None
-    options: ReadingOptions | None = None
+    options: ReadingOptions = AS_FOUND
 
     @property
     def needs_excel(self) -> bool:

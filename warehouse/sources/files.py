@@ -50,7 +50,7 @@ from warehouse.sources.shapes import (
 )
 from warehouse.sources.tables import TableSource, meets_anything, of_series, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
-from warehouse.testsets import ItemColumns, ReadingOptions, ScoreColumns
+from warehouse.testsets import AS_FOUND, ItemColumns, ReadingOptions, ScoreColumns
 
 _LABEL_COLUMNS = {
     "drawn": ("drawn",),
@@ -104,7 +104,7 @@ def tell_nobody(reading: Reading) -> None:
 def read_scores(
     source: TableSource,
     columns: ScoreColumns | None = None,
-    options: ReadingOptions | None = None,
+    options: ReadingOptions = AS_FOUND,
     tell: Tell = tell_nobody,
 ) -> RecordedTable:
     """Read recorded scores from a long table (item, judge, score) or a wide one (item, and one column per judge).
@@ -113,7 +113,7 @@ def read_scores(
     Raises ``InputError``, which names the columns and the lines, where the table has no item column, an empty id,
     scores that are no finite numbers, two rows for one item and judge, or no score at all.
     """
-    columns, options = columns or ScoreColumns(), options or ReadingOptions()
+    columns = columns or ScoreColumns()
     input_table, chosen = _open_scores(source, columns, options)
     input_table, item = whole_items(input_table, item_or_index(input_table, chosen.item), chosen.judge)
     if chosen.judge is not None and chosen.score is not None:
@@ -133,7 +133,7 @@ def read_scores(
 
 @meets_anything
 def recorded_judges(
-    source: TableSource, columns: ScoreColumns | None = None, options: ReadingOptions | None = None
+    source: TableSource, columns: ScoreColumns | None = None, options: ReadingOptions = AS_FOUND
 ) -> list[str]:
     """Names of the judges in a score file, in the order of their first row; the scores are not checked.
 
@@ -144,7 +144,7 @@ def recorded_judges(
     if chosen.judge is not None:
         return identifiers(input_table, chosen.judge).names
     item = item_or_index(input_table, chosen.item)
-    return judge_columns(input_table, item, columns, options.grades if options else ())[0]
+    return judge_columns(input_table, item, columns, options.grades)[0]
 
 
 @meets_anything
@@ -153,7 +153,7 @@ def read_items(
     columns: ItemColumns | None = None,
     where: Mapping[str, Any] | None = None,
     drop: Sequence[str] = (),
-    options: ReadingOptions | None = None,
+    options: ReadingOptions = AS_FOUND,
     item: str | None = None,
     tell: Tell = tell_nobody,
 ) -> list[ItemRecord]:
@@ -165,7 +165,6 @@ def read_items(
     how the table was read. Raises ``InputError`` where a column that is named (also in ``drop``) is missing, an id is
     empty or occurs twice, or gold is not finite.
     """
-    options = options or ReadingOptions()
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
     input_table, item = whole_items(*_open_items(source, wanted, item, options))
     fields = _item_fields(input_table, item, columns, drop)
@@ -221,7 +220,7 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
 
 
 def texts_beside_scores(
-    source: TableSource, reading: Reading, options: ReadingOptions | None = None
+    source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
     """The items' texts, where a table with a column for each judge has them too, and the reading that says so."""
     texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
@@ -259,14 +258,13 @@ class LabelCells(NamedTuple):
 
 
 def read_label_cells(
-    source: TableSource, item: str | None = None, options: ReadingOptions | None = None
+    source: TableSource, item: str | None = None, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[LabelCells], Reading]:
     """Read the rows of a table of labels that have a label; what they mean is for ``assets.labels`` to say.
 
     An item may have several. ``item`` is a further usual name of the item column, such as the one that it has in the
     table of scores. Raises ``InputError`` where a column is missing, or a label or a probability is no number.
     """
-    options = options or ReadingOptions()
     input_table, item = _open_items(of_series(source, "item_id", "label"), None, item, options)
     if item not in input_table.names:  # several columns name it together
         input_table, item = whole_items(input_table, item)
@@ -305,7 +303,7 @@ def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, Scor
     where a column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
     """
     columns = ScoreColumns()
-    input_table, chosen = _open_scores(source, columns, None)
+    input_table, chosen = _open_scores(source, columns, AS_FOUND)
     item, judge, score = item_or_index(input_table, chosen.item), chosen.judge, chosen.score
     order = named(input_table.name, input_table.names, "order")
     if judge is None or score is None:
@@ -316,16 +314,14 @@ def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, Scor
     matrices: dict[str, ScoreMatrix] = {}
     for k, name in enumerate(orders.names):
         shown = replace(input_table, table=input_table.table.take(np.flatnonzero(orders.codes == k)))
-        recorded, reading = _long(shown, item, judge, score, columns, ReadingOptions())
+        recorded, reading = _long(shown, item, judge, score, columns, AS_FOUND)
         tell(replace(reading, notes=(*reading.notes, f"shown in the order {name}")))
         matrices[name] = recorded.scores
     return matrices
 
 
 @meets_anything
-def read_families(
-    source: TableSource, options: ReadingOptions | None = None, tell: Tell = tell_nobody
-) -> dict[str, str]:
+def read_families(source: TableSource, options: ReadingOptions = AS_FOUND, tell: Tell = tell_nobody) -> dict[str, str]:
     """Read families from a column of judges and a column of families, as {judge: family}; empty ones are left out.
 
     Raises ``InputError`` where a column is missing, or a judge occurs twice.
@@ -395,9 +391,7 @@ def _item_fields(
     return fields
 
 
-def _open_scores(
-    source: TableSource, columns: ScoreColumns, options: ReadingOptions | None
-) -> tuple[InputTable, ScoreLayout]:
+def _open_scores(source: TableSource, columns: ScoreColumns, options: ReadingOptions) -> tuple[InputTable, ScoreLayout]:
     def plan(names: Sequence[str]) -> WantedColumns:
         chosen = score_layout(str(source), names, columns)
         as_text = _as_text(names, chosen.item)

@@ -21,7 +21,7 @@ from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedCo
 from warehouse.sources.reading import listed
 from warehouse.sources.records import read_json, read_workbook
 from warehouse.sources.values import is_text
-from warehouse.testsets import ReadingOptions
+from warehouse.testsets import AS_FOUND, ReadingOptions
 
 _DELIMITED = (".csv", ".tsv", ".tab", ".txt")
 _JSON = (".json", ".jsonl", ".ndjson")
@@ -68,7 +68,7 @@ def meets_anything(function: Callable[P, R]) -> Callable[P, R]:
 
 @meets_anything
 def read_input_table(
-    source: TableSource, plan: Plan | None = None, options: ReadingOptions | None = None
+    source: TableSource, plan: Plan = lambda _: WantedColumns(), options: ReadingOptions = AS_FOUND
 ) -> InputTable:
     """Read a table from a file or a frame.
 
@@ -80,7 +80,6 @@ def read_input_table(
     Raises ``InputError`` where there is no such file, its kind is unknown, it cannot be read, it has no row, or two
     columns have the same name.
     """
-    plan, options = plan or (lambda _: WantedColumns()), options or ReadingOptions()
     input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
     input_table = replace(input_table, table=_with_names(input_table.name, input_table.table))
     if input_table.table.num_rows == 0:
