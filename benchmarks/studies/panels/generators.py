@@ -298,7 +298,7 @@ def half_blind(rng: Rng) -> Drawn:
 
 
 def vendor_apart(rng: Rng, *, facts: bool) -> Drawn:
-    """Held out: one vendor's judges lack a taste that all others share, or alone notice the facts that are invented."""
+    """One vendor lacks a taste that all others share, or (held out) alone notices the facts that are invented."""
     n, sizes = int(rng.choice([150, 400])), [int(rng.integers(3, 5)), *rng.integers(1, 4, int(rng.integers(3, 5)))]
     families = [f"v{k}" for k, size in enumerate(sizes) for _ in range(size)]
     apart = np.array([family == "v0" for family in families])
@@ -307,6 +307,34 @@ def vendor_apart(rng: Rng, *, facts: bool) -> Drawn:
     invented = 2.0 * (facts & (rng.random(n) < 0.2))
     x += np.outer(-invented, apart) if facts else np.outer(rng.uniform(0.3, 0.6) * taste, ~apart)
     return Drawn(graded(5.5 + 1.5 * x, "ten", rng), families, quality - invented, _words(rng, n))
+
+
+def few_with_a_taste(rng: Rng) -> Drawn:
+    """Held out: two or three of four or five judges share a taste, and neither texts nor families are known."""
+    n, p = int(rng.choice([200, 400])), int(rng.integers(4, 6))
+    quality, taste = rng.normal(size=(2, n))
+    x = quality[:, None] + np.outer(taste, np.where(np.arange(p) < p - 2, rng.uniform(0.5, 1.0), 0.0))
+    return Drawn(graded(5.5 + 1.3 * (x + 0.8 * rng.normal(size=(n, p))), "ten", rng), _alone(p), quality)
+
+
+def blocks(rng: Rng) -> Drawn:
+    """Held out: the items are dealt out in blocks, and each judge scores half of the blocks, a few of them all."""
+    n, p, parts = 240, int(rng.integers(8, 14)), int(rng.choice([2, 4, 6]))
+    quality = rng.normal(size=n)
+    x = graded(5.5 + 1.5 * (quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.3, p)), "ten", rng)
+    for j in range(int(rng.integers(2, 5)), p):
+        x[~np.isin(np.arange(n) % parts, rng.choice(parts, parts // 2, replace=False)), j] = np.nan
+    return Drawn(x, _alone(p), quality, _words(rng, n))
+
+
+def hard_prompts(rng: Rng) -> Drawn:
+    """Held out: fifteen systems answer twenty prompts, of which half of the judges take some for harder than others."""
+    p = int(rng.integers(6, 10))
+    prompt, system = np.repeat(np.arange(20), 15), np.tile(np.arange(15), 20)
+    quality = rng.normal(size=15)[system] + rng.normal(size=300)
+    taken_for_hard = np.outer(rng.normal(size=20)[prompt], rng.uniform(0.3, 1.0, p) * (np.arange(p) < p // 2))
+    x = quality[:, None] - taken_for_hard + 0.9 * rng.normal(size=(300, p))
+    return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _alone(p), quality, _words(rng, 300))
 
 
 def strict_and_lenient(rng: Rng) -> Drawn:
@@ -426,6 +454,7 @@ CHOSEN_ON: dict[str, Generator] = {
     "noise": nothing,
     "six of ten reversed": reversed_majority,
     "three judges, forty items": partial(one_factor, n=40, p=3),
+    "one vendor without the taste of all others": partial(vendor_apart, facts=False),
 }
 
 HELD_OUT: dict[str, Generator] = {
@@ -445,6 +474,8 @@ HELD_OUT: dict[str, Generator] = {
     "grades, the better judges use more of them": partial(uneven_grades, wide_are_good=True),
     "grades, the poorer judges use more of them": partial(uneven_grades, wide_are_good=False),
     "noise that only takes off": one_sided,
-    "one vendor without the taste of all others": partial(vendor_apart, facts=False),
     "one vendor that notices invented facts": partial(vendor_apart, facts=True),
+    "four or five judges, all but two share a taste": few_with_a_taste,
+    "judges in blocks of the items": blocks,
+    "prompts that some judges take for hard": hard_prompts,
 }
