@@ -76,10 +76,16 @@ def backup(
 ) -> None:
     """Copy the workspace into one file: settings, your files, scores and fits; what CARE makes again is left out."""
     from assets.state.backup import write_backup
+    from assets.state.retention import still_held
     from orchestration.locks import workspace_alone
+    from warehouse.testsets import resolve
 
     with workspace_alone(workspace, "care admin backup") as loaded:
         written = write_backup(loaded, file)
+        named = {resolve(path, loaded.root) for testset in loaded.testsets for path in still_held(loaded, testset)}
+    outside = ", ".join(sorted(str(path) for path in named if not path.is_relative_to(loaded.root.resolve())))
+    if outside:
+        console.print(f"not in the backup, since it lies outside of {loaded.root}: {outside}; keep a copy of it, too")
     console.print(
         f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. `care admin restore "
         f"{shlex.quote(str(file))} --check` tries whether it can be restored; no judge is asked again"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import sys
 from collections.abc import Sequence
 from pathlib import Path
@@ -57,8 +58,9 @@ def init(
     from orchestration import story
     from orchestration.template import template as care_yaml
 
+    quoted = shlex.quote(str(folder))
     if (folder / "care.yaml").exists():
-        add = f"; `care testsets add --from {scores} --workspace {folder}` adds a test set to it" if scores else ""
+        add = f"; `care testsets add --from {scores} --workspace {quoted}` adds a test set to it" if scores else ""
         raise InputError(f"{folder / 'care.yaml'}: there is a workspace already{add or '; choose another folder'}")
     if scores is not None and template is not None:
         raise InputError("--from fills the workspace from a table; leave out --template, or --from")
@@ -66,7 +68,7 @@ def init(
         name = testset_of(folder, scores, items, judges, system or (), scale or (), form, None)
         _folders(folder)
         (folder / "care.yaml").write_text(of_recorded(name), encoding="utf-8")
-        console.print(f"Next: care run --workspace {folder}")
+        console.print(f"Next: care run --workspace {quoted}")
         return
     tables.refuse_given(ONLY_FROM, form, items=items, judges=judges, system=system, scale=scale)
     _folders(folder)
@@ -84,9 +86,9 @@ def init(
         (folder / "testsets" / f"{name}.yaml").write_text(text, encoding="utf-8")
     (folder / "care.yaml").write_text(care_yaml(), encoding="utf-8")
     following = {
-        "demo": f"care run --workspace {folder}",
+        "demo": f"care run --workspace {quoted}",
         "endpoints": "set the keys that judges/*.yaml name, check the models there; then "
-        f"care doctor --workspace {folder} and care run --dry-run --workspace {folder}",
+        f"care doctor --workspace {quoted} and care run --dry-run --workspace {quoted}",
         "empty": f"test sets into {folder / 'testsets'} (care testsets add), and judges (care judges new)",
     }
     console.print(f"made {folder}; next: {following[template]}")

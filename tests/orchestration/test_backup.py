@@ -85,7 +85,8 @@ def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
     table.write_text("\n".join(["id,ann,bob,cyd,dot", *rows]) + "\n")
     typed("init", str(tmp_path / "ws"), "--from", str(table))
     care(tmp_path / "ws", "run", "--select", "key:items or key:judge_inference or key:scores")
-    care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar"))
+    told = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
+    assert f"not in the backup, since it lies outside of {tmp_path / 'ws'}: {table}; keep a copy" in told
     said = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
     assert "table.csv: no such file" in said
     assert "a backup holds those in the workspace's folder" in said
