@@ -56,7 +56,9 @@ def test_findings_come_back_and_every_kind_of_figure_is_drawn(workspace, experim
 
 
 def test_what_an_earlier_release_kept_in_another_form_counts_as_not_there(workspace, experiment):
-    write_document(experiment.file(workspace), {"version": {"code": "c", "reads": None}, "findings": {"says": []}})
+    write_document(
+        workspace.experiment_file(experiment.key), {"version": {"code": "c", "reads": None}, "findings": {"says": []}}
+    )
     assert experiment.kept(workspace) is None
     assert not experiment.current(workspace, None)
-    assert experiment.file(workspace).exists(), "it is not damaged"
+    assert workspace.experiment_file(experiment.key).exists(), "it is not damaged"

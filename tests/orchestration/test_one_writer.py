@@ -311,7 +311,7 @@ def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_ni
         raise KeyboardInterrupt
 
     for existed in (True, False):
-        monkeypatch.setattr("warehouse.fit_rows.load_fits", killed)
+        monkeypatch.setattr("assets.state.rebuild.load_fits", killed)
         with pytest.raises(KeyboardInterrupt):
             rebuild_warehouse(workspace)
         assert workspace.warehouse.usable() == existed
