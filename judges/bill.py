@@ -80,27 +80,33 @@ class Purse:
         In US dollars.
     name : str
         Which setting it is, for messages.
-    spent : float
-        What was spent of it before.
+    spent, perhaps : float
+        What was spent of it before, and the most that those requests have cost whose answer is not known.
     """
 
-    def __init__(self, limit: float, name: str, spent: float = 0.0) -> None:
-        self.limit, self.name, self.spent = limit, name, spent
+    def __init__(self, limit: float, name: str, spent: float = 0.0, perhaps: float = 0.0) -> None:
+        self.limit, self.name, self.spent, self.perhaps = limit, name, spent, perhaps
         self._reserved = 0.0
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> bool:
         """Set aside what a request costs at most; False where that much is not left."""
         with self._lock:
-            enough = self.spent + self._reserved + worst <= self.limit
+            enough = self.spent + self.perhaps + self._reserved + worst <= self.limit
             self._reserved += worst if enough else 0.0
             return enough
 
-    def settle(self, worst: float, cost: float) -> None:
-        """Replace what was set aside by what the request has cost."""
+    def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
+        """Replace what was set aside by what the request has cost, and what it may have cost besides."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost
+            self.perhaps += perhaps
+
+    def __str__(self) -> str:
+        """What is gone of it, as a clause."""
+        perhaps = f", and at most {self.perhaps:.4f} more by requests whose answer is not known"
+        return f"{self.spent:.4f} of {self.limit} US dollars are spent{perhaps * (self.perhaps > 5e-5)} ({self.name})"
 
 
 class Ledger:

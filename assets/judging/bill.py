@@ -50,9 +50,10 @@ def purses(workspace: Workspace) -> list[Purse]:
     if limit is None:
         return []
     rows = workspace.bills.read(since=_today()).to_pylist()
-    spent = sum((row["dollars"] or 0.0) + (row["dollars_unknown"] or 0.0) for row in rows)
-    spent += sum(batch.worst for batches in every_batch(workspace).values() for batch in batches)
-    return [Purse(limit, "judging.spend_limit of the night, over all judges", spent)]
+    perhaps = sum(row["dollars_unknown"] or 0.0 for row in rows)
+    perhaps += sum(batch.worst for batches in every_batch(workspace).values() for batch in batches)
+    name = "judging.spend_limit of the night, over all judges, which ends at midnight UTC"
+    return [Purse(limit, name, sum(row["dollars"] or 0.0 for row in rows), perhaps)]
 
 
 class Account:

@@ -21,6 +21,7 @@ from assets.sources import read_source
 from assets.workspace import Workspace
 from care_ops.errors import CareError, JudgeError
 from judges.items import Item
+from judges.questions import ItemsInMemory
 from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 from warehouse.items import ITEM_TEXTS, ItemRecord
 
@@ -133,12 +134,12 @@ def _of(
     workspace: Workspace, judge: str, testset: str, items: Sequence[Item], rate: Rate | None, before: set[str]
 ) -> Forecast:
     """What one test set will take, where the judge is asked about those ``before`` for other criteria."""
-    wanted = pending(workspace, workspace.parts, judge, testset)
+    wanted = pending(workspace, workspace.parts, judge, testset, ItemsInMemory(items))
     to_ask = [item for item in items if item.key not in wanted.settled]
     if wanted.spec.engine.needs.recordings:  # which are read from a file
         return Forecast(judge, testset, len(to_ask), seconds=0.0)
-    settled = pending(workspace, workspace.probe_parts, judge, testset).settled
     probes = [judge_item(record) for record in probe_items(workspace, testset)]
+    settled = pending(workspace, workspace.probe_parts, judge, testset, ItemsInMemory(probes)).settled
     to_ask += [probe for probe in probes if probe.key not in settled]
     question, _ = question_of(workspace, judge, testset)
     waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == question]

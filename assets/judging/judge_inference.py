@@ -232,7 +232,7 @@ def _score_items(
     """Have a judge score the items, or the probes, that have no score in these parts yet; returns how many it did."""
     from judges.questions import Questions
 
-    wanted = pending(workspace, parts, judge, testset)
+    wanted = pending(workspace, parts, judge, testset, items)
     if shared := [wanted.answered[key] for key in items.keys if key in wanted.answered]:
         parts.write_scores(judge, testset, wanted.key, "", shared)
     questions = Questions(items, wanted.spec, wanted.settled)

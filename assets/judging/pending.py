@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass, replace
+from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
-from assets.judge_keys import effective_spec, judge_key
+from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.judging.criteria import answered
 from assets.workspace import Workspace
-from judges.items import MAY_PASS
+from judges.items import MAY_PASS, Item
 from judges.spec import JudgeSpec
 
 if TYPE_CHECKING:
+    from judges.questions import ItemSource
     from warehouse.attempts import Attempts
     from warehouse.parts import PartStore
+
+_TAKEN = ("item_id", "item_key", "score", "status", "p_json", "valid_mass", "order", "raw", "engine")
 
 
 @dataclass(frozen=True)
@@ -32,7 +36,8 @@ class Pending:
     attempts : Attempts
         How often each item has been asked about in vain.
     answered : dict of str to dict
-        By the keys of some that are settled, the rows that the answers for other criteria give, which are to be stored.
+        By the keys of some that are settled, the rows that other answers give, which are to be stored: for other
+        criteria, or to the same prompt.
     """
 
     spec: JudgeSpec
@@ -43,10 +48,13 @@ class Pending:
     answered: dict[str, dict[str, Any]]
 
 
-def pending(workspace: Workspace, parts: PartStore, judge: str, testset: str) -> Pending:
+def pending(
+    workspace: Workspace, parts: PartStore, judge: str, testset: str, items: ItemSource | None = None
+) -> Pending:
     """Who is to be asked about which items: those without a score in the parts under the judge's key.
 
     Items whose failure may pass count among them, until they have been asked about as often as the judge's file allows.
+    With ``items``, those are settled that were answered before they had a text that the judge's template does not show.
     """
     from warehouse.attempts import Attempts
 
@@ -58,4 +66,37 @@ def pending(workspace: Workspace, parts: PartStore, judge: str, testset: str) ->
     if again and (spent := attempts.spent(spec.attempts)):
         done |= spent & parts.done(judge, testset, key)
     rows = {key: row for key, row in answered(workspace, parts, judge, testset).items() if key not in done}
+    if items is not None and spec.engine.needs.template:
+        rows |= _before_texts(workspace, parts, judge, testset, items, done | rows.keys())
     return Pending(spec, key, done | rows.keys(), again, attempts, rows)
+
+
+def _before_texts(
+    workspace: Workspace, parts: PartStore, judge: str, testset: str, items: ItemSource, settled: Collection[str]
+) -> dict[str, dict[str, Any]]:
+    """By item key, the row of each answer that was given before the item had a text that no prompt shows."""
+    from judges.questions import in_chunks
+
+    unread = engine_context(workspace).template(effective_spec(workspace, judge, testset)).unread
+    to_ask = [position for position, key in enumerate(items.keys) if key not in settled] if unread else []
+    if not to_ask:
+        return {}
+    rows = parts.read_scores(judge, testset, _TAKEN, key=judge_key(workspace, judge, testset)).to_pylist()
+    given = {row["item_key"]: row for row in rows if row["status"] not in MAY_PASS}
+    for key in items.keys:
+        given.pop(key, None)
+    found: dict[str, dict[str, Any]] = {}
+    for chunk in in_chunks(to_ask if given else [], lambda position: items.lengths[position]):
+        for item in items.read(chunk):
+            before = next((key for key in _keys_before(item, unread) if key in given), None)
+            if before is not None:
+                found[item.key] = given[before] | {"item_key": item.key}
+    return found
+
+
+def _keys_before(item: Item, unread: Collection[str]) -> Iterator[str]:
+    """The keys that an item had when it did not have one or more of the texts that are not read."""
+    there = [name for name in unread if getattr(item, name) is not None]
+    for count in range(1, len(there) + 1):
+        for names in combinations(there, count):
+            yield replace(item, **dict.fromkeys(names)).key

@@ -293,8 +293,8 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             self.must_go_on()
         bill.questions = round(batch.questions * bill.requests / len(batch.lines))
         self._store.paid(batch, bill)
-        for purse in self._ledger.purses:  # it was among what is spent with the most that it could cost
-            purse.settle(0.0, bill.dollars + bill.unknown - batch.worst)
+        for purse in self._ledger.purses:  # it was among what is perhaps spent with the most that it could cost
+            purse.settle(0.0, bill.dollars, bill.unknown - batch.worst)
         said = f"its batch is {state.get('status')} without an answer to this"
         self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, said) for name in waiting}
 

@@ -37,10 +37,15 @@ _SENTENCE = 250
 _LIKE_A_KEY, _SCHEMES = re.compile("auth|key|token|secret|passw|credential|cookie", re.IGNORECASE), ("Bearer", "Basic")
 _NAMES_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?![A-Z])", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
+_NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError)
 
 
 class NoAnswerError(Exception):
-    """No answer came, or none that can be read."""
+    """No answer came, or none that can be read; what was not even ``sent`` costs nothing."""
+
+    def __init__(self, said: str, *, sent: bool = True) -> None:
+        super().__init__(said)
+        self.sent = sent
 
 
 class LateError(NoAnswerError):
@@ -379,9 +384,10 @@ class Endpoint:
             with pool.stream(method, url, headers=list(headers.items()), content=content) as response:
                 yield response
         except httpcore.TimeoutException as error:
-            raise LateError(f"no answer within {limit:g} s") from error
+            raise LateError(f"no answer within {limit:g} s", sent=not isinstance(error, _NOT_SENT)) from error
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, OSError) as error:
-            raise NoAnswerError(f"{type(error).__name__}: {error}") from error
+            sent = not isinstance(error, _NOT_SENT)
+            raise NoAnswerError(f"{type(error).__name__}: {error}", sent=sent) from error
 
     def _connection(self) -> tuple[httpcore.ConnectionPool, _Clock]:
         """This thread's own connection; a pool for all would look through every connection for every request."""

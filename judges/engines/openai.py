@@ -75,8 +75,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._name, self._engine = spec.name, engine
         self._ledger = ledger = context.ledger or Ledger()
         own = engine.spend_limit
-        before = ledger.total.dollars + ledger.total.unknown + ledger.sent
-        self._purses = ledger.purses + (() if own is None else (Purse(own, "spend_limit in its file", before),))
+        before = ledger.total.dollars, ledger.total.unknown + ledger.sent
+        self._purses = ledger.purses + (() if own is None else (Purse(own, "spend_limit in its file", *before),))
         price = engine.price
         if price is None and self._purses:
             raise JudgeError(
@@ -127,9 +127,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             raise StoppedError(f"judge {self._name!r}: {self._stopped}", paid)
         if self._empty is not None:
             raise StoppedError(
-                f"judge {self._name!r}: {self._empty.spent:.4f} of {self._empty.limit} US dollars are spent "
-                f"({self._empty.name}), and the next request might cost more than is left; the answers so far are "
-                "kept, and a later run continues from there",
+                f"judge {self._name!r}: {self._empty}, and the next request might cost more than is left; the answers "
+                "so far are kept, and a later run, or one with a higher limit, continues from there",
                 paid,
             )
 
@@ -214,6 +213,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                         return self._refused(reply, body, started)
                     completion = reply.completion()
                 except NoAnswerError as error:
+                    bill.unknown *= error.sent
                     status = Status.TIMEOUT if isinstance(error, LateError) else Status.ENGINE_ERROR
                     raise TemporaryError(status, self._hidden(str(error))) from error
                 usage = completion.usage
@@ -327,7 +327,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             yield bill
         finally:
             for purse in self._purses:
-                purse.settle(worst, bill.dollars + bill.unknown)
+                purse.settle(worst, bill.dollars, bill.unknown)
             self._ledger.add(bill)
 
     @staticmethod

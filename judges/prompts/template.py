@@ -132,6 +132,13 @@ class Template(BaseModel):
             return {str(v): place + self.shift for place, v in enumerate(self.values)}
         return {str(v): float(v) + self.shift for v in self.values}
 
+    @cached_property
+    def unread(self) -> list[str]:
+        """Names of the texts on which no prompt depends."""
+        read = {*self.needs, *_compiled(self.instructions)[1], *_compiled(self.item)[1]}
+        both = {"response", "response_2"} if self.pairwise else set[str]()
+        return [name for name in _FIELDS if name not in read | both]
+
     def missing(self, item: Item) -> list[str]:
         """Names of the texts that the template needs and the item does not have; a blank one, such as " ", is there."""
         return [name for name in self.needs if not getattr(item, name)]
@@ -144,7 +151,7 @@ class Template(BaseModel):
         texts = {name: (getattr(item, name) or "").encode("utf-8", "replace").decode() for name in _FIELDS}
         context: dict[str, Any] = {**texts, "low": _whole(low), "high": _whole(high)}
         with door(f"template {self.name!r}", "correct its instructions or item", JudgeError):
-            instructions, shown = (_compiled(part).render(context) for part in (self.instructions, self.item))
+            instructions, shown = (_compiled(part)[0].render(context) for part in (self.instructions, self.item))
         return "\n\n".join(filter(None, (instructions, self._criteria_in_words(), shown))).strip()
 
     def _criteria_in_words(self) -> str:
@@ -192,7 +199,8 @@ def _read(path: Path, _changed_at: int) -> Template:
 
 
 @lru_cache(maxsize=128)
-def _compiled(text: str) -> Any:
+def _compiled(text: str) -> tuple[Any, set[str]]:
+    """A template, and the names in it."""
     from jinja2 import StrictUndefined, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -203,7 +211,7 @@ def _compiled(text: str) -> Any:
         if kind not in _ALLOWED | _FILTERS:
             able = f"names, parts such as response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
             raise JudgeError(f"line {node.lineno} of a prompt template has {kind!r}, but it may have only {able}")
-    return environment.from_string(parsed)
+    return environment.from_string(parsed), {name.name for name in parsed.find_all(nodes.Name)}
 
 
 def _whole(value: float | None) -> float | int | None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
 from datetime import UTC, datetime, timedelta
@@ -28,6 +29,7 @@ from orchestration.cli.output import (
 )
 
 if TYPE_CHECKING:
+    from assets.judging.forecast import Forecast
     from assets.workspace import Workspace
     from care_ops.results.verdict import Verdict
     from orchestration.launches import Launch
@@ -267,7 +269,7 @@ def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 
 def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_json: bool) -> None:
     """Print a row for each judge and test set that has something to ask, and their sum."""
-    from assets.judging.forecast import Forecast, forecast
+    from assets.judging.forecast import forecast
     from orchestration.stores import workspace_to_look_at
 
     workspace = workspace_to_look_at(folder)
@@ -307,6 +309,24 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         + f", {duration(sum(known))} one judge after the other"
         + ("" if len(known) == len(rows) else ", and those that were never measured here")
     )
+    for told in _limits_passed(workspace, rows):
+        console.print(told)
+
+
+def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[str]:
+    """A sentence about each spend limit before whose end not all can be asked that is to be asked."""
+    from assets.judging.bill import purses
+
+    dollars = defaultdict[str, float](float)
+    for row in rows:
+        dollars[row.judge] += row.dollars or 0.0
+    for purse in purses(workspace):
+        if purse.spent + purse.perhaps + sum(dollars.values()) > purse.limit:
+            yield f"not all of it will be asked tonight: {purse}"
+    for judge, cost in dollars.items():
+        limit = getattr(workspace.judge(judge).engine, "spend_limit", None) if cost else None
+        if limit is not None and cost > limit:
+            yield f"not all of it will be asked of {judge} in one run: spend_limit in its file is {limit} US dollars"
 
 
 def duration(seconds: float) -> str:

@@ -8,6 +8,7 @@ from contextlib import ExitStack
 import pytest
 
 from care_ops.errors import InputError, JudgeError
+from judges.bill import Purse
 from judges.engines.base import Context, Ledger, StoppedError
 from judges.engines.checks import checks
 from judges.engines.factory import build_engine
@@ -15,6 +16,7 @@ from judges.items import Item, Score, Status
 from judges.pool import Pool, PoolConfig
 from judges.spec import JudgeSpec, OpenAIEngine
 from tests.support.openai_server import Server, answer, first_token
+from tests.support.servers import free_port
 
 KEY = "sk-very-secret"
 
@@ -191,6 +193,40 @@ def test_the_spend_limit_holds_and_what_was_paid_is_kept(serve):
     with pytest.raises(StoppedError, match="are spent"):  # the ledger is the run's, over test sets
         scores(server, 30, ledger=ledger, **money)
     assert ledger.total.dollars <= 5_000.0
+
+
+UNREACHED = {
+    "nobody listens": "http://127.0.0.1:{port}/v1",
+    "no such host": "http://nowhere.invalid:{port}/v1",
+    "no TLS": "https://127.0.0.1:{server}/v1",
+}
+
+
+@pytest.mark.parametrize("address", UNREACHED.values(), ids=UNREACHED)
+def test_a_request_that_never_reached_the_server_costs_nothing(serve, address):
+    """The port is closed, the name is unknown, or the other end speaks no TLS."""
+    server = serve(lambda *_: answer("7"))
+    purse = Purse(1.0, "the limit")
+    ledger = Ledger([purse])
+    url = address.format(port=free_port(), server=server.server_address[1])
+    money = {"price_in": 1.0, "price_out": 1.0, "retries": 0}
+    assert {s.status for s in scores(server, 3, ledger, base_url=url, **money)} == {Status.ENGINE_ERROR}
+    assert (ledger.total.requests, ledger.total.unknown, ledger.total.dollars) == (3, 0.0, 0.0)
+    assert (purse.spent, purse.perhaps) == (0.0, 0.0)
+    assert server.requests == []
+
+
+def test_what_may_have_been_spent_is_not_said_to_be_spent(serve):
+    """One answer is paid for, two come too late: of these the most is told apart."""
+    server = serve(lambda text, _: answer("7") if "It is 0" in text else 3.0)
+    money = {"price_in": 1e6, "price_out": 0.0, "retries": 0, "timeout_s": 0.3, "concurrency": 1}
+    purse = Purse(1_000.0, "the limit")
+    with pytest.raises(StoppedError) as stopped:
+        scores(server, 30, Ledger([purse]), **money)
+    assert purse.spent == 100.0
+    assert 0 < purse.perhaps <= 900.0
+    said = f"100.0000 of 1000.0 US dollars are spent, and at most {purse.perhaps:.4f} more"
+    assert said in str(stopped.value)
 
 
 @pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])

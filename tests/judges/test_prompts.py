@@ -12,7 +12,7 @@ from judges.bill import Ledger
 from judges.engines.base import Context
 from judges.engines.factory import revision_of
 from judges.items import Item
-from judges.prompts import find
+from judges.prompts import Template, find
 from judges.spec import JudgeSpec, LocalModel
 
 PAPER = Path(prompts.__file__).parent / "paper"
@@ -121,3 +121,11 @@ def test_a_scale_of_a_hundred_million_answers_is_refused(tmp_path):
     (tmp_path / "own.yaml").write_text(json.dumps({"instructions": "Rate", "item": "{{ response }}"}))
     with pytest.raises(JudgeError, match="too long"):
         find("own", tmp_path).answers((0.0, 1e8))
+
+
+def test_texts_on_which_no_prompt_depends_are_known():
+    assert find("quality").unread == ["response_2", "reference", "aspect"]
+    assert find("preference").unread == ["reference", "aspect"]
+    shown = {"name": "t", "values": [0, 1], "instructions": "Mind the reference.", "needs": ["response", "aspect"]}
+    template = Template(item="{{ response }}{% if prompt %} to {{ prompt }}{% endif %}", **shown)
+    assert template.unread == ["response_2", "reference"]

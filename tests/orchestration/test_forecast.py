@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import care, care_json, run
+from tests.support.workspaces import care, care_json, query, run
 
 
 @pytest.fixture
@@ -51,6 +51,40 @@ def test_what_is_asked_is_what_was_said(after_a_night, endpoint):
     assert len(endpoint.requests) == guess["questions"], "nobody was asked"
 
 
+def test_a_text_that_the_prompt_does_not_show_is_not_paid_for(after_a_night, endpoint):
+    """A column of references comes later, and one answer is edited: the judge is asked about that one alone."""
+    write_judge(after_a_night, endpoint, "api")
+    run(after_a_night, judge="api")
+    asked, kept = len(endpoint.requests), scores_of(after_a_night)
+    lines = (after_a_night / "one.csv").read_text().splitlines()
+    lines = [f"{line},{'hint' if line.startswith('item_id') else 'Rome'}" for line in lines]
+    lines[8] = lines[8].replace("What is the capital?,", "What is the capital?,Edited: ")
+    (after_a_night / "one.csv").write_text("\n".join(lines) + "\n")
+    path = after_a_night / "testsets" / "one.yaml"
+    path.write_text(path.read_text().replace("gold: label", "gold: label, reference: hint"))
+    (row,) = [row for row in care_json(after_a_night, "run", "--dry-run", "--json") if row["judge"] == "api"]
+    assert (row["items"], row["questions"]) == (1, 1)
+    run(after_a_night, judge="api")
+    assert len(endpoint.requests) == asked + 1
+    assert scores_of(after_a_night) == kept
+
+    path.write_text(path.read_text().replace("answer, gold", "answer, aspect: label, gold"))
+    run(after_a_night, judge="api")
+    assert len(endpoint.requests) == asked + 1, "another such text, and the first one stays"
+    path = after_a_night / "judges" / "api.yaml"
+    path.write_text(path.read_text().replace("template: quality", "template: correctness"))
+    (row,) = [row for row in care_json(after_a_night, "run", "--dry-run", "--json") if row["judge"] == "api"]
+    assert row["items"] == 40
+
+
+def scores_of(folder):
+    return query(
+        folder,
+        "SELECT item_id, value FROM scores JOIN items USING (item_ix) JOIN judges USING (judge_ix) "
+        "WHERE judge = 'api' ORDER BY ALL",
+    )
+
+
 def test_a_judge_that_cannot_be_asked_says_why(after_a_night, endpoint):
     write_judge(after_a_night, endpoint, "api")
     path = after_a_night / "judges" / "api.yaml"
@@ -69,4 +103,12 @@ def test_an_endpoint_without_prices_is_said_to_have_none(after_a_night, endpoint
     assert rows["api"] > 0
     printed = care(after_a_night, "run", "--dry-run")
     assert "price unknown" in printed
+    assert "not all of it" not in printed
+    with (after_a_night / "care.yaml").open("a") as file:
+        file.write("judging: {spend_limit: 0.0001}\n")
+    path = after_a_night / "judges" / "api.yaml"
+    path.write_text(path.read_text().replace("price_in: 2.0", "spend_limit: 0.0002, price_in: 2.0"))
+    said = " ".join(care(after_a_night, "run", "--dry-run").split())
+    assert "not all of it will be asked tonight: 0.0000 of 0.0001 US dollars are spent (judging.spend_limit" in said
+    assert "not all of it will be asked of api in one run: spend_limit in its file is 0.0002 US dollars" in said
     assert "and what unpriced cost (set price_in and price_out in their files)" in printed
