@@ -110,7 +110,7 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
     except CareError as error:
         texts.pop(name, None)
         rows.append(_row(f"test set {name}", "fails", str(error)))
-    wrong = (loaded.families_of_nobody(name), loaded.unread_labels(name))
+    wrong = (loaded.contradiction(name), loaded.unread_labels(name))
     rows += [_row(f"test set {name}", "fails", said) for said in wrong if said]
     warning = loaded.testset(name).unverified()
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
