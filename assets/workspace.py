@@ -281,10 +281,10 @@ class Workspace:
         known = [self.judge(judge).engine.recorded_as or judge for judge in self.judges_of(testset)]
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
         if not unknown:
-            return self._two_directions(testset)
+            return self.two_directions(testset)
         return f"families names {unknown[0]!r}, which is no judge of test set {testset!r}; there are {listed(known)}"
 
-    def _two_directions(self, testset: str) -> str | None:
+    def two_directions(self, testset: str) -> str | None:
         """That recorded scores of pairs and the answers to a template have opposite directions; else None."""
         asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
         return asked and (
@@ -320,7 +320,7 @@ class Workspace:
         ``InputError`` where the scores of a pair have two directions.
         """
         named = columns or self.testset(testset).systems
-        if len(named) == 2 and (wrong := self._two_directions(testset)):
+        if len(named) == 2 and (wrong := self.two_directions(testset)):
             raise InputError(wrong)
         return named[::-1] if self.higher_is_right(testset) else named
 
