@@ -48,7 +48,7 @@ def panel_version(workspace: Workspace, testset: str) -> str:
     """Hash of everything but scores that a test set's panel depends on: roster with families, admission, features."""
     roster = [(judge, workspace.judge(judge).family) for judge in workspace.judges_of(testset)]
     made_of: dict[str, object] = {"roster": roster, "admission": asdict(workspace.admission)}
-    if wrong := workspace.families_of_nobody(testset):
+    if wrong := workspace.contradiction(testset):
         made_of["families"] = wrong
     brought = scales_of_asked(workspace, testset)
     if brought:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shlex
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
@@ -20,7 +21,7 @@ from care_ops.errors import CareError, InputError, listed, sentence
 from judges.pool import PoolConfig
 from judges.prompts import find
 from judges.ray_cluster import RayConfig
-from judges.spec import JudgeSpec
+from judges.spec import JudgeSpec, LanguageModel
 from warehouse.testsets import TestsetSpec, resolve
 
 if TYPE_CHECKING:
@@ -274,14 +275,33 @@ class Workspace:
         asked = any(not self.judge(judge).engine.needs.recordings for judge in self.judges_of(testset))
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 
-    def families_of_nobody(self, testset: str) -> str | None:
-        """What is wrong with the families that a test set declares of recorded judges; None where nothing is."""
+    def contradiction(self, testset: str) -> str | None:
+        """What a test set's file says against itself, or names of no judge; None where nothing is wrong."""
         declared = self.testset(testset).recorded
         known = [self.judge(judge).engine.recorded_as or judge for judge in self.judges_of(testset)]
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
         if not unknown:
-            return None
+            return self.two_directions(testset)
         return f"families names {unknown[0]!r}, which is no judge of test set {testset!r}; there are {listed(known)}"
+
+    def two_directions(self, testset: str) -> str | None:
+        """That recorded scores of pairs and the answers to a template have opposite directions; else None."""
+        asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
+        return asked and (
+            f"test set {testset!r} has recorded scores, of which a high one prefers the left answer, and the template "
+            f"{asked!r}, whose high answer prefers the right one; take the template out, or give the scores a test set "
+            "of their own"
+        )
+
+    def _prompt_of_pairs(self, testset: str) -> str | None:
+        """The template of pairs by which a test set's judges are asked, or None; one that is lost fails its judge."""
+        engines = [self.judge(judge).engine for judge in self.judges_of(testset)]
+        own = [engine.template for engine in engines if isinstance(engine, LanguageModel)]
+        for name in filter(None, (self.testset(testset).prompt, *own)):
+            with suppress(InputError):
+                if find(name, self.root / "prompts").pairwise:
+                    return name
+        return None
 
     def fit_config(self, testset: str) -> FitConfig:
         """The fit settings with the test set's own cut, scale and calibration."""
@@ -291,15 +311,17 @@ class Workspace:
 
     def higher_is_right(self, testset: str) -> bool:
         """Whether a higher score of a pair prefers ``response_2``, the right answer, as answers to a template do."""
-        prompt = self.testset(testset).prompt
-        return prompt is not None and find(prompt, self.root / "prompts").pairwise
+        return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
         """Columns that name the systems of an item; of a pair first that of the answer which a higher score prefers.
 
-        They are those of the test set's file, or ``columns``, left and right, where these are given.
+        They are those of the test set's file, or ``columns``, left and right, where these are given. Raises
+        ``InputError`` where the scores of a pair have two directions.
         """
         named = columns or self.testset(testset).systems
+        if len(named) == 2 and (wrong := self.two_directions(testset)):
+            raise InputError(wrong)
         return named[::-1] if self.higher_is_right(testset) else named
 
     def forgotten_items(self) -> set[str]:

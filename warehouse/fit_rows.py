@@ -32,13 +32,13 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
         except WarehouseError as error:
             _log.warning("%s", error)
             lacking.add(fit_id)
-    latest = editions[-1].edition if editions else None
+    written = {e.edition for e in editions if e is editions[-1] or set(anew) & set(e.fits.values())}
     if editions and lacking & set(editions[-1].fits.values()):
         editions.pop()
     stored, kept = _known(connection, "edition", testset), {edition.edition: edition for edition in editions}
-    for edition in stored - kept.keys() | stored & {latest}:
+    for edition in stored - kept.keys() | stored & written:
         _drop(connection, ("editions", "edition_fits"), "edition", edition)
-    for edition in (kept[name] for name in kept if name not in stored or name == latest):
+    for edition in (kept[name] for name in kept if name not in stored or name in written):
         inputs = json.dumps(document_of(edition.inputs))
         _insert(connection, "editions", [[edition.edition, edition.testset, edition.made_at, inputs]])
         _insert(connection, "edition_fits", [[edition.edition, *fit] for fit in edition.fits.items()])

@@ -272,11 +272,15 @@ class FitStore:
         return self.folder(testset) / f"edition={edition}.json"
 
     def write_edition(self, edition: Edition) -> Edition:
-        """Keep an edition as the latest of its test set, also one that was kept before; returns it as it is kept."""
+        """Keep an edition; one that was kept before was made then. Returns it as it is kept."""
         others = self.editions(edition.testset)
-        if others:
+        known = next((kept for kept in others if kept.edition == edition.edition), None)
+        if known is not None:
+            edition = replace(edition, made_at=known.made_at)
+        elif others:
             edition = replace(edition, made_at=_not_before(edition.made_at, others[-1].made_at))
-        write_document(self._edition_file(edition.testset, edition.edition), document_of(edition))
+        if edition != known:
+            write_document(self._edition_file(edition.testset, edition.edition), document_of(edition))
         return edition
 
     def editions(self, testset: str) -> list[Edition]:

@@ -115,7 +115,8 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     if asset != "factors":
         made_of.append(workspace.parts.items_version(testset, "gold_version"))
     if asset == "systems":
-        made_of.append(workspace.testset(testset).systems)
+        systems = workspace.testset(testset).systems
+        made_of.append(systems[::-1] if workspace.higher_is_right(testset) else systems)
     if asset == "review":
         made_of.append(asdict(workspace.review))
     return content_hash(made_of)

@@ -32,7 +32,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     from assets.fit.documents import PanelDocument
 
     testset = context.partition_key
-    if wrong := workspace.families_of_nobody(testset):
+    if wrong := workspace.contradiction(testset):
         raise dg.Failure(wrong)
     checks, admitted, slices = admit(workspace, testset)
     folder = workspace.fit_folder(testset)

@@ -21,7 +21,8 @@ from assets.sources import read_source
 from assets.workspace import Workspace
 from care_ops.errors import CareError, JudgeError
 from judges.items import Item
-from judges.questions import ItemsInMemory
+from judges.prompts import Template
+from judges.questions import ItemsInMemory, ItemSource
 from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 from warehouse.items import ITEM_TEXTS, ItemRecord
 
@@ -51,6 +52,8 @@ class Forecast:
         Whether tokens and time are measured in this workspace.
     failure : str
         Why nothing can be said; empty where it can.
+    says : str
+        What is to be known of the scores before they are paid for; empty where there is nothing.
     """
 
     judge: str
@@ -62,6 +65,7 @@ class Forecast:
     seconds: float | None = None
     measured: bool = False
     failure: str = ""
+    says: str = ""
 
 
 @dataclass(frozen=True)
@@ -115,19 +119,61 @@ def texts_there(items: Iterable[Item | ItemRecord]) -> set[str]:
 def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
     """Refuse a judge whose template needs a text that no item of a test set has: it could be asked about none.
 
-    Raises ``JudgeError`` or ``InputError`` where a text is lacking among those that are ``there`` (``texts_there``), or
-    the template.
+    Raises ``JudgeError`` or ``InputError`` where a text is lacking among those that are ``there`` (``texts_there``),
+    and as ``must_suit``.
     """
-    spec = effective_spec(workspace, judge, testset)
-    if not spec.engine.needs.template:
-        return
-    template = engine_context(workspace).template(spec)
-    if lacking := [name for name in template.needs if name not in there]:
+    must_suit(workspace, judge, testset, there)
+    template = _template(workspace, judge, testset)
+    if template is not None and (lacking := [name for name in template.needs if name not in there]):
         names = ", ".join(lacking)
         raise JudgeError(
             f"no item of {testset} has what template {template.name!r} needs: {names}; name the column of each under "
             "`columns` of the test set's source, or choose another template"
         )
+
+
+def must_suit(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
+    """Refuse a judge whose answers would say nothing of a test set, though it could be asked and paid.
+
+    Raises ``JudgeError`` where its template shows one answer of items that have two, or prefers the right one where
+    recorded scores prefer the left; ``InputError`` where the template is lacking.
+    """
+    template = _template(workspace, judge, testset)
+    if template is None:
+        return
+    if "response_2" in there and "response_2" not in template.instructions + template.item:
+        raise JudgeError(
+            f"template {template.name!r} shows one answer, and items of {testset} are pairs of answers; leave it "
+            f"out of `testsets` in the file of judge {judge!r}, or give it a `template` that shows `response_2`"
+        )
+    if template.pairwise and (wrong := workspace.two_directions(testset)):
+        raise JudgeError(wrong)
+
+
+def other_scale(workspace: Workspace, judge: str, testset: str) -> str:
+    """That a judge answers on another scale than its test set declares, and is not brought to it; empty where not."""
+    declared, template = workspace.testset(testset).scale, _template(workspace, judge, testset)
+    if declared is None or template is None or workspace.judge(judge).scale is not None:
+        return ""
+    scores = template.answers(declared).values()
+    low, high = min(scores), max(scores)
+    if (low, high) == declared:
+        return ""
+    return (
+        f"judge {judge!r} answers from {low:g} to {high:g} by template {template.name!r}, and the scale of {testset} "
+        f"is {declared[0]:g} to {declared[1]:g}: `scale: [{low:g}, {high:g}]` in its file brings its scores to it"
+    )
+
+
+def sample_of(items: ItemSource) -> list[Item]:
+    """Items whose texts are looked at, spread over all of them."""
+    return items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
+
+
+def _template(workspace: Workspace, judge: str, testset: str) -> Template | None:
+    """By which a judge is asked about a test set; None where it is no language model."""
+    spec = effective_spec(workspace, judge, testset)
+    return engine_context(workspace).template(spec) if spec.engine.needs.template else None
 
 
 def _of(
@@ -146,7 +192,8 @@ def _of(
     fresh = {item.text_key for item in to_ask if item.key not in before}
     questions = max(0, len(fresh) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
-    return replace(found, testset=testset, items=max(0, len(to_ask) - sum(batch.items for batch in waiting)))
+    count = max(0, len(to_ask) - sum(batch.items for batch in waiting))
+    return replace(found, testset=testset, items=count, says=other_scale(workspace, judge, testset))
 
 
 def expected(

@@ -20,7 +20,7 @@ from assets.judge_keys import engine_context, judge_item, judge_key
 from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
 from assets.judging.criteria import question_of
-from assets.judging.forecast import SAMPLE, expected, rates
+from assets.judging.forecast import expected, must_suit, rates, sample_of, texts_there
 from assets.judging.pending import pending
 from assets.metadata import as_read, failure, table
 from assets.partitions import JUDGES
@@ -183,6 +183,7 @@ def score_pending(
             items = items_of(testset)
             try:  # what is wrong with one test set costs nothing, and says nothing of the others
                 key = judge_key(workspace, judge, testset)
+                must_suit(workspace, judge, testset, texts_there(sample_of(items)))
                 scored = store_recorded(workspace, judge, testset, items) if recorded else 0
             except CareError as error:
                 failed[testset] = str(error)
@@ -240,7 +241,7 @@ def _score_items(
     waiting = open_batches(workspace, judge, testset, parts)
     if not len(questions) and not waiting:
         return len(shared)
-    sample = [] if account.rate else items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
+    sample = [] if account.rate else sample_of(items)
     what = "items" if parts is workspace.parts else "probes"
     forecast = partial(expected, workspace, wanted.spec, account.rate, sample=sample)
     if isinstance(engine, OpenAIEngine) and (engine.batch or waiting):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from assets.fit.documents import FitDocument
 from assets.fit.stages import recommended
 from assets.judge_keys import keys_of_judges
 from assets.publication.documents import OF_THE_FIT, ReviewDocument
@@ -45,6 +46,12 @@ def find(workspace: Workspace, edition: str) -> Edition:
         what = "no kept fit has" if not candidates else f"{len(candidates)} kept fits begin with"
         raise InputError(f"{what} {edition!r}; `care fits list TESTSET` lists them")
     return next(iter(candidates.values()))
+
+
+def latest(workspace: Workspace, testset: str) -> Edition | None:
+    """The edition that a test set's fit is now, which may have been made before others; None where there is none."""
+    now, kept = workspace.fit_folder(testset).find(FitDocument), workspace.fits.editions(testset)
+    return next((e for e in kept if now is not None and e.edition == now.edition), kept[-1] if kept else None)
 
 
 def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
@@ -119,6 +126,9 @@ def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str,
     for edition in workspace.fits.editions(workspace.testset(testset).name):
         published = [p for p in log if p.edition == edition.edition]
         state = "" if not published else "published" if edition.edition == current else "was published"
+        reviewed = None if published else workspace.fits.find_annotation(testset, edition.edition, ReviewDocument)
+        if reviewed is not None and reviewed.state == "held back":
+            state = "was held back"
         if edition.edition == current and log[-1].pinned:
             state = "pinned"
         if waiting is not None and edition.edition == waiting.edition:
@@ -315,12 +325,12 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
     publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned), edition.fits.values())
 
 
-def evaluate_first(workspace: Workspace, latest: Edition) -> None:
+def evaluate_first(workspace: Workspace, edition: Edition) -> None:
     """Evaluate the latest edition where that has not been done yet, so that readers find no published fit without."""
     from assets.results.evaluation import evaluate_latest
 
-    find, testset = workspace.fits.find_annotation, latest.testset
-    if any(find(testset, fit_id, Evaluation) is None for fit_id in latest.fits.values()):
+    find, testset = workspace.fits.find_annotation, edition.testset
+    if any(find(testset, fit_id, Evaluation) is None for fit_id in edition.fits.values()):
         evaluate_latest(workspace, testset)
 
 
@@ -329,13 +339,12 @@ def accept(workspace: Workspace, testset: str, why: str) -> Edition:
 
     Raises ``InputError`` where there is no edition.
     """
-    editions = workspace.fits.editions(testset)
-    if not editions:
+    edition = latest(workspace, testset)
+    if edition is None:
         raise InputError(f"test set {testset!r} has no fit yet; run `care run` first")
-    latest = editions[-1]
-    evaluate_first(workspace, latest)
-    promote(workspace, latest, by="accept", why=why, pinned=False)
-    return latest
+    evaluate_first(workspace, edition)
+    promote(workspace, edition, by="accept", why=why, pinned=False)
+    return edition
 
 
 def rollback(workspace: Workspace, testset: str, why: str) -> Edition:

@@ -149,6 +149,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
         publish(workspace, Publication(testset, edition.edition, "review"))
     _log.info("%s: the review of fit %s says %s", testset, edition.edition, document.state)
     workspace.fit_folder(testset).write(document)
+    workspace.fits.annotate(testset, edition.edition, document)  # for the day on which another one is the latest
     return document
 
 

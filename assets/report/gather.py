@@ -98,19 +98,19 @@ def _changes(workspace: Workspace, after: Edition) -> Changes | None:
         changes,
         why=moved.why,
         moved=moved,
-        moves=[*moved.moves(), *_systems_moved(workspace, testset, before.fits[name])],
+        moves=[*moved.moves(), *_systems_moved(workspace, testset, before)],
         gold_before=order_of(workspace, before, name),
         gold_after=order_of(workspace, after, name),
     )
 
 
-def _systems_moved(workspace: Workspace, testset: str, fit_id: str) -> list[str]:
-    """How the order of the systems differs from the one by an earlier fit; nothing where it is the same."""
+def _systems_moved(workspace: Workspace, testset: str, before: Edition) -> list[str]:
+    """How the order of the systems differs from the one by an earlier edition; nothing where it is the same."""
     now = workspace.fit_folder(testset).find(SystemsDocument)
     if not workspace.testset(testset).systems or now is None or not now.systems:
         return []
     try:
-        then = compared_in(workspace, testset, fit_id=fit_id)
+        then = compared_in(workspace, testset, fits=before.fits)
     except FitError:  # the earlier fit has no estimate of these items
         return []
     old, new = ([system.system for system in compared.systems] for compared in (then, now))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from itertools import combinations
 
@@ -87,14 +87,14 @@ def compare(
 
 
 def compared_in(
-    workspace: Workspace, testset: str, columns: tuple[str, ...] = (), *, fit_id: str | None = None
+    workspace: Workspace, testset: str, columns: tuple[str, ...] = (), *, fits: Mapping[str, str] | None = None
 ) -> SystemsDocument:
     """The systems of a test set by its recommended aggregate; by default those that its file declares.
 
     Parameters
     ----------
-    fit_id : str, optional
-        Another fit by whose estimates they are compared.
+    fits : mapping aggregator -> fit_id, optional
+        Those of another edition, by whose estimates they are compared.
 
     Raises
     ------
@@ -103,14 +103,15 @@ def compared_in(
     FitError
         There is nothing to compare, or no aggregate to compare by.
     """
-    panel, fit = read_fitted(workspace.fit_folder(testset))
-    if not fit.by_aggregator:
+    panel, latest = read_fitted(workspace.fit_folder(testset))
+    fits = fits or latest.by_aggregator
+    if not fits:
         raise FitError(f"test set {testset!r} has no aggregate to compare systems by")
-    name = recommended(fit.by_aggregator)
+    name = recommended(fits)
     with workspace.warehouse.reader() as connection:
         items = read_item_columns(connection, testset)
         named = read_metadata(connection, testset, workspace.systems_of(testset, columns))
-    answer = workspace.fits.read_fit(testset, fit_id or fit.by_aggregator[name]).in_order(items.item_ids)
+    answer = workspace.fits.read_fit(testset, fits[name]).in_order(items.item_ids)
     anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
     return compare(name, answer.estimate, items, named, anchors, panel, config)
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
+from assets.publication.editions import latest
 from assets.report.verdicts import told
 from assets.sources import read_source
 from assets.versions import items_code, readable_source_version
@@ -68,9 +69,8 @@ def rebuild_warehouse(workspace: Workspace) -> dict[str, str]:
             load_fits(connection, workspace.fits, testset)
             if testset in said:
                 store_verdict(connection, testset, said[testset])
-            editions = workspace.fits.editions(testset)
-            if editions:
-                replace_panel(connection, testset, editions[-1].inputs.panel)
+            if (now := latest(workspace, testset)) is not None:
+                replace_panel(connection, testset, now.inputs.panel)
     workspace.warehouse.replace_by(making)
     making.path.parent.rmdir()
     return broken

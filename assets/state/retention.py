@@ -13,7 +13,7 @@ from typing import cast
 import pyarrow as pa
 
 from assets.judge_keys import judge_key
-from assets.publication.editions import follow_files
+from assets.publication.editions import follow_files, latest
 from assets.report.names import labels_name
 from assets.report.to_label import leave_out
 from assets.state.rebuild import rebuild_warehouse
@@ -83,7 +83,7 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
         Latest editions of a test set that are kept.
     months : int
         Beside them the last edition of each of so many months. Everything published in the last ten
-        publications stays.
+        publications stays, and the fit of now.
     days : float
         Parts are kept for so long after they were written, whatever became of their judge.
     """
@@ -92,6 +92,7 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
         all_editions = workspace.fits.editions(testset)
         kept = {e.edition for e in all_editions[-editions:]} if editions else set[str]()
         kept |= {p.edition for p in workspace.fits.publications(testset)[-10:]}
+        kept |= {now.edition} if (now := latest(workspace, testset)) is not None else set()
         last_of_month = {e.made_at[:7]: e.edition for e in all_editions}
         kept |= {last_of_month[month] for month in sorted(last_of_month)[len(last_of_month) - months :]}
         doomed += [

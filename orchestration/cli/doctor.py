@@ -110,7 +110,7 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
     except CareError as error:
         texts.pop(name, None)
         rows.append(_row(f"test set {name}", "fails", str(error)))
-    wrong = (loaded.families_of_nobody(name), loaded.unread_labels(name))
+    wrong = (loaded.contradiction(name), loaded.unread_labels(name))
     rows += [_row(f"test set {name}", "fails", said) for said in wrong if said]
     warning = loaded.testset(name).unverified()
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
@@ -130,7 +130,7 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
     """Rows for what may keep a judge from running, or what it said where it gave no score; none where nothing does."""
     from assets.judge_keys import judge_key
     from assets.judging.failures import why_nothing_came
-    from assets.judging.forecast import must_have_texts
+    from assets.judging.forecast import must_have_texts, other_scale
     from judges.engines.checks import checks
 
     spec = loaded.judge(name)
@@ -142,6 +142,8 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
             judge_key(loaded, name, testset)
             if testset in texts:
                 must_have_texts(loaded, name, testset, texts[testset])
+            if said := other_scale(loaded, name, testset):
+                states.append(("warns", said))
             if said := why_nothing_came(loaded, name, testset):
                 states.append(("warns", f"test set {testset}: {said}"))
         except CareError as error:

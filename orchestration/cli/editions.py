@@ -129,16 +129,18 @@ def diff(
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[Edition, Edition]:
-    """The published fit and the latest one; where these are the same, the fit before it and the latest one."""
-    editions = loaded.fits.editions(loaded.testset(testset).name)
+    """The published fit and the latest one; where these are the same, the last of the others and the latest one."""
+    from assets.publication.editions import latest
+
+    editions, now = loaded.fits.editions(loaded.testset(testset).name), latest(loaded, testset)
     published = loaded.fits.published(testset)
-    if len(editions) < 2:
+    if len(editions) < 2 or now is None:
         raise InputError(
             f"test set {testset!r} has {len(editions)} kept fit(s); a comparison needs two, so give it another night"
         )
-    if published is not None and published[1].edition != editions[-1].edition:
-        return published[1], editions[-1]
-    return editions[-2], editions[-1]
+    if published is not None and published[1].edition != now.edition:
+        return published[1], now
+    return next(other for other in reversed(editions) if other.edition != now.edition), now
 
 
 @fits.command()

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
-from care_ops.errors import InputError
+from care_ops.errors import CareError, InputError
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, show, watching
 from orchestration.cli.pin import pin
@@ -115,6 +115,30 @@ def new(
         _must_be_usable(name, settings, workspace)
         files = {name: judge_yaml(family=family, engine=settings)}
     _write_new(folder, files)
+    if panel is None:
+        _tell_what_it_would_be_asked(next(iter(files)), workspace)
+
+
+def _tell_what_it_would_be_asked(judge: str, workspace: Path) -> None:
+    """Say of which test sets a new judge can say nothing, or on another scale, before it is paid."""
+    from assets.judging.forecast import must_suit, other_scale, sample_of, texts_there
+    from assets.judging.stored_items import StoredItems
+    from orchestration.workspace import load_workspace
+
+    try:
+        loaded = load_workspace(workspace)
+    except CareError:  # the next command says what is wrong with another file of it
+        return
+    for testset in loaded.testsets_of(judge):
+        stored = loaded.parts.items_file(testset).is_file()
+        there = texts_there(sample_of(StoredItems(loaded.parts, testset))) if stored else ()
+        try:
+            must_suit(loaded, judge, testset, there)
+            said = other_scale(loaded, judge, testset)
+        except CareError as error:
+            said = f"{testset}: {error}"
+        if said:
+            errors.print(f"note: {said}", style="yellow")
 
 
 def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> None:

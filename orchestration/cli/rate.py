@@ -194,9 +194,14 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
     loaded, columns = workspace_to_look_at(root), tuple(system or ())
     if not loaded.systems_of(testset, columns):
         raise InputError(f"test set {testset!r} declares no systems; name their column by --system, or in its YAML")
-    data = gather(loaded, testset)
-    if columns or not data.systems.systems:  # which says why there is nothing to compare
-        data = replace(data, systems=compared_in(loaded, testset, columns))
+    data, published = gather(loaded, testset), loaded.fits.published(testset)
+    assert data.edition is not None  # of a test set of a workspace
+    if published is None:
+        errors.print(f"these numbers are of fit {data.edition.edition}, which is not published", style="yellow")
+    aside = published is not None and published[1].edition != data.edition.edition
+    if columns or aside or not data.systems.systems:  # which says why there is nothing to compare
+        fits = published[1].fits if published is not None else None
+        data = replace(data, systems=compared_in(loaded, testset, columns, fits=fits))
     compared = data.systems
     if as_json:
         show([asdict(comparison) for comparison in compared.comparisons], "", as_json=True)

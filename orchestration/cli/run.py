@@ -293,7 +293,9 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
             "tokens": f"{unmeasured}{row.tokens:,.0f}" if row.tokens else "–",
             "US $": "price unknown" if row.dollars is None else dollars,
             "time": "not measured yet" if row.seconds is None else duration(row.seconds),
-            "note": row.failure or ("" if row.questions else "asks nobody: recorded or answered for another test set"),
+            "note": row.failure
+            or row.says
+            or ("" if row.questions else "asks nobody: recorded or answered for another test set"),
         }
 
     show([printed(row) for row in rows], "What `care run` would ask", as_json=False)

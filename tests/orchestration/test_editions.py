@@ -142,6 +142,32 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     assert "Held back" not in care(folder, "run")
 
 
+@pytest.mark.slow
+def test_a_fit_that_is_made_again_keeps_its_time_its_place_and_its_state(nights):
+    """A judge came and left: the first fit is that of now again, as it is after the database was deleted."""
+    folder = nights
+    second, first = care_json(folder, "fits", "list", "one")
+    (folder / "judges" / "readability.yaml").unlink()
+    again = [{**second, "state": "was held back"}, first]
+    assert not run(folder).failures
+    assert care_json(folder, "fits", "list", "one") == again
+    assert care_json(folder, "fits", "diff", "one")[0]["why"] == ["1 judge left: readability"]
+    trend = (folder / "data" / "report" / "trend.html").read_text()
+    assert trend.index(second["edition"]) < trend.index(first["edition"])
+    (folder / "data" / "care.duckdb").unlink()
+    run(folder)
+    panel = query(folder, "SELECT judge FROM panels WHERE testset = 'one'")
+    assert sorted(judge for (judge,) in panel) == sorted(JUDGES)
+    care(folder, "admin", "gc", "--yes", "--editions", "1", "--months", "0", "--days", "0")
+    care(folder, "fits", "accept", "one")
+    assert published(folder) == [(first["edition"], "accept", False)]
+    assert first in care_json(folder, "fits", "list", "one")
+
+    write_judge(folder, "readability")
+    run(folder)
+    assert care_json(folder, "fits", "list", "one") == [second, first]
+
+
 def in_files(folder, edition, aggregator="care"):
     """The estimates that the files of an edition have."""
     fits = load_workspace(folder).fits

@@ -1,5 +1,7 @@
 """``care run --dry-run``: what judges would be asked, for how much, before anybody is asked."""
 
+import json
+
 import pytest
 
 from tests.support.openai_server import Server, answer
@@ -112,3 +114,33 @@ def test_an_endpoint_without_prices_is_said_to_have_none(after_a_night, endpoint
     assert "not all of it will be asked tonight: 0.0000 of 0.0001 US dollars are spent (judging.spend_limit" in said
     assert "not all of it will be asked of api in one run: spend_limit in its file is 0.0002 US dollars" in said
     assert "and what unpriced cost (set price_in and price_out in their files)" in printed
+
+
+def test_a_template_of_one_answer_is_not_asked_about_pairs_nor_on_another_scale_unsaid(after_a_night, endpoint):
+    """Said by dry run, doctor and the run itself before anybody is paid; the test set of single answers is asked."""
+    items = "".join(f"p{k},what is {k}?,answer {k},other {k}\n" for k in range(40))
+    (after_a_night / "pairs.csv").write_text("item_id,prompt,response,response_2\n" + items)
+    (after_a_night / "testsets" / "pairs.yaml").write_text("source: {kind: files, items: pairs.csv}\n")
+    run(after_a_night)
+    write_judge(after_a_night, endpoint, "api")
+    refused = "template 'quality' shows one answer, and items of pairs are pairs of answers; leave it out of `testsets`"
+    scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: `scale: [1, 10]`"
+    one, pairs = care_json(after_a_night, "run", "--dry-run", "--json")
+    assert (refused in pairs["failure"], pairs["questions"]) == (True, 0)
+    assert scale in one["says"]
+    checked = json.loads(care(after_a_night, "doctor", "--json", code=1))
+    rows = {row["what"]: row["state"] for row in checked if row["check"] == "judge api"}
+    assert [state for what, state in rows.items() if refused in what] == ["fails"]
+    assert [state for what, state in rows.items() if scale in what] == ["warns"]
+    assert endpoint.requests == []
+    assert refused in "".join(run(after_a_night).failures.values())
+    assert len(endpoint.requests) == one["questions"]
+    path = after_a_night / "judges" / "api.yaml"
+    path.write_text(path.read_text() + "testsets: [one]\nscale: [1, 10]\n")
+    assert "brings its scores" not in care(after_a_night, "doctor")
+    assert ("judge_inference", "api") not in run(after_a_night).failures
+
+    url = ("--engine", "openai", "--model", "m", "--template", "quality", "--base-url", endpoint.url)
+    said = " ".join(care(after_a_night, "judges", "new", "other", *url).split())
+    assert refused in said
+    assert scale in said

@@ -4,14 +4,19 @@ import csv
 import json
 import random
 import re
+from pathlib import Path
 
 import pytest
 from typer.testing import CliRunner
 
 import care_eval
+import judges.prompts
 from care_ops.errors import InputError
 from orchestration.cli.app import app
+from tests.support.openai_server import Server
 from tests.support.workspaces import run
+
+TEMPLATES = Path(judges.prompts.__file__).parent
 
 TWICE = ("--system", "model_a", "--system", "model_b")
 
@@ -196,35 +201,83 @@ def test_judges_are_reported_beside_people_and_ties_are_left_out_with_their_numb
     assert f"by {40 - ties} labels alone" in printed
 
 
-@pytest.mark.slow
-def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(tmp_path):
-    """The built-in template of pairs answers higher where ``response_2`` is better; the left column is response's."""
+FILES = (
+    "source:\n  kind: files\n  items: items.csv\n  columns: {prompt: question, response: one, response_2: two}\n"
+    "scale: [-3, 3]\ncut: 0\nsystems: [left, right]\n"
+)
+
+
+@pytest.fixture
+def two_systems(tmp_path):
+    """A workspace of 60 pairs of two systems, the new one better; four grades of each, high where the right one is."""
     folder, rng = tmp_path / "ws", random.Random(3)
-    (folder / "testsets").mkdir(parents=True)
-    items = ["item_id,question,one,two,left,right"]
-    scores, labels = ["item_id,judge,score"], ["item_id,label,drawn"]
-    for k in range(120):
+    for sub in ("testsets", "judges", "prompts"):
+        (folder / sub).mkdir(parents=True)
+    items, labels, grades = ["item_id,question,one,two,left,right"], ["item_id,label,drawn"], {}
+    for k in range(60):
         left, right = rng.sample(["new", "old"], 2)
         for_right = rng.gauss(0.8, 1) * (1 if right == "new" else -1)
         items.append(f"p{k},what is {k}?,answer {k},other {k},{left},{right}")
-        for j in range(4):
-            scores.append(f"p{k},j{j},{max(-3, min(3, for_right + rng.gauss(0, 0.8))):.2f}")
-        if k % 3 == 0:
-            labels.append(f"p{k},{int(for_right > 0)},random")
-    for name, rows in (("items.csv", items), ("scores.csv", scores), ("labels.csv", labels)):
+        labels += [f"p{k},{int(for_right > 0)},random"] if k % 2 else []
+        grades[k] = [max(-3, min(3, round(for_right + rng.gauss(0, 0.8)))) or 1 for _ in range(4)]
+    for name, rows in (("items.csv", items), ("labels.csv", labels)):
         (folder / name).write_text("\n".join(rows) + "\n")
-    (folder / "care.yaml").write_text("fit: {resamples: 0}\nanchors: {pairs: labels.csv}\n")
-    (folder / "testsets" / "pairs.yaml").write_text(
-        "scale: [-3, 3]\ncut: 0\nprompt: preference\nsystems: [left, right]\n"
-        "source:\n  kind: files\n  items: items.csv\n"
-        "  columns: {prompt: question, response: one, response_2: two}\n  scores: {path: scores.csv}\n"
-    )
-    assert not run(folder).failures
+    (folder / "care.yaml").write_text("fit: {resamples: 0}\ncanary: {items: 0}\n")
+    return folder, grades
+
+
+@pytest.mark.slow
+def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(two_systems):
+    """Templates of pairs answer higher where ``response_2`` is better, the test set's and a judge's own."""
+    folder, grades = two_systems
+    built_in = (TEMPLATES / "preference.yaml").read_text()
+
+    def say(text, _):
+        judge, k = re.search(r"judge (\d)", text), re.search(r"Question: what is (\d+)", text)
+        return {"choices": [{"message": {"content": str(grades[int(k[1])][int(judge[1]) if judge else 0] + 3)}}]}
+
+    with Server(say) as server:
+        for j in range(4):
+            (folder / "prompts" / f"own{j}.yaml").write_text(
+                built_in.replace("You will", f"You are judge {j} and will")
+            )
+            own = f", template: own{j}" if j else ""
+            (folder / "judges" / f"j{j}.yaml").write_text(
+                f"engine: {{kind: openai, model: m{j}, base_url: '{server.url}/v1', api_key_env: null, orders: given, "
+                f"scoring: text{own}}}\n"
+            )
+        (folder / "testsets" / "pairs.yaml").write_text(FILES + "prompt: preference\n")
+        (folder / "care.yaml").write_text("fit: {resamples: 0}\ncanary: {items: 0}\nanchors: {pairs: labels.csv}\n")
+        assert not run(folder).failures
     code, printed = care("gate", "pairs", "new", "--against", "old", "--workspace", folder)
     assert (code, "new against old: better" in printed) == (0, True), printed
-    for columns in ((), ("--system", "left", "--system", "right")):
-        code, printed = care("rate", "pairs", "--workspace", folder, "--json", *columns)
-        assert (code, '"first": "new"' in printed) == (0, True), printed
+    for prompt in ("prompt: preference\n", ""):  # without it three judges still ask by templates of their own
+        (folder / "testsets" / "pairs.yaml").write_text(FILES + prompt)
+        for columns in ((), ("--system", "left", "--system", "right")):
+            code, printed = care("rate", "pairs", "--workspace", folder, "--json", *columns)
+            assert (code, '"first": "new"' in printed) == (0, True), printed
     for column, sentence in (("maker", "no item has a column 'maker'"), ("left", "these are pairs")):
         code, printed = care("rate", "pairs", "--workspace", folder, "--system", column)
         assert (code, sentence in printed) == (2, True), printed
+
+
+def test_a_prompt_does_not_turn_recorded_scores_round(two_systems):
+    """It is refused at once, and nothing is asked; what was published stays as it was."""
+    folder, grades = two_systems
+    scores = [f"p{k},j{j},{-grade}" for k, row in grades.items() for j, grade in enumerate(row)]
+    (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *scores]) + "\n")
+    spec = folder / "testsets" / "pairs.yaml"
+    recorded = FILES.replace("scale:", "  scores: {path: scores.csv}\nscale:")
+    spec.write_text(recorded)
+    assert not run(folder).failures
+    ranked = care("rate", "pairs", "--workspace", folder, "--json")
+    assert '"first": "new"' in ranked[1]
+    spec.write_text(recorded + "prompt: preference\n")
+    wrong = "has recorded scores, of which a high one prefers the left answer, and the template 'preference'"
+    assert wrong in "".join(run(folder).failures.values())
+    for command in (("rate", "pairs"), ("doctor",)):
+        code, printed = care(*command, "--workspace", folder)
+        assert (code > 0, wrong in printed.replace("│ │", "")) == (True, True), printed
+    spec.write_text(recorded)
+    run(folder)
+    assert care("rate", "pairs", "--workspace", folder, "--json") == ranked

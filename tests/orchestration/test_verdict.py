@@ -340,6 +340,37 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_ones_stand_aside(clear):
 
 
 @pytest.mark.slow
+def test_systems_are_compared_by_the_published_fit_and_tables_of_another_say_so(tmp_path):
+    """Five of six judges are reversed: that fit is held back, accepted, and taken back."""
+    folder, columns = workspace_of(tmp_path / "ws", panel("clear")), panel("clear")
+    made_by = ["model", *("new" if column > np.median(columns["a0"]) else "old" for column in columns["a0"])]
+    lines = (folder / "items.csv").read_text().splitlines()
+    (folder / "items.csv").write_text("\n".join(map(",".join, zip(lines, made_by, strict=True))) + "\n")
+    with (folder / "testsets" / "one.yaml").open("a") as file:
+        file.write("systems: [model]\n")
+    care(folder, "run", code=1)
+    first, page = verdict_of(folder)["edition"], folder / "data" / "report" / "testset-one.html"
+    ranked, said = care(folder, "rate", "one", "--json"), "which is not published: people read fit"
+    assert json.loads(ranked)[0]["first"] == "new"
+    assert said not in page.read_text()
+
+    write_scores(folder / "scores.csv", {j: column if j == "a5" else 10 - column for j, column in columns.items()})
+    care(folder, "run", code=1)
+    assert verdict_of(folder)["state"] == "held back"
+    assert care(folder, "rate", "one", "--json") == ranked
+    care(folder, "fits", "accept", "one")
+    assert json.loads(care(folder, "rate", "one", "--json"))[0]["first"] == "old"
+    assert said not in page.read_text()
+    care(folder, "fits", "rollback", "one")
+    assert care(folder, "rate", "one", "--json") == ranked
+    told = page.read_text()
+    assert f"{said} <code>{first}" in told
+    heads = ("Which system is better", "The judges", "Whom the answer trusts")
+    assert all(told.rindex(said, 0, told.index(f"<h2>{head}")) for head in heads)
+    assert told.count(said) == 4
+
+
+@pytest.mark.slow
 def test_a_pinned_fit_of_which_no_verdict_is_kept_is_told_with_what_to_do(clear):
     first, columns = verdict_of(clear)["edition"], panel("clear")
     write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
