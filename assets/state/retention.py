@@ -265,9 +265,10 @@ def _names(value: object, item: str) -> bool:
 
 def _delete_set_aside(workspace: Workspace, testset: str) -> None:
     """Delete damaged files of a test set: nobody can tell whether the item is in them."""
-    folders = [workspace.parts.scores_folder(judge, testset) for judge in workspace.parts.judges()]
+    stores = (workspace.parts, workspace.probe_parts)
+    folders = [parts.scores_folder(judge, testset) for parts in stores for judge in parts.judges()]
+    folders += [parts.items_file(testset).parent for parts in stores]
     folders += [
-        workspace.parts.items_file(testset).parent,
         workspace.fits.folder(testset),
         workspace.fit_folder(testset).path,
         workspace.report_folder,

@@ -9,6 +9,7 @@ from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, care_json, make, query, ran, run, write_judge, write_testset
 from warehouse.parts import PartStore
+from warehouse.storage import DAMAGED
 
 KINDS = ("padding", "citation", "compliment", "sentences", "negation")
 FIT = ("panel", "probes", "moments", "structure", "aggregates", "report")
@@ -159,6 +160,12 @@ def test_forgetting_an_item_forgets_its_versions(tmp_path):
     several_questions(folder)
     declare(folder, items=40)
     assert not run(folder).failures
+    probes = folder / "data" / "parts" / "probes"
+    for part in [*probes.rglob("*.parquet")]:
+        (part.parent / DAMAGED).mkdir(exist_ok=True)
+        (part.parent / DAMAGED / part.name).write_bytes(part.read_bytes())
     care(folder, "admin", "forget", "i7", "--testset", "one")
-    for path in (folder / "data" / "parts" / "probes").rglob("*.parquet"):
+    assert [*probes.rglob("*.parquet")]
+    for path in probes.rglob("*.parquet"):
+        assert DAMAGED not in path.parts, "nobody can tell what it holds"
         assert b"i7 probe" not in path.read_bytes()
