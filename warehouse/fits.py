@@ -236,6 +236,10 @@ class FitStore:
         missing = f"no such fit; `care fits list {testset}` lists those that are kept"
         return read_sound(self.fit_file(testset, fit_id), fit_of, then, missing)
 
+    def find_fit(self, testset: str, fit_id: str) -> FitRecord | None:
+        """A fit by its id; None where it is gone, or was damaged and set aside."""
+        return find_sound(self.fit_file(testset, fit_id), fit_of)
+
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
         """Keep what was found out about a fit, or an edition, in a file of its own, in place of what has its class."""
         write_document(self._annotation_file(testset, fit_id, type(found)), document_of(found))

@@ -205,7 +205,7 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     from warehouse.matrix import read_item_columns
 
     tonight = read_reviewed(workspace, testset, edition)
-    then = read_reviewed(workspace, testset, before) if before is not None else None
+    then = read_reviewed(workspace, testset, before, earlier=True) if before is not None else None
     scores, _ = read_fitted(workspace.fit_folder(testset))
     with workspace.warehouse.reader() as connection:
         columns = read_item_columns(connection, testset)
@@ -297,12 +297,13 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
     return replace(tonight, best=FitRecord("", testset, "", "", scores.item_ids, scores.judges, answer))
 
 
-def read_reviewed(workspace: Workspace, testset: str, edition: "Edition") -> ReviewedEdition:
-    """An edition as the checks see it; what its fits do not have is empty."""
+def read_reviewed(workspace: Workspace, testset: str, edition: "Edition", *, earlier: bool = False) -> ReviewedEdition:
+    """An edition as the checks see it; what its fits lack is empty, and so is an ``earlier`` one that is lost."""
     from assets.fit.details import CareDetails, StructuredDetails, read_details
 
     name = recommended(edition.fits)
-    fits = {each: workspace.fits.read_fit(testset, edition.fits[each]) for each in {name, "care_svd"} & {*edition.fits}}
+    read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # nothing makes an earlier fit again
+    fits = {each: read(testset, edition.fits[each]) for each in {name, "care_svd"} & {*edition.fits}}
     best, structured = fits.get(name), fits.get("care_svd")
     loadings = None if structured is None else structured.answer.loadings
     return ReviewedEdition(

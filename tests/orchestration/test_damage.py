@@ -157,3 +157,12 @@ def test_what_was_damaged_is_made_again(small, calm, tmp_path, pattern):
     path = str(next(small.glob(pattern)).relative_to(small))
     case = try_damage(small, tmp_path / "case", path, SAMPLE[pattern], calm)
     assert not case.wrong
+
+
+@pytest.mark.slow
+def test_a_published_fit_that_is_damaged_keeps_no_later_one_from_being_published(small, calm, tmp_path):
+    published = load_workspace(small).fits.published("one")
+    assert published is not None
+    path = f"data/parts/fits/testset=one/fit={published[1].fits['care']}.parquet"
+    case = try_damage(small, tmp_path / "case", path, "flipped", calm)
+    assert not case.wrong
