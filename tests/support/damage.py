@@ -163,7 +163,7 @@ def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -
     if not users or failed:  # else a person's file was changed and stayed valid: that night was another
         differs = _differences(compare(calm, state_of(workspace)))
         if path.startswith("data/parts/fits/") and not target.exists():
-            # of a fit that is no longer the latest: nothing makes it again, and neither history nor review can speak of it
+            # of a fit that is no longer the latest: nothing makes it again, and history and review cannot speak of it
             differs = [what for what in differs if not re.search(rf"{re.escape(target.name)}|\.html|review", what)]
             healed = f"{healed}, set aside"
         if path.startswith("data/parts/scores/"):
