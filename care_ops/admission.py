@@ -55,6 +55,11 @@ class _Alignment:
     certain: bool
     how: str
 
+    @property
+    def is_reversed(self) -> bool:
+        """Whether a scale that is turned round explains as much as rows at other items, or these are no evidence."""
+        return not self.certain or -self.agreement >= self.best - _LEAST_GAIN
+
 
 def check_panel(
     scores: ScoreMatrix,
@@ -204,7 +209,7 @@ def _reason(
         return f"degenerate: {entropy:.2f} bits (limit {_LEAST_ENTROPY:.2f})"
     if mismatches:
         return f"misaligned: {mismatches} rows carry another text than the item they are joined to"
-    if alignment.certain and returned >= _LEAST_RETURN and returned - alignment.agreement >= _LEAST_RISE:
+    if not alignment.is_reversed and returned >= _LEAST_RETURN and returned - alignment.agreement >= _LEAST_RISE:
         return f"misaligned: agreement {alignment.agreement:+.2f} becomes {returned:+.2f} {alignment.how}"
     return None
 
@@ -213,6 +218,8 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
     """What is worth a look at an admitted judge, or None."""
     standard_error = 1 / np.sqrt(max(items, 1))
     agreement = alignment.agreement
+    if alignment.is_reversed and agreement < -max(_LEAST_AGREEMENT, _STANDARD_ERRORS * standard_error):
+        return f"agreement with the other judges is {agreement:+.2f}: is its scale reversed?"
     if alignment.best - agreement >= max(_LEAST_GAIN, _STANDARD_ERRORS * np.sqrt(2) * standard_error):
         change = f"agreement {agreement:+.2f} becomes {alignment.best:+.2f} {alignment.how}"
         return f"{change}: are its rows joined to the right items?"

@@ -17,7 +17,7 @@ from assets.judging.batches import open_batches
 from assets.judging.criteria import question_of
 from assets.judging.pending import pending
 from assets.probe_items import probe_items
-from assets.sources import read_source
+from assets.sources import read_source, recorded_scores
 from assets.workspace import Workspace
 from care_ops.errors import CareError, JudgeError
 from judges.items import Item
@@ -151,17 +151,28 @@ def must_suit(workspace: Workspace, judge: str, testset: str, there: Collection[
 
 
 def other_scale(workspace: Workspace, judge: str, testset: str) -> str:
-    """That a judge answers on another scale than its test set declares, and is not brought to it; empty where not."""
-    declared, template = workspace.testset(testset).scale, _template(workspace, judge, testset)
-    if declared is None or template is None or workspace.judge(judge).scale is not None:
+    """That a judge answers on another scale than its test set has, and is not brought to it; empty where not.
+
+    The scale is that of the test set's file, or else the one that recorded grades are on.
+    """
+    from care_ops.scales import scale_of_grades
+
+    spec, template = workspace.testset(testset), _template(workspace, judge, testset)
+    if template is None or template.values is None or None not in (spec.scale, workspace.judge(judge).scale):
         return ""
-    scores = template.answers(declared).values()
-    low, high = min(scores), max(scores)
-    if (low, high) == declared:
+    table = recorded_scores(workspace, testset) if spec.scale is None else None
+    its = spec.scale if table is None else scale_of_grades(table.scores)
+    scores = template.answers(its).values()
+    own = min(scores), max(scores)
+    if its in (None, own):
         return ""
+    (low, high), (least, most) = own, its
+    declare = f"`scale: [{low:g}, {high:g}]` in the judge's file" + (
+        "" if spec.scale is not None else f" and `scale: [{least:g}, {most:g}]` in that of the test set"
+    )
     return (
         f"judge {judge!r} answers from {low:g} to {high:g} by template {template.name!r}, and the scale of {testset} "
-        f"is {declared[0]:g} to {declared[1]:g}: `scale: [{low:g}, {high:g}]` in its file brings its scores to it"
+        f"is {least:g} to {most:g}: its scores are brought to it by {declare}"
     )
 
 

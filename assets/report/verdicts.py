@@ -20,6 +20,7 @@ from assets.report.documents import FactsDocument, FailureDocument, HeldDocument
 from assets.report.names import labels_name, page_name
 from assets.report.outdated import State, states
 from assets.results.attribution import changes
+from assets.results.documents import SystemsDocument
 from assets.workspace import Workspace
 from care_ops.results.attribution import of_judges, of_systems
 from care_ops.results.decide import Standing, decide
@@ -112,6 +113,9 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
     named = zip(judges, of_judges(judges), strict=True)
     notes += [Reason("judge changed", said, (judge,), anew) for judge, said in named]
     notes += [Reason("system changed", said) for said in of_systems(systems, judges)]
+    compared = workspace.fit_folder(testset).find(SystemsDocument)
+    if compared is not None and compared.refused:
+        notes.append(Reason("no systems", f"Systems are not compared: {compared.refused.removeprefix('systems: ')}."))
     return Standing(
         failures=tuple(failures),
         held_back=held.says if held else (),

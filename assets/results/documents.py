@@ -100,6 +100,8 @@ class SystemsDocument(FolderDocument):
         Best first.
     changed : dict system -> Changed
         Those that answer in another way than before.
+    refused : str
+        Why systems that are declared cannot be compared; empty where they are.
     """
 
     NAME: ClassVar[str] = "systems"
@@ -109,6 +111,7 @@ class SystemsDocument(FolderDocument):
     systems: tuple[SystemRecord, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
     changed: dict[str, Changed] = field(default_factory=dict[str, Changed])
+    refused: str = ""
 
     def as_document(self) -> dict[str, Any]:
         """Plain values without what is empty, as they are written."""

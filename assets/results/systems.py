@@ -33,7 +33,7 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     try:
         compared = compared_in(workspace, testset)
     except (FitError, InputError) as error:
-        folder.write(SystemsDocument(changed=changed))
+        folder.write(SystemsDocument(changed=changed, refused=str(error)))
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})
     folder.write(replace(compared, changed=changed))
     anchors = workspace.anchors_of(testset)

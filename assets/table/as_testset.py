@@ -92,16 +92,23 @@ def testset_yaml(
         },
     }
     written = yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
-    if declared.scale is None and (read := _scale_read(table)):
-        said = "Take the # off where this is the scale that judges were given; scores are then averaged in its units."
-        written = f"# {said}\n# scale: [{read[0]:g}, {read[1]:g}]\n{written}"
+    if declared.scale is None and (seen := _scale_seen(table, pairs=len(declared.systems) == 2)):
+        said = "The least and the highest score. Take the # off where these are the ends of the scale that judges were"
+        said += " given, or correct them; scores are then averaged in its units, and its middle is a tie of pairs."
+        written = f"# {said}\n# scale: [{seen[0]:g}, {seen[1]:g}]\n{written}"
     return written if table.scores.families else written + _families_to_declare(table.scores.judges)
 
 
-def _scale_read(table: ScoreTable) -> Scale | None:
-    """The scale that a fit reads off the scores themselves; None where it reads none, or some lie outside."""
-    scale, values = table.brought[0].panel if table.brought else scale_of_grades(table.scores), table.scores.values
-    return scale if scale and scale[0] <= np.nanmin(values) and np.nanmax(values) <= scale[1] else None
+def _scale_seen(table: ScoreTable, *, pairs: bool) -> Scale | None:
+    """The ends of the scores of ``pairs`` and of grades; where all were brought to a scale, those of it.
+
+    None where the scores are neither, or some lie beyond that scale.
+    """
+    seen = float(np.nanmin(table.scores.values)), float(np.nanmax(table.scores.values))
+    if table.brought:
+        low, high = table.brought[0].panel
+        return (low, high) if low <= seen[0] and seen[1] <= high else None
+    return seen if seen[0] < seen[1] and (pairs or scale_of_grades(table.scores)) else None
 
 
 def _families_to_declare(judges: Sequence[str]) -> str:

@@ -78,6 +78,8 @@ def answer_of(facts: FitFacts) -> tuple[State, Reason]:
         )
         return "ambiguous", Reason("ambiguity", said, detail=detail)
     far = "as far as scores can tell without texts."
+    if not facts.blind:
+        far = "as far as scores can tell; nothing counted in the texts differs."
     if facts.coverage is not None and facts.coverage.sparse:
         far = "if they share no mistake, which so few scores a judge would not show."
     elif facts.rests_on_taste:

@@ -49,6 +49,7 @@ Topic = Literal[
     "source",
     "judge changed",
     "system changed",
+    "no systems",
 ]
 
 Pill = Literal["Use", "Check", "Don't use yet", "Waiting", "Failed"]

@@ -96,6 +96,29 @@ def test_disagreeing_is_reported_and_never_excludes(rng):
     assert check.notes.startswith("agreement with the other judges is -0.")
 
 
+def test_a_reversed_scale_is_told_as_such_where_shifted_rows_would_explain_it_too(rng):
+    """Quality goes round, so that a shift by half a period brings the agreement of a reversed judge back."""
+    values = 5 + 2 * np.sin(2 * np.pi * np.arange(630) / 126)[:, None] + rng.normal(scale=0.9, size=(630, 8))
+    values[:, 3] = 10 - values[:, 3]
+    judge, rest = values[:, 3], np.delete(values, 3, axis=1).sum(axis=1)
+    assert max(np.corrcoef(np.roll(judge, shift), rest)[0, 1] for shift in range(630)) > 0.7
+    check = found(values)["j003"]
+    assert check.admitted
+    assert check.notes == f"agreement with the other judges is {check.agreement:+.2f}: is its scale reversed?"
+
+
+def test_shifted_rows_that_a_reversed_scale_explains_less_well_are_told(rng):
+    """Each item is much unlike the one before, so that a shift by one turns the agreement round."""
+    quality = rng.normal(size=600)
+    for k in range(1, 600):
+        quality[k] -= 0.6 * quality[k - 1]
+    values = 5 + quality[:, None] + rng.normal(scale=0.3, size=(600, 8))
+    values[:, 3] = np.roll(values[:, 3], 1)
+    check = found(values)["j003"]
+    assert check.agreement < -0.4
+    assert check.reason.endswith("when its rows are shifted by 599")
+
+
 def test_a_constant_judge_says_nothing_of_the_others(rng):
     """Whatever its score is: the mean of 600 times .1 is not .1 in floating point."""
     values = panel(rng)

@@ -141,6 +141,13 @@ def test_where_the_scores_give_no_answer_it_is_not_advised_to_fit_them_again_as_
 OF_THE_PAPER = re.compile(r"\d\.\d|factor|correlat|edition|eigen|rival|Q = 1", re.IGNORECASE)
 
 
+def test_texts_of_which_nothing_counted_differs_are_not_said_to_be_lacking():
+    said = decide(CLEAR, Standing(), REMEDIES).sentence
+    assert "nothing counted in the texts differs" in said
+    assert "without texts" not in said
+    assert "without texts" in decide(replace(CLEAR, blind=True), Standing(), REMEDIES).sentence
+
+
 @pytest.mark.parametrize(
     "facts",
     [

@@ -124,7 +124,7 @@ def test_a_template_of_one_answer_is_not_asked_about_pairs_nor_on_another_scale_
     run(after_a_night)
     write_judge(after_a_night, endpoint, "api")
     refused = "template 'quality' shows one answer, and items of pairs are pairs of answers; leave it out of `testsets`"
-    scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: `scale: [1, 10]`"
+    scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: its scores are brought"
     one, pairs = care_json(after_a_night, "run", "--dry-run", "--json")
     assert (refused in pairs["failure"], pairs["questions"]) == (True, 0)
     assert scale in one["says"]
@@ -137,10 +137,28 @@ def test_a_template_of_one_answer_is_not_asked_about_pairs_nor_on_another_scale_
     assert len(endpoint.requests) == one["questions"]
     path = after_a_night / "judges" / "api.yaml"
     path.write_text(path.read_text() + "testsets: [one]\nscale: [1, 10]\n")
-    assert "brings its scores" not in care(after_a_night, "doctor")
+    assert "its scores are brought" not in care(after_a_night, "doctor")
     assert ("judge_inference", "api") not in run(after_a_night).failures
 
     url = ("--engine", "openai", "--model", "m", "--template", "quality", "--base-url", endpoint.url)
     said = " ".join(care(after_a_night, "judges", "new", "other", *url).split())
     assert refused in said
     assert scale in said
+
+
+def test_a_scale_that_recorded_votes_are_on_is_told_beside_a_judge_on_another(after_a_night, endpoint):
+    votes = "".join(f"v{k},what is {k}?,answer {k},{k % 2},{k % 3 % 2}\n" for k in range(40))
+    (after_a_night / "votes.csv").write_text("item_id,prompt,response,a,b\n" + votes)
+    spec = after_a_night / "testsets" / "votes.yaml"
+    spec.write_text("source: {kind: files, items: votes.csv, drop: [a, b], scores: {path: votes.csv}}\n")
+    write_judge(after_a_night, endpoint, "api")
+    judge = after_a_night / "judges" / "api.yaml"
+    judge.write_text(judge.read_text() + "testsets: [votes]\n")
+    needed = "brought to it by `scale: [1, 10]` in the judge's file and `scale: [0, 1]` in that of the test set"
+    says = {row["judge"]: row["says"] for row in care_json(after_a_night, "run", "--dry-run", "--json")}
+    assert needed in says.pop("api")
+    assert not any(says.values())
+    judge.write_text(judge.read_text() + "scale: [1, 10]\n")
+    assert needed in care_json(after_a_night, "run", "--dry-run", "--json", "--judge", "api")[0]["says"]
+    spec.write_text(spec.read_text() + "scale: [0, 1]\n")
+    assert care_json(after_a_night, "run", "--dry-run", "--json", "--judge", "api")[0]["says"] == ""

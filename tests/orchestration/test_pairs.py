@@ -281,3 +281,22 @@ def test_a_prompt_does_not_turn_recorded_scores_round(two_systems):
     spec.write_text(recorded)
     run(folder)
     assert care("rate", "pairs", "--workspace", folder, "--json") == ranked
+
+
+def test_pairs_whose_scale_nobody_declared_are_said_not_to_be_compared_and_their_ends_are_offered(two_systems):
+    """In the run and on the page; the scale that stands in the file, once its mark is taken off, lets them be."""
+    folder, grades = two_systems
+    scores = [f"p{k},j{j},{3 - grade}" for k, row in grades.items() for j, grade in enumerate(row)]
+    (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *scores]) + "\n")
+    tables = ("--from", folder / "scores.csv", "--items", folder / "items.csv", "--system", "left", "--system", "right")
+    own = folder / "own"
+    code, printed = care("init", own, *tables)
+    assert code == 0, printed
+    spec, page = own / "testsets" / "scores.yaml", own / "data" / "report" / "testset-scores.html"
+    code, printed = care("run", "--workspace", own)
+    why = "Systems are not compared: scores of the pairs go from 0 to 6; declare their scale, whose middle is a tie"
+    assert (code, why in printed, why in page.read_text()) == (0, True, True), printed
+    spec.write_text(spec.read_text().replace("# scale: [0, 6]", "scale: [0, 6]"))
+    code, printed = care("run", "--workspace", own)
+    assert (code, why in printed, why in page.read_text()) == (0, False, False), printed
+    assert "Which system is better" in page.read_text()
