@@ -254,11 +254,9 @@ class Session:
             sink(item_scores, version)
             whole = min(spec.batch_size, questions.items - done + len(judged))
             judged += item_scores
-            if by_file:  # which is judged as a whole
-                down = _why_down(spec, judged, len(judged))
-            else:
-                down = down or _why_down(spec, judged, whole)
-                judged = judged if len(judged) < whole else []
+            now_down = _why_down(spec, judged, 0 if by_file else whole)
+            down = now_down if by_file else now_down or down  # a file is judged as a whole
+            judged = judged if by_file or down or len(judged) < whole else []
             batches.down = bool(down)  # what has been asked is still stored: it is paid for
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)
@@ -305,7 +303,7 @@ class Session:
     def _overlapping(
         self, spec: JudgeSpec, settings: OpenAIEngine, batches: Batches, context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
-        """Prompts one by one, as many as an endpoint may be asked at the same time; the first one is alone.
+        """Prompts one by one, as many as an endpoint may be asked at once; first one alone, then no more than a batch.
 
         Answers are handed on as a batch, or as what has come of it after some seconds, or once it has failed.
         """
@@ -319,7 +317,7 @@ class Session:
         whole = min(spec.batch_size, len(batches.questions))
         with ThreadPoolExecutor(most) as threads, closing(OpenAIJudgeEngine(spec, settings, context)) as engine:
             self._end.stops(engine.stop)
-            to_begin = 1
+            to_begin, begun = 1, 0
             while under_way or not stopped:
                 under_way |= {threads.submit(engine.score, batch) for batch in islice(waiting, to_begin)}
                 if not under_way:
@@ -337,7 +335,8 @@ class Session:
                 if kept and (len(kept) >= whole or is_late or _why_down(spec, kept, whole)):
                     yield number, kept, engine.version
                     number, kept = number + 1, []
-                to_begin = 0 if stopped else most - len(under_way)
+                begun += to_begin
+                to_begin = min(most - len(under_way), most if number else whole - begun) * (not stopped)
             if kept:
                 yield number, kept, engine.version
         if stopped is not None:
