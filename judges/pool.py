@@ -220,8 +220,7 @@ class Session:
         items : Questions or sequence of Item
             The pending items only.
         sink : callable
-            Called with each finished batch of scores; returns once the batch is stored. Only then does the batch count
-            as done.
+            Called with each batch of scores, which counts as done once it returns.
         context : Context, optional
             What the engine needs besides its specification.
         progress : callable, optional
@@ -254,8 +253,7 @@ class Session:
             sink(item_scores, version)
             whole = min(spec.batch_size, questions.items - done + len(judged))
             judged += item_scores
-            now_down = _why_down(spec, judged, 0 if by_file else whole)
-            down = now_down if by_file else now_down or down  # a file is judged as a whole
+            down = _why_down(spec, judged, whole * (not by_file)) or down * (not by_file)  # a file is judged as a whole
             judged = judged if by_file or down or len(judged) < whole else []
             batches.down = bool(down)  # what has been asked is still stored: it is paid for
             done += len(item_scores)
@@ -264,10 +262,8 @@ class Session:
             _log.debug("Judge %r: batch %d is stored; %s.", spec.name, number, state)
             if progress is not None:
                 progress(state)
-        if down:
-            raise DownError(down)
-        if self._end.has_come:
-            raise JudgeError(f"judge {spec.name!r} was interrupted")
+        if down or self._end.has_come:
+            raise DownError(down) if down else JudgeError(f"judge {spec.name!r} was interrupted")
         return done
 
     def _uses_ray(self, spec: JudgeSpec) -> bool:
