@@ -9,9 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 import time
-from collections import Counter, deque
+from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from itertools import islice
@@ -37,7 +37,14 @@ Sink = Callable[[Sequence[Score], str], None]
 BATCHES_AHEAD = 2
 """Batches that an engine is given at once: while it answers one, the next is already there; more would only be lost."""
 
+STORED_EVERY_S = 5.0
+"""Seconds after which answers of an endpoint are stored, however few they are: what a kill can lose of them."""
+
 _log = logging.getLogger(__name__)
+
+
+class DownError(JudgeError):
+    """A judge was stopped since too much of a batch failed."""
 
 
 @dataclass(frozen=True)
@@ -213,8 +220,7 @@ class Session:
         items : Questions or sequence of Item
             The pending items only.
         sink : callable
-            Called with each finished batch of scores; returns once the batch is stored. Only then does the batch count
-            as done.
+            Called with each batch of scores, which counts as done once it returns.
         context : Context, optional
             What the engine needs besides its specification.
         progress : callable, optional
@@ -245,8 +251,10 @@ class Session:
             if context and context.ledger and not by_file:  # an endpoint's engine has entered each request
                 context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
             sink(item_scores, version)
-            judged = [*judged, *item_scores] if by_file else item_scores  # a file is judged as a whole
-            down = _why_down(spec, judged) if by_file else down or _why_down(spec, judged)
+            whole = min(spec.batch_size, questions.items - done + len(judged))
+            judged += item_scores
+            down = _why_down(spec, judged, whole * (not by_file)) or down * (not by_file)  # a file is judged as a whole
+            judged = judged if by_file or down or len(judged) < whole else []
             batches.down = bool(down)  # what has been asked is still stored: it is paid for
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)
@@ -255,7 +263,7 @@ class Session:
             if progress is not None:
                 progress(state)
         if down or self._end.has_come:
-            raise JudgeError(down or f"judge {spec.name!r} was interrupted")
+            raise DownError(down) if down else JudgeError(f"judge {spec.name!r} was interrupted")
         return done
 
     def _uses_ray(self, spec: JudgeSpec) -> bool:
@@ -282,44 +290,59 @@ class Session:
                 found = by_file.run(batches.one_by_one(), batches.members, lambda: batches.stopped)
                 yield from ((number, scores, by_file.version) for number, scores in enumerate(found))
         elif isinstance(spec.engine, OpenAIEngine):
-            most = BATCHES_AHEAD + spec.engine.concurrency // spec.batch_size
-            yield from self._overlapping(spec, spec.engine, batches, context, most)
+            yield from self._overlapping(spec, spec.engine, batches, context)
         else:
             with closing(build_engine(spec, context, self._models)) as engine:
                 for number, batch in enumerate(batches.until_stopped()):
                     yield number, engine.score(batch), engine.version
 
     def _overlapping(
-        self, spec: JudgeSpec, settings: OpenAIEngine, batches: Batches, context: Context, most: int
+        self, spec: JudgeSpec, settings: OpenAIEngine, batches: Batches, context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
-        """Several batches under way, so that an endpoint has enough to do while one ends; the first one is alone."""
+        """Prompts one by one, as many as an endpoint may be asked at once; first one alone, then no more than a batch.
+
+        Answers are handed on as a batch, or as what has come of it after some seconds, or once it has failed.
+        """
         from judges.engines.openai import OpenAIJudgeEngine
 
-        under_way = deque[Future[list[Score]]]()
-        stopped: StoppedError | None = None
-        waiting = batches.until_stopped()
-        finished = 0
+        most = BATCHES_AHEAD + settings.concurrency
+        under_way, kept = set[Future[list[Score]]](), list[Score]()
+        stopped: JudgeError | None = None
+        unread = context.template(spec).unread
+        waiting, number, since = batches.until_stopped(unread), 0, 0.0
+        whole = min(spec.batch_size, len(batches.questions))
         with ThreadPoolExecutor(most) as threads, closing(OpenAIJudgeEngine(spec, settings, context)) as engine:
             self._end.stops(engine.stop)
-            while True:
-                to_begin = 0 if stopped else (most if finished else 1) - len(under_way)
-                under_way.extend(threads.submit(engine.score, batch) for batch in islice(waiting, to_begin))
+            to_begin, begun = 1, 0
+            while under_way or not stopped:
+                under_way |= {threads.submit(engine.score, batch) for batch in islice(waiting, to_begin)}
                 if not under_way:
                     break
-                try:
-                    scores = under_way.popleft().result()
-                except StoppedError as error:
-                    stopped, scores = stopped or error, error.scores
-                yield finished, scores, engine.version
-                finished += 1
+                left = max(0.0, since + STORED_EVERY_S - time.monotonic()) if kept else None
+                answered, under_way = wait(under_way, left, FIRST_COMPLETED)
+                since = since if kept else time.monotonic()
+                for future in answered:
+                    try:
+                        kept += future.result()
+                    except JudgeError as error:
+                        stopped = stopped or error
+                        kept += error.scores if isinstance(error, StoppedError) else []
+                is_late = time.monotonic() >= since + STORED_EVERY_S
+                if kept and (len(kept) >= whole or is_late or _why_down(spec, kept, whole)):
+                    yield number, kept, engine.version
+                    number, kept = number + 1, []
+                begun += to_begin
+                to_begin = min(most - len(under_way), most if number else whole - begun) * (not stopped)
+            if kept:
+                yield number, kept, engine.version
         if stopped is not None:
             raise stopped
 
 
-def _why_down(spec: JudgeSpec, scores: Sequence[Score]) -> str:
-    """Why asking for the rest would waste time and money, where so much of a batch failed; empty otherwise."""
+def _why_down(spec: JudgeSpec, scores: Sequence[Score], of: int) -> str:
+    """Why asking for the rest would waste time and money, where too much of a batch of so many failed; else empty."""
     failed = [score for score in scores if score.status in MAY_PASS]
-    if not spec.engine.needs.template or len(failed) <= spec.most_failing * len(scores):
+    if not spec.engine.needs.template or len(failed) <= spec.most_failing * max(of, len(scores)):
         return ""
     counts = ", ".join(f"{count} {status}" for status, count in Counter(str(s.status) for s in failed).items())
     return (

@@ -5,7 +5,8 @@ Of a long test set only ids, keys and lengths are held. Its texts are read when 
 
 import struct
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from itertools import islice, takewhile
+from functools import partial
+from itertools import groupby, islice, takewhile
 from math import ceil
 from typing import NamedTuple, Protocol, TypeVar
 from zlib import crc32
@@ -104,11 +105,15 @@ class Questions:
     def __len__(self) -> int:
         return len(self._groups)
 
-    def batches(self, size: int) -> Iterator[list[Question]]:
-        """The questions in batches of this size, each read when it is asked for."""
-        questions = iter(self)
-        while batch := list(islice(questions, size)):
-            yield batch
+    def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Question]]:
+        """The questions in batches of this size, each read when it is asked for.
+
+        With ``unread``, a batch has neighbours that differ in no other of an item's texts: they are one prompt.
+        """
+        runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
+        for run in runs:
+            while batch := list(islice(run, size)):
+                yield batch
 
     def __iter__(self) -> Iterator[Question]:
         ids, keys = self._source.ids, self._source.keys
@@ -126,15 +131,18 @@ class Batches:
     """
 
     def __init__(self, questions: Questions, size: int, has_ended: Callable[[], bool]) -> None:
-        self._questions, self._size, self._has_ended = questions, size, has_ended
+        self.questions, self._size, self._has_ended = questions, size, has_ended
         self._unanswered: dict[str, Question] = {}
         self.down = False
 
     def __len__(self) -> int:
-        return ceil(len(self._questions) / self._size)
+        return ceil(len(self.questions) / self._size)
 
     def __iter__(self) -> Iterator[list[Item]]:
-        for batch in self._questions.batches(self._size):
+        return self._read()
+
+    def _read(self, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
+        for batch in self.questions.batches(self._size, unread):
             self._unanswered.update((question.item.key, question) for question in batch)
             yield [question.item for question in batch]
 
@@ -143,13 +151,13 @@ class Batches:
         """Whether that is so."""
         return self.down or self._has_ended()
 
-    def until_stopped(self) -> Iterator[list[Item]]:
-        """The batches up to the one before which the judge is stopped."""
-        return takewhile(lambda _: not self.stopped, self)
+    def until_stopped(self, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
+        """The batches, as ``Questions.batches`` has them, up to the one before which the judge is stopped."""
+        return takewhile(lambda _: not self.stopped, self._read(unread))
 
     def one_by_one(self) -> Iterator[list[Item]]:
         """All batches; what is not answered of one is forgotten when the next is read."""
-        for batch in self._questions.batches(self._size):
+        for batch in self.questions.batches(self._size):
             self._unanswered = {question.item.key: question for question in batch}
             yield [question.item for question in batch]
 
@@ -161,6 +169,13 @@ class Batches:
         """The scores of all items, from one score for each question."""
         answered = [(score, self._unanswered.pop(score.item_key)) for score in scores]
         return [score.of(*member) for score, question in answered for member in question.members]
+
+
+def _shown(unread: Collection[str], question: Question) -> list[str | None]:
+    """An item's texts but for those that no prompt shows."""
+    item = question.item
+    names = ("prompt", "response", "response_2", "reference", "aspect")
+    return [getattr(item, name) for name in names if name not in unread]
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:

@@ -429,10 +429,12 @@ class JudgeSpec(BaseModel):
     testsets : list of str, optional
         Names of the test sets that the judge scores; all of them by default.
     batch_size : int
-        Number of items in a batch. A killed run loses at most the batches that it had not finished.
+        Number of items in a batch. A killed run loses at most the batches that it had not finished, and of an endpoint
+        the answers of the last five seconds.
     attempts : int
         How often a language model is asked about one item in total when its failures may be temporary (timeouts, errors
-        of the engine or the endpoint). Each run asks once.
+        of the engine or the endpoint). Each run asks once; one in which the judge was stopped counts for those items
+        alone that had failed before.
     most_failing : float
         Largest share of a batch that may fail in this way. A language model that exceeds it is stopped, and the next
         run continues with the remaining items.

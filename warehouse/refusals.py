@@ -25,17 +25,19 @@ _NO_PERMISSION = _Refusal(
     ("permission denied",),
     "this user may not read or write there; change the owner or the permissions",
 )
+_FULL = _Refusal((errno.ENOSPC,), ("no space left", "disk is full"), "there is no space left on the disk; make room")
+_READ_ONLY = _Refusal(
+    (errno.EROFS,), ("read-only file system", "readonly database"), "the file system is read-only; make it writable"
+)
 _REFUSALS = (
-    _Refusal((errno.ENOSPC,), ("no space left", "disk is full"), "there is no space left on the disk; make room"),
+    _FULL,
     _Refusal((errno.EDQUOT,), ("quota exceeded",), "the quota of this user on the disk is used up; make room"),
     _Refusal(
         (errno.EIO,),
         ("input/output error", "disk i/o error"),
         "the disk reported an error in reading or writing; check the disk",
     ),
-    _Refusal(
-        (errno.EROFS,), ("read-only file system", "readonly database"), "the file system is read-only; make it writable"
-    ),
+    _READ_ONLY,
     _NO_PERMISSION,
     _Refusal(
         (errno.EMFILE, errno.ENFILE),
@@ -68,10 +70,21 @@ def _recognised(error: BaseException, path: Path | None) -> _Refusal | None:
     if type(error).__module__.partition(".")[0] not in _DATABASES:
         return None
     text = str(error).lower()
+    no_file = "unable to open database file" in text
+    if path is not None and (no_file or "disk i/o error" in text) and (of_disk := _of_the_disk(path)) is not None:
+        return of_disk
     # SQLite says the same of a folder that it may not write to and of a folder that lies in place of the file.
-    if "unable to open database file" in text and path is not None and not os.access(path, os.W_OK):
+    if no_file and path is not None and not os.access(path, os.W_OK):
         return _NO_PERMISSION
     return next((kind for kind in _REFUSALS if any(words in text for words in kind.words)), None)
+
+
+def _of_the_disk(path: Path) -> _Refusal | None:
+    """What a full or read-only file system refuses: of either SQLite speaks as of a broken one."""
+    state = os.statvfs(next(place for place in (path, *path.absolute().parents) if place.exists()))
+    if state.f_flag & os.ST_RDONLY:
+        return _READ_ONLY
+    return _FULL if not state.f_bavail else None
 
 
 def _path_in(error: BaseException) -> str | None:

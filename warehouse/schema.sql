@@ -194,20 +194,16 @@ CREATE VIEW judge_card AS
     LEFT JOIN latest_fits f ON f.testset = p.testset
     LEFT JOIN weights w ON w.fit_id = f.fit_id AND w.judge = p.judge;
 
-CREATE VIEW bills AS                  -- of each night; the forecast is that of its first run
+CREATE VIEW bills AS                  -- of each night; the forecast is of the questions that were asked
     SELECT night, judge, testset, sum(scored)::BIGINT AS scored, sum(questions)::BIGINT AS questions,
            sum(requests)::BIGINT AS requests, sum(repeated)::BIGINT AS repeated, sum(refused)::BIGINT AS refused,
            sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_cached)::BIGINT AS tokens_cached,
            sum(tokens_out)::BIGINT AS tokens_out, sum(tokens_reasoning)::BIGINT AS tokens_reasoning,
            sum(dollars) AS dollars, sum(dollars_unknown) AS dollars_unknown,
-           sum(forecast_tokens) FILTER (is_first) AS forecast_tokens,
-           sum(forecast_dollars) FILTER (is_first) AS forecast_dollars, sum(seconds) AS seconds,
+           sum(forecast_tokens) AS forecast_tokens, sum(forecast_dollars) AS forecast_dollars, sum(seconds) AS seconds,
            list_aggregate(flatten(list(latencies_ms)), 'quantile_cont', 0.5) AS p50_ms,
            list_aggregate(flatten(list(latencies_ms)), 'quantile_cont', 0.95) AS p95_ms, max(prices) AS prices
-    FROM (
-        SELECT *, row_number() OVER (PARTITION BY night, judge, testset, what ORDER BY began) = 1 AS is_first
-        FROM askings
-    )
+    FROM askings
     GROUP BY night, judge, testset
     ORDER BY night, testset, judge;
 

@@ -89,6 +89,7 @@ class Account:
         self._prices = price.source if price else None
         self._rows: list[dict[str, Any]] = []
         self._bill, self._seen = Bill(), 0.0
+        self._expected: Forecast | None = None
         self.ledger = Ledger(purses)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
@@ -104,10 +105,9 @@ class Account:
                 "scored": 0,
                 "seconds": 0.0,
                 "prices": self._prices,
-                "forecast_tokens": expected.tokens if expected else None,
-                "forecast_dollars": expected.dollars if expected else None,
             }
         )
+        self._expected = expected
 
     def record(self, scored: int = 0) -> None:
         """Keep what was paid since the last time; called before a batch is stored, so that no payment goes unseen."""
@@ -120,6 +120,10 @@ class Account:
         self._seen = now
         row |= {name: value for name, value in vars(bill).items() if name not in ("dollars", "unknown", "latencies")}
         row["dollars"], row["dollars_unknown"] = (bill.dollars, bill.unknown) if self._is_priced else (None, None)
+        if (expected := self._expected) is not None and expected.questions:  # of those that were asked
+            share = bill.questions / expected.questions
+            dollars = None if expected.dollars is None else share * expected.dollars
+            row |= {"forecast_tokens": share * expected.tokens, "forecast_dollars": dollars}
         row["latencies_ms"] = [milliseconds for _, milliseconds in bill.latencies]
         asked = [one for one in self._rows if one.get("requests")]
         self._workspace.bills.write(self._night, self._id, self._judge, asked)

@@ -17,6 +17,7 @@ import dagster as dg
 from assets.code import code_version
 from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.judging.bill import Account, purses
+from assets.judging.forecast import expected, rates
 from assets.metadata import checked, table
 from assets.partitions import JUDGES
 from assets.workspace import Workspace
@@ -140,7 +141,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             kept |= {(testset, item): row for item, row in _kept(workspace, judge, testset, sources[testset]).items()}
     chosen = _least_asked(retests(workspace, judge), kept)[: workspace.canary.items]
     today: dict[tuple[str, str], tuple[float | None, str]] = {}
-    account = Account(workspace, judge, purses(workspace))
+    account = Account(workspace, judge, purses(workspace), rates(workspace).get(judge))
     with closing(account), Pool(workspace.pool, workspace.ray) as pool, pool.session() as session:
         for testset in sorted({testset for testset, _ in chosen}):
 
@@ -151,9 +152,10 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             position = {item_id: k for k, item_id in enumerate(sources[testset].ids)}
             items_asked = sources[testset].read([position[item_id] for where, item_id in chosen if where == testset])
             context = engine_context(workspace, account.ledger)
-            account.begin(testset, "canary")
+            spec = effective_spec(workspace, judge, testset)
+            account.begin(testset, "canary", expected(workspace, spec, account.rate, len(items_asked), items_asked))
             try:
-                session.run(effective_spec(workspace, judge, testset), items_asked, sink, context)  # type: ignore[arg-type]
+                session.run(spec, items_asked, sink, context)  # type: ignore[arg-type]
             except StoppedError as error:
                 raise JudgeError(f"canary of {judge!r}: {error}; set `canary: {{items: 0}}` to do without") from None
             finally:

@@ -50,6 +50,8 @@ class Forecast:
         None where the judge has scored nothing here yet.
     measured : bool
         Whether tokens and time are measured in this workspace.
+    given_up : int
+        Items and probes that failed as often as the judge's ``attempts`` allow, and are not asked about.
     failure : str
         Why nothing can be said; empty where it can.
     says : str
@@ -64,6 +66,7 @@ class Forecast:
     dollars: float | None = 0.0
     seconds: float | None = None
     measured: bool = False
+    given_up: int = 0
     failure: str = ""
     says: str = ""
 
@@ -79,7 +82,7 @@ class Rate:
 
 
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
-    """A forecast for each of these judges and test sets that has something to ask; nobody is asked.
+    """A forecast for each of these judges and test sets that has something to ask or has given up; nobody is asked.
 
     A judge or test set that cannot be read has its failure instead.
     """
@@ -103,7 +106,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
                 before.update(item.key for item in items)
             except CareError as error:
                 row = Forecast(judge, testset, failure=str(error))
-            if row.items or row.failure:
+            if row.items or row.given_up or row.failure:
                 rows.append(row)
     return rows
 
@@ -196,15 +199,17 @@ def _of(
     if wanted.spec.engine.needs.recordings:  # which are read from a file
         return Forecast(judge, testset, len(to_ask), seconds=0.0)
     probes = [judge_item(record) for record in probe_items(workspace, testset)]
-    settled = pending(workspace, workspace.probe_parts, judge, testset, ItemsInMemory(probes)).settled
-    to_ask += [probe for probe in probes if probe.key not in settled]
+    to_probe = pending(workspace, workspace.probe_parts, judge, testset, ItemsInMemory(probes))
+    to_ask += [probe for probe in probes if probe.key not in to_probe.settled]
+    given_up = len(wanted.given_up & {i.key for i in items}) + len(to_probe.given_up & {p.key for p in probes})
     question, _ = question_of(workspace, judge, testset)
     waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == question]
     fresh = {item.text_key for item in to_ask if item.key not in before}
     questions = max(0, len(fresh) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
-    count = max(0, len(to_ask) - sum(batch.items for batch in waiting))
-    return replace(found, testset=testset, items=count, says=other_scale(workspace, judge, testset))
+    left = max(0, len(to_ask) - sum(batch.items for batch in waiting))
+    says = other_scale(workspace, judge, testset)
+    return replace(found, testset=testset, items=left, given_up=given_up, says=says)
 
 
 def expected(

@@ -30,7 +30,7 @@ from assets.workspace import Workspace
 from care_ops.errors import CareError
 from judges.fetching import fetching_ahead
 from judges.items import Score
-from judges.pool import Pool, Progress, Session
+from judges.pool import DownError, Pool, Progress, Session
 from judges.spec import OpenAIEngine
 from warehouse.sources.reading import Reading
 
@@ -255,14 +255,14 @@ def _score_items(
     if engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)
     last_report = time.perf_counter()
+    failed, answered = set[str](), set[str]()
 
     def sink(scores: Sequence[Score], version: str) -> None:
         rows = [score.as_row() for score in scores]
         account.record(len(scores))
         parts.write_scores(judge, testset, wanted.key, version, rows)
-        if wanted.again:
-            failed = {score.item_key for score in scores if score.status in wanted.again}
-            wanted.attempts.record(failed, {score.item_key for score in scores} - failed)
+        for score in scores:
+            (failed if score.status in wanted.again else answered).add(score.item_key)
 
     def progress(now: Progress) -> None:
         nonlocal last_report
@@ -272,8 +272,12 @@ def _score_items(
 
     try:
         return len(shared) + session.run(wanted.spec, questions, sink, context, progress)
+    except DownError:  # which says nothing of an item on which the judge had not failed by itself
+        failed &= wanted.attempts.spent(1)
+        raise
     finally:
         account.record()
+        wanted.attempts.record(failed, answered)
 
 
 def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> dict[str, Reading]:

@@ -33,6 +33,8 @@ class Pending:
         Keys of the items that it is not to be asked about; all others are pending.
     again : collection of str
         Statuses of failures that may pass; items that have them are asked again.
+    given_up : set of str
+        Those of them that were asked about in vain as often as the judge's ``attempts`` allow.
     attempts : Attempts
         How often each item has been asked about in vain.
     answered : dict of str to dict
@@ -43,6 +45,7 @@ class Pending:
     spec: JudgeSpec
     key: str
     settled: set[str]
+    given_up: set[str]
     again: Collection[str]
     attempts: Attempts
     answered: dict[str, dict[str, Any]]
@@ -63,12 +66,14 @@ def pending(
     again = MAY_PASS if spec.engine.needs.template else ()
     done = parts.done(judge, testset, key, again)
     attempts = Attempts(parts.scores_folder(judge, testset), key)
-    if again and (spent := attempts.spent(spec.attempts)):
-        done |= spent & parts.done(judge, testset, key)
+    given_up = set[str]()
+    if again and (spent := attempts.spent(spec.attempts) - done):
+        given_up = spent & parts.done(judge, testset, key)
+        done |= given_up
     rows = {key: row for key, row in answered(workspace, parts, judge, testset).items() if key not in done}
     if items is not None and spec.engine.needs.template:
         rows |= _before_texts(workspace, parts, judge, testset, items, done | rows.keys())
-    return Pending(spec, key, done | rows.keys(), again, attempts, rows)
+    return Pending(spec, key, done | rows.keys(), given_up, again, attempts, rows)
 
 
 def _before_texts(

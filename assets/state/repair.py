@@ -16,6 +16,7 @@ from care_ops.errors import WarehouseError
 from warehouse.artifacts import arrays_of, panel_of
 from warehouse.fits import fit_of
 from warehouse.parts import read_scores_part
+from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, delete, noted, notes_below, read_document, read_lines, read_table, set_aside
 
 State = Literal["fails", "warns", "ok"]
@@ -168,7 +169,12 @@ def _dagster(
         yield Finding(settings, "ok", f"{broken}; it was set aside as {set_aside(settings, broken)}, and {_AGAIN}")
     elif broken is not None:
         yield Finding(settings, "fails", f"{broken}. `care doctor --repair` sets it aside, and {_AGAIN}")
-    reasons = [reason for path in sorted(home.rglob("*.db")) if (reason := _broken_sqlite(path)) is not None]
+    reasons: list[str] = []
+    for path in sorted(home.rglob("*.db")):
+        try:
+            reasons += filter(None, [_broken_sqlite(path)])
+        except WarehouseError as error:  # of the system, not of the file
+            yield Finding(path, "fails", str(error))
     if not reasons:
         return
     says = "; ".join(reasons)
@@ -195,17 +201,32 @@ def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None])
 
 
 def _broken_sqlite(path: Path) -> str | None:
-    """What is wrong with a SQLite database; None where nothing is."""
+    """What is wrong with a SQLite database; None where nothing is.
+
+    Raises ``WarehouseError`` where the system does not allow to see.
+    """
     if path.is_dir():
         return f"{path}: there is a folder in place of the database"
     try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        return _checked_sqlite(path, "mode=ro")
+    except WarehouseError:
+        written = path.with_name(f"{path.name}-wal")
+        if written.exists() and written.stat().st_size:
+            raise
+    return _checked_sqlite(path, "immutable=1")  # no file is made beside it, which a full or read-only disk refuses
+
+
+def _checked_sqlite(path: Path, how: str) -> str | None:
+    try:
+        with closing(sqlite3.connect(f"file:{path}?{how}", uri=True)) as connection:
             (verdict,) = connection.execute("PRAGMA quick_check").fetchone()
             (tables,) = connection.execute("SELECT count(*) FROM sqlite_master").fetchone()
             versioned = connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'alembic_version'").fetchone()
             sql = "SELECT count(*) FROM alembic_version"
             versions = connection.execute(sql).fetchone()[0] if versioned else 1
     except sqlite3.DatabaseError as error:
+        if (refused := refusal(error, path)) is not None:
+            raise WarehouseError(refused) from error
         return f"{path}: it is damaged ({error})"
     if versions > 1:
         return f"{path}: it is damaged (two processes have made it at once)"

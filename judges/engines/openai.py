@@ -89,7 +89,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
         self._knowledge = Knowledge(engine, learned, self._template.answer_schema(spec.scale))
-        self._opening, self._asking = threading.Lock(), threading.Lock()
+        self._opening, self._asking, self._silence = threading.Lock(), threading.Lock(), threading.Lock()
         self._pace = Pace(engine)
         self._threads = ThreadPoolExecutor(engine.concurrency, thread_name_prefix=f"ask {spec.name}")
         self._empty: Purse | None = None
@@ -167,6 +167,12 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                     return error.answer if cut is None else _together(cut, error.answer)
                 cut = error.answer
             except TemporaryError as error:
+                if not (error.too_fast or self._answered_by) and self._silence.acquire(blocking=False):  # told once
+                    _log.warning(
+                        "Judge %r: the endpoint gives no answer (%s); each question is asked up to %d time(s), and the "
+                        "judge stops where too many fail.",
+                        *(self._name, error.raw, 1 + self._engine.retries),
+                    )
                 failed, fast = failed + (not error.too_fast), fast + error.too_fast
                 if failed > self._engine.retries or fast > 2 * self._engine.retries:
                     _log.info("Judge %r: no answer after all retries (%s).", self._name, error.raw)

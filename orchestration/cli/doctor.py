@@ -67,7 +67,8 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     writable = os.access(existing, os.W_OK)
     state, said = ("ok", f"{loaded.data}") if writable else ("fails", f"{existing} is not writable")
     rows.append(_row("data folder", state, said))
-    rows.append(_row("disk", "ok" if free > _LOW_DISK_GB else "warns", f"{free:.0f} GB free"))
+    room = "ok" if free > _LOW_DISK_GB else "warns" if free else "fails"
+    rows.append(_row("disk", room, f"{free:.0f} GB free" if free else "there is no space left on it; make room"))
     rows += [*_store(loaded), _ray(loaded), *_damage(loaded, repair)]
     texts = dict[str, set[str]]()
     rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name, texts)]

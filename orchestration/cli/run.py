@@ -285,6 +285,10 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
     def printed(row: Forecast) -> dict[str, Any]:
         unmeasured = "" if row.measured or not row.tokens else "about "
         dollars = f"{unmeasured}{row.dollars:,.2f}" if row.dollars else "–"
+        nobody = "asks nobody: recorded or answered for another test set" if row.items and not row.questions else ""
+        notes = [row.says or nobody] if row.says or nobody else []
+        if row.given_up:
+            notes.append(f"{row.given_up:,} given up; raise `attempts` in the judge's file to ask again")
         return {
             "judge": row.judge,
             "test set": row.testset,
@@ -293,13 +297,11 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
             "tokens": f"{unmeasured}{row.tokens:,.0f}" if row.tokens else "–",
             "US $": "price unknown" if row.dollars is None else dollars,
             "time": "not measured yet" if row.seconds is None else duration(row.seconds),
-            "note": row.failure
-            or row.says
-            or ("" if row.questions else "asks nobody: recorded or answered for another test set"),
+            "note": row.failure or "; ".join(notes),
         }
 
     show([printed(row) for row in rows], "What `care run` would ask", as_json=False)
-    if not any(row.questions or row.failure for row in rows):
+    if not any(row.questions or row.given_up or row.failure for row in rows):
         console.print("all these scores are recorded: `care run` reads them and asks nobody")
         return
     known = [row.seconds for row in rows if row.seconds is not None]

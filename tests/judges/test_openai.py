@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import threading
 from contextlib import ExitStack
 
 import pytest
 
 from care_ops.errors import InputError, JudgeError
+from judges import pool
 from judges.bill import Purse
 from judges.engines.base import Context, Ledger, StoppedError
 from judges.engines.checks import checks
@@ -227,6 +229,45 @@ def test_what_may_have_been_spent_is_not_said_to_be_spent(serve):
     assert 0 < purse.perhaps <= 900.0
     said = f"100.0000 of 1000.0 US dollars are spent, and at most {purse.perhaps:.4f} more"
     assert said in str(stopped.value)
+
+
+def test_answers_are_stored_while_one_is_late(serve, monkeypatch):
+    """Far fewer than a batch have come; a kill would lose no more than those of the last seconds."""
+    monkeypatch.setattr(pool, "STORED_EVERY_S", 0.1)
+    stored, kept, in_time = threading.Event(), [], []
+
+    def say(text, _):
+        if "It is 5." in text:
+            in_time.append(stored.wait(10))
+        return answer("7")
+
+    def sink(scores, _):
+        kept.append(len(scores))
+        stored.set()
+
+    with Pool(PoolConfig()) as judges:
+        judges.run(judge(serve(say), timeout_s=60.0), items(40), sink)
+    assert in_time == [True]
+    assert sum(kept) == 40
+    assert len(kept) < 20, "not a part for each answer"
+
+
+def test_equal_prompts_of_items_that_differ_elsewhere_are_asked_once(serve):
+    """The template shows no reference."""
+    server = serve(lambda *_: answer("7"))
+    alike = [Item(f"i{k}", "What is it?", f"It is {k // 4}.", reference=f"{k}") for k in range(32)]
+    with Pool(PoolConfig()) as judges:
+        assert judges.run(judge(server), alike, lambda *_: None) == 32
+    assert len(server.requests) == 8
+
+
+def test_a_judge_is_stopped_once_too_much_of_a_batch_has_failed_and_its_silence_is_told_at_once(serve, caplog):
+    server, kept = serve(lambda *_: (500, "oops")), []
+    with Pool(PoolConfig()) as judges, pytest.raises(JudgeError, match=r"\d+ of \d+ items of a batch failed"):
+        judges.run(judge(server, retries=0, concurrency=2), items(200), lambda scores, _: kept.extend(scores))
+    assert 100 < len(kept) < 110
+    (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert told.startswith("Judge 'api': the endpoint gives no answer (HTTP 500: oops); each question is asked")
 
 
 @pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])

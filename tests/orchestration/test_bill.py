@@ -147,6 +147,24 @@ def test_latencies_are_those_that_a_stopwatch_has(panel):
     assert (row.p50_ms, row.p95_ms) == pytest.approx((cuts[9], cuts[18]))
 
 
+def test_the_forecast_on_the_bill_is_of_what_was_asked(panel):
+    """Half of the judges' items are asked in one run of the night and the others in a second one."""
+    folder, servers = panel
+    (forecast,) = [row["dollars"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "cached"]
+    everything = (folder / "one.csv").read_text()
+    (folder / "one.csv").write_text("\n".join(everything.splitlines()[:21]) + "\n")
+    run(folder, judge="cached")
+    (half,) = bills(load_workspace(folder), judge="cached")
+    asked = len(servers["cached"].bodies)
+    (folder / "one.csv").write_text(everything)
+    (rest,) = [row["dollars"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "cached"]
+    run(folder, judge="cached")
+    (row,) = bills(load_workspace(folder), judge="cached")
+    assert 0 < asked < len(servers["cached"].bodies) == row.questions
+    assert row.forecast_dollars == pytest.approx(half.forecast_dollars + rest)
+    assert half.forecast_dollars < forecast
+
+
 KILLED = """
 import os
 from warehouse.parts import PartStore

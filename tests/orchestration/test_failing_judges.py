@@ -10,7 +10,7 @@ from typer.testing import CliRunner
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
-from tests.support.workspaces import JUDGES, care_json, ran, run
+from tests.support.workspaces import JUDGES, care, care_json, ran, run
 
 
 @pytest.fixture
@@ -71,9 +71,28 @@ def test_attempts_are_counted_and_end(endpoint, after_a_night):
     assert run(folder).materialised == [], "asked twice, as often as `attempts` allow"
     assert len(server.requests) == asked
     assert f"Judge api was asked about {failed} of 40 items as often" in care_notes(folder)
+    said = care(folder, "run", "--dry-run")
+    assert "every judge has scored every item" not in said
+    assert [(row["judge"], row["items"], row["given_up"]) for row in care_json(folder, "run", "--dry-run")] == [
+        ("api", 0, failed)
+    ]
     broken["yes"] = lambda _: False
     judge(folder, most_failing=0.9, attempts=3)
     assert ran(run(folder), "judge_inference") == ["api"]
+    assert statuses(folder) == {"ok": 40}
+
+
+@pytest.mark.slow
+def test_an_outage_uses_up_no_attempts(endpoint, after_a_night):
+    """Four runs while nothing answers, where two attempts are allowed: then all are asked."""
+    _, broken, judge = endpoint
+    folder = after_a_night
+    judge(folder, attempts=2)
+    broken["yes"] = lambda _: True
+    for _ in range(4):
+        assert "items of a batch failed" in run(folder, judge="api").failures["judge_inference", "api"]
+    broken["yes"] = lambda _: False
+    run(folder, judge="api")
     assert statuses(folder) == {"ok": 40}
 
 

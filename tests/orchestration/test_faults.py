@@ -17,11 +17,13 @@ import sys
 import time
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import duckdb
 import pytest
 from sqlalchemy.exc import DatabaseError
 
+from assets.state.repair import findings
 from care_ops.errors import WarehouseError
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
@@ -287,6 +289,53 @@ def test_a_folder_that_may_not_be_written_is_told_apart_from_one_in_place_of_a_d
     assert refusal(error, tmp_path) is None
     monkeypatch.setattr("warehouse.refusals.os.access", lambda path, mode: False)
     assert f"{tmp_path}: this user may not read or write there" in str(refusal(error, tmp_path))
+
+
+FILE_SYSTEMS = {
+    "full": (
+        SimpleNamespace(f_bavail=0, f_frsize=4096, f_flag=0),
+        "disk I/O error",
+        "there is no space left on the disk",
+    ),
+    "read-only": (
+        SimpleNamespace(f_bavail=10**6, f_frsize=4096, f_flag=os.ST_RDONLY),
+        "unable to open database file",
+        "the file system is read-only",
+    ),
+}
+
+
+@pytest.mark.parametrize(("disk", "words", "sentence"), FILE_SYSTEMS.values(), ids=FILE_SYSTEMS)
+def test_a_full_or_read_only_disk_is_neither_damage_nor_a_lack_of_rights(tmp_path, monkeypatch, disk, words, sentence):
+    """Beside a database SQLite makes a file, and says of both disks what it says of broken ones."""
+    monkeypatch.setattr("warehouse.refusals.os.statvfs", lambda _: disk)
+    assert sentence in str(refusal(sqlite3.OperationalError(words), tmp_path / "data" / "runs.db"))
+
+    folder = make(tmp_path / "ws")
+    home = folder / "data" / "dagster"
+    home.mkdir(parents=True)
+    monkeypatch.setattr("warehouse.refusals.os.access", lambda path, mode: disk.f_flag == 0)
+    with closing(sqlite3.connect(home / "runs.db")) as connection:
+        connection.execute("CREATE TABLE runs (id)")
+    (home / "broken.db").write_text("this is no database, and no disk is at fault" * 9)
+
+    def connect(address, *words_, **more):
+        if "immutable" not in address:
+            raise sqlite3.OperationalError(words)
+        return real(address, *words_, **more)
+
+    real = sqlite3.connect
+    monkeypatch.setattr(sqlite3, "connect", connect)
+    found = findings(load_workspace(folder), refused_settings=lambda _: None, repair=False)
+    (said,) = [finding.says for finding in found]
+    assert "broken.db: it is damaged (file is not a database)" in said
+    assert "runs.db" not in said
+    (home / "broken.db").unlink()
+    (home / "runs.db-wal").write_bytes(b"not yet in the database")
+    (told,) = findings(load_workspace(folder), refused_settings=lambda _: None, repair=True)
+    assert sentence in told.says
+    assert told.state == "fails"
+    assert home.exists()
 
 
 def test_a_refusal_in_the_storage_of_dagster_is_not_taken_for_damage(tmp_path):
