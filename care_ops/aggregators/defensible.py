@@ -176,8 +176,6 @@ def defensible(problem: Problem) -> Defensible:
         return _unit(_weighted_mean(_joined(_comparable(problem, scores), voice), heard), scored)
 
     rotated, several = _oblique(normal, correlation, items)
-    noise = factor_analysis.posterior_sd(_alone(structure), rotated, normal, several)
-    near = _correlation(latent, sharp, scored)  # by how much the answer is noisier than that of the factor alone
     plain = several[:, :0] if given is not None else _oblique(*_correlated(problem.standardised))[1]
     return Defensible(
         _unit(mean, scored),
@@ -191,7 +189,7 @@ def defensible(problem: Problem) -> Defensible:
         plain=_units(plain, safe, scored),
         followed=np.flatnonzero((np.abs(rotated.loadings) >= _FOLLOWING_LOADING).sum(axis=0) >= LEAST_FOLLOWERS),
         scored=scored,
-        sd=np.sqrt(1.0 - near**2 * (1.0 - noise**2)),
+        sd=_noisier(factor_analysis.posterior_sd(_alone(structure), rotated, normal, several), latent, sharp, scored),
         voices=voice,
         structure=structure,
         likings=likings,
@@ -264,6 +262,11 @@ def _oblique(normal: Array, correlation: Array, items: float) -> tuple[factor_an
     count = factor_analysis.number_of_factors(shrunk, round(items))
     rotated = factor_analysis.oblimin(factor_analysis.fit(shrunk, count))
     return rotated, factor_analysis.factor_scores(rotated, normal)
+
+
+def _noisier(sd: Array, latent: Array, sharp: Array, scored: NDArray[np.bool_]) -> Array:
+    """The standard deviation of an answer, by that of the factor: the less the answer is the factor, the larger."""
+    return np.sqrt(1.0 - _correlation(latent, sharp, scored) ** 2 * (1.0 - sd**2))
 
 
 def _alone(structure: RobustFactor) -> factor_analysis.FactorModel:
