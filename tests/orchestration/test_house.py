@@ -135,8 +135,8 @@ def test_the_product_grows_no_more():
     Tables as people have them and conversations (480), bounds of what is read (230) and the paper's recipe (220) came;
     three experiments that were our own studies (560) went for them, and nothing for the rest. Bets on what changed a
     night (570), telemetry, history and restoring (550), several criteria in one question (280) and what strangers met
-    (190) came; the canary's tolerance and a second limit on missing scores went, which is by far not as much. Classes of
-    one method, records that were taken apart at once and imports that saved nothing went (620); what the life of a
+    (190) came; the canary's tolerance and a second limit on missing scores went, which is by far not as much. Classes
+    of one method, records that were taken apart at once and imports that saved nothing went (620); what the life of a
     nightly pipeline showed came (390).
     """
     named = ["git", "ls-files", *PACKAGES, "deploy"]
