@@ -189,7 +189,7 @@ def rollback(
     with workspace_alone(workspace, "care fits rollback") as loaded:
         edition = publish_previous(loaded, loaded.testset(testset).name, why)
         outcome = _remake(loaded, testset)
-    _end(outcome, f"{testset}: {edition.edition} is published and pinned again")
+    _end(outcome, f"{testset}: {edition.edition} is published again, and pinned")
 
 
 @fits.command()
