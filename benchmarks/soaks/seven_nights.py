@@ -37,10 +37,9 @@ def main() -> None:
         wrong = 0
         try:
             for number, night in enumerate(nights()):
-                started = time.monotonic()
-                said = _live_through(folder, night)
+                said, seconds = _live_through(folder, night)
                 wrong += bool(said)
-                print(f"{night.what}: {said or 'exactly what it must'}, {time.monotonic() - started:.0f} s", flush=True)
+                print(f"{night.what}: {said or 'exactly what it must'}, quiet after {seconds:.0f} s", flush=True)
                 if number == 0:
                     daemons.append(_daemon(folder))
                     print("a second daemon was started by mistake", flush=True)
@@ -63,8 +62,8 @@ def _daemon(folder: Path) -> subprocess.Popen[bytes]:
         return subprocess.Popen(command, env=environment, stdout=log, stderr=log, start_new_session=True)
 
 
-def _live_through(folder: Path, night: PlannedNight) -> str:
-    """Live through one night; returns what ran but should not have, or did not run but should have."""
+def _live_through(folder: Path, night: PlannedNight) -> tuple[str, float]:
+    """Live through one night; returns what ran but should not have, or the other way round, and how long all took."""
     with workspace_instance(load_workspace(folder)) as instance:
         before, since = _last_event(instance), datetime.now(UTC)
         night.happen(folder)
@@ -95,7 +94,7 @@ def _live_through(folder: Path, night: PlannedNight) -> str:
     rows = score_rows(folder)
     if len(rows) != len(set(rows)):
         findings.append(f"{len(rows) - len(set(rows))} rows scored twice")
-    return "; ".join(findings)
+    return "; ".join(findings), quiet_since - began
 
 
 def _last_event(instance: dg.DagsterInstance) -> int:
