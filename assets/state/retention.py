@@ -145,9 +145,9 @@ def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
 
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
-    """Delete; returns bytes freed."""
+    """Delete; returns bytes freed. The database follows the files, also those that a killed deletion took before."""
     freed = 0
-    gone = {r.edition.edition: r.edition.testset for r in doomed if r.edition is not None}
+    gone = {r.edition.edition for r in doomed if r.edition is not None}
     for entry in doomed:
         if entry.edition is not None:
             kept = [e for e in workspace.fits.editions(entry.edition.testset) if e.edition not in gone]
@@ -159,7 +159,7 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
             delete(path)
         _log.info("deleted %s (%s)", entry.what, entry.why)
     if workspace.warehouse.path.exists():
-        for testset in set(gone.values()):
+        for testset in workspace.fits.testsets():
             follow_files(workspace, testset)
     return freed
 

@@ -33,7 +33,6 @@ def gc(
         to_merge = scattered(loaded)
         if not to_delete and not to_merge:
             console.print("nothing to delete")
-            return
         if to_delete:
             show(rows, "deleted" if yes else "would be deleted", as_json=False)
         if to_merge:
@@ -42,7 +41,7 @@ def gc(
         if yes:
             freed = remove(loaded, to_delete)
             console.print(f"{freed / 2**20:.1f} MiB freed, {merge(loaded, to_merge)} files merged")
-        else:
+        elif to_delete or to_merge:
             console.print("nothing was deleted; run this again with --yes to delete it")
 
 

@@ -319,6 +319,11 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
 
 
 @pytest.mark.slow
+def editions(folder):
+    """Those that the database has."""
+    return query(folder, "SELECT edition FROM editions ORDER BY made_at")
+
+
 def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     folder = after_a_night
     write_judge(folder, "readability")
@@ -337,6 +342,13 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     listed = care_json(folder, "fits", "list", "one")
     assert sorted(path.name[4:].partition(".")[0] for path in verdicts) == sorted(row["edition"] for row in listed)
     assert run(folder).materialised == []
+
+    store = load_workspace(folder).fits
+    first, *others = store.editions("one")
+    store.remove_edition(first, others)  # as a deletion does that is killed before it comes to the database
+    assert (first.edition,) in editions(folder)
+    assert "nothing to delete" in care(folder, "admin", "gc", *keep, "--yes")
+    assert editions(folder) == [(edition.edition,) for edition in others]
 
 
 @pytest.mark.slow
