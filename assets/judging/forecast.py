@@ -144,7 +144,7 @@ def must_suit(workspace: Workspace, judge: str, testset: str, there: Collection[
     template = _template(workspace, judge, testset)
     if template is None:
         return
-    if "response_2" in there and "response_2" not in template.instructions + template.item:
+    if "response_2" in there and "response_2" not in template.shown:
         raise JudgeError(
             f"template {template.name!r} shows one answer, and items of {testset} are pairs of answers; leave it "
             f"out of `testsets` in the file of judge {judge!r}, or give it a `template` that shows `response_2`"

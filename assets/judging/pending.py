@@ -72,28 +72,34 @@ def pending(
         done |= given_up
     rows = {key: row for key, row in answered(workspace, parts, judge, testset).items() if key not in done}
     if items is not None and spec.engine.needs.template:
-        rows |= _before_texts(workspace, parts, judge, testset, items, done | rows.keys())
+        unread = engine_context(workspace).template(spec).unread
+        rows |= _before_texts(parts, judge, testset, key, items, unread, done | rows.keys())
     return Pending(spec, key, done | rows.keys(), given_up, again, attempts, rows)
 
 
 def _before_texts(
-    workspace: Workspace, parts: PartStore, judge: str, testset: str, items: ItemSource, settled: Collection[str]
+    parts: PartStore,
+    judge: str,
+    testset: str,
+    key: str,
+    items: ItemSource,
+    unread: Collection[str],
+    settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
     """By item key, the row of each answer that was given before the item had a text that no prompt shows."""
     from judges.questions import in_chunks
 
-    unread = engine_context(workspace).template(effective_spec(workspace, judge, testset)).unread
-    to_ask = [position for position, key in enumerate(items.keys) if key not in settled] if unread else []
+    to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []
     if not to_ask:
         return {}
-    rows = parts.read_scores(judge, testset, _TAKEN, key=judge_key(workspace, judge, testset)).to_pylist()
+    rows = parts.read_scores(judge, testset, _TAKEN, key=key).to_pylist()
     given = {row["item_key"]: row for row in rows if row["status"] not in MAY_PASS}
-    for key in items.keys:
-        given.pop(key, None)
+    for one in items.keys:
+        given.pop(one, None)
     found: dict[str, dict[str, Any]] = {}
     for chunk in in_chunks(to_ask if given else [], lambda position: items.lengths[position]):
         for item in items.read(chunk):
-            before = next((key for key in _keys_before(item, unread) if key in given), None)
+            before = next((one for one in _keys_before(item, unread) if one in given), None)
             if before is not None:
                 found[item.key] = given[before] | {"item_key": item.key}
     return found

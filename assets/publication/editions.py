@@ -50,8 +50,9 @@ def find(workspace: Workspace, edition: str) -> Edition:
 
 def latest(workspace: Workspace, testset: str) -> Edition | None:
     """The edition that a test set's fit is now, which may have been made before others; None where there is none."""
-    now, kept = workspace.fit_folder(testset).find(FitDocument), workspace.fits.editions(testset)
-    return next((e for e in kept if now is not None and e.edition == now.edition), kept[-1] if kept else None)
+    now = workspace.fit_folder(testset).find(FitDocument)
+    found = None if now is None else workspace.fits.edition(testset, now.edition)
+    return found or next(reversed(workspace.fits.editions(testset)), None)
 
 
 def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:

@@ -144,18 +144,19 @@ def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array, 
     """
     scores = factor_scores(several, standardised) if scores is None else scores
 
-    def sd(standardised: Array, scores: Array) -> Array:
+    def parts(standardised: Array, scores: Array) -> Array:
         present = ~np.isnan(standardised)
         count = present.sum(axis=1)
         variance = 1.0 / (1.0 + present @ (model.loadings[:, 0] ** 2 / model.uniqueness))
         fitted = scores @ several.loadings.T
         residual = np.where(present, (standardised - fitted) ** 2, 0.0) @ (1.0 / several.uniqueness)
-        return np.column_stack([np.where(count > 0, variance, np.nan), residual / np.maximum(count, 1)])
+        return np.column_stack([variance, residual / np.maximum(count, 1)])
 
-    variance, residual = by_rows(sd, standardised, scores).T
-    usual = float(np.nanmean(np.where(np.isnan(variance), np.nan, residual))) or 1.0  # below 1: the factors fit noise
+    variance, residual = by_rows(parts, standardised, scores).T
+    scored = ~np.isnan(standardised).all(axis=1)
+    usual = float(residual[scored].mean()) or 1.0  # below 1, since the factors fit some of the noise
     noise = (residual / usual + _NOISE_PRIOR) / (1.0 + _NOISE_PRIOR)
-    return np.sqrt(np.where(np.isnan(variance), 1.0, variance * noise))
+    return np.sqrt(np.where(scored, variance * noise, 1.0))
 
 
 def number_of_factors(correlation: Array, n: int) -> int:

@@ -51,7 +51,7 @@ class RobustFactor:
         off.
     kinship : float
         Mean correlation within families that the factor leaves unexplained; 0 where no two judges share a family.
-    by_chance : float
+    kinship_error : float
         Standard error of ``kinship`` where families share nothing more.
     """
 
@@ -60,12 +60,12 @@ class RobustFactor:
     weights: Array
     misfit: float
     kinship: float
-    by_chance: float
+    kinship_error: float
 
     @property
     def kin_share_more(self) -> bool:
         """Whether judges of one family share more than all judges do, by more than chance."""
-        return self.kinship > max(_KIN[0], 2 * self.by_chance)
+        return self.kinship > max(_KIN[0], 2 * self.kinship_error)
 
     @property
     def fits(self) -> float:

@@ -133,9 +133,14 @@ class Template(BaseModel):
         return {str(v): float(v) + self.shift for v in self.values}
 
     @cached_property
+    def shown(self) -> set[str]:
+        """Names that the prompt's two parts use."""
+        return _compiled(self.instructions)[1] | _compiled(self.item)[1]
+
+    @cached_property
     def unread(self) -> list[str]:
         """Names of the texts on which no prompt depends."""
-        read = {*self.needs, *_compiled(self.instructions)[1], *_compiled(self.item)[1]}
+        read = {*self.needs, *self.shown}
         both = {"response", "response_2"} if self.pairwise else set[str]()
         return [name for name in _FIELDS if name not in read | both]
 

@@ -32,7 +32,10 @@ def gc(
         rows = [{"what": entry.what, "why": entry.why, "bytes": entry.size or None} for entry in to_delete]
         to_merge = scattered(loaded)
         if not to_delete and not to_merge:
+            if yes:  # the database may lack what a killed deletion did
+                remove(loaded, [])
             console.print("nothing to delete")
+            return
         if to_delete:
             show(rows, "deleted" if yes else "would be deleted", as_json=False)
         if to_merge:
@@ -41,7 +44,7 @@ def gc(
         if yes:
             freed = remove(loaded, to_delete)
             console.print(f"{freed / 2**20:.1f} MiB freed, {merge(loaded, to_merge)} files merged")
-        elif to_delete or to_merge:
+        else:
             console.print("nothing was deleted; run this again with --yes to delete it")
 
 
