@@ -327,8 +327,11 @@ class Session:
                     except JudgeError as error:
                         stopped = stopped or error
                         kept += error.scores if isinstance(error, StoppedError) else []
+                while len(kept) >= whole:  # several may be answered at once
+                    yield number, kept[:whole], engine.version
+                    number, kept = number + 1, kept[whole:]
                 is_late = time.monotonic() >= since + STORED_EVERY_S
-                if kept and (len(kept) >= whole or is_late or _why_down(spec, kept, whole)):
+                if kept and (is_late or _why_down(spec, kept, whole)):
                     yield number, kept, engine.version
                     number, kept = number + 1, []
                 begun += to_begin
