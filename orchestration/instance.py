@@ -39,6 +39,8 @@ _SETTINGS = (
     "nux:\n  enabled: false\n"
     "run_retries:\n  enabled: true\n  max_retries: 2\n  retry_on_asset_or_op_failure: false\n"
     "concurrency:\n  pools:\n    granularity: op\n    default_limit: 1\n"
+    "run_coordinator:\n  module: dagster.core.run_coordinator\n  class: QueuedRunCoordinator\n"
+    "  config: {dequeue_interval_seconds: 1}\n"
     f"python_logs:\n  managed_python_loggers: [{', '.join(PACKAGES)}]\n"
 )
 """``dagster.yaml`` of a workspace's own instance."""

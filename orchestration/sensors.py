@@ -148,6 +148,8 @@ def _stale_assets_sensor(folder: Path, mount: Mount, load: Callable[[], Workspac
         if moment == seen.moment and now - seen.looked_at < _WATCHED_EVERY_S:
             return dg.SkipReason("no run has ended and no file of the workspace has changed since the last look")
         asked, seen = look(load(), context.instance, replace(seen, moment=moment, looked_at=now))
+        if asked:  # a run may begin and end before the next tick, which would then find everything as it was
+            seen = replace(seen, moment="")
         cursor = json.dumps(asdict(seen))
         return dg.SensorResult(asked, None if asked else "there is nothing to ask for", cursor)
 

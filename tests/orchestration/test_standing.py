@@ -132,6 +132,16 @@ def test_a_stage_that_fails_under_the_daemon_is_tried_once_more_and_told_until_i
     assert daemon.told() == before
 
 
+def test_what_follows_a_run_is_asked_for_at_the_next_tick_however_short_the_run_was(daemon):
+    write_judge(daemon.folder, "readability")
+    asked: list[list[str]] = []
+    while requests := daemon.tick("stale_assets_sensor").run_requests:
+        asked += [assets_of([request]) for request in requests]
+        for request in requests:
+            assert daemon.run_together(set(asked[-1]), request.tags).success
+    assert [assets[0] for assets in asked] == ["judge_inference", "scores", "panel", "report_index"]
+
+
 @pytest.mark.parametrize("webhook", ["", ", webhook: 'http://127.0.0.1:1/down'"])
 def test_a_workspace_that_cannot_be_read_is_told_once_and_when_it_can_be_again(daemon, webhook):
     """What broke it is often what a run failed of; a webhook that is down adds no line to the file."""
