@@ -1,8 +1,7 @@
 """Maps from a latent quality, which has no unit, to a score scale, each under a declared assumption."""
 
 import numpy as np
-from scipy.special import expit
-from scipy.stats import rankdata
+import scipy
 
 from care_ops.least import LABELS_TO_ADVISE, LABELS_TO_CONFIRM
 from care_ops.scores import Array, varies
@@ -75,7 +74,7 @@ def _levels(estimate: Array) -> Array:
     """Rank of each estimate as a share of the estimates present, between 0 and 1, ties at their mean; NaN stays NaN."""
     levels = np.full(len(estimate), np.nan)
     scored = ~np.isnan(estimate)
-    levels[scored] = (rankdata(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
+    levels[scored] = (scipy.stats.rankdata(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
     return levels
 
 
@@ -150,7 +149,7 @@ def logistic_map(latent: Array, labels: Array, weights: Array | None = None) -> 
 def _posterior(at: Array, latent: Array, labels: Array, weights: Array) -> tuple[float, Array, Array]:
     """Minus the log posterior of intercept and slope, which is convex; its gradient, (2,), and curvature, (2, 2)."""
     logit = at[0] + at[1] * latent
-    p = expit(logit)
+    p = scipy.special.expit(logit)
     w, residual = weights * p * (1.0 - p), weights * (p - labels)
     off = (at - [0.0, _SLOPE]) / [_LEVEL_SD, _SLOPE_SD]
     value = float(weights @ (np.logaddexp(0.0, logit) - labels * logit)) + 0.5 * float(off @ off)

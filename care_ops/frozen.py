@@ -5,8 +5,8 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.special import ndtri
 
 from care_ops.blocks import blocks, by_rows, columns
 from care_ops.errors import FitError, listed
@@ -174,7 +174,7 @@ def _normal_scores(column: Array) -> tuple[Array, Array]:
     if not len(present):
         return np.zeros(1), np.zeros(1)
     kinds, counts = np.unique(present, return_counts=True)
-    heights = ndtri((np.cumsum(counts) - counts / 2) / len(present))
+    heights = scipy.special.ndtri((np.cumsum(counts) - counts / 2) / len(present))
     if len(kinds) > _MOST_KNOTS:
         chosen = np.unique(np.linspace(0, len(kinds) - 1, _MOST_KNOTS).round().astype(int))
         kinds, heights = kinds[chosen], heights[chosen]

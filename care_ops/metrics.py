@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from dataclasses import replace
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.stats import kendalltau, rankdata, studentized_range
 
 from care_ops.calibration import fill_uniformly
 from care_ops.doubt import Changed
@@ -28,12 +28,12 @@ def rank_correlation(x: Array, y: Array, *, at_least: int = 2) -> float:
         NaN where fewer than ``at_least`` entries are known in both, or those of one are all alike.
     """
     both = ~np.isnan(x) & ~np.isnan(y)
-    return correlation(rankdata(x[both]), rankdata(y[both]), at_least=at_least)
+    return correlation(scipy.stats.rankdata(x[both]), scipy.stats.rankdata(y[both]), at_least=at_least)
 
 
 def changed(one: Array, other: Array) -> Changed:
     """How an answer differs from another one of the same items, both (n,); of equal estimates the first is better."""
-    a, b = rankdata(one), rankdata(other)
+    a, b = scipy.stats.rankdata(one), scipy.stats.rankdata(other)
     n = len(a)
     top = min(max(n // 10, 1), n)
     first, second = np.argsort(-a, kind="stable")[:top], np.argsort(-b, kind="stable")[:top]
@@ -106,12 +106,12 @@ def auc(estimate: Array, gold: Array) -> float | None:
     m, n = int(positive.sum()), int((~positive).sum())
     if m == 0 or n == 0:
         return None
-    return float((rankdata(estimate)[positive].sum() - m * (m + 1) / 2) / (m * n))
+    return float((scipy.stats.rankdata(estimate)[positive].sum() - m * (m + 1) / 2) / (m * n))
 
 
 def tau(estimate: Array, gold: Array) -> float | None:
     """Kendall's tau-b; None where one of the two does not vary."""
-    coefficient = float(np.asarray(kendalltau(estimate, gold))[0])
+    coefficient = float(np.asarray(scipy.stats.kendalltau(estimate, gold))[0])
     return None if np.isnan(coefficient) else coefficient
 
 
@@ -163,7 +163,7 @@ def mean_ranks(orders: Mapping[str, Mapping[str, float]]) -> tuple[dict[str, flo
         Larger is better; NaN where a method has no answer.
     """
     names = [n for n in next(iter(orders.values())) if all(o.get(n, np.nan) == o.get(n) for o in orders.values())]
-    ranks = np.array([rankdata([-order[name] for name in names]) for order in orders.values()])
+    ranks = np.array([scipy.stats.rankdata([-order[name] for name in names]) for order in orders.values()])
     k, sets = len(names), len(orders)
-    quantile = float(studentized_range.ppf(0.95, k, np.inf)) / np.sqrt(2)
+    quantile = float(scipy.stats.studentized_range.ppf(0.95, k, np.inf)) / np.sqrt(2)
     return dict(zip(names, map(float, ranks.mean(axis=0)), strict=True)), quantile * np.sqrt(k * (k + 1) / (6 * sets))

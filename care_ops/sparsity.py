@@ -3,9 +3,8 @@
 from dataclasses import dataclass
 
 import numpy as np
+import scipy
 from numpy.typing import NDArray
-from scipy.sparse import coo_array
-from scipy.sparse.csgraph import connected_components
 
 from care_ops.least import TELLING_SCORES
 from care_ops.scores import Array, mean_of_present, varies
@@ -48,7 +47,7 @@ def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:
 def lacks_pairs(together: Array) -> bool:
     """Whether two judges scored no item in common and others connect them, by the items that two scored, (p, p)."""
     lacking = together == 0
-    return bool(lacking.any()) and connected_components(~lacking, directed=False)[0] == 1
+    return bool(lacking.any()) and scipy.sparse.csgraph.connected_components(~lacking, directed=False)[0] == 1
 
 
 def components(values: Array) -> list[Component]:
@@ -66,8 +65,8 @@ def components(values: Array) -> list[Component]:
     if p and present.all(axis=1).any():  # an item that everybody scored connects them all
         return [Component(np.arange(p), np.flatnonzero(present.any(axis=1)))]
     item, judge = np.nonzero(present)
-    graph = coo_array((np.ones(len(item), dtype=np.int8), (item, n + judge)), shape=(n + p, n + p))
-    label = connected_components(graph, directed=False)[1]
+    graph = scipy.sparse.coo_array((np.ones(len(item), dtype=np.int8), (item, n + judge)), shape=(n + p, n + p))
+    label = scipy.sparse.csgraph.connected_components(graph, directed=False)[1]
     groups = [
         Component(np.flatnonzero(label[n:] == group), np.flatnonzero(label[:n] == group))
         for group in np.unique(label[n + judge])

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import norm
+import scipy
 
 from care_ops.least import TELLING_SCORES
 from care_ops.scores import Array, mean_of_present
@@ -67,4 +67,4 @@ def _share(chosen: Array, systems: Sequence[tuple[str, str] | None], level: floa
     parts = [(size / total, np.array(groups[pair])) for pair, size in sizes.items()]
     variance = sum(weight**2 * own.var(ddof=1) / len(own) for weight, own in parts)
     share = float(sum(weight * own.mean() for weight, own in parts))
-    return share, abs(share - 0.5) >= max(_PLAIN, float(norm.ppf((1 + level) / 2) * np.sqrt(variance)))
+    return share, abs(share - 0.5) >= max(_PLAIN, float(scipy.special.ndtri((1 + level) / 2) * np.sqrt(variance)))
