@@ -321,7 +321,7 @@ class Dropping:
 
 
 @dataclass(frozen=True)
-class Changed:
+class ChangePoint:
     """A judge or a system of which there is evidence that it has changed.
 
     Attributes

@@ -16,7 +16,7 @@ from urllib.parse import quote
 from assets.judge_keys import effective_spec, judge_key
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from care_ops.records import Changed
+from care_ops.records import ChangePoint
 from care_ops.results.attribution import FALSE_ALARMS, Difference, change
 from warehouse.documents import document_of, read_record
 from warehouse.storage import file_state, find_sound, write_document
@@ -50,7 +50,7 @@ class Retests:
 
     judge_keys: dict[str, str] = field(default_factory=dict[str, str])
     rows: tuple[AskedAgain, ...] = ()
-    changed: Changed | None = None
+    changed: ChangePoint | None = None
 
     def anchored(self, testset: str) -> int | None:
         """The first day on which it was asked again about a test set."""

@@ -12,7 +12,7 @@ from assets.judge_keys import judge_key, keys_of_judges
 from assets.judging.asked_again import LEAST_TOLD, retests, span_of
 from assets.results.documents import SystemsDocument
 from assets.workspace import Workspace
-from care_ops.records import Changed
+from care_ops.records import ChangePoint
 from care_ops.results.attribution import Answer, References, change, of_system
 from judges.items import Status
 from warehouse.compute import pc
@@ -25,7 +25,7 @@ Place = tuple[str, str]
 """An item's id, and its key, which is another one for another answer."""
 
 
-def changed_systems(workspace: Workspace, testset: str) -> dict[str, Changed]:
+def changed_systems(workspace: Workspace, testset: str) -> dict[str, ChangePoint]:
     """The systems of which there is evidence, by the judges of the panel that can be asked.
 
     What systems said until the day on which the last of these judges was anchored is what later answers are compared
@@ -105,7 +105,7 @@ def _references(workspace: Workspace, testset: str, moving: Sequence[str]) -> Re
     return {night: [(key, by_judge) for (_, key), by_judge in of] for night, of in ranked.items()}
 
 
-def changes(workspace: Workspace, testset: str) -> tuple[dict[str, Changed], dict[str, Changed]]:
+def changes(workspace: Workspace, testset: str) -> tuple[dict[str, ChangePoint], dict[str, ChangePoint]]:
     """The judges and the systems of a test set that have changed, as far as is known now.
 
     A judge is no longer among them once it is anchored anew, nor a system once a person has published a fit since.

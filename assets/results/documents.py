@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 
 from care_ops.doubt import MAY_BE_A_FEATURE
 from care_ops.least import FOLLOWS
-from care_ops.records import Changed, Comparison, Dropping
+from care_ops.records import ChangePoint, Comparison, Dropping
 from warehouse.documents import FolderDocument, document_of
 
 
@@ -98,7 +98,7 @@ class SystemsDocument(FolderDocument):
         What the values of the systems are.
     systems : tuple of SystemRecord
         Best first.
-    changed : dict system -> Changed
+    changed : dict system -> ChangePoint
         Those that answer in another way than before.
     refused : str
         Why systems that are declared cannot be compared; empty where they are.
@@ -110,7 +110,7 @@ class SystemsDocument(FolderDocument):
     kind: str = ""
     systems: tuple[SystemRecord, ...] = ()
     comparisons: tuple[Comparison, ...] = ()
-    changed: dict[str, Changed] = field(default_factory=dict[str, Changed])
+    changed: dict[str, ChangePoint] = field(default_factory=dict[str, ChangePoint])
     refused: str = ""
 
     def as_document(self) -> dict[str, Any]:

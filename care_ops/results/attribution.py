@@ -30,7 +30,7 @@ from itertools import count
 
 import numpy as np
 
-from care_ops.records import Changed
+from care_ops.records import ChangePoint
 from care_ops.scores import Array
 
 FALSE_ALARMS = 0.05
@@ -105,7 +105,7 @@ def log_capitals(nights: Sequence[Array]) -> Array:
     return np.where(k[None, :] <= k[:, None], shares - np.log(len(_BETS)), 0.0) - np.log(k * (k + 1.0))[None, :]
 
 
-def change(found: Iterable[Difference], false_alarms: float) -> Changed | None:
+def change(found: Iterable[Difference], false_alarms: float) -> ChangePoint | None:
     """The first evidence of a change, and what is then most likely of it; None without any.
 
     Parameters
@@ -121,7 +121,7 @@ def change(found: Iterable[Difference], false_alarms: float) -> Changed | None:
     return min((one for one in told if one is not None), key=lambda one: one.told, default=None)
 
 
-def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -> Changed | None:
+def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -> ChangePoint | None:
     days = sorted(differences)
     nights = [np.array(differences[day], dtype=np.float64) for day in days]
     shares = log_capitals(nights)
@@ -134,7 +134,7 @@ def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -
     k = np.arange(1, told + 2)
     night = int(np.argmax(shares[told, : told + 1] + np.log(k * (k + 1.0))))
     since = np.concatenate(nights[night : told + 1])
-    return Changed(days[night], days[told], float(since.mean()))
+    return ChangePoint(days[night], days[told], float(since.mean()))
 
 
 def of_system(
@@ -187,13 +187,13 @@ def of_system(
             yield Difference(night, size, first_free(taken, keys))
 
 
-def of_judges(changed: Mapping[str, Changed]) -> list[str]:
+def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:
     """A sentence for each judge of which there is evidence."""
     said = "Judge {} changed: its scores of the same answers {} {}."
     return [said.format(name, one.direction, one) for name, one in changed.items()]
 
 
-def of_systems(changed: Mapping[str, Changed], judges: Mapping[str, Changed]) -> list[str]:
+def of_systems(changed: Mapping[str, ChangePoint], judges: Mapping[str, ChangePoint]) -> list[str]:
     """A sentence for each system of which there is evidence; it is held where a judge of theirs has changed too."""
     held = f" This is held until {', '.join(judges)} is anchored anew." if judges else ""
     return [f"System {name} {one.direction} {one}.{held}" for name, one in changed.items()]

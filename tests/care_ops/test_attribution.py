@@ -7,7 +7,7 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
-from care_ops.records import Changed
+from care_ops.records import ChangePoint
 from care_ops.results.attribution import (
     Answer,
     Difference,
@@ -160,7 +160,7 @@ def test_an_answer_is_compared_within_its_prompt_by_the_judges_that_know_both():
 
 @pytest.mark.parametrize(("judge", "system"), [*product((False, True), repeat=2)])
 def test_what_is_told_names_the_judge_the_system_both_or_neither(judge, system):
-    one = Changed(date(2026, 11, 14).toordinal(), date(2026, 11, 16).toordinal(), -0.125)
+    one = ChangePoint(date(2026, 11, 14).toordinal(), date(2026, 11, 16).toordinal(), -0.125)
     judges = {"sonnet": one} if judge else {}
     said = [*of_judges(judges), *of_systems({"new": one} if system else {}, judges)]
     assert len(said) == judge + system
