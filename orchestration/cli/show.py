@@ -58,7 +58,7 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
     console.print("scores / items; empty: the judge does not score the test set", style="dim")
     if bill := bill_of_night(loaded):
         console.print(bill)
-    for sentence in told(loaded):
+    for sentence in filter(None, (loaded.labels_of_nobody(), *told(loaded))):
         console.print(sentence)
     if outdated := outdated_kept(loaded):
         console.print(f"experiments out of date: {', '.join(outdated)}")
