@@ -101,26 +101,35 @@ def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
-    """Version of what a judge runs; that of a recorded one from memory, where its score file has not changed."""
-    name, source = spec.engine.recorded_as, workspace.testset(testset).source
-    if name is None:
+    """Version of what a judge runs, or of what a recorded one has said."""
+    if spec.engine.recorded_as is None:
         return revision_of(spec, engine_context(workspace))
-    from judges.engines.recorded import NOTHING_RECORDED, fingerprints
+    from judges.engines.recorded import NOTHING_RECORDED
 
-    def revisions(*judges: str) -> dict[str, str]:
-        table = recorded_table(workspace, spec.name, testset)
-        chosen = [judge for judge in judges or table.scores.judges if judge in table.scores.judges]
-        return fingerprints(table.scores.select_judges(chosen), table.responses) if chosen else {}
+    versions = workspace.memory.recorded_versions
+    if testset not in versions:
+        versions[testset] = _recorded_versions(workspace, spec.name, testset)
+    return versions[testset].get(spec.engine.recorded_as, NOTHING_RECORDED)
 
+
+def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[str, str]:
+    """Versions of all that a score file records, by the file's names of judges; remembered until the file changes."""
+    from judges.engines.recorded import fingerprints
+
+    def revisions() -> dict[str, str]:
+        table = recorded_table(workspace, judge, testset)
+        return fingerprints(table.scores, table.responses)
+
+    source = workspace.testset(testset).source
     if not isinstance(source, FilesSource) or source.scores is None:
-        return revisions(name).get(name, NOTHING_RECORDED)
+        return revisions()
     declared = source.scores
     read_as = [declared.columns.model_dump(), declared.reading.model_dump(), _reader_version()]
     read_as += [workspace.testset(testset).scale, declared.scales | recorded_scales(workspace, testset)]
     file, items = resolve(declared.path, workspace.root), resolve(source.items, workspace.root)
     versions = workspace.file_hashes.of(file, read_as, revisions)
     workspace.file_hashes.of(items, [testset, source.where, versions], lambda: has_all_scored(workspace, testset))
-    return versions.get(name, NOTHING_RECORDED)
+    return versions
 
 
 @cache

@@ -51,11 +51,13 @@ def forgotten_key(testset: str, item_id: str) -> str:
 class Memory:
     """What has been read or hashed since the workspace was loaded, so that it is done once.
 
-    How each file of a test set was read, by kind; recorded scores and labels by test set; keys by judge and test set.
+    How each file of a test set was read, by kind; recorded scores, their versions and labels by test set; keys by judge
+    and test set.
     """
 
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
     recorded_scores: dict[str, RecordedTable] = field(default_factory=dict[str, "RecordedTable"])
+    recorded_versions: dict[str, dict[str, str]] = field(default_factory=dict[str, "dict[str, str]"])
     anchors: dict[str, Anchors] = field(default_factory=dict[str, Anchors])
     judge_keys: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 

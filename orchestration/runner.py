@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Generator, Sequence
+from collections.abc import Callable, Generator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -21,7 +21,7 @@ from assets.experiments.registry import experiments
 from assets.experiments.registry import outdated as outdated_experiments
 from assets.fit.documents import FitDocument
 from assets.metadata import reasons_of
-from assets.report.outdated import Outdated, Partition
+from assets.report.outdated import Outdated, Partition, State, states
 from assets.state.rebuild import is_outdated, rebuild_warehouse
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
@@ -68,6 +68,8 @@ class Outcome:
         for and did not fail.
     waits_for : str or None
         Where nothing was made: the first stage that what was selected waits for, and that the selection leaves out.
+    known : dict test set -> State
+        How the test sets were found at the end.
     """
 
     materialised: list[Partition] = field(default_factory=list[Partition])
@@ -75,6 +77,7 @@ class Outcome:
     failures: dict[Partition, str] = field(default_factory=dict[Partition, str])
     outdated: set[str] = field(default_factory=set[str])
     waits_for: str | None = None
+    known: Mapping[str, State] = field(default_factory=dict[str, "State"])
 
 
 def run_stale(
@@ -131,7 +134,7 @@ def run_stale(
         else:
             _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
         outcome.left_to_daemon = under_way(instance)
-        outcome.outdated = run.behind(outcome)
+        outcome.outdated, outcome.known = run.behind(outcome), run.known
         if scope.by_name and not outcome.materialised and not outcome.failures:
             outcome.waits_for = run.waits_for()
         return outcome
@@ -162,12 +165,14 @@ class _Run:
         self._workspace, self._instance, self._scope = workspace, instance, scope
         self._tried = Tried(most=1)
         self._stale: dict[Partition, Outdated] = {}
+        self.known: dict[str, State] = {}
         self._selected = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
         self._experiments_end = 0.0
 
     def next(self) -> list[Launch]:
         """The runs of the next step; none where nothing is left to do."""
-        every = all_outdated(self._workspace)
+        self.known = states(self._workspace)
+        every = all_outdated(self._workspace, self.known)
         self._stale = {key: one for key, one in every.items() if self._scope.wants(one)}
         busy = partitions_under_way(self._instance)
         self._tried.look(self._stale, busy)

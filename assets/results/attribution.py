@@ -110,7 +110,8 @@ def changes(workspace: Workspace, testset: str) -> tuple[dict[str, ChangePoint],
 
     A judge is no longer among them once it is anchored anew, nor a system once a person has published a fit since.
     """
-    judges = {judge: retests(workspace, judge).changed for judge in workspace.judges_of(testset)}
+    asked = [name for name in workspace.judges_of(testset) if not workspace.judge(name).engine.needs.recordings]
+    judges = {judge: retests(workspace, judge).changed for judge in asked}
     found = workspace.fit_folder(testset).find(SystemsDocument)
     told = {} if found is None else found.changed
     systems = {name: one for name, one in told.items() if one.told > _published_by_hand(workspace, testset)}

@@ -150,7 +150,7 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
     for testset in loaded.testsets:
         if testset in failed or not narrowed:
             note_failures(loaded, testset, failed.get(testset, {}))
-    verdicts = current_verdicts(loaded)
+    verdicts = current_verdicts(loaded, outcome.known)
     return tell(loaded) if index_differs(loaded, verdicts, steps=True) else verdicts
 
 

@@ -73,7 +73,7 @@ _COUNTED_ROWS = 10
 _LEAST_JUDGES_OF_A_MEAN, _ROUNDED = 4, 0.0051
 """Fewest columns of which one may be computed from the others, and how far rounding to two decimals may move it."""
 
-_SCREENED = 100
+_SCREENED = 10
 """Rows that are looked at first: of a large table hardly a column is left then for all rows."""
 
 
