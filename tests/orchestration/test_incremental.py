@@ -290,7 +290,7 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(after_a_n
 
 def test_a_fit_that_is_behind_its_scores_at_the_end_is_told(after_a_night, monkeypatch):
     stale = {("aggregates", "one"): Outdated("aggregates", "one", "the same each time")}
-    monkeypatch.setattr(runner, "all_outdated", lambda workspace: stale)
+    monkeypatch.setattr(runner, "all_outdated", lambda *_: stale)
     outcome = run(after_a_night)
     assert outcome.outdated == {"one"}, "it was made once, and is still asked for"
     assert ran(outcome, "aggregates") == ["one"]
