@@ -7,7 +7,16 @@ from dataclasses import dataclass
 from typing import Literal
 
 Doubt = Literal[
-    "few judges", "few items", "no common signal", "copies", "opposed", "several answers", "families", "feature", "kin"
+    "few judges",
+    "few items",
+    "no common signal",
+    "copies",
+    "opposed",
+    "several answers",
+    "families",
+    "feature",
+    "counted once",
+    "kin",
 ]
 
 LEAST_AGREEMENT = 0.95

@@ -161,7 +161,9 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
     judges = problem.scores.judges
     families = len({family_of(judge, problem.scores.families) for judge in judges})
     doubts = doubts_of(answers, candidates.rival_correlation, families)
-    voices = rows_of(map(str, answers.voices)).values()
+    voices = sorted(
+        rows_of(map(str, answers.voices)).values(), key=lambda voice: answers.voices[voice[0]] != answers.copied
+    )
     said: dict[str, Any] = {
         "agreement": answers.agreement,
         "factors": answers.factors.shape[1],

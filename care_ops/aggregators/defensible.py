@@ -104,8 +104,12 @@ class Defensible:
         The safe answer if that feature is no part of quality at all.
     kept : (n,) array or None
         The safe answer if what judges like of the features is left in their scores; None where nothing was taken off.
+    copied : int or None
+        The voice of judges who were taken for copies and may as well be better judges than the others.
+    unheard : bool
+        Whether that voice has nothing to do with what the others share, as that of a poor judge has not.
     against : (n,) array or None
-        What judges who were taken for copies say, where they may as well be better judges than the others.
+        What that voice says.
     weights : (p,) array, optional
         Weights of the judges on a sparse panel, where the scores of one item follow from few of them.
     """
@@ -130,6 +134,8 @@ class Defensible:
     nearest: str | None = None
     without: Array | None = None
     kept: Array | None = None
+    copied: int | None = None
+    unheard: bool = False
     against: Array | None = None
     weights: Array | None = None
 
@@ -175,6 +181,7 @@ def defensible(problem: Problem) -> Defensible:
     def safe_by(scores: Array) -> Array:
         return _unit(_weighted_mean(_joined(_comparable(problem, scores), voice), heard), scored)
 
+    copied, unheard = _may_be_better(voice, structure.raw_loadings)
     rotated, several = _oblique(normal, correlation, items)
     plain = several[:, :0] if given is not None else _oblique(*_correlated(problem.standardised))[1]
     return Defensible(
@@ -198,32 +205,32 @@ def defensible(problem: Problem) -> Defensible:
         nearest=nearest,
         without=None if nearest is None else safe_by(controlled(problem.standardised, judged[nearest])),
         kept=None if standardised is controlled_for else safe_by(controlled_for),
-        against=_against(joined, _may_be_better(voice, structure.raw_loadings), scored),
+        copied=copied,
+        unheard=unheard,
+        against=None if copied is None else _unit(np.nan_to_num(joined[:, copied]), scored),
     )
 
 
-def _against(joined: Array, voice: int | None, scored: NDArray[np.bool_]) -> Array | None:
-    """What a voice says, (n,); None without one."""
-    return None if voice is None else _unit(np.nan_to_num(joined[:, voice]), scored)
-
-
-def _may_be_better(voice: NDArray[np.intp], loadings: Array) -> int | None:
+def _may_be_better(voice: NDArray[np.intp], loadings: Array) -> tuple[int | None, bool]:
     """The voice of judges that were taken for copies and may be better judges than the others; None without any.
 
-    Good judges that agree correlate as copies do. Copies of a judge of noise have nothing to do with what the others
-    say, and copies of a judge like the others as much as these; good judges among poor ones are between the two, or
-    they are many.
+    Good judges that agree correlate as copies do. Copies of a judge like the others have as much to do with what these
+    say; good judges among poor ones have less, or they are many. Those that have nothing to do with it, and are few,
+    are most often copies of a poor judge, but good ones among judges who all miss the point look the same: of these
+    the second value is True.
     """
     sizes = np.bincount(voice)
     largest = int(sizes.argmax())
     if sizes[largest] > 1 and sizes[largest] >= _MOST_COPIES * len(voice):
-        return largest
-    for one in np.flatnonzero(sizes > 1)[np.argsort(-sizes[sizes > 1], kind="stable")].tolist():
+        return largest, False
+    groups: list[int] = np.flatnonzero(sizes > 1)[np.argsort(-sizes[sizes > 1], kind="stable")].tolist()
+    for one in groups:
         between = _UNHEARD < loadings[one] < _BELOW * float(np.median(np.delete(loadings, one)))
         following = float(np.sum(loadings >= _FOLLOWING_LOADING))
         if between or (loadings[one] < _FOLLOWING_LOADING and sizes[one] >= _MOST_AGAINST * following):
-            return one
-    return None
+            return one, False
+    unheard = [one for one in groups if loadings[one] <= _UNHEARD]
+    return next(iter(unheard), None), bool(unheard)
 
 
 def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:

@@ -105,6 +105,7 @@ _STATE_OF: dict[Doubt, State] = {
     "few items": "too little data",
     "no common signal": "no common signal",
     "feature": "clear if",
+    "counted once": "clear if",
     "kin": "clear if",
 }
 """The state that a doubt leads to where it is the gravest; of the others it is ambiguous."""
@@ -138,11 +139,15 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
             "shares beyond the others is its taste."
         )
         return Reason("ambiguity", said, detail="It may be what only that family sees: only labels tell.")
+    copied = next(iter(facts.copies), ())
+    named = listed(copied, _NAMED) or "Several judges"
     if doubt == "copies":
-        largest = max(facts.copies, key=len, default=())
-        named = listed(largest, _NAMED) or "Several judges"
         said = f"{named} say one same thing: copies of one judge, or better judges than the others?"
-        return Reason("ambiguity", said, largest)
+        return Reason("ambiguity", said, copied)
+    if doubt == "counted once":
+        allowed = f"{len(facts.admitted)} judges allow one answer for {counted(facts.items, 'item')}"
+        detail = "They agree with each other and hardly with the rest: one poor judge, or better ones than the rest."
+        return Reason("ambiguity", f"{allowed}, if {named} are copies of one judge.", copied, detail=detail)
     reversed_too = ", or some scales are reversed" if "opposed" in facts.doubts else ""
     sentence, detail = {
         "no common signal": (
@@ -197,7 +202,7 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
         said = "Caution: there are only three judges, and where two of them share a mistake nothing shows it."
         reasons.append(Reason("few judges", said, tuple(facts.admitted)))
     if why is None:
-        reasons += _about_the_answer(facts)
+        reasons += _about_the_answer(facts) + _shifted(facts)
     reasons += _suspects(facts.judges) + _influence(facts) + absent
     return reasons + [Reason("certificate", caution) for caution in facts.cautions]
 
@@ -344,6 +349,18 @@ def _dead(judges: Sequence[JudgeFacts]) -> list[Reason]:
         return [Reason("dead judge", said, (name,)) for name, said in dead.items()]
     sentence = f"{len(dead)} judges are dead, and are left out: {listed([*dead], _NAMED)}."
     return [Reason("dead judge", sentence, tuple(dead), " ".join(dead.values()))]
+
+
+def _shifted(facts: FitFacts) -> list[Reason]:
+    """That scores cannot say whose rows lie at other items, where so many do that it may be the others."""
+    shifted = [each.judge for each in facts.judges if str(each.reason).startswith("misaligned: agreement")]
+    if 5 * len(shifted) < len(shifted) + len(facts.admitted):
+        return []
+    said = (
+        f"{listed(shifted, _NAMED)} are left out, as if joined to the wrong items, but it may be the "
+        f"{len(facts.admitted)} others that are: mend the rows first."
+    )
+    return [Reason("condition", said, tuple(shifted))] if shifted else []
 
 
 def _suspects(judges: Sequence[JudgeFacts]) -> list[Reason]:

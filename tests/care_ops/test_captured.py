@@ -77,6 +77,20 @@ def test_good_judges_that_agree_among_poor_ones_may_be_copies_or_better_and_it_i
         assert "copies" in both(scores)[0].details["doubts"]
 
 
+@pytest.mark.parametrize(("good", "poor"), [(2, 4), (2, 6), (3, 9), (5, 11)])
+def test_good_judges_whom_nobody_follows_are_a_condition_of_the_answer_as_copies_of_noise_are(good, poor):
+    """Both say one same thing and nothing that the others say; no score tells them apart."""
+    for seed in range(5):
+        rng = np.random.default_rng([38, seed])
+        quality, mistake = rng.normal(size=(2, 300))
+        by_good = quality[:, None] + 0.35 * rng.normal(size=(300, good))
+        by_poor = mistake[:, None] + 0.7 * rng.normal(size=(300, poor))
+        scores = matrix(np.column_stack([by_poor, by_good]))
+        details = both(scores)[0].details
+        assert details["doubts"] == ["counted once"]
+        assert details["copies"] == [list(scores.judges[poor:])]
+
+
 def test_one_declared_family_is_never_clear():
     _, scores = with_copies(3, 8, 0)
     assert both(scores)[0].details["doubts"] == []

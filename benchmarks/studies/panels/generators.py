@@ -268,6 +268,17 @@ def better_judges_graded(rng: Rng) -> Drawn:
     return Drawn(graded(5.5 + 1.8 * x, "ten", rng), _alone(k + rest), quality, _words(rng, n))
 
 
+def better_judges_unheard(rng: Rng, *, families: bool) -> Drawn:
+    """Held out: two to five good judges, alike as copies are, among others who all judge by something else."""
+    n, k, rest = int(rng.choice([150, 300, 600])), int(rng.integers(2, 6)), int(rng.integers(4, 12))
+    quality, mistake = rng.normal(size=(2, n))
+    good = quality[:, None] + rng.uniform(0.2, 0.4) * rng.normal(size=(n, k))
+    poor = rng.uniform(-0.1, 0.15, rest) * quality[:, None] + rng.uniform(0.6, 1.0, rest) * mistake[:, None]
+    x = np.column_stack([good, poor + 0.6 * rng.normal(size=(n, rest))])
+    kin = ["good"] * k + [f"poor {j % 3}" for j in range(rest)] if families else _alone(k + rest)
+    return Drawn(graded(5.5 + 1.5 * x, "ten", rng), kin, quality, _words(rng, n))
+
+
 def one_better_judge(rng: Rng) -> Drawn:
     """Held out: one good judge among poorer ones that share a mistake."""
     n, rest = int(rng.choice([150, 400])), int(rng.integers(4, 10))
@@ -470,6 +481,8 @@ HELD_OUT: dict[str, Generator] = {
     "better judges among poorer ones, grades": better_judges_graded,
     "half of the judges blind to length, which is quality": half_blind,
     "one better judge among poorer ones": one_better_judge,
+    "better judges whom no other follows": partial(better_judges_unheard, families=False),
+    "better judges of one vendor whom no other follows": partial(better_judges_unheard, families=True),
     "a judge of any reliability asked again": uneven_twins,
     "grades, the better judges use more of them": partial(uneven_grades, wide_are_good=True),
     "grades, the poorer judges use more of them": partial(uneven_grades, wide_are_good=False),
