@@ -2,7 +2,7 @@
 
 from dataclasses import dataclass, field
 
-from care_ops.doubt import OfCare
+from care_ops.doubt import RIVAL, OfCare
 from care_ops.least import LABELS_TO_SETTLE
 from care_ops.records import Influence, JudgeCheck
 from care_ops.results.coverage import Coverage
@@ -14,10 +14,6 @@ _SETTLED_FROM = 0.9
 MOVED = 0.9996
 """Rank correlation with the answer without what was taken off below which it matters whether that was right: from there
 on the two may part by .01 of Kendall's tau where the truth correlates with that by .6, (2 (1 - r))^½ · .6 · 2 / pi."""
-
-_TURNED = 0.5
-"""Correlation with the answer without labels below which labels contradict judges who allow one answer. Where judges
-allow several, labels may choose another, but none that is the first turned round."""
 
 
 @dataclass(frozen=True)
@@ -161,8 +157,12 @@ class FitFacts(OfCare):
 
     @property
     def labels_contradict(self) -> bool:
-        """Whether the labels say what no answer of the judges says."""
-        least = 0.0 if self.doubts else _TURNED
+        """Whether the labels say what no answer of the judges says.
+
+        Where judges allow one, that is another answer; where they allow several, labels may choose any, but none turned
+        round.
+        """
+        least = 0.0 if self.doubts else RIVAL
         return self.labels is not None and self.labels.turned < least and "opposed" not in self.doubts
 
     @property
