@@ -15,12 +15,21 @@ from scipy.special import logsumexp
 from care_ops.models.passing import System
 from care_ops.scores import Array
 
+_PRIOR_FREEDOM = 3
+"""Degrees of freedom that a system's variance takes from that of all systems (moderated as in Smyth, Statistical
+Applications in Genetics 2004): the few labels of a system may be all alike where its items are not."""
+
 _TAUS = np.geomspace(0.02, 2.0, 12)
 """Standard deviations between systems, in those of the labels' residuals."""
 
 
 def draw_means(
-    systems: Sequence[System], draws: int, rng: np.random.Generator, *, of_these_items: bool = True
+    systems: Sequence[System],
+    draws: int,
+    rng: np.random.Generator,
+    *,
+    of_these_items: bool = True,
+    spread: float | None = None,
 ) -> Array:
     """Posterior draws of each system's mean label.
 
@@ -30,6 +39,8 @@ def draw_means(
         Labels may have any value; each system has at least two.
     of_these_items : bool
         The mean over the items given; otherwise over endless items of which these are a random sample.
+    spread : float, optional
+        Variance of the labels within systems (``spread_of``), towards which that of each is moved.
 
     Returns
     -------
@@ -43,6 +54,10 @@ def draw_means(
     left = label_mean[None, :] - slopes[:, None] * seen_mean[None, :]
     variance = np.array([_variance(s, r, of_these_items) for s, r in zip(systems, residuals, strict=True)])
     freedom = np.array([max(len(s.labels) - 1, 1) for s in systems])
+    if spread is not None:
+        alike = [_variance(s, np.full(len(s.labels), spread**0.5), of_these_items) for s in systems]
+        freedom += _PRIOR_FREEDOM
+        variance += (np.array(alike) - variance) * _PRIOR_FREEDOM / freedom
     if len(systems) > 1:
         left, variance = _shrunk(left, variance, np.concatenate(residuals), rng)
     left = left + np.sqrt(variance) * rng.standard_t(freedom, left.shape)
@@ -52,6 +67,14 @@ def draw_means(
         return means
     spread = np.array([float(s.scores.std()) * np.sqrt(s.alike / len(s.scores)) for s in systems])
     return means + abs(slope) * spread * rng.standard_normal(means.shape)
+
+
+def spread_of(systems: Sequence[System]) -> float | None:
+    """Variance of the labels within the systems, on average; None of one system, which can borrow none."""
+    if len(systems) < 2:
+        return None
+    within = [float(np.var(s.labels, ddof=1)) for s in systems]
+    return float(np.average(within, weights=[len(s.labels) - 1 for s in systems]))
 
 
 def _line(systems: Sequence[System]) -> tuple[float, float, int, list[Array]]:

@@ -6,7 +6,7 @@ labels, or be cross-fitted: an answer that has seen a label lies closer to it th
 """
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from care_ops.errors import FitError, InputError
 from care_ops.least import LEAST_LABELS, LEAST_SYSTEMS
 from care_ops.models.factor_analysis import normal_scores
-from care_ops.models.label_means import draw_means
+from care_ops.models.label_means import draw_means, spread_of
 from care_ops.models.passing import System, draw_shares
 from care_ops.scores import Array, rows_of, varies
 
@@ -201,7 +201,7 @@ def rates_of(
     rng = np.random.default_rng(seed)
     borrow = len(given) >= LEAST_SYSTEMS if borrow is None else borrow
     draws = _draws(list(given.values()), rng, together=borrow, binary=binary, of_these_items=of_these_items)
-    alone = _draws_by_labels(given.values(), rng, binary=binary, of_these_items=of_these_items)
+    alone = _draws_by_labels(list(given.values()), rng, binary=binary, of_these_items=of_these_items)
     columns = zip(given.items(), draws.T, alone.T, strict=True)
     rates = [_rate(n, s, drawn, estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
@@ -322,7 +322,8 @@ def _draws(
     if binary:
         drawn = [draw_shares(_for_parameters(g), DRAWS, rng, of_these_items=of_these_items) for g in groups]
     else:
-        drawn = [draw_means(g, DRAWS, rng, of_these_items=of_these_items) for g in groups]
+        spread = spread_of(systems)
+        drawn = [draw_means(g, DRAWS, rng, of_these_items=of_these_items, spread=spread) for g in groups]
     return np.column_stack(drawn)
 
 
@@ -338,14 +339,15 @@ def _for_parameters(systems: Sequence[System]) -> list[System]:
 
 
 def _draws_by_labels(
-    systems: Iterable[System], rng: np.random.Generator, *, binary: bool, of_these_items: bool
+    systems: Sequence[System], rng: np.random.Generator, *, binary: bool, of_these_items: bool
 ) -> Array:
     """Draws of each system's mean by its labels without any score, shape (DRAWS, S)."""
     columns: list[Array] = []
+    spread = None if binary else spread_of(systems)
     for system in systems:
         if not binary:
             flat = replace(system, scores=np.zeros(len(system.scores)))
-            columns.append(draw_means([flat], DRAWS, rng, of_these_items=of_these_items)[:, 0])
+            columns.append(draw_means([flat], DRAWS, rng, of_these_items=of_these_items, spread=spread)[:, 0])
             continue
         passed, total = float(system.weights @ system.labels), float(system.weights.sum())
         share = rng.beta(passed + 0.5, total - passed + 0.5, DRAWS)

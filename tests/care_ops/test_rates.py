@@ -188,6 +188,22 @@ def test_graded_labels_follow_the_regression_estimator():
     assert rate.hi - rate.lo < 0.85 * (rate.by_labels[2] - rate.by_labels[1])
 
 
+@pytest.mark.parametrize("labelled", [5, 10])
+def test_a_poor_system_whose_graded_labels_are_mostly_alike_is_not_taken_for_sure(labelled):
+    """One answer in ten is partly right: five or ten labels are often all nought, the system's mean is not."""
+    covered: list[bool] = []
+    for seed in range(60):
+        rng = np.random.default_rng([38, seed])
+        systems = np.repeat(["good", "fair", "poor"], 400)
+        right = rng.random(1200) < np.repeat([0.8, 0.5, 0.1], 400)
+        gold = right * rng.choice([0.5, 0.75, 1.0], 1200)
+        rows = np.concatenate([rng.choice(np.flatnonzero(systems == s), labelled, replace=False) for s in set(systems)])
+        found = rates_of(rng.normal(size=1200), sampled(gold, rows), systems=systems.tolist())
+        (poor,) = [each for each in found.rates if each.system == "poor"]
+        covered.append(poor.lo <= gold[800:].mean() <= poor.hi)
+    assert np.mean(covered) >= 0.85
+
+
 def test_labels_of_chosen_items_count_by_their_chance():
     """Where failures are labelled four times as often, only the chances put the share right."""
     rng = np.random.default_rng(10)
