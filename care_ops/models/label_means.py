@@ -55,7 +55,8 @@ def draw_means(
     variance = np.array([_variance(s, r, of_these_items) for s, r in zip(systems, residuals, strict=True)])
     freedom = np.array([max(len(s.labels) - 1, 1) for s in systems])
     if spread is not None:
-        alike = [_variance(s, np.full(len(s.labels), spread**0.5), of_these_items) for s in systems]
+        sd = spread**0.5
+        alike = [_variance(s, np.full(len(s.labels), sd), of_these_items) for s in systems]
         freedom += _PRIOR_FREEDOM
         variance += (np.array(alike) - variance) * _PRIOR_FREEDOM / freedom
     if len(systems) > 1:

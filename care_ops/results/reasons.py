@@ -323,7 +323,11 @@ def _beside_the_mean(mean: Changed) -> Reason:
         said = f"{mean.halves_changed:,} items stand in another half than by the plain mean of the judges."
     if mean.correlation != mean.correlation:
         return Reason("beside the mean", "The plain mean of the judges gives every item the same, and so no order.")
-    return Reason("beside the mean", said, detail=f"The two orders have a rank correlation of {mean.correlation:+.2f}.")
+    detail = (
+        "That is the mean of the judges on the panel, each standardised; the two orders have a rank correlation of "
+        f"{mean.correlation:+.2f}."
+    )
+    return Reason("beside the mean", said, detail=detail)
 
 
 def _on_coverage(coverage: Coverage) -> list[Reason]:
