@@ -29,7 +29,7 @@ def draw_means(
     rng: np.random.Generator,
     *,
     of_these_items: bool = True,
-    spread: float | None = None,
+    within: float | None = None,
 ) -> Array:
     """Posterior draws of each system's mean label.
 
@@ -39,8 +39,8 @@ def draw_means(
         Labels may have any value; each system has at least two.
     of_these_items : bool
         The mean over the items given; otherwise over endless items of which these are a random sample.
-    spread : float, optional
-        Variance of the labels within systems (``spread_of``), towards which that of each is moved.
+    within : float, optional
+        Variance of the labels within systems (``variance_within``), towards which that of each is moved.
 
     Returns
     -------
@@ -54,8 +54,8 @@ def draw_means(
     left = label_mean[None, :] - slopes[:, None] * seen_mean[None, :]
     variance = np.array([_variance(s, r, of_these_items) for s, r in zip(systems, residuals, strict=True)])
     freedom = np.array([max(len(s.labels) - 1, 1) for s in systems])
-    if spread is not None:
-        sd = spread**0.5
+    if within is not None:
+        sd = within**0.5
         alike = [_variance(s, np.full(len(s.labels), sd), of_these_items) for s in systems]
         freedom += _PRIOR_FREEDOM
         variance += (np.array(alike) - variance) * _PRIOR_FREEDOM / freedom
@@ -70,12 +70,12 @@ def draw_means(
     return means + abs(slope) * spread * rng.standard_normal(means.shape)
 
 
-def spread_of(systems: Sequence[System]) -> float | None:
+def variance_within(systems: Sequence[System]) -> float | None:
     """Variance of the labels within the systems, on average; None of one system, which can borrow none."""
     if len(systems) < 2:
         return None
-    within = [float(np.var(s.labels, ddof=1)) for s in systems]
-    return float(np.average(within, weights=[len(s.labels) - 1 for s in systems]))
+    each = [float(np.var(s.labels, ddof=1)) for s in systems]
+    return float(np.average(each, weights=[len(s.labels) - 1 for s in systems]))
 
 
 def _line(systems: Sequence[System]) -> tuple[float, float, int, list[Array]]:

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from care_ops.errors import FitError, InputError
 from care_ops.least import LEAST_LABELS, LEAST_SYSTEMS
 from care_ops.models.factor_analysis import normal_scores
-from care_ops.models.label_means import draw_means, spread_of
+from care_ops.models.label_means import draw_means, variance_within
 from care_ops.models.passing import System, draw_shares
 from care_ops.scores import Array, rows_of, varies
 
@@ -322,8 +322,8 @@ def _draws(
     if binary:
         drawn = [draw_shares(_for_parameters(g), DRAWS, rng, of_these_items=of_these_items) for g in groups]
     else:
-        spread = spread_of(systems)
-        drawn = [draw_means(g, DRAWS, rng, of_these_items=of_these_items, spread=spread) for g in groups]
+        within = variance_within(systems)
+        drawn = [draw_means(g, DRAWS, rng, of_these_items=of_these_items, within=within) for g in groups]
     return np.column_stack(drawn)
 
 
@@ -343,11 +343,11 @@ def _draws_by_labels(
 ) -> Array:
     """Draws of each system's mean by its labels without any score, shape (DRAWS, S)."""
     columns: list[Array] = []
-    spread = None if binary else spread_of(systems)
+    within = None if binary else variance_within(systems)
     for system in systems:
         if not binary:
             flat = replace(system, scores=np.zeros(len(system.scores)))
-            columns.append(draw_means([flat], DRAWS, rng, of_these_items=of_these_items, spread=spread)[:, 0])
+            columns.append(draw_means([flat], DRAWS, rng, of_these_items=of_these_items, within=within)[:, 0])
             continue
         passed, total = float(system.weights @ system.labels), float(system.weights.sum())
         share = rng.beta(passed + 0.5, total - passed + 0.5, DRAWS)
