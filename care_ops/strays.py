@@ -11,6 +11,7 @@ from care_ops.errors import listed
 from care_ops.least import TELLING_SCORES
 from care_ops.scales import SIZES, Brought, Scale, brought_to_one_scale
 from care_ops.scores import Array, ScoreMatrix
+from care_ops.sparsity import scales_are_unlike
 
 Chosen = NDArray[np.bool_]
 
@@ -19,6 +20,11 @@ _MOST = 0.1
 
 _CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0)
 """What stands for a missing answer where a table must hold numbers."""
+
+_UNLIKE = (
+    "judges score on unlike scales that their ranges do not tell, so that means, units and `avg` mix them; --scale "
+    "JUDGE=LOW:HIGH declares one"
+)
 
 _TIMES, _UPWARDS = 5.0, 50.0
 """A number is no slip among grades that is not beyond five times their greatest, and upwards beyond 50."""
@@ -59,7 +65,8 @@ def on_one_scale(
     """
     scores, strays = without_strays(scores, declared) if scale is None else (scores, ())
     scores, brought = brought_to_one_scale(scores, scale, declared)
-    return scores, brought, [one.sentence for one in (*strays, *brought)]
+    said = [one.sentence for one in (*strays, *brought)]
+    return scores, brought, said + ([_UNLIKE] if scales_are_unlike(scores.values) else [])
 
 
 def without_strays(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Strays, ...]]:

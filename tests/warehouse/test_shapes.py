@@ -220,6 +220,16 @@ def test_a_column_that_is_computed_from_the_others_is_no_judge(answers, made):
     assert read_scores(one, ScoreColumns(judge_columns=(*JUDGES, "final_score"))).scores.judges[-1] == "final_score"
 
 
+@pytest.mark.parametrize("size", [1.0, 1e-3, 1e-6])
+def test_judges_that_give_small_numbers_are_no_means_of_one_another_but_their_mean_is(size):
+    """Chances of a rare event lie nearer to one another than a mean of grades is rounded."""
+    judges = [*"abcde"]
+    frame = pd.DataFrame(size * np.random.default_rng(4).random((60, 5)), columns=judges)
+    frame.insert(0, "id", [f"i{k}" for k in range(60)])
+    assert read_scores(frame).scores.judges == (*judges,)
+    assert read_scores(frame.assign(final=frame[judges].mean(axis=1))).scores.judges == (*judges,)
+
+
 def test_judges_that_give_one_score_to_all_are_not_called_computed():
     constant = pd.DataFrame({"id": [f"i{k}" for k in range(30)]} | dict.fromkeys((*JUDGES, "last"), 3))
     assert read_scores(constant).scores.judges == (*JUDGES, "last")

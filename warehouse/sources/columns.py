@@ -5,7 +5,7 @@ regard to case, spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``
 """
 
 import re
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
@@ -70,8 +70,9 @@ _COUNTED_ROWS = 10
 """A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
 
 
-_LEAST_JUDGES_OF_A_MEAN, _ROUNDED = 4, 0.0051
-"""Fewest columns of which one may be computed from the others, and how far rounding to two decimals may move it."""
+_LEAST_JUDGES_OF_A_MEAN, _ROUNDED, _LEAST_WIDTH = 4, 0.0051, 0.1
+"""Fewest columns of which one may be computed from the others, how far rounding to two decimals may move it, and the
+range of a column up to which nobody would round it so."""
 
 _SCREENED = 10
 """Rows that are looked at first: of a large table hardly a column is left then for all rows."""
@@ -256,13 +257,22 @@ def computed(table: pa.Table) -> list[str]:
     numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
     if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN:
         return []
-    likely = _made_of_others(numeric.slice(0, _SCREENED), numeric.column_names, least=0)
-    found = _made_of_others(numeric, likely, least=_COUNTED_ROWS) if likely else []
+    moved: dict[str, float] = {}
+    for name in numeric.column_names:
+        given = numeric.column(name).drop_null().to_numpy()
+        given = given[~np.isnan(given)]
+        width = float(np.ptp(given)) if len(given) else 0.0
+        moved[name] = _ROUNDED if width > _LEAST_WIDTH else 1e-6 * width
+    likely = _made_of_others(numeric.slice(0, _SCREENED), moved, least=0)
+    found = _made_of_others(numeric, {name: moved[name] for name in likely}, least=_COUNTED_ROWS) if likely else []
     return [name for name in found if len(numeric.column(name).drop_null().unique()) > 1]  # else it is a dead judge
 
 
-def _made_of_others(table: pa.Table, names: Sequence[str], *, least: int) -> list[str]:
-    """Those of the columns that the others make in every complete row; none where these are fewer than ``least``."""
+def _made_of_others(table: pa.Table, names: Mapping[str, float], *, least: int) -> list[str]:
+    """Those of the columns that the others make in every complete row; none where these are fewer than ``least``.
+
+    The value of each name is how far rounding may have moved its column.
+    """
     values = np.column_stack([column.to_numpy().astype(float) for column in table.columns])
     values = values[~np.isnan(values).any(axis=1)]
     total, found = values.sum(axis=1), list[str]()
@@ -270,7 +280,7 @@ def _made_of_others(table: pa.Table, names: Sequence[str], *, least: int) -> lis
         k = table.column_names.index(name)
         others = (total - values[:, k]) / (table.num_columns - 1)
         made = (others, total - values[:, k], np.median(np.delete(values, k, axis=1), axis=1))
-        if any((np.abs(values[:, k] - each) < _ROUNDED).all() for each in made):
+        if any((np.abs(values[:, k] - each) <= names[name]).all() for each in made):
             found.append(name)
     return found
 
