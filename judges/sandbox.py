@@ -135,7 +135,7 @@ class Sandbox:
             There is no valid answer. The process has been ended, and the next question starts another.
         """
         if self._process is None:
-            self._start()
+            self.start()
         question = json.dumps({"query": query, "response": response}).encode() + b"\n"
         answer = self._exchange(question, self._timeout)
         if not (isinstance(answer.get("error"), str) or self._is_answer(answer)):
@@ -159,7 +159,8 @@ class Sandbox:
             return isinstance(answer.get("text", 0), (str, type(None)))
         return isinstance(answer.get("score", ""), (int, float, type(None)))
 
-    def _start(self) -> None:
+    def start(self) -> None:
+        """Start the process and load the program; raises ``JudgeError`` where that fails, with what Python says."""
         worker = Path(__file__).with_name("sandbox_worker.py").read_text(encoding="utf-8")
         user = "same" if self._kind == "none" else "nobody"
         python = [sys.executable, "-I", "-c", worker, user, str(self._memory), str(_PROCESSES), str(_DISK_MB)]
@@ -174,12 +175,15 @@ class Sandbox:
         os.set_blocking(self._process.stdin.fileno(), False)
         os.set_blocking(self._process.stdout.fileno(), False)
         try:
-            self._exchange(source, _START_S)
+            why = self._exchange(source, _START_S).get("error")
         except (SandboxTimeoutError, SandboxDiedError) as error:
+            why = error
+        if why is not None:
+            self.close()
             raise JudgeError(
-                f"{self._program.path}: the program cannot be loaded in the sandbox ({error}); it must define "
+                f"{self._program.path}: the program cannot be loaded ({' '.join(str(why).split())}); it must define "
                 f"{self._function}(query, response) and import only what is installed"
-            ) from error
+            )
 
     def _exchange(self, question: bytes, seconds: float) -> dict[str, Any]:
         """Send a question, which may take several writes, and read the one line that answers it."""

@@ -42,20 +42,31 @@ def main() -> None:
     if user == "same" and sys.platform == "linux":  # a sandbox sees to it from outside
         ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
     source, name = json.loads(questions.readline())
-    function, answer = _load(source, name), {"program_judge": _score, "probe": _text}[name]
+    answer = {"program_judge": _score, "probe": _text}[name]
+    try:
+        function = _load(source, name)
+    except (Exception, SystemExit) as error:  # the program is refused with what Python says of it
+        _say(answers, _failed(error))
+        return
     _say(answers, {"ready": True})
     for line in questions:
         question = json.loads(line)
         try:
             _say(answers, answer(function(question["query"], question["response"])))
         except Exception as error:  # an error of the program is its answer
-            _say(answers, {"error": f"{type(error).__name__}: {error}"[:400]})
+            _say(answers, _failed(error))
 
 
 def _load(source: str, function: str) -> Any:
     names: dict[str, Any] = {"__name__": "program"}
     exec(compile(source, "program", "exec"), names)
+    if not callable(names.get(function)):
+        raise NameError(f"it defines no function {function}")
     return names[function]
+
+
+def _failed(error: BaseException) -> dict[str, Any]:
+    return {"error": f"{type(error).__name__}: {error}"[:400]}
 
 
 def _score(value: Any) -> dict[str, Any]:

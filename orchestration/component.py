@@ -18,21 +18,29 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
     ----------
     workspace : str
         Folder of care.yaml; a relative path begins at the folder of the component's ``defs.yaml``.
-    key_prefix : tuple of str
+    key_prefix : str or tuple of str
         Of the keys of its assets, so that several workspaces stand in one project.
     """
 
     workspace: str
-    key_prefix: tuple[str, ...] = ()
+    key_prefix: str | tuple[str, ...] = ()
+
+    @property
+    def prefix(self) -> tuple[str, ...]:
+        """``key_prefix`` as it stands in a key."""
+        return (self.key_prefix,) if isinstance(self.key_prefix, str) else self.key_prefix
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
         """The workspace's definitions.
 
-        Raises ``InputError`` where there is no workspace in the folder.
+        Raises ``InputError`` where there is no workspace in the folder, or another component has the same prefix.
         """
         folder = (Path(context.path) / self.workspace).resolve()
         if not (folder / CARE_YAML).is_file():
             raise InputError(
                 f"{folder}: no {CARE_YAML} here; correct `workspace`, or make one with `care init {folder}`"
             )
-        return build_defs(folder, key_prefix=self.key_prefix)
+        every = context.component_tree.get_all_components(type(self))
+        if [each.prefix for each in every].count(self.prefix) > 1:
+            raise InputError(f"{folder}: two workspaces have one prefix of keys; give each a `key_prefix` of its own")
+        return build_defs(folder, key_prefix=self.prefix)

@@ -12,6 +12,7 @@ import json
 import sqlite3
 import sys
 import time
+import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from functools import partial
@@ -21,6 +22,8 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+
+from care_ops.errors import InputError
 
 if TYPE_CHECKING:
     from dagster._core.execution.backfill import PartitionBackfill
@@ -108,9 +111,20 @@ def selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
     """Names of the assets that a selection in Dagster's syntax means; all where there is none.
 
     Why: Dagster documents how to write a selection, not how to resolve one. Unnecessary once ``Definitions`` can.
+
+    Raises ``InputError`` where it is none, or names nothing.
     """
-    chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
-    return {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
+    from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
+
+    try:
+        with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):
+            chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
+    except DagsterInvalidAssetSelectionError as error:
+        raise InputError(f"--select {selection}: not in Dagster's syntax; write key:panel or group:fit") from error
+    found = {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
+    if not found:
+        raise InputError(f"--select {selection}: names no asset; write, for example, key:panel or group:fit")
+    return found
 
 
 def materialisations(instance: dg.DagsterInstance, run_id: str) -> Iterator[tuple[str, str | None]]:

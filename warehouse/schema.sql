@@ -45,7 +45,7 @@ CREATE TABLE scores (
     item_ix INTEGER NOT NULL,
     judge_ix INTEGER NOT NULL,
     value DOUBLE,
-    status VARCHAR NOT NULL,          -- ok, or why there is no value
+    status VARCHAR NOT NULL,          -- ok, or why there is no value; refused, too, where a file of scores has none
     text_mismatch BOOLEAN NOT NULL    -- a recorded score of another text than the item's
 );
 CREATE TABLE slices (                 -- one judge on one test set, as it was loaded last
@@ -64,7 +64,7 @@ CREATE TABLE askings (                -- what a judge was asked about a test set
     testset VARCHAR NOT NULL,
     what VARCHAR NOT NULL,            -- items, probes, canary or trial
     began TIMESTAMPTZ NOT NULL,
-    scored BIGINT,                    -- items that got a row
+    scored BIGINT,                    -- items that got a row, ok or not, each time that they were asked about
     questions BIGINT,                 -- different texts among them
     requests BIGINT,
     repeated BIGINT,                  -- requests that repeat a question, for whatever reason
@@ -159,10 +159,11 @@ CREATE TABLE publications (
     pinned BOOLEAN NOT NULL
 );
 
--- What is said first of each test set; in report/verdicts.json, from which this is rebuilt.
+-- What is said first of each test set; in report/verdicts.json, from which this is rebuilt. Its state is one of: clear,
+-- clear if, settled by labels, settled by probes, ambiguous, no common signal, too little data, held back, stale, failed.
 CREATE TABLE verdicts (
     testset VARCHAR NOT NULL,
-    state VARCHAR NOT NULL,           -- clear, ambiguous, settled by labels, settled by probes, held back, stale, failed
+    state VARCHAR NOT NULL,           -- one of the above
     sentence VARCHAR NOT NULL,
     edition VARCHAR,                  -- null where there is no fit
     made_at TIMESTAMPTZ,
@@ -207,11 +208,13 @@ CREATE VIEW bills AS                  -- of each night; the forecast is of the q
     GROUP BY night, judge, testset
     ORDER BY night, testset, judge;
 
-CREATE VIEW disagreements AS
-    SELECT i.testset, i.item_id, count(s.value) AS judges, min(s.value) AS lowest, max(s.value) AS highest,
-           stddev_pop(s.value) AS spread
-    FROM scores s JOIN items i USING (item_ix)
-    WHERE s.status = 'ok'
+CREATE VIEW disagreements AS          -- spread: in each judge's own standard deviations, whatever its scale
+    SELECT testset, item_id, count(*) AS judges, min(value) AS lowest, max(value) AS highest, stddev_pop(z) AS spread
+    FROM (SELECT testset, item_id, value,
+                 (value - avg(value) OVER judge) / nullif(stddev_pop(value) OVER judge, 0) AS z
+          FROM scores JOIN items USING (item_ix)
+          WHERE status = 'ok'
+          WINDOW judge AS (PARTITION BY testset, judge_ix))
     GROUP BY ALL;
 
 CREATE VIEW history AS

@@ -27,6 +27,8 @@ from warehouse.matrix import read_scores
 
 _log = logging.getLogger(__name__)
 
+_ALL_RESCORED = "items came, left or changed, or every judge's scores did"
+
 _ITEMS_COMPARED = 10
 """Items that a comparison of two fits names, those that moved most."""
 
@@ -161,7 +163,7 @@ def reasons(before: Edition, after: Edition) -> list[str]:
     rescored = {judge for judge in new.slices.keys() & old.slices.keys() if new.slices[judge] != old.slices[judge]}
     sentences: list[str] = []
     if len(rescored) > 1 and rescored == old.slices.keys() & new.slices.keys():  # as new items make it
-        sentences, rescored = ["items came, left or changed, or every judge's scores did"], set()
+        sentences, rescored = [_ALL_RESCORED], set()
     for judges, happened in ((added, "came"), (removed, "left"), (rescored, "changed scores")):
         if judges:
             sentences.append(f"{counted(len(judges), 'judge')} {happened}: {listed(sorted(judges), 4)}")
@@ -276,19 +278,13 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     answers = (np.array([answer[i] for i in sorted(moved)], dtype=np.float64) for answer in (now, then))
     whole = changed(*answers)
     order = None if np.isnan(whole.correlation) else whole.correlation
-    gone = then.keys() - now.keys()
-    lost = [item for item in fits[1].item_ids if item in gone]
+    had, has = (set(fit.item_ids) for fit in fits)
+    lost = [item for item in fits[1].item_ids if item in then and item not in now]
     said = f"{counted(len(lost), 'item')} lost every score, the first is {lost[0]!r}" if lost else ""
-    why = [
-        *filter(None, [said]),
-        *reasons(before, after),
-        *(
-            f"{counted(count, 'item')} {happened}"
-            for count, happened in ((len(now.keys() - then.keys()), "came"), (len(gone) - len(lost), "left"))
-            if count
-        ),
-    ]
-    return Moved(why, judges, items, order, whole.top, whole.top_changed, said)
+    of_items = {"came": has - had, "left": had - has, "got their first scores": (now.keys() & had) - then.keys()}
+    told = [f"{counted(len(some), 'item')} {happened}" for happened, some in of_items.items() if some]
+    why = [why for why in reasons(before, after) if not (told and why == _ALL_RESCORED)]
+    return Moved([*filter(None, [said]), *why, *told], judges, items, order, whole.top, whole.top_changed, said)
 
 
 def kept_fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:

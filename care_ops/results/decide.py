@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from care_ops.errors import listed
 from care_ops.least import LEAST_JUDGES
 from care_ops.results.fit_facts import FitFacts
 from care_ops.results.reasons import answer_of, capital, feature_in_words, reasons_of, refused
@@ -74,7 +75,9 @@ def _verdict(
 
 def _held_back(facts: FitFacts | None, standing: Standing, said: Sequence[Reason], remedies: Remedies) -> Verdict:
     """The verdict where a new fit waits for a person: what changed, how far the answer moves, what it is by itself."""
-    sentence = f"A new fit waits for you: {_ended('; '.join(standing.changes) or standing.held_back[0])}"
+    owing = [judge for reason in standing.stale for judge in reason.judges]
+    waits = [f"not every item has been scored yet by {listed(owing, 4)}"] if owing else []
+    sentence = f"A new fit waits for you: {_ended('; '.join([*waits, *(standing.changes or standing.held_back[:1])]))}"
     told: list[str] = []
     if facts is not None and refused(facts) is None:
         state, first = answer_of(facts)
@@ -85,7 +88,8 @@ def _held_back(facts: FitFacts | None, standing: Standing, said: Sequence[Reason
         reasons.append(Reason("publication", standing.reading))
     reasons += [Reason("held back", _ended(capital(each))) for each in standing.held_back]
     reasons += [*standing.stale, *standing.notes, *said]
-    steps = _steps("held back", facts, remedies)
+    answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
+    steps = (answer,) if owing else _steps("held back", facts, remedies)
     return Verdict("held back", sentence, tuple(reasons), steps, standing.held_edition, standing.held_made_at)
 
 

@@ -7,18 +7,19 @@ import subprocess
 from contextlib import closing
 from pathlib import Path
 
-from care_ops.errors import JudgeError, how_to_install
+from care_ops.errors import CareError, JudgeError, how_to_install
+from judges.engines.base import Context
 from judges.engines.endpoint import Endpoint, NoAnswerError
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
-from judges.sandbox import available, why_unavailable
+from judges.sandbox import Sandbox, available, why_unavailable
 from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
 
 _MEMORY_PER_WEIGHTS = 1.25
 """Memory that a model needs to run, as a multiple of the size of its weights."""
 
 
-def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT) -> list[tuple[str, str]]:
-    """Check one judge, and say each finding after its state: ``ok``, ``warns`` or ``fails``.
+def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path()) -> list[tuple[str, str]]:
+    """Check one judge of the workspace at ``root``, and say each finding after its state: ``ok``, ``warns``, ``fails``.
 
     Built-in programs and recorded scores have nothing to check.
     """
@@ -29,7 +30,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT) -> list[tuple[str
         case ProgramEngine(file=None) | RecordedEngine():
             pass
         case ProgramEngine() as engine:
-            rows.append(_sandbox(engine))
+            rows.append(_sandbox(engine, spec, Context(root)))
         case OpenAIEngine() as engine:
             rows += [_endpoint(spec.name, engine), *_prices(engine)]
         case LocalModel() as engine:
@@ -37,13 +38,19 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT) -> list[tuple[str
     return rows
 
 
-def _sandbox(engine: ProgramEngine) -> tuple[str, str]:
+def _sandbox(engine: ProgramEngine, spec: JudgeSpec, context: Context) -> tuple[str, str]:
+    """Whether a program of somebody else's loads, which is tried in a sandbox alone."""
     kind = available()
     if not engine.needs.sandbox:
         return "warns", "runs without a sandbox, with all your rights"
     if kind == "none":
         return "fails", why_unavailable()
-    return "ok", f"sandbox {kind}"
+    try:
+        with closing(Sandbox(context.program(spec), engine.timeout_s, engine.memory_mb, kind)) as sandbox:
+            sandbox.start()
+    except CareError as error:
+        return "fails", str(error)
+    return "ok", f"sandbox {kind}, in which it loads"
 
 
 def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:

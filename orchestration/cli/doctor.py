@@ -149,8 +149,8 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
                 states.append(("warns", f"test set {testset}: {said}"))
         except CareError as error:
             states.append(("fails", str(error)))
-    states += checks(spec, loaded.ray)
-    return [_row(f"judge {name}", state, sentence) for state, sentence in states]
+    states += checks(spec, loaded.ray, loaded.root)
+    return [_row(f"judge {name}", state, sentence) for state, sentence in dict.fromkeys(states)]
 
 
 def _ray(loaded: Workspace) -> dict[str, str]:

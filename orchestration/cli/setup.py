@@ -138,4 +138,6 @@ def schema(
     from warehouse.testsets import TestsetSpec
 
     kinds = {"judge": JudgeSpec.model_json_schema, "testset": TestsetSpec.model_json_schema}
-    sys.stdout.write(json.dumps(kinds.get(file, schema_of_care_yaml)(), indent=1) + "\n")
+    document = kinds.get(file, schema_of_care_yaml)()
+    document["required"] = [name for name in document.get("required", ()) if name != "name"]  # it is the file's
+    sys.stdout.write(json.dumps(document, indent=1) + "\n")

@@ -25,6 +25,7 @@ REMEDIES = Remedies(
 JUDGES = tuple(JudgeFacts(name, admitted=True) for name in "abcd")
 CLEAR = FitFacts("e1", "2026-11-22T03:15:00+00:00", 60, JUDGES, agreement=0.98)
 AMBIGUOUS = replace(CLEAR, doubts=("several answers",), agreement=0.7)
+OWED = tuple(Reason("stale", f"Judge {judge} has not scored 6 of 76 items yet.", (judge,)) for judge in ("ann", "bob"))
 LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
 
 
@@ -110,6 +111,12 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
             "held back",
             "Waiting. A new fit waits for you: it drifts.",
         ),
+        (
+            CLEAR,
+            Standing(held_back=("it lacks",), changes=("6 items came",), stale=OWED),
+            "held back",
+            "Waiting. A new fit waits for you: not every item has been scored yet by ann, bob; 6 items came.",
+        ),
         (None, Standing(), "stale", "Waiting. No fit has been made yet."),
         (replace(CLEAR, judges=JUDGES[:2]), Standing(), "failed", "Failed. Two judges (a, b) can be heard"),
         (replace(CLEAR, failure="too few items"), Standing(), "failed", "Failed. There is no answer to judge"),
@@ -120,6 +127,16 @@ def test_a_state_follows_from_the_facts(facts, standing, state, begins):
     assert (verdict.state, verdict.headline[: len(begins)]) == (state, begins)
     assert verdict.next_steps
     assert str(verdict).startswith(verdict.headline)
+
+
+def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():
+    """As on a night on which no endpoint answers: the next run makes another fit."""
+    held = Standing(held_back=("7.9% are missing",), stale=OWED)
+    (step,) = decide(CLEAR, held, REMEDIES).next_steps
+    assert step.sentence.startswith("Make sure that the judges named answer, then ")
+    assert step.command == REMEDIES.again.command
+    (step,) = decide(CLEAR, replace(held, stale=(Reason("stale", "The source changed."),)), REMEDIES).next_steps
+    assert step == REMEDIES.decide
 
 
 def test_families_in_doubt_without_texts_are_not_said_to_lead_to_another_answer():

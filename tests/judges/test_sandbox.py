@@ -14,6 +14,7 @@ import pytest
 
 from care_ops.errors import InputError, JudgeError
 from judges.engines.base import Context
+from judges.engines.checks import checks
 from judges.engines.factory import build_engine, revision_of
 from judges.items import Item, Status
 from judges.sandbox import ProgramFile, Sandbox, available
@@ -229,6 +230,38 @@ def test_what_cannot_be_run_is_told(tmp_path, monkeypatch):
     monkeypatch.setattr("shutil.which", lambda name: None)
     with pytest.raises(JudgeError, match="install bubblewrap"):
         build_engine(JudgeSpec(name="j", engine=ProgramEngine(file="judge.py")), Context(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("source", "why"),
+    [
+        ("import numpy_nope\n", "ModuleNotFoundError: No module named 'numpy_nope'"),
+        ("def judge(q, r): return 1\n", "NameError: it defines no function program_judge"),
+        ("no python here(", "SyntaxError: "),
+        ("raise ValueError('one\\ntwo')", "ValueError: one two"),
+        ("raise SystemExit(3)", "SystemExit: 3"),
+    ],
+)
+def test_a_program_that_cannot_be_loaded_is_told_with_what_python_says(tmp_path, source, why):
+    """In the sandbox, and by what `care doctor` checks; a program without a sandbox is loaded by none of its checks."""
+    (tmp_path / "judge.py").write_text(source)
+    unsafe = JudgeSpec(name="j", engine=ProgramEngine(file="judge.py", unsafe=True))
+    engine = build_engine(unsafe, Context(tmp_path))
+    with pytest.raises(JudgeError, match=r"judge\.py: the program cannot be loaded \(") as caught:
+        engine.score([ITEM])
+    assert f"({why}" in str(caught.value)
+    assert "Traceback" not in str(caught.value)
+    assert [state for state, _ in checks(unsafe, root=tmp_path)] == ["warns"]
+
+
+def test_a_check_loads_a_program_in_the_sandbox(tmp_path, kind):
+    judge = JudgeSpec(name="j", engine=ProgramEngine(file="judge.py"))
+    (_, missing) = checks(judge, root=tmp_path)[0]
+    assert "judge.py: cannot be read" in missing
+    (tmp_path / "judge.py").write_text("import numpy_nope\n")
+    assert "(ModuleNotFoundError: No module named 'numpy_nope')" in str(checks(judge, root=tmp_path))
+    file_judge(tmp_path, "return 1")
+    assert checks(judge, root=tmp_path) == [("ok", f"sandbox {available()}, in which it loads")]
 
 
 def test_a_program_goes_to_a_machine_that_does_not_have_its_file(tmp_path, kind):

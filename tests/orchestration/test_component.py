@@ -31,8 +31,9 @@ def project(tmp_path, monkeypatch) -> Iterator[Path]:
         del sys.modules[name]  # the next test has a project of that name too
 
 
-def mount(project: Path, workspace: str) -> dg.Definitions:
-    (project / "host_project" / "defs" / "care" / "defs.yaml").write_text(DEFS.format(workspace=workspace))
+def mount(project: Path, workspace: str, more: str = "", folder: str = "care") -> dg.Definitions:
+    (project / "host_project" / "defs" / folder).mkdir(exist_ok=True)
+    (project / "host_project" / "defs" / folder / "defs.yaml").write_text(DEFS.format(workspace=workspace) + more)
     return dg.load_from_defs_folder(project_root=project)
 
 
@@ -52,3 +53,20 @@ def test_a_folder_without_a_workspace_is_refused_in_a_sentence(project):
         mount(project, "nowhere")
     assert isinstance(caught.value.__cause__, InputError)
     assert "no care.yaml here; correct `workspace`, or make one with `care init" in str(caught.value.__cause__)
+
+
+@pytest.mark.slow
+def test_two_workspaces_of_one_project_have_two_prefixes(project, tmp_path):
+    """One name may be given as such; without one, or by one for both, their keys would be the same."""
+    make(tmp_path / "ws")
+    make(tmp_path / "other")
+    mount(project, "../../../../ws", "  key_prefix: team_a\n")
+    both = mount(project, "../../../../other", "  key_prefix: [team_b]\n", "second")
+    keys = both.resolve_asset_graph().get_all_asset_keys()
+    assert {dg.AssetKey(["team_a", "panel"]), dg.AssetKey(["team_b", "panel"])} < keys
+    for same in ("  key_prefix: [team_a]\n", "  key_prefix: team_a\n"):
+        with pytest.raises(Exception, match="CareWorkspaceComponent") as caught:
+            mount(project, "../../../../other", same, "second")
+        assert "two workspaces have one prefix of keys; give each a `key_prefix` of its own" in str(
+            caught.value.__cause__
+        )

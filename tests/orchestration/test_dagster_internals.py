@@ -7,6 +7,7 @@ may import what Dagster does not document (``test_house.py``).
 
 import json
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -25,6 +26,7 @@ from dagster_graphql.schema import create_schema
 from sqlalchemy import Engine, event
 from sqlalchemy.pool import Pool
 
+from care_ops.errors import InputError
 from orchestration.daemon import RELOAD_S
 from orchestration.dagster_internals import (
     IMPLICIT_ASSET_JOB,
@@ -180,6 +182,14 @@ def test_what_a_canceled_run_was_to_make_is_known(instance):
 def test_a_selection_is_resolved_to_names():
     assert selected_assets(DEFINITIONS, "key:plain or key:checked") == {"plain", "checked"}
     assert selected_assets(DEFINITIONS, None) == {"plain", "lettered", "half_made", "checked", "one_letter"}
+    for wrong, sentence in (
+        ("garbage((", "not in Dagster's syntax; write key:panel"),
+        ("key:nope", "names no asset; write, for ex"),
+        ("group:nix", "names no asset"),
+        ("key:plain and key:checked", "names no asset"),
+    ):
+        with pytest.raises(InputError, match=re.escape(f"--select {wrong}: {sentence}")):
+            selected_assets(DEFINITIONS, wrong)
 
 
 @builds_upon_dagster("daemon_is_alive")

@@ -110,6 +110,9 @@ def test_held_back_pinned_and_taken_back(nights):
     assert all(e is not None for _, e in extended)
     assert load_workspace(folder).fit_folder("one").read(ReviewDocument).state == "held back", "yet scored"
     latest = care_json(folder, "fits", "list", "one")[0]["edition"]
+    why = care_json(folder, "fits", "diff", second, latest)[0]["why"]
+    assert why[-1] == "4 items came"
+    assert not [each for each in why if "items came, left or changed" in each]
     care(folder, "fits", "promote", first[:6], "--why", "again")
     assert published(folder) == [(first, "promote", True)]
     care(folder, "fits", "accept", "one")

@@ -1,13 +1,16 @@
 """Parts, the database over them, and the matrix read back."""
 
+import re
 import struct
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
 
 from care_ops.errors import WarehouseError
 from care_ops.records import Aggregate, Evaluation, Intervals, JudgeCheck
+from care_ops.results.verdict import State
 from care_ops.scores import ScoreMatrix
 from warehouse import panel_rows
 from warehouse.artifacts import FitFolder
@@ -476,6 +479,26 @@ def test_views_answer_in_words(store):
         for view in ("latest_aggregates", "judge_card", "disagreements", "history"):
             connection.execute(f"SELECT * FROM {view}").fetchall()
         assert connection.execute("SELECT judges, lowest FROM disagreements WHERE item_id = 'i3'").fetchone() == (1, 3)
+
+
+def test_items_are_ranked_by_disagreement_whatever_the_scales_of_the_judges(store):
+    """Two judges on ten points differ about i1, one on a thousand varies most of all and differs about nothing."""
+    parts, warehouse = store
+    given = {"a/b": (1, 9, 5, 3, 7), "c": (1, 2, 5, 3, 7), "wide": (100, 900, 500, 300, 700)}
+    for judge, scores in given.items():
+        parts.write_scores(judge, "set one", "K", "e", rows(score=lambda k, of=scores: float(of[k])))
+        load(warehouse, parts, judge)
+    with warehouse.writer() as connection:
+        found = connection.execute("SELECT item_id, lowest, highest, spread FROM disagreements ORDER BY spread DESC")
+        first, second, *_ = found.fetchall()
+    assert first[:3] == ("i1", 2, 900)
+    assert first[3] > 2 * second[3]
+
+
+def test_the_schema_names_every_state_of_a_verdict():
+    written = Path(panel_rows.__file__).with_name("schema.sql").read_text()
+    (listed,) = re.findall(r"Its state is one of: ([^.]*)\.", written.replace("\n-- ", " "))
+    assert set(listed.split(", ")) == set(get_args(State))
 
 
 def test_scores_of_one_key_are_read_without_its_column_and_a_part_tells_its_key(store):
