@@ -161,9 +161,8 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
     judges = problem.scores.judges
     families = len({family_of(judge, problem.scores.families) for judge in judges})
     doubts = doubts_of(answers, candidates.rival_correlation, families)
-    voices = sorted(
-        rows_of(map(str, answers.voices)).values(), key=lambda voice: answers.voices[voice[0]] != answers.copied
-    )
+    meant = None if answers.copied is None else answers.copied.voice  # is named first
+    voices = sorted(rows_of(map(str, answers.voices)).values(), key=lambda voice: answers.voices[voice[0]] != meant)
     said: dict[str, Any] = {
         "agreement": answers.agreement,
         "factors": answers.factors.shape[1],
@@ -252,8 +251,8 @@ def rival_answers(answers: Defensible, candidates: Candidates) -> dict[str, Arra
     The mean of the families and the factor; or ``care`` and, where there is one, what judges say that may be better
     than the others, what is left of it without the feature that it follows, or its rival.
     """
-    if answers.against is not None:
-        return {"care without labels": answers.latent, "judges that say one same thing": answers.against}
+    if answers.copied is not None:
+        return {"care without labels": answers.latent, "judges that say one same thing": answers.copied.says}
     if answers.without is not None and followed_feature(answers) is not None:
         return {"care without labels": answers.latent, f"without {answers.nearest}": answers.without}
     if candidates.rivalled and candidates.rival is not None:

@@ -56,6 +56,18 @@ SPARSE_SHARE = 0.5
 
 
 @dataclass(frozen=True)
+class Copied:
+    """Judges who count as one ``voice``, and what they say, (n,).
+
+    They are ``unheard`` where that has nothing to do with what the others share, as what a poor judge says.
+    """
+
+    voice: int
+    unheard: bool
+    says: Array
+
+
+@dataclass(frozen=True)
 class Defensible:
     """The answers that a panel allows without a label.
 
@@ -104,12 +116,8 @@ class Defensible:
         The safe answer if that feature is no part of quality at all.
     kept : (n,) array or None
         The safe answer if what judges like of the features is left in their scores; None where nothing was taken off.
-    copied : int or None
-        The voice of judges who were taken for copies and may as well be better judges than the others.
-    unheard : bool
-        Whether that voice has nothing to do with what the others share, as that of a poor judge has not.
-    against : (n,) array or None
-        What that voice says.
+    copied : Copied or None
+        Judges who were taken for copies and may as well be better judges than the others.
     weights : (p,) array, optional
         Weights of the judges on a sparse panel, where the scores of one item follow from few of them.
     """
@@ -134,9 +142,7 @@ class Defensible:
     nearest: str | None = None
     without: Array | None = None
     kept: Array | None = None
-    copied: int | None = None
-    unheard: bool = False
-    against: Array | None = None
+    copied: Copied | None = None
     weights: Array | None = None
 
 
@@ -181,7 +187,6 @@ def defensible(problem: Problem) -> Defensible:
     def safe_by(scores: Array) -> Array:
         return _unit(_weighted_mean(_joined(_comparable(problem, scores), voice), heard), scored)
 
-    copied, unheard = _may_be_better(voice, structure.raw_loadings)
     rotated, several = _oblique(normal, correlation, items)
     plain = several[:, :0] if given is not None else _oblique(*_correlated(problem.standardised))[1]
     return Defensible(
@@ -205,10 +210,13 @@ def defensible(problem: Problem) -> Defensible:
         nearest=nearest,
         without=None if nearest is None else safe_by(controlled(problem.standardised, judged[nearest])),
         kept=None if standardised is controlled_for else safe_by(controlled_for),
-        copied=copied,
-        unheard=unheard,
-        against=None if copied is None else _unit(np.nan_to_num(joined[:, copied]), scored),
+        copied=_copied(voice, structure.raw_loadings, np.nan_to_num(joined), scored),
     )
+
+
+def _copied(voice: NDArray[np.intp], loadings: Array, said: Array, scored: NDArray[np.bool_]) -> Copied | None:
+    one, unheard = _may_be_better(voice, loadings)
+    return None if one is None else Copied(one, unheard, _unit(said[:, one], scored))
 
 
 def _may_be_better(voice: NDArray[np.intp], loadings: Array) -> tuple[int | None, bool]:

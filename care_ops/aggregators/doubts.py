@@ -49,7 +49,7 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
     loadings = structure.raw_loadings
     if signal_of(answers) < _LEAST_SIGNAL:
         found.append("no common signal")
-    if answers.copied is not None and not answers.unheard:
+    if answers.copied is not None and not answers.copied.unheard:
         found.append("copies")
     if float(np.mean(loadings < _OPPOSED)) >= _MOST_OPPOSED:
         found.append("opposed")
@@ -63,7 +63,7 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
         found.append("families")
     if followed_feature(answers) is not None:
         found.append("feature")
-    if not found and answers.unheard:
+    if not found and answers.copied is not None:
         found.append("counted once")
     if not found and kin_share_more:
         found.append("kin")
