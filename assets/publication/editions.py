@@ -80,12 +80,15 @@ class HeldBack:
         What the checks that hold it back found.
     published : Edition or None
         None where none has been.
+    lacks_scores : bool
+        Whether more scores are missing than before.
     """
 
     edition: str
     made_at: str
     says: tuple[str, ...]
     published: Edition | None
+    lacks_scores: bool
 
     def reading(self) -> str:
         """What people read meanwhile, as a sentence."""
@@ -105,9 +108,9 @@ def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     if aside or (published is not None and published[1].edition == review.edition):
         return None
     says = tuple(finding.says for finding in blocking)
-    return HeldBack(
-        review.edition, waiting.made_at if waiting else "", says, published[1] if published is not None else None
-    )
+    lacks = any(finding.check == "missing_scores" for finding in blocking)
+    made_at, read = waiting.made_at if waiting else "", published[1] if published is not None else None
+    return HeldBack(review.edition, made_at, says, read, lacks)
 
 
 def published_before(workspace: Workspace, testset: str, edition: str) -> Edition | None:

@@ -122,6 +122,7 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,
         reading=held.reading() if held else "",
+        owing=tuple(e.judge for e in owing if held and held.lacks_scores and (e.unscored or e.to_ask)),
         stale=(*_changed_since(workspace, testset, state), *stale),
         notes=(*([Reason("source", unverified)] if unverified else []), *notes),
     )

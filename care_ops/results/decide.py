@@ -26,6 +26,8 @@ class Standing:
         What went into the fit that is held back and not into the published one, and how far its answer lies from that.
     reading : str
         What people read meanwhile.
+    owing : tuple of str
+        Judges whose scores it lacks, and which the next run asks.
     stale : tuple of Reason
         What the fit does not know yet.
     notes : tuple of Reason
@@ -39,6 +41,7 @@ class Standing:
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
     reading: str = ""
+    owing: tuple[str, ...] = ()
     stale: tuple[Reason, ...] = ()
     notes: tuple[Reason, ...] = ()
 
@@ -75,8 +78,7 @@ def _verdict(
 
 def _held_back(facts: FitFacts | None, standing: Standing, said: Sequence[Reason], remedies: Remedies) -> Verdict:
     """The verdict where a new fit waits for a person: what changed, how far the answer moves, what it is by itself."""
-    owing = [judge for reason in standing.stale for judge in reason.judges]
-    waits = [f"not every item has been scored yet by {listed(owing, 4)}"] if owing else []
+    waits = [f"not every item has been scored yet by {listed(standing.owing, 4)}"] if standing.owing else []
     sentence = f"A new fit waits for you: {_ended('; '.join([*waits, *(standing.changes or standing.held_back[:1])]))}"
     told: list[str] = []
     if facts is not None and refused(facts) is None:
@@ -89,7 +91,7 @@ def _held_back(facts: FitFacts | None, standing: Standing, said: Sequence[Reason
     reasons += [Reason("held back", _ended(capital(each))) for each in standing.held_back]
     reasons += [*standing.stale, *standing.notes, *said]
     answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
-    steps = (answer,) if owing else _steps("held back", facts, remedies)
+    steps = (answer,) if standing.owing else _steps("held back", facts, remedies)
     return Verdict("held back", sentence, tuple(reasons), steps, standing.held_edition, standing.held_made_at)
 
 

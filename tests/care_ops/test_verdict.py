@@ -25,7 +25,6 @@ REMEDIES = Remedies(
 JUDGES = tuple(JudgeFacts(name, admitted=True) for name in "abcd")
 CLEAR = FitFacts("e1", "2026-11-22T03:15:00+00:00", 60, JUDGES, agreement=0.98)
 AMBIGUOUS = replace(CLEAR, doubts=("several answers",), agreement=0.7)
-OWED = tuple(Reason("stale", f"Judge {judge} has not scored 6 of 76 items yet.", (judge,)) for judge in ("ann", "bob"))
 LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
 
 
@@ -113,7 +112,7 @@ LABELS = LabelEvidence(12, 0.97, "the judges' factor 1", 0.6)
         ),
         (
             CLEAR,
-            Standing(held_back=("it lacks",), changes=("6 items came",), stale=OWED),
+            Standing(held_back=("it lacks",), changes=("6 items came",), owing=("ann", "bob")),
             "held back",
             "Waiting. A new fit waits for you: not every item has been scored yet by ann, bob; 6 items came.",
         ),
@@ -131,11 +130,11 @@ def test_a_state_follows_from_the_facts(facts, standing, state, begins):
 
 def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():
     """As on a night on which no endpoint answers: the next run makes another fit."""
-    held = Standing(held_back=("7.9% are missing",), stale=OWED)
+    held = Standing(held_back=("7.9% are missing",), owing=("ann",))
     (step,) = decide(CLEAR, held, REMEDIES).next_steps
     assert step.sentence.startswith("Make sure that the judges named answer, then ")
     assert step.command == REMEDIES.again.command
-    (step,) = decide(CLEAR, replace(held, stale=(Reason("stale", "The source changed."),)), REMEDIES).next_steps
+    (step,) = decide(CLEAR, replace(held, owing=()), REMEDIES).next_steps
     assert step == REMEDIES.decide
 
 
