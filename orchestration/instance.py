@@ -223,6 +223,17 @@ def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.
     return {str(key): status.value for key, status in statuses.items() if status is not None}
 
 
+def failed_last(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> set[dg.AssetKey]:
+    """Assets that were not made by the last run that was to make them, since it failed."""
+    failed: set[dg.AssetKey] = set()
+    for entry in (record.asset_entry for record in instance.get_asset_records(keys)):
+        made = entry.last_materialization_record
+        if entry.last_run_id and (made is None or made.run_id != entry.last_run_id):
+            last = instance.get_run_by_id(entry.last_run_id)
+            failed |= {entry.asset_key} if last is not None and last.status is dg.DagsterRunStatus.FAILURE else set()
+    return failed
+
+
 def unfinished_runs(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> Sequence[dg.RunRecord]:
     """Runs that have not ended; with ``tags`` only those that have them."""
     status = dg.DagsterRunStatus

@@ -305,8 +305,9 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
     for event in result.all_events:
         if event.is_step_failure and event.step_key is not None:
             message, reasons = failure_message(event), reasons_of(event.step_failure_data)
+            asset = event.step_key if event.step_key in launch.assets else launch.assets[0]  # an experiment's step
             for partition in launch.partitions:
-                if (event.step_key, partition) not in materialised:
-                    why = reasons.get(str(partition), message)
-                    outcome.failures[event.step_key, partition] = why
-                    _logger.info("%s %s failed: %s", event.step_key, partition or "", why)
+                if (asset, partition) not in materialised:
+                    why = reasons.get(partition or asset, message)
+                    outcome.failures[asset, partition] = why
+                    _logger.info("%s %s failed: %s", asset, partition or "", why)

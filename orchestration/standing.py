@@ -160,8 +160,12 @@ def failures_of_run(workspace: Workspace, run: dg.DagsterRun, failures: Sequence
     for event in failures:
         asset = workspace.mount.asset(str(event.step_key))
         if asset in _KIND_OF or asset in _MADE_BY:  # a step of somebody else in the same run is theirs to tell
-            partitions = reasons_of(event.step_failure_data) or {partition_of(run): failure_message(event)}
-            found += [failure_cause(asset, partition or None, why) for partition, why in partitions.items()]
+            reasons = reasons_of(event.step_failure_data) or {partition_of(run): failure_message(event)}
+            for part, why in reasons.items():
+                one, partition = (
+                    (part, None) if asset == "experiments" and part in EXPERIMENTS else (asset, part or None)
+                )
+                found.append(failure_cause(one, partition, why))
     return found
 
 

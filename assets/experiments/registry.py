@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.code import code_version
-from assets.metadata import bullets
+from assets.metadata import bullets, failure
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
@@ -114,7 +114,10 @@ def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
     size = registered.size(workspace)
     reads = reads_now(workspace, [key]).get(key)
     started = time.perf_counter()
-    findings = registered.run(workspace, **size)
+    try:
+        findings = registered.run(workspace, **size)
+    except Exception as error:
+        raise failure({key: str(error) or type(error).__name__}) from error
     findings = replace(findings, tables=[*as_printed(key, findings.measures), *findings.tables])
     registered.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
     every = list(experiments().values())

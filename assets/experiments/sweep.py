@@ -52,12 +52,12 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     validation = np.zeros(n, dtype=bool)
     validation[np.random.default_rng([seed, 3]).choice(n, LABELS, replace=False)] = True
     labels = Anchors({scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(validation)})
-    free = fit_panel(scores, FitConfig(AGGREGATORS, cut)).aggregates
-    labelled = fit_panel(scores, FitConfig(("care_tensor", "care_tensor_paper"), cut), labels).aggregates
-    estimates = {name: aggregate.estimate for name, aggregate in {**free, **labelled}.items()}
-    literal = fit_panel(scores, FitConfig(("care_svd",), cut, placement="weights")).aggregates
+    aggregates = dict(fit_panel(scores, FitConfig(AGGREGATORS, cut)).aggregates)
+    aggregates |= fit_panel(scores, FitConfig(("avg", "care_tensor", "care_tensor_paper"), cut), labels).aggregates
+    literal = fit_panel(scores, FitConfig(("avg", "care_svd"), cut, placement="weights")).aggregates  # may cancel
     if "care_svd" in literal:
-        estimates[WRITTEN] = literal["care_svd"].estimate
+        aggregates[WRITTEN] = literal["care_svd"]
+    estimates = {name: aggregate.estimate for name, aggregate in aggregates.items()}
     bare = bare_tensor(draw, validation, seed)
     if bare is not None:
         estimates["bare tensor"] = bare

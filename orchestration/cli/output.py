@@ -221,7 +221,7 @@ def print_failures(outcome: Outcome) -> None:
     for (asset, partition), message in outcome.failures.items():
         alike.setdefault((asset, message), []).append(partition or "")
     for (asset, message), partitions in alike.items():
-        errors.print(f"failed: {asset} {listed(partitions)}: {message}", style="red")
+        errors.print(f"failed: {f'{asset} {listed(partitions)}'.strip()}: {message}", style="red")
 
 
 def system_table(rows: Sequence[SystemRow]) -> list[dict[str, Any]]:

@@ -29,11 +29,12 @@ _WEBSERVER = __name__.removesuffix("cli.show") + "webserver"
 
 def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> None:
     """Show the verdict on each test set, how much each judge scored, what is missing, stale or failed; the bill."""
-    from assets.experiments.registry import outdated_kept
+    from assets.experiments.registry import KEYS, outdated_kept
     from assets.judging.batches import told
     from assets.judging.bill import bill_of_night, bills
     from assets.report.outdated import states
     from assets.report.verdicts import current_verdicts
+    from orchestration.instance import failed_last, workspace_instance
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(workspace)
@@ -62,6 +63,10 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
         console.print(sentence)
     if outdated := outdated_kept(loaded):
         console.print(f"experiments out of date: {', '.join(outdated)}")
+    with workspace_instance(loaded) as instance:
+        failed = sorted(key.path[-1] for key in failed_last(instance, [loaded.mount.key(key) for key in KEYS]))
+    if failed:
+        console.print(f"experiments that failed: {', '.join(failed)}; `care run --select key:{failed[0]}` says why")
 
 
 def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:

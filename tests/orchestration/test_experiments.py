@@ -25,14 +25,14 @@ from assets.experiments.orthogonality import errors_of, overlap_draw
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, OF_PANELS, experiments, outdated
-from assets.experiments.sweep import accuracies
+from assets.experiments.sweep import WRITTEN, accuracies, said_worst
 from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
 from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.state.retention import forget
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig
-from care_ops.errors import InputError
+from care_ops.errors import FitError, InputError
 from care_ops.metrics import mean_ranks
 from care_ops.results.association import benjamini_hochberg, permuted
 from care_ops.scores import ScoreMatrix
@@ -43,7 +43,7 @@ from care_ops.simulate import (
 )
 from judges.items import Score, Status
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import make, run, write_items
+from tests.support.workspaces import care, make, run, write_items
 
 QUICK = "key:tensor_against_svd or key:injected_bias or key:quality_factor"
 
@@ -146,6 +146,15 @@ def test_states_mapped_by_labels_find_quality_where_means_do_not():
     accuracy = accuracies(second_order_insufficient(np.random.default_rng(5), 1.0, truth=5), 5)
     assert accuracy["care_tensor"] >= 0.99
     assert accuracy["avg"] < 0.8
+
+
+def test_an_aggregator_without_an_answer_leaves_the_others_theirs():
+    draw = second_order_sufficient(np.random.default_rng([1, 4]), 1.0, SUFFICIENT_TABLES["opposite"], truth=1, n=5_000)
+    accuracy = accuracies(draw, 1)
+    assert WRITTEN not in accuracy, "its weights cancel"
+    assert {"avg", "care", "care_svd", "care_tensor"} <= set(accuracy)
+    said = said_worst({1.0: [accuracy, {**accuracy, WRITTEN: 0.75}]}, WRITTEN)
+    assert said == f"{WRITTEN} 0.750 at 1 (no answer on 1 of 2 draws)"
 
 
 def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_they_are_orthogonal():
@@ -390,6 +399,26 @@ def quick_experiments(monkeypatch):
         module = importlib.import_module(f"assets.experiments.{key}")
         quick = replace(module.EXPERIMENT, run=lambda _workspace, **_size: ExperimentFindings(["made"]))
         monkeypatch.setattr(module, "EXPERIMENT", quick)
+
+
+@pytest.mark.usefixtures("quick_experiments")
+def test_an_experiment_that_fails_is_named_and_told_until_it_is_made(tmp_path, monkeypatch):
+    folder = make(tmp_path / "ws", n=20)
+
+    def fails(_workspace, **_size):
+        raise FitError("the weights cancel")
+
+    with monkeypatch.context() as patched:
+        for key in ("theory_rates", "orthogonality"):
+            module = importlib.import_module(f"assets.experiments.{key}")
+            patched.setattr(module, "EXPERIMENT", replace(module.EXPERIMENT, run=fails))
+        told = care(folder, "run", "--select", "key:orthogonality or key:theory_rates or key:ledger", code=1)
+    assert "failed: theory_rates: the weights cancel" in told
+    assert "failed: orthogonality: the weights cancel" in told
+    assert load_workspace(folder).experiment_file("ledger").exists(), "it is made of what is there"
+    assert "experiments that failed: orthogonality, theory_rates;" in care(folder, "status")
+    assert not run(folder, selection="key:theory_rates").failures
+    assert "experiments that failed: orthogonality;" in care(folder, "status")
 
 
 def made_in(outcome):

@@ -15,6 +15,7 @@ import dagster as dg
 import duckdb
 import pytest
 
+from assets.metadata import failure
 from assets.mount import ALONE, Mount
 from orchestration.alerts import Desk
 from orchestration.dagster_internals import implicit_asset_job, places_in_pools
@@ -155,13 +156,19 @@ def test_whose_a_run_is(two):
 
 def test_a_step_of_somebody_else_in_the_same_run_is_theirs_to_tell(two):
     workspace = load_workspace(two[0])
-    failure = SimpleNamespace(user_failure_data=None, error=None)
-    events = [SimpleNamespace(step_key=key, step_failure_data=failure) for key in ("theirs", "panel", "experiments")]
+    unsaid = SimpleNamespace(user_failure_data=None, error=None)
+    events = [SimpleNamespace(step_key=key, step_failure_data=unsaid) for key in ("theirs", "panel", "experiments")]
     run = dg.DagsterRun("a job", tags={"dagster/partition": "one"})
     told = failures_of_run(workspace, run, events)  # type: ignore[arg-type]
     assert [alert.kind for alert in told] == ["fit failed", "experiment failed"]
+    one = failure({"theory_rates": "the weights cancel"})
+    data = SimpleNamespace(user_failure_data=SimpleNamespace(metadata=one.metadata), error=None)
+    event = SimpleNamespace(step_key="experiments", step_failure_data=data)
+    (experiment,) = failures_of_run(workspace, dg.DagsterRun("a job"), [event])  # type: ignore[list-item]
+    assert (experiment.asset, experiment.partition, experiment.testset) == ("theory_rates", None, None)
+    assert experiment.what == "theory_rates could not be made: the weights cancel"
     (elsewhere,) = failures_of_run(
-        replace(workspace, mount=TEAM_A), run, [SimpleNamespace(step_key="team_a__panel", step_failure_data=failure)]
+        replace(workspace, mount=TEAM_A), run, [SimpleNamespace(step_key="team_a__panel", step_failure_data=unsaid)]
     )  # type: ignore[list-item]
     assert elsewhere.asset == "panel"
 
