@@ -516,15 +516,13 @@ def load_spec(path: Path) -> JudgeSpec:
 
 @meets_anything
 def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS) -> M:
-    """What a YAML file says, with the name of the file; ``retired`` is as in ``load_yaml``.
+    """What a YAML file says, with the name of the file unless it says another; ``retired`` is as in ``load_yaml``.
 
     Raises ``InputError`` where the file cannot be read or is not valid; the message names the file and the field.
     """
     content = load_yaml(path, retired)
-    if (given := content.setdefault("name", path.stem)) != path.stem:
-        raise InputError(f"{path}: the name is that of the file, not {given!r}; rename the file, or delete `name`")
     try:
-        return kind.model_validate(content)
+        return kind.model_validate({"name": path.stem, **content})
     except ValidationError as error:
         raise InputError(f"{path}: {explain(error, kind, content)}") from error
 

@@ -15,7 +15,7 @@ from typer.testing import CliRunner
 from assets.report.names import labels_name, page_name
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
 from care_ops.errors import InputError
-from judges.spec import load_spec, read_model
+from judges.spec import read_model
 from orchestration.cli.app import app
 from orchestration.template import schema, template
 from orchestration.workspace import (
@@ -102,14 +102,6 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
             content = yaml.safe_load(path.read_text())
             assert [error.message for error in validator.iter_errors(content)] == [], path.name
             assert not validator.is_valid({**content, "nome": 1})
-
-
-def test_the_name_in_a_file_is_the_name_of_the_file(tmp_path):
-    (tmp_path / "x.yaml").write_text("name: x\nengine: {kind: program, program: length}\n")
-    assert load_spec(tmp_path / "x.yaml").name == "x"
-    (tmp_path / "x.yaml").write_text("name: y\nengine: {kind: program, program: length}\n")
-    with pytest.raises(InputError, match=r"x\.yaml: the name is that of the file, not 'y'; rename the file"):
-        load_spec(tmp_path / "x.yaml")
 
 
 @pytest.mark.parametrize(
