@@ -14,6 +14,7 @@ from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import CareTensor, States
 from care_ops.aggregators.care_tensor_paper import four_states
 from care_ops.errors import FitError
+from care_ops.least import LEAST_ITEMS
 from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
 from care_ops.results.interpret import FEATURES, text_features
 from care_ops.scores import Array, canonical_order, mean_of_present, restore
@@ -39,6 +40,10 @@ def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFinding
             says.append(f"{panel.testset}: its items carry no responses, and no features are declared.")
             continue
         by_unit = mean_by_unit(features, panel.units)
+        if len(by_unit) < LEAST_ITEMS:
+            few = f"its items are of {len(by_unit)} split units, over whose means it correlates; it takes {LEAST_ITEMS}"
+            says.append(f"{panel.testset}: not run, {few}.")
+            continue
         scores_of_factors = _factor_scores(panel)
         if not scores_of_factors:
             says.append(f"{panel.testset}: the panel has no factor.")

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.experiments.base import Experiment, ExperimentFindings, Table, filled
-from assets.experiments.panels import NO_PANEL, ExperimentPanel, panels
+from assets.experiments.panels import ExperimentPanel, panels
 from assets.workspace import Workspace
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
@@ -25,6 +25,8 @@ _AGGREGATORS = (
 _WRITTEN, _SHARE, _SEEDS = "care_svd as written", 0.15, 3
 
 _MOST_MISSING = 0.10
+
+_NONE = "No test set with a panel and gold for fifty items is one of the paper's, by its name: nothing was run."
 
 _ALL, _COMPLETE = "all items", "items that all judges scored"
 
@@ -56,7 +58,7 @@ def run(workspace: Workspace) -> ExperimentFindings:
         says.append(say + ", ".join(f"{name} {value:.3f}" for name, value in by_rows.get(_ALL, {}).items()) + ".")
         if not complete.all():
             says.append(f"{panel.testset}: {int(complete.sum()):,} items have a score of every judge.")
-    return ExperimentFindings(says or [NO_PANEL], tables, measures=measures)
+    return ExperimentFindings(says or [_NONE], tables, measures=measures)
 
 
 def _recorded(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:

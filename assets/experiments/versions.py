@@ -132,9 +132,9 @@ def _versions(
                 reasons.append(
                     f"{testset}: not run, its items carry no {mute}."
                     if mute
-                    else f"{testset}: not run, {len(programs)} of its judges can be asked again here (programs). For "
-                    f"judges that are models add a test set with `source: {{kind: versions, of: {testset}}}`, and the "
-                    "night asks them."
+                    else f"{testset}: not run, {len(programs)} of its judges are built-in programs, which can be asked "
+                    f"again here. For others add a test set with `source: {{kind: versions, of: {testset}}}` to what "
+                    "they score, and the night asks them."
                 )
                 continue
             records, columns, panel = versions_of(records, changes, None), VersionColumns(), None
