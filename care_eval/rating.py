@@ -104,7 +104,7 @@ def gate(
     judge: str | Sequence[str] | None = None,
     score: str | None = None,
 ) -> Decision:
-    """Whether a system is better or worse than another, or undecided, as ``care gate`` decides.
+    """Whether a system is better or worse than another, or undecided, as ``care gate`` decides; ask ``.passes``.
 
     Parameters
     ----------
