@@ -1,6 +1,7 @@
 """Labels of a table: who was drawn how, what its rows leave open, and which rows contradict each other."""
 
 from collections import Counter
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import get_args
 
@@ -24,7 +25,7 @@ _UNSAID = (
 
 @meets_anything
 def read_labels(
-    source: TableSource,
+    source: TableSource | Mapping[str, float],
     item: str | None = None,
     options: ReadingOptions = AS_FOUND,
     tell: Tell = tell_nobody,
@@ -44,7 +45,7 @@ def read_labels(
     silent = sum(row.drawn is None and row.probability is None for row in rows)
     if silent and unstated is None:
         raise InputError(f"{reading.source}: {_UNSAID.format(silent, len(rows))}")
-    unstated = unstated or "chosen"
+    unstated = _drawn(unstated, "chosen")
     try:
         labels = Labels(tuple(_label(row, unstated) for row in rows))
     except InputError as error:

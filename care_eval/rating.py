@@ -3,8 +3,6 @@
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
-import pyarrow as pa
-
 from assets.labels import read_labels
 from assets.table.fitting import ScoreTable, TableConfig
 from assets.table.options import names_of
@@ -38,12 +36,13 @@ def rate(
     item: str | None = None,
     judge: str | Sequence[str] | None = None,
     score: str | None = None,
+    drop: str | Sequence[str] | None = None,
 ) -> Rates:
     """Each system's pass rate or mean label with an interval, as ``care rate`` prints them.
 
     Parameters
     ----------
-    scores, judges, anchors, item, judge, score :
+    scores, judges, anchors, item, judge, score, drop :
         See ``fit``.
     labels : path, frame or mapping item -> label
         Labels of people on some of the items, which no fit sees. A table says how each item was drawn (columns
@@ -73,7 +72,7 @@ def rate(
     """
     inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
     return rate_table(
-        *_with_labels(inputs, score_columns(item, names_of(judge), score, None), labels, drawn),
+        *_with_labels(inputs, score_columns(item, names_of(judge), score, names_of(drop)), labels, drawn),
         TableConfig(systems=names_of(system)),
         level=level,
         of_these_items=not population,
@@ -103,8 +102,9 @@ def gate(
     item: str | None = None,
     judge: str | Sequence[str] | None = None,
     score: str | None = None,
+    drop: str | Sequence[str] | None = None,
 ) -> Decision:
-    """Whether a system is better or worse than another, or undecided, as ``care gate`` decides.
+    """Whether a system is better or worse than another, or undecided, as ``care gate`` decides; ask ``.passes``.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def gate(
         How labels correct the judges; the second goes by the judges' errors on each system, and needs ``cut``.
     cut : float, optional
         An answer above it passes.
-    scores, labels, drawn, items, system, judges, anchors, level, sequential, label_bounds, item, judge, score :
+    scores, labels, drawn, items, system, judges, anchors, level, sequential, label_bounds, item, judge, score, drop :
         See ``rate``.
 
     Raises
@@ -128,7 +128,7 @@ def gate(
     """
     inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
     return gate_table(
-        *_with_labels(inputs, score_columns(item, names_of(judge), score, None), labels, drawn),
+        *_with_labels(inputs, score_columns(item, names_of(judge), score, names_of(drop)), labels, drawn),
         TableConfig(fit=FitConfig(cut=cut), systems=names_of(system)),
         new,
         against,
@@ -200,7 +200,4 @@ def _with_labels(
 ) -> tuple[ScoreTable, Labels]:
     """The tables, and the labels of a table or of a mapping, with how their items were drawn."""
     table, options = read_table(inputs, columns, ReadingOptions(), tell_nobody), ReadingOptions()
-    if isinstance(labels, Mapping):
-        named = pa.table({"item_id": list(labels.keys()), "label": list(labels.values())})
-        return table, read_labels(named, None, options, unstated=drawn)
     return table, read_labels(labels, usual_item(table.readings[0], columns), options, unstated=drawn)

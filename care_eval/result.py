@@ -19,7 +19,7 @@ from assets.report.figures import agreement_figures, gold_figures, shared_figure
 from assets.report.page import card, figure_page, write_page
 from assets.results.gold import aligned
 from assets.table.criteria import CriteriaFit, write_criteria
-from assets.table.files import aggregates_table, judges_table, write_files
+from assets.table.files import aggregates_table, judges_table, make_folder, write_files
 from assets.table.fitting import TableFit
 from assets.table.rows import aggregate_rows, constraints_sentence, judge_rows
 from care_ops.errors import InputError
@@ -64,9 +64,9 @@ class ResultFigure(Figure):
         return _framed(self.html(), self.title, 520)
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class FitResult:
-    """One trustworthy score per item, and how far to trust it.
+    """One trustworthy score per item, and how far to trust it; its arrays are read-only.
 
     Attributes
     ----------
@@ -78,6 +78,12 @@ class FitResult:
 
     table: TableFit
     kind: FrameKind = "arrow"
+
+    def __post_init__(self) -> None:
+        """Nobody changes by accident what frames, files and the page show."""
+        for values in (value for one in self.aggregates.values() for value in vars(one).values()):
+            if isinstance(values, np.ndarray):
+                values.setflags(write=False)
 
     @property
     def items(self) -> tuple[str, ...]:
@@ -121,7 +127,7 @@ class FitResult:
         return None if structure is None else structure.certificate
 
     def to_frame(self, aggregator: str | None = None) -> Any:
-        """The scores, a row an item.
+        """The scores, a row an item; ids are texts, which ``frame["item_id"].astype(str)`` of pandas joins.
 
         Parameters
         ----------
@@ -168,6 +174,7 @@ class FitResult:
         path = Path(path)
         if path.suffix.lower() != ".html":
             raise InputError(f"{path}: the page is an HTML file; let its name end in .html")
+        make_folder(path.parent)
         write_page(self.table.page, path, self.verdict)
         return path
 
@@ -229,7 +236,7 @@ class FitResult:
         return [line for line in lines if line]
 
 
-@dataclass(frozen=True, repr=False)
+@dataclass(frozen=True, repr=False, eq=False)
 class CriteriaResult:
     """The fits of several criteria, and what they share.
 
@@ -280,7 +287,8 @@ class CriteriaResult:
         rows = [f"{row['criterion']}: {row['items']:,} items, {row['judges']} judges" for row in self.criteria.rows()]
         more = [f"and {len(rows) - 6} more criteria"] if len(rows) > 7 else []
         lines = [f"CARE fits of {len(rows)} criteria", *(rows[:6] if more else rows), *more]
-        return "\n".join(shorten(line, _LINE, placeholder=" ...") for line in [*lines, *self.criteria.sentences()[:2]])
+        said = wrap(" ".join(self.criteria.sentences()), _LINE, max_lines=10 - len(lines), placeholder=" ...")
+        return "\n".join([*(shorten(line, _LINE, placeholder=" ...") for line in lines), *said])
 
 
 def in_kind(table: pa.Table, kind: FrameKind) -> Any:

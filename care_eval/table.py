@@ -6,7 +6,6 @@ from dataclasses import replace
 from difflib import get_close_matches
 from functools import wraps
 from inspect import signature
-from pathlib import Path
 from typing import Any, ParamSpec, TypeVar, Unpack
 
 import numpy as np
@@ -68,7 +67,7 @@ def fit(
     items: TableSource | Columns | None = None,
     judges: TableSource | Mapping[str, str] | None = None,
     anchors: TableSource | Mapping[str, float] | None = None,
-    probes: str | Path | None = None,
+    probes: TableSource | Columns | None = None,
     item: str | None = None,
     judge: str | Sequence[str] | None = None,
     score: str | None = None,
@@ -93,7 +92,7 @@ def fit(
         Declared families: base model, vendor or prompt.
     anchors : path, frame, or mapping or series of pandas item -> label, optional
         Labels that the fit may see.
-    probes : path, optional
+    probes : path, frame or mapping column -> values, optional
         Versions of items that ``care probes make`` wrote, scored by the same judges (docs/probes.md).
     item, judge, score, drop :
         Columns of the scores, where their names do not say what they hold. Several ``judge`` are the columns of a
@@ -118,7 +117,7 @@ def fit(
     table = read_table(inputs, columns, reading, tell_nobody)
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")
-    table = with_probes(table, None if probes is None else Path(probes), config.fit.scale, reading)
+    table = with_probes(table, as_table(probes, "probes"), config.fit.scale, reading)
     return FitResult(fit_table(table, config), frame_kind(scores))
 
 
@@ -129,6 +128,10 @@ def fit_criteria(
     *,
     items: TableSource | Columns | None = None,
     judges: TableSource | Mapping[str, str] | None = None,
+    item: str | None = None,
+    judge: str | Sequence[str] | None = None,
+    score: str | None = None,
+    drop: str | Sequence[str] | None = None,
     **options: Unpack[FitOptions],
 ) -> CriteriaResult:
     """Fit each of several criteria by itself, and compare them, as ``care criteria`` does.
@@ -139,7 +142,7 @@ def fit_criteria(
         As ``fit`` takes them, with a column that names the criterion of each row.
     by : str
         That column. Where ``items`` has it too, each criterion has its own texts and gold.
-    items, judges, **options :
+    items, judges, item, judge, score, drop, **options :
         See ``fit``.
 
     Raises
@@ -153,7 +156,8 @@ def fit_criteria(
     inputs = TableInputs(
         as_table(scores, "scores"), as_table(items, "items"), judges, scale=config.fit.scale, scales=config.scales
     )
-    tables = read_criteria(inputs, by, score_columns(None, None, None, None), ReadingOptions(), tell_nobody)
+    columns = score_columns(item, names_of(judge), score, names_of(drop))
+    tables = read_criteria(inputs, by, columns, ReadingOptions(), tell_nobody)
     return CriteriaResult(fit_all_criteria(tables, config), frame_kind(scores))
 
 
@@ -167,7 +171,7 @@ def as_table(source: T | Columns, what: str) -> T | pa.Table:
     """
     if not isinstance(source, Mapping):
         return source
-    with door(what, "give columns of one kind of value each"):
+    with door(what, "give columns of one kind of value each, numbers or text"):
         lengths = {name: len(values) for name, values in source.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])

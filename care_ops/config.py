@@ -333,8 +333,9 @@ class FitConfig:
                 f"fit: resamples is {self.resamples}; give 0 for no intervals, or {LEAST_RESAMPLES} and more"
             )
         unknown = [name for name in self.aggregators if name not in AGGREGATORS]
-        if unknown:
-            raise InputError(f"fit: no aggregator {unknown[0]!r}; there are {', '.join(AGGREGATORS)}")
+        if unknown or not self.aggregators:
+            named = repr(unknown[0]) if unknown else "is named"
+            raise InputError(f"fit: no aggregator {named}; there are {', '.join(AGGREGATORS)}")
         if self.calibration.scale == "uniform" and self.scale is None:
             raise InputError(
                 "calibration: a uniform scale needs the test set's scale; declare its lowest and highest score"

@@ -307,11 +307,14 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
 def _anchors(y: ArrayLike | None, item_ids: Sequence[str]) -> Anchors:
     """The labels that are given, by item.
 
-    Raises ``ArrayError`` where there is not one entry an item.
+    Raises ``ArrayError`` where there is not one number an item.
     """
     if y is None:
         return NO_ANCHORS
-    labels = np.asarray(y, dtype=np.float64)
+    try:
+        labels = np.asarray(y, dtype=np.float64)
+    except (ValueError, TypeError) as error:
+        raise ArrayError(f"y holds what is no number ({error}); give labels as numbers, NaN for none") from error
     if labels.shape != (len(item_ids),):
         raise ArrayError(f"y has shape {labels.shape}; give a label, or NaN, for each of {len(item_ids)} items")
     return Anchors({item: float(label) for item, label in zip(item_ids, labels, strict=True) if not np.isnan(label)})

@@ -67,7 +67,7 @@ JOBS = {
 
 
 def build_defs(
-    root: Path | None = None,
+    root: str | Path | None = None,
     workspace: Workspace | WorkspaceResource | None = None,
     *,
     key_prefix: str | Sequence[str] = (),
@@ -76,7 +76,7 @@ def build_defs(
 
     Parameters
     ----------
-    root : Path, optional
+    root : str or Path, optional
         Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads it
         anew, so a new judge needs no restart; a new hour of the night and new owners need the definitions to be
         reloaded.
@@ -87,7 +87,7 @@ def build_defs(
         several workspaces stand in one code location.
     """
     mount = Mount((key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix))
-    folder = (root or Path(os.environ.get("CARE_WORKSPACE", "."))).absolute()
+    folder = Path(root or os.environ.get("CARE_WORKSPACE", ".")).absolute()
     settings = read_settings(folder) if (folder / CARE_YAML).exists() else Settings.model_construct()
 
     def load() -> Workspace:

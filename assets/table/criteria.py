@@ -2,7 +2,7 @@
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +20,7 @@ from care_ops.results.halo import correlations, deviations, halo
 from care_ops.scores import Array
 from warehouse.documents import plain
 from warehouse.sources.columns import named
-from warehouse.sources.input_table import WantedColumns
+from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.tables import TableSource, read_input_table
 from warehouse.storage import write_bytes
 from warehouse.testsets import ReadingOptions
@@ -91,8 +91,8 @@ _HALO = 0.3
 """Correlation of mistakes from which a judge is named; the numbers are shown in any case."""
 
 
-def split_by(source: TableSource, column: str, options: ReadingOptions) -> dict[str, pa.Table]:
-    """The rows of a table by the value of a column, which is left out.
+def split_by(source: TableSource, column: str, options: ReadingOptions) -> dict[str, InputTable]:
+    """The rows of a table by the value of a column, which is left out; each part is called after the table and both.
 
     Raises ``InputError`` where there is no such column, a row has no value there, or all rows have one and the same.
     """
@@ -104,9 +104,17 @@ def split_by(source: TableSource, column: str, options: ReadingOptions) -> dict[
     kinds = values.unique().to_pylist()
     if len(kinds) < 2:
         raise InputError(f"{input_table.name}: {column!r} is {kinds[0]!r} in every row; one criterion needs `care fit`")
-    rest = input_table.table.drop_columns([column])
-    of_row = np.array(values.to_pylist())
-    return {kind: rest.filter(pa.array(of_row == kind)) for kind in kinds}
+    rest, of_row = input_table.table.drop_columns([column]), np.array(values.to_pylist())
+    parts = {kind: np.flatnonzero(of_row == kind) for kind in kinds}
+    return {
+        kind: replace(
+            input_table,
+            name=f"{input_table.name}, {column} {kind!r}",
+            table=rest.take(rows),
+            locate=lambda picked, rows=rows: input_table.locate(rows[picked].tolist()),
+        )
+        for kind, rows in parts.items()
+    }
 
 
 def fit_criteria(tables: Mapping[str, ScoreTable], config: TableConfig) -> CriteriaFit:

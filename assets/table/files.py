@@ -13,6 +13,7 @@ from assets.report.page import write_page
 from assets.report.to_label import FILE as TO_LABEL
 from assets.report.to_label import write_items_to_label
 from assets.table.fitting import TableFit
+from care_ops.errors import InputError
 from care_ops.fit import Fit
 from care_ops.records import Aggregate
 from care_ops.results.uncertainty import halves_are_sure
@@ -37,12 +38,21 @@ _JUDGES = pa.schema(
 def write_files(result: TableFit, out: Path) -> list[str]:
     """Write all files to a folder, each whole or not at all; returns what ``write_items_to_label`` does."""
     fit, page = result.fit, result.page
+    make_folder(out)
     write_table(out / "aggregates.parquet", aggregates_table(fit))
     write_table(out / "judges.parquet", judges_table(page))
     text = json.dumps(fit_document(result), indent=1, sort_keys=True, default=str)
     write_bytes(out / "fit.json", text.encode())
     write_page(page, out / PAGE, result.verdict)
     return write_items_to_label(out / TO_LABEL, result.to_label, result.items, result.anchors)
+
+
+def make_folder(path: Path) -> None:
+    """Make a folder that is written to, and those above it; ``InputError`` where something there is no folder."""
+    try:
+        path.mkdir(parents=True, exist_ok=True)
+    except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:
+        raise InputError(f"{path}: no folder can be made there ({error.strerror}); name another one") from error
 
 
 def fit_document(result: TableFit) -> dict[str, Any]:

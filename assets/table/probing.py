@@ -13,6 +13,7 @@ from care_ops.scales import bring
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.probes import ProbePlan, make
 from warehouse.sources.probe_scores import read_probe_scores
+from warehouse.sources.tables import TableSource
 from warehouse.storage import write_bytes
 from warehouse.testsets import ReadingOptions
 
@@ -47,14 +48,14 @@ def write_versions(records: Sequence[ItemRecord], plan: ProbePlan, path: Path) -
 
 
 def with_probes(
-    table: ScoreTable, path: Path | None, scale: tuple[float, float] | None, options: ReadingOptions
+    table: ScoreTable, source: TableSource | None, scale: tuple[float, float] | None, options: ReadingOptions
 ) -> ScoreTable:
-    """The table with what its judges say of versions, as a file of scores holds it; as it is without a file.
+    """The table with what its judges say of versions, as a table of scores holds it; as it is without one.
 
-    Raises ``InputError`` where the file is not as it must be, or it has scores of a swap and no scale is declared.
+    Raises ``InputError`` where that is not as it must be, or it has scores of a swap and no scale is declared.
     """
-    if path is None:
+    if source is None:
         return table
-    versions, scores, reading = read_probe_scores(path, table.scores, options)
+    versions, scores, reading = read_probe_scores(source, table.scores, options)
     told = responses(versions, bring(scores, table.brought), table.scores, scale=scale)
     return replace(table, probes=told, readings=(*table.readings, reading))

@@ -125,12 +125,9 @@ def _read_anchors(
 ) -> Anchors:
     from assets.labels import read_labels
     from care_ops.anchors import NO_ANCHORS, Anchors
-    from care_ops.labels import Label, Labels
 
-    if source is None:
+    if source is None or (isinstance(source, Mapping) and not source):
         return NO_ANCHORS
-    if isinstance(source, Mapping):  # which cannot say how its items were drawn, as a table without `drawn` does not
-        return Anchors.of(Labels(tuple(Label(item_id, label) for item_id, label in source.items())))
     return Anchors.of(read_labels(source, item, options, tell))
 
 
@@ -143,9 +140,9 @@ def _with_families(
     from care_ops.scores import ScoreMatrix
     from warehouse.sources.files import read_families
 
-    if source is None:
+    if source is None or (isinstance(source, Mapping) and not source):
         return matrix
-    families = source if isinstance(source, Mapping) else read_families(source, options, tell)
+    families = read_families(source, options, tell)
     unknown = [judge for judge in families if judge not in matrix.judges]
     if unknown:
         where = _place(source, "families")

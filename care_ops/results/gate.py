@@ -46,6 +46,10 @@ class Decision:
         """True and False where the evidence decides; None where it does not."""
         return {"better": True, "not worse": True, "worse": False, "undecided": None}[self.outcome]
 
+    def __bool__(self) -> bool:
+        """Refused: ``if gate(...)`` would release whatever was decided, and a third answer is neither."""
+        raise TypeError("a decision is neither true nor false; ask for its .passes (True, False, None) or its .outcome")
+
 
 def gate(
     estimate: Array,

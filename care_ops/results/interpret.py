@@ -1,7 +1,10 @@
 """Interpretation of a factor by the correlation of its score with features of the text."""
 
 import re
+import warnings
 from collections.abc import Collection, Sequence
+from functools import cache
+from typing import Any
 
 import numpy as np
 
@@ -112,6 +115,13 @@ def _spaced(text: str) -> str:
 
 
 def _smog(text: str) -> float:
-    from textstat import textstat
+    return float(_textstat().smog_index(text))
 
-    return float(textstat.smog_index(text))
+
+@cache
+def _textstat() -> Any:
+    """The library; that it imports what is deprecated concerns us, who pin both, and no user."""
+    with warnings.catch_warnings():
+        warnings.filterwarnings("ignore", "pkg_resources is deprecated", module=r"textstat\.")
+        from textstat import textstat
+    return textstat

@@ -9,7 +9,6 @@ import typer
 
 from orchestration.cli import tables
 from orchestration.cli.output import (
-    Json,
     Why,
     console,
     errors,
@@ -46,6 +45,7 @@ Features = Annotated[
 Probes = Annotated[
     Path | None, typer.Option(help="item_id, of, kind, judge, score: versions that `care probes make` wrote, judged.")
 ]
+Json = Annotated[bool, typer.Option("--json", help="Print the aggregates as JSON; the verdict stands in fit.json.")]
 
 _WEIGHTS_SHOWN = 12
 

@@ -47,6 +47,18 @@ def test_each_criterion_is_fitted_as_it_would_be_alone(scores, truth):
         result["short"]
 
 
+def test_the_columns_of_criteria_are_named_as_those_of_a_fit_are_and_places_are_those_of_the_table(scores):
+    options = {"by": "criterion", "intervals": 0, "aggregators": "avg"}
+    renamed = scores.rename(columns={"item_id": "thing", "judge": "who", "score": "what"})
+    named = care_eval.fit_criteria(renamed, item="thing", judge="who", score="what", **options)
+    np.testing.assert_array_equal(named.to_frame(), care_eval.fit_criteria(scores, **options).to_frame())
+    last = len(scores) - 1
+    with pytest.raises(care_eval.InputError, match=rf"criterion 'true': column 'score' holds 'bad' \(row {last + 1}\)"):
+        care_eval.fit_criteria(
+            scores.astype({"score": str}).replace({"score": {str(scores["score"][last]): "bad"}}), **options
+        )
+
+
 def test_judges_who_score_answers_as_a_whole_are_named(scores):
     result = care_eval.fit_criteria(scores, "criterion", intervals=0, aggregators="care")
     carried = result.halo_frame().set_index("judge")["halo"]
@@ -54,6 +66,7 @@ def test_judges_who_score_answers_as_a_whole_are_named(scores):
     assert carried[[f"judge {j}" for j in range(4)]].max() < 0.3
     (sentence,) = [said for said in result.criteria.sentences() if "halo" in said]
     assert sentence.endswith("judge 4, judge 5.")
+    assert " ".join(repr(result).split()).endswith(sentence)
     assert len(repr(result)) < 1000
     assert len(repr(result).splitlines()) <= 10
 
@@ -95,6 +108,7 @@ def test_the_command_writes_one_page_beside_a_folder_for_each(scores, tmp_path):
     document = json.loads((tmp_path / "out" / "criteria.json").read_text())
     assert [row["criterion"] for row in document["criteria"]] == list(CRITERIA)
     assert document["people"] is None
+    assert "scores.csv, criterion 'kind': " in " ".join(done.output.split())
     for wrong, message in (("aspect", "no column 'aspect'"), ("judge", "without a judge's column")):
         refused = CliRunner().invoke(app, [*words[:2], "--by", wrong, *words[4:]])
         assert refused.exit_code == 2

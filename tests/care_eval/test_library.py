@@ -96,6 +96,9 @@ def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path)
     paths = [str(tmp_path / word) if word.endswith(".csv") else word for word in words]
     done = CliRunner().invoke(app, [*paths, "--intervals", "20", "--out", str(tmp_path / "command")])
     assert done.exit_code == 0, done.output
+    below = str(tmp_path / "scores.csv" / "out")
+    refused = CliRunner().invoke(app, [*paths, "--intervals", "0", "--out", below])
+    assert (refused.exit_code, f"{below}: no folder can be made there" in " ".join(refused.output.split())) == (2, True)
     result = care_eval.fit(wide, items=items, scale=(0, 10), gamma=2.0, seed=3, intervals=20)
     assert result.save(tmp_path / "library") == tmp_path / "library"
     for name in ("aggregates.parquet", "judges.parquet"):
@@ -130,6 +133,60 @@ def test_families_and_labels_may_be_series_of_pandas(wide, items):
     given = {"drawn": "random", "items": items, "system": "model"}
     of = [care_eval.rate(wide, kind, **given).rates for kind in (labels.astype(float), labels.astype(float).to_dict())]
     assert of[0] == of[1]
+
+
+def test_labels_by_item_may_have_numbers_for_ids_and_words_for_labels(wide):
+    numbered = wide.assign(item_id=range(1000, 1080))
+    labels = {1000 + k: float(k % 2) for k in range(12)}
+    as_frame = pd.DataFrame({"item_id": list(labels), "label": list(labels.values())})
+    expected = fit(numbered, anchors=as_frame)
+    assert expected.aggregates["care"].labels_used == 12
+    words = {item: "yes" if label else "no" for item, label in labels.items()}
+    for anchors in (labels, {item: str(label) for item, label in labels.items()}, words):
+        np.testing.assert_array_equal(fit(numbered, anchors=anchors).estimate, expected.estimate)
+    assert (
+        care_eval.rate(numbered, words, drawn="random").rates == care_eval.rate(numbered, labels, drawn="random").rates
+    )
+    np.testing.assert_array_equal(fit(numbered, anchors={}, judges={}).estimate, fit(numbered).estimate)
+    with pytest.raises(care_eval.InputError, match="labels: column 'label' holds 'soso'"):
+        fit(numbered, anchors={1000: "soso", 1001: "no"})
+
+
+def test_a_result_is_read_and_compared_as_a_whole(wide, tmp_path):
+    result = fit(wide)
+    for array in (result.estimate, result.aggregates["care"].weights, result.aggregates["avg"].estimate):
+        with pytest.raises(ValueError, match="read-only"):
+            array[0] = 999
+    assert result != fit(wide)
+    assert result in {result}
+    (tmp_path / "file").write_text("kept")
+    for write in (result.save, lambda path: result.report(path / "page.html")):
+        with pytest.raises(care_eval.InputError, match="file: no folder can be made there"):
+            write(tmp_path / "file")
+    assert (tmp_path / "file").read_text() == "kept"
+
+
+def test_a_rate_and_a_gate_leave_out_columns_that_are_no_judge(wide, items):
+    numbered, labels = wide.assign(length=range(80)), {f"i{k:02}": float(k % 2) for k in range(40)}
+    given = {"drawn": "random", "items": items, "system": "model"}
+    rated = [
+        care_eval.rate(*table, labels, **given, **drop).rates
+        for *table, drop in ((wide, {}), (numbered, {"drop": "length"}))
+    ]
+    assert rated[0] == rated[1]
+    decided = care_eval.gate(numbered, "new", "old", labels, drop=["length"], **given)
+    assert decided == care_eval.gate(wide, "new", "old", labels, **given)
+
+
+def test_a_first_fit_with_texts_warns_of_nothing():
+    code = (
+        "import warnings, numpy as np; warnings.simplefilter('error'); import care_eval; x = np.arange(40.0); "
+        "scores = {'item_id': [str(k) for k in x], **{j: (x * 7) % 10 + (x % (n + 2)) for n, j in enumerate('abcd')}}; "
+        "texts = {'item_id': scores['item_id'], 'response': [f'A text of words, number {k}.' for k in x]}; "
+        "warnings.simplefilter('always'); care_eval.fit(scores, items=texts, intervals=0); import textstat"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_options_have_the_names_of_the_command_and_a_wrong_one_names_the_nearest(wide, items):
@@ -181,8 +238,15 @@ def test_columns_are_named_where_their_names_say_nothing(wide):
         ({"item_id": ["a", "b"], "x": [1, "b"]}, {}, "scores: cannot be read"),
         ({"item_id": ["a", "b"], "x": [1, 2]}, {}, "there is one judge, 'x'"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"gama": 1}, "no option 'gama' of a fit"),
+        ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"aggregators": []}, "no aggregator is named; there are"),
         ({"item_id": ["a", "b"], "x": [1, 2], "y": [2, 1]}, {"tau": -1}, "tau is -1; give a value above 0"),
         (np.ones((3, 2)), {}, "cannot read a numpy ndarray"),
+        (pd.Series([1.0, 2.0], name="x"), {}, "cannot read a pandas Series: give the path of a file, or a frame"),
+        (pl.Series("x", [1.0, 2.0]), {}, "cannot read a polars Series"),
+        (pd.DataFrame([["a", 1, 2]], columns=["item_id", "x", "x"]), {}, r"share a name: 'x' \(columns 2, 3\)"),
+        (pd.DataFrame({"item_id": ["a"], "x": [1j]}), {}, "complex128.*; give each column one kind of value, numbers"),
+        ({"item_id": ["a"], "x": np.array([1j])}, {}, "give columns of one kind of value each, numbers or text"),
+        ({"item_id": ["a"], "x": [1], "y": [2]}, {"anchors": {"a": 1, "b": "c"}}, "; give each column one kind of"),
         ("nowhere.csv", {}, "nowhere.csv: no such file"),
     ],
 )
@@ -307,7 +371,7 @@ def test_the_demo_of_before_is_answered_by_its_probes_without_a_label():
         tables["scores"],
         items=tables["items"],
         judges=tables["judges"],
-        probes=str(DEMO / "judged.parquet"),
+        probes=tables["judged"],
         scale=(0, 10),
         intervals=0,
         aggregators=("care", "avg"),

@@ -160,6 +160,8 @@ def test_a_masked_score_is_a_missing_one(scores):
 def test_labels_families_and_columns_must_fit_the_scores(scores):
     with pytest.raises(InputError, match=r"y has shape \(3,\); give a label, or NaN, for each of 300 items"):
         CareEstimator().fit(scores, [1, 2, 3])
+    with pytest.raises(InputError, match=r"y holds what is no number \(could not .*'a'\); give labels as numbers"):
+        CareEstimator().fit(scores, ["a"] * 300)
     with pytest.raises(InputError, match="there are 2 families for 6 judges"):
         CareEstimator(families=["a", "b"]).fit(scores)
     with pytest.raises(InputError, match="name the judge by its column, such as judge:0"):

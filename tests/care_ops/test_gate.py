@@ -28,6 +28,8 @@ def test_a_large_difference_is_decided(gain, outcome):
     decision = gate(*two_systems(np.random.default_rng(0), gain), "new", "old")
     assert decision.outcome == outcome
     assert decision.passes is (outcome == "better")
+    with pytest.raises(TypeError, match=r"ask for its \.passes"):
+        bool(decision)
 
 
 def test_a_margin_lets_a_small_loss_pass():

@@ -54,7 +54,7 @@ def two(tmp_path, monkeypatch) -> tuple[Path, Path]:
 
 def mounted(two: tuple[Path, Path]) -> dg.Definitions:
     a, b = two
-    return host(build_defs(a, key_prefix="team_a"), build_defs(b, key_prefix=["org", "team_b"]))
+    return host(build_defs(str(a), key_prefix="team_a"), build_defs(b, key_prefix=["org", "team_b"]))
 
 
 def test_a_host_keeps_its_executor_and_its_resources(two):

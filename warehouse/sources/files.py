@@ -48,7 +48,7 @@ from warehouse.sources.shapes import (
     unnested,
     whole_items,
 )
-from warehouse.sources.tables import TableSource, meets_anything, of_series, read_input_table
+from warehouse.sources.tables import TableSource, meets_anything, of_mapping, read_input_table
 from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import AS_FOUND, ItemColumns, ReadingOptions, ScoreColumns
 
@@ -258,14 +258,14 @@ class LabelCells(NamedTuple):
 
 
 def read_label_cells(
-    source: TableSource, item: str | None = None, options: ReadingOptions = AS_FOUND
+    source: TableSource | Mapping[str, Any], item: str | None = None, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[LabelCells], Reading]:
     """Read the rows of a table of labels that have a label; what they mean is for ``assets.labels`` to say.
 
     An item may have several. ``item`` is a further usual name of the item column, such as the one that it has in the
     table of scores. Raises ``InputError`` where a column is missing, or a label or a probability is no number.
     """
-    input_table, item = _open_items(of_series(source, "item_id", "label"), None, item, options)
+    input_table, item = _open_items(of_mapping(source, "labels", "item_id", "label"), None, item, options)
     if item not in input_table.names:  # several columns name it together
         input_table, item = whole_items(input_table, item)
     columns = {"item": item, "label": needed(input_table, LABEL, "labels are a table of item_id, label")}
@@ -321,13 +321,15 @@ def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, Scor
 
 
 @meets_anything
-def read_families(source: TableSource, options: ReadingOptions = AS_FOUND, tell: Tell = tell_nobody) -> dict[str, str]:
+def read_families(
+    source: TableSource | Mapping[str, str], options: ReadingOptions = AS_FOUND, tell: Tell = tell_nobody
+) -> dict[str, str]:
     """Read families from a column of judges and a column of families, as {judge: family}; empty ones are left out.
 
     Raises ``InputError`` where a column is missing, or a judge occurs twice.
     """
     input_table = read_input_table(
-        of_series(source, "judge", "family"), lambda names: WantedColumns(frozenset(names)), options
+        of_mapping(source, "families", "judge", "family"), lambda names: WantedColumns(frozenset(names)), options
     )
     shape = "judges are a table of judge, family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)

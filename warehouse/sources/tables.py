@@ -5,7 +5,7 @@ A file's name says of which kind it is, and its first bytes must agree; no parse
 
 import json
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -35,6 +35,7 @@ _FIRST_BYTES = {
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
 }
 _REMEDY = "save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet"
+_OF_FRAMES = "give each column one kind of value, numbers or text"
 
 _LONGEST_QUERY_S = 1800
 
@@ -46,8 +47,7 @@ class ArrowStream(Protocol):
     def __arrow_c_stream__(self, _requested_schema: object | None = None, /) -> object: ...
 
 
-TableSource = str | Path | ArrowStream
-
+TableSource = str | Path | ArrowStream | InputTable
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -59,8 +59,8 @@ def meets_anything(function: Callable[P, R]) -> Callable[P, R]:
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
         first = next(iter([*args, *kwargs.values()]), None)
-        where = first if isinstance(first, (str, Path)) else "the table"
-        with door(where, _REMEDY), within_memory(where):
+        where, remedy = (first, _REMEDY) if isinstance(first, (str, Path)) else ("the table", _OF_FRAMES)
+        with door(where, remedy), within_memory(where):
             return function(*args, **kwargs)
 
     return bounded
@@ -207,12 +207,19 @@ _PARSERS: dict[str, Callable[[Path, Plan, ReadingOptions], InputTable]] = {
 """The parser of each kind of file, by the ending of its name."""
 
 
-def of_series(source: TableSource, index: str, values: str) -> TableSource:
-    """A series of pandas as a table of its index and its values, under these names; anything else as it is."""
-    if getattr(source, "ndim", 2) != 1 or not hasattr(source, "index"):
+def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, values: str) -> TableSource:
+    """A mapping, or a series of pandas, as a table of two columns that messages call ``what``; anything else as it is.
+
+    Its names are texts, as ids are wherever they are read: 1000 is ``1000``.
+    """
+    given: Any = source
+    if isinstance(source, Mapping):
+        names, held = list(source), list(source.values())
+    elif getattr(source, "ndim", 2) == 1 and hasattr(source, "index"):
+        names, held = given.index, given.tolist()
+    else:
         return source
-    series: Any = source
-    return pa.table({index: [str(name) for name in series.index], values: series.tolist()})
+    return InputTable(what, pa.table({index: [str(name) for name in names], values: held}), "names and values")
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
@@ -232,9 +239,11 @@ def _of_several_kinds(frame: Any) -> str:
 
 
 def _from_frame(frame: object) -> InputTable:
+    if isinstance(frame, InputTable):
+        return frame
     kind = type(frame)
     package = kind.__module__.partition(".")[0].lstrip("_")
-    if not isinstance(frame, ArrowStream):
+    if not isinstance(frame, ArrowStream) or len(getattr(frame, "shape", "of two")) == 1:
         raise InputError(
             f"cannot read a {package} {kind.__name__}: give the path of a file, or a frame with __arrow_c_stream__, "
             "as pandas, polars, pyarrow and DuckDB have them"
@@ -243,6 +252,7 @@ def _from_frame(frame: object) -> InputTable:
     # Of another library's buffers nobody knows the size, so nothing else can be validated.
     try:
         table = _validated(frame) if isinstance(frame, pa.Table) else _table_of_pandas(frame)
-    except (pa.ArrowInvalid, pa.ArrowTypeError) as error:
-        raise InputError(f"{name}: {_of_several_kinds(frame) or error}; give each column one kind of value") from error
+    except (ValueError, TypeError, NotImplementedError) as error:  # as Arrow's are, and what pandas raises by itself
+        refuse_repeated(name, [*map(str, getattr(frame, "columns", ()))] if package == "pandas" else ())
+        raise InputError(f"{name}: {_of_several_kinds(frame) or error}; {_OF_FRAMES}") from error
     return InputTable(name, table, f"pyarrow {pa.__version__} by Arrow's PyCapsule interface")
