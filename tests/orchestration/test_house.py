@@ -140,12 +140,14 @@ def test_the_product_grows_no_more():
     night (570), telemetry, history and restoring (550), several criteria in one question (280) and what strangers met
     (190) came; the canary's tolerance and a second limit on missing scores went, which is by far not as much. Classes
     of one method, records that were taken apart at once and imports that saved nothing went (620); what the life of a
-    nightly pipeline showed came (390).
+    nightly pipeline showed came (390). Good judges whom nobody follows, graded labels that are all alike, and what a
+    researcher met in Python and experiments came (260); a second limit of what another answer is, labels read in two
+    ways, looking twice at every test set and half a second of imports went.
     """
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     counted = [ROOT / name for name in tracked if name.endswith((".py", ".html", ".js", ".css", ".sql"))]
-    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 57_200
+    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 57_450
 
 
 def test_the_graph_is_the_way_of_one_score(tmp_path):
