@@ -6,7 +6,7 @@ labels, or be cross-fitted: an answer that has seen a label lies closer to it th
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field, replace
 
 import numpy as np
@@ -200,8 +200,7 @@ def rates_of(
     given = given if units is None else _discounted(given, by_name, units)
     rng = np.random.default_rng(seed)
     borrow = len(given) >= LEAST_SYSTEMS if borrow is None else borrow
-    draws = _draws(list(given.values()), rng, together=borrow, binary=binary, of_these_items=of_these_items)
-    alone = _draws_by_labels(list(given.values()), rng, binary=binary, of_these_items=of_these_items)
+    draws, alone = _draws([*given.values()], rng, together=borrow, binary=binary, of_these_items=of_these_items)
     columns = zip(given.items(), draws.T, alone.T, strict=True)
     rates = [_rate(n, s, drawn, estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
@@ -316,15 +315,15 @@ def _of_units(scores: Array, units: Sequence[str]) -> float:
 
 def _draws(
     systems: list[System], rng: np.random.Generator, *, together: bool, binary: bool, of_these_items: bool
-) -> Array:
-    """Joint draws of all systems' means, shape (DRAWS, S)."""
+) -> tuple[Array, Array]:
+    """Joint draws of all systems' means, shape (DRAWS, S), and the same by their labels alone."""
+    within = None if binary else variance_within(systems)
     groups = [systems] if together else [[system] for system in systems]
     if binary:
         drawn = [draw_shares(_for_parameters(g), DRAWS, rng, of_these_items=of_these_items) for g in groups]
     else:
-        within = variance_within(systems)
         drawn = [draw_means(g, DRAWS, rng, of_these_items=of_these_items, within=within) for g in groups]
-    return np.column_stack(drawn)
+    return np.column_stack(drawn), _draws_by_labels(systems, rng, within, of_these_items=of_these_items, binary=binary)
 
 
 def _for_parameters(systems: Sequence[System]) -> list[System]:
@@ -339,11 +338,10 @@ def _for_parameters(systems: Sequence[System]) -> list[System]:
 
 
 def _draws_by_labels(
-    systems: Sequence[System], rng: np.random.Generator, *, binary: bool, of_these_items: bool
+    systems: Iterable[System], rng: np.random.Generator, within: float | None, *, binary: bool, of_these_items: bool
 ) -> Array:
     """Draws of each system's mean by its labels without any score, shape (DRAWS, S)."""
     columns: list[Array] = []
-    within = None if binary else variance_within(systems)
     for system in systems:
         if not binary:
             flat = replace(system, scores=np.zeros(len(system.scores)))

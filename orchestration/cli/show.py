@@ -8,7 +8,7 @@ import subprocess
 import sys
 import time
 import webbrowser
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -32,14 +32,19 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
     from assets.experiments.registry import KEYS, outdated_kept
     from assets.judging.batches import told
     from assets.judging.bill import bill_of_night, bills
+    from assets.partitions import JUDGES
     from assets.report.outdated import states
     from assets.report.verdicts import current_verdicts
-    from orchestration.instance import failed_last, workspace_instance
+    from orchestration.instance import failed_last, partition_statuses, workspace_instance
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(workspace)
     known = states(loaded)
-    slices, verdicts = _judged(loaded, known), current_verdicts(loaded, known)
+    with workspace_instance(loaded) as instance:
+        of_judges = partition_statuses(instance, "judge_inference", JUDGES)
+        failed = sorted(key.path[-1] for key in failed_last(instance, [loaded.mount.key(key) for key in KEYS]))
+    slices = _judged(loaded, known, {judge for judge, said in of_judges.items() if said == "FAILED"})
+    verdicts = current_verdicts(loaded, known)
     if json:
         paid = {(bill.judge, bill.testset): bill.dollars for bill in bills(loaded)}
         sentences = {testset: verdict.headline for testset, verdict in verdicts.items()}
@@ -63,27 +68,20 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
         console.print(sentence)
     if outdated := outdated_kept(loaded):
         console.print(f"experiments out of date: {', '.join(outdated)}")
-    with workspace_instance(loaded) as instance:
-        failed = sorted(key.path[-1] for key in failed_last(instance, [loaded.mount.key(key) for key in KEYS]))
     if failed:
         console.print(f"experiments that failed: {', '.join(failed)}; `care run --select key:{failed[0]}` says why")
 
 
-def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
+def _judged(workspace: Workspace, known: Mapping[str, State], failed: Collection[str]) -> dict[tuple[str, str], str]:
     """What is there of each judge on each test set: scores of items, or ``missing``, ``stale`` or ``failed``.
 
-    It follows from what is stored; Dagster's record says only whether a judge without any score has failed.
+    It follows from what is stored; Dagster's record says only which judges have ``failed``, of those without any score.
     """
-    from assets.partitions import JUDGES
-    from orchestration.instance import partition_statuses, workspace_instance
-
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     if workspace.warehouse.usable():
         with workspace.warehouse.reader() as connection:
             rows = connection.execute("SELECT judge, testset, n_ok, n_items FROM slices").fetchall()
         counts = {(judge, testset): (n_ok, n_items) for judge, testset, n_ok, n_items in rows}
-    with workspace_instance(workspace) as instance:
-        failed = {j for j, s in partition_statuses(instance, "judge_inference", JUDGES).items() if s == "FAILED"}
     said: dict[tuple[str, str], str] = {}
     for testset, state in known.items():
         outdated = {(one.asset, one.partition) for one in state.outdated}

@@ -257,30 +257,34 @@ def computed(table: pa.Table) -> list[str]:
     numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
     if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN:
         return []
-    moved: dict[str, float] = {}
-    for name in numeric.column_names:
-        given = numeric.column(name).drop_null().to_numpy()
-        given = given[~np.isnan(given)]
-        width = float(np.ptp(given)) if len(given) else 0.0
-        moved[name] = _ROUNDED if width > _LEAST_WIDTH else 1e-6 * width
-    likely = _made_of_others(numeric.slice(0, _SCREENED), moved, least=0)
-    found = _made_of_others(numeric, {name: moved[name] for name in likely}, least=_COUNTED_ROWS) if likely else []
+    first = numeric.slice(0, _SCREENED)
+    found = _made_of_others(first, dict.fromkeys(numeric.column_names, _ROUNDED), least=0)
+    moved = {name: _moved_by_rounding(numeric.column(name)) for name in found}
+    for rows, least in (first, 0), (numeric, _COUNTED_ROWS):
+        found = _made_of_others(rows, {name: moved[name] for name in found}, least=least) if found else []
     return [name for name in found if len(numeric.column(name).drop_null().unique()) > 1]  # else it is a dead judge
 
 
-def _made_of_others(table: pa.Table, names: Mapping[str, float], *, least: int) -> list[str]:
+def _moved_by_rounding(column: pa.ChunkedArray) -> float:
+    given = column.drop_null().to_numpy()
+    given = given[~np.isnan(given)]
+    width = float(np.ptp(given)) if len(given) else 0.0
+    return _ROUNDED if width > _LEAST_WIDTH else 1e-6 * width
+
+
+def _made_of_others(table: pa.Table, moved: Mapping[str, float], *, least: int) -> list[str]:
     """Those of the columns that the others make in every complete row; none where these are fewer than ``least``.
 
-    The value of each name is how far rounding may have moved its column.
+    ``moved`` has the columns in question, and how far rounding may have moved each.
     """
     values = np.column_stack([column.to_numpy().astype(float) for column in table.columns])
     values = values[~np.isnan(values).any(axis=1)]
     total, found = values.sum(axis=1), list[str]()
-    for name in names if len(values) >= least else []:
+    for name in moved if len(values) >= least else []:
         k = table.column_names.index(name)
         others = (total - values[:, k]) / (table.num_columns - 1)
         made = (others, total - values[:, k], np.median(np.delete(values, k, axis=1), axis=1))
-        if any((np.abs(values[:, k] - each) <= names[name]).all() for each in made):
+        if any((np.abs(values[:, k] - each) <= moved[name]).all() for each in made):
             found.append(name)
     return found
 
