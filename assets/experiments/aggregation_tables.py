@@ -38,7 +38,7 @@ def run(workspace: Workspace, *, seeds: int, resamples: int) -> ExperimentFindin
         best = max(free, key=lambda name: free[name])
         place = sorted(free, key=lambda name: -free[name]).index("care") + 1 if "care" in free else None
         says.append(
-            f"{panel.testset}: without labels {best} orders best ({free[best]:.3f})"
+            f"{panel.testset}: without labels {best} orders all items best ({free[best]:.3f})"
             + ("" if place is None else f"; care is number {place} of {len(free)} ({free['care']:.3f})")
             + f", the mean {free.get('avg', float('nan')):.3f}."
         )
@@ -76,12 +76,11 @@ def _table(panel: ExperimentPanel, seeds: range, resamples: int) -> tuple[list[d
     """A row for each aggregator and use of labels; also how well those without labels order all items."""
     free = _fit(panel, LABEL_FREE, NO_ANCHORS)
     splits = [validation_items(panel.units, _SHARE, np.random.default_rng([seed, 21])) for seed in seeds]
-    known = ~np.isnan(panel.gold)
     measured: dict[tuple[str, str], list[dict[str, float]]] = {}
     for split in splits:
-        ids = [item for item, taken, has in zip(panel.scores.item_ids, split, known, strict=True) if taken and has]
-        gold = dict(zip(panel.scores.item_ids, panel.gold, strict=True))
-        labelled = _fit(panel, LABELLED, Anchors({item: float(gold[item]) for item in ids}))
+        by_item = zip(panel.scores.item_ids, panel.gold, split, strict=True)
+        seen = {item: float(gold) for item, gold, taken in by_item if taken and not np.isnan(gold)}
+        labelled = _fit(panel, LABELLED, Anchors(seen))
         for labels, found in (("none", free), (f"{_SHARE:.0%}", labelled)):
             for name, aggregate in found.items():
                 measured.setdefault((name, labels), []).append(_measure(panel, aggregate, ~split))
@@ -106,15 +105,9 @@ def _measure(panel: ExperimentPanel, aggregate: Aggregate, rows: NDArray[np.bool
     evaluation = evaluate(
         aggregate.estimate[rows], panel.gold[rows], threshold=aggregate.threshold, scale=panel.config.scale
     )
-    names = ("auc", "accuracy", "balanced_accuracy") if panel.binary else ("tau", "mae", "mae_filled")
-    headings = {
-        "auc": "AUC",
-        "mae": "MAE",
-        "mae_filled": "MAE, one calibration",
-        "balanced_accuracy": "balanced accuracy",
-    }
-    values = {name: getattr(evaluation, name) for name in names}
-    return {headings.get(n, n): float("nan") if v is None else float(v) for n, v in values.items()}
+    binary = {"AUC": evaluation.auc, "accuracy": evaluation.accuracy, "balanced accuracy": evaluation.balanced_accuracy}
+    graded = {"tau": evaluation.tau, "MAE": evaluation.mae, "MAE, one calibration": evaluation.mae_filled}
+    return {k: float("nan") if v is None else float(v) for k, v in (binary if panel.binary else graded).items()}
 
 
 def _against_mean(panel: ExperimentPanel, free: dict[str, Aggregate], resamples: int) -> dict[str, str]:
@@ -133,9 +126,10 @@ EXPERIMENT = Experiment(
     asks="Who orders the items as gold does, and who is near it on its scale; without labels, and with 15 % of them?",
     paper="CARE-SVD has the lowest MAE on six scoring sets, CARE-Tensor or CARE-SVD the best accuracy on most others.",
     protocol=(
-        "Splits by split unit; without labels one fit of all items, with labels one a split, all measured on the same "
-        "85 % that no fit saw labels of. ± is the spread over splits, not an error; intervals resample split units and "
-        "are paired. MAE in one calibration maps every aggregate to fill the scale evenly, so that it is order alone."
+        "Splits by split unit; without labels one fit of all items, with labels one a split, tables of the same 85 % "
+        "that no fit saw labels of; sentences, ranks and intervals are of all items. No fit sees probes. ± is the "
+        "spread over splits, not an error; intervals resample split units and are paired. MAE in one calibration maps "
+        "every aggregate to fill the scale evenly, so that it is order alone."
     ),
     run=run,
     small={"seeds": 2, "resamples": 100},

@@ -41,8 +41,9 @@ def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFinding
             continue
         by_unit = mean_by_unit(features, panel.units)
         if len(by_unit) < LEAST_ITEMS:
-            few = f"its items are of {len(by_unit)} split units, over whose means it correlates; it takes {LEAST_ITEMS}"
-            says.append(f"{panel.testset}: not run, {few}.")
+            says.append(
+                f"{panel.testset}: not run, its items are of {len(by_unit)} split units, and it takes {LEAST_ITEMS}."
+            )
             continue
         scores_of_factors = _factor_scores(panel)
         if not scores_of_factors:

@@ -105,6 +105,7 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
     holds = [value is not None and _holds(claim, value) for value in (written, ours)]
     if ours is None and written is None:
         verdict, why = (NEEDS_MODELS, claim.needs) if claim.needs else (NOT_RUN, f"run {claim.asset}")
+        verdict = OWN if claim.own else verdict
         if claim.needs and _scored(kept, claim.measure):
             verdict, why = NOT_REPRODUCED, "the panel has no such factor here, or the feature tells no items apart"
     elif claim.own:

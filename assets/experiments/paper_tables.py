@@ -18,15 +18,11 @@ from care_ops.selection import GRIDS
 from warehouse.catalog import names
 from warehouse.matrix import read_scores
 
-_AGGREGATORS = (
-    *("mv", "avg", "ws", "uws", "dawid_skene", "glad", "mace", "care_svd", "care_tensor", "care_tensor_paper"),
-)
+_AGGREGATORS = ("mv", "avg", "ws", "uws", "dawid_skene", "glad", "mace", "care_svd", "care_tensor", "care_tensor_paper")
 
 _WRITTEN, _SHARE, _SEEDS = "care_svd as written", 0.15, 3
 
 _MOST_MISSING = 0.10
-
-_NONE = "No test set with a panel and gold for fifty items is one of the paper's, by its name: nothing was run."
 
 _ALL, _COMPLETE = "all items", "items that all judges scored"
 
@@ -39,10 +35,9 @@ def run(workspace: Workspace) -> ExperimentFindings:
             continue
         scores = _recorded(workspace, panel)
         complete = np.asarray(~np.isnan(scores.values).any(axis=1))
-        everything = np.ones(len(complete), dtype=bool)
         by_rows = dict[str, dict[str, float]]()
         found = dict[int, tuple[dict[str, float], float | None]]()  # by number of items: all of them are fitted once
-        for which, mask in ((_ALL, everything), (_COMPLETE, complete)):
+        for which, mask in ((_ALL, np.ones_like(complete)), (_COMPLETE, complete)):
             if (n := int(mask.sum())) >= LEAST_GOLD and len(scores.judges) >= LEAST_JUDGES:
                 found[n] = found.get(n) or measured(panel, scores, mask)
                 by_rows[which], spread = found[n]
@@ -58,7 +53,7 @@ def run(workspace: Workspace) -> ExperimentFindings:
         says.append(say + ", ".join(f"{name} {value:.3f}" for name, value in by_rows.get(_ALL, {}).items()) + ".")
         if not complete.all():
             says.append(f"{panel.testset}: {int(complete.sum()):,} items have a score of every judge.")
-    return ExperimentFindings(says or [_NONE], tables, measures=measures)
+    return ExperimentFindings(says or ["No panel with gold is one of the paper's sets."], tables, measures=measures)
 
 
 def _recorded(workspace: Workspace, panel: ExperimentPanel) -> ScoreMatrix:

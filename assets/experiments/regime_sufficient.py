@@ -22,8 +22,7 @@ from care_ops.simulate import SUFFICIENT_TABLES, second_order_sufficient
 
 def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep g for each declared table of means."""
-    says, tables, charts = list[str](), list[Table](), list[Chart]()
-    described: list[str] = []
+    says, described, tables, charts = list[str](), list[str](), list[Table](), list[Chart]()
     measured = (*BASELINES, "care_svd", WRITTEN, "care_tensor", "care_tensor_paper")
     lowest: dict[str, list[float]] = {name: [] for name in measured}
     for name, means in SUFFICIENT_TABLES.items():

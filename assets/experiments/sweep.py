@@ -117,7 +117,6 @@ def said_worst(draws: dict[float, list[dict[str, float]]], name: str) -> str:
     answered = {s: [one[name] for one in found if name in one] for s, found in draws.items()}
     means = {s: float(np.mean(values)) for s, values in answered.items() if values}
     where = min(means, key=lambda s: means[s], default=float("nan"))
-    worst = means.get(where, float("nan"))
-    draws_made = sum(len(accuracies) for accuracies in draws.values())
-    silent = sum(name not in one for accuracies in draws.values() for one in accuracies)
-    return f"{name} {worst:.3f} at {where:g}" + (f" (no answer on {silent} of {draws_made} draws)" if silent else "")
+    answers = [name in one for accuracies in draws.values() for one in accuracies]
+    without = "" if all(answers) else f" (no answer on {answers.count(False)} of {len(answers)} draws)"
+    return f"{name} {means.get(where, float('nan')):.3f} at {where:g}{without}"

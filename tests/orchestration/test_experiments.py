@@ -441,9 +441,9 @@ def test_a_panel_that_an_experiment_leaves_out_is_told_the_reason(tmp_path):
     assert not run(folder, selection="key:paper_tables or key:confounder_features or key:injected_bias").failures
     workspace = load_workspace(folder)
     (tables,) = says(workspace, "paper_tables")["says"]
-    assert "is one of the paper's" in tables
+    assert "is one of the paper's sets" in tables
     assert says(workspace, "confounder_features")["says"] == [
-        f"one: not run, its items are of 8 split units, over whose means it correlates; it takes {LEAST_ITEMS}."
+        f"one: not run, its items are of 8 split units, and it takes {LEAST_ITEMS}."
     ]
     (dressed,) = says(workspace, "injected_bias")["says"]
     assert dressed.startswith("one: not run, 0 of its judges are built-in programs, which can be asked again here.")

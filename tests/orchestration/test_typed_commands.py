@@ -47,7 +47,6 @@ NOT_TYPED = {
     "care judges new": "named in a sentence, without a name and an engine",
     "care label": "named in a sentence, without what is to be labelled",
     "care label --repeat 10": "an option that is named in a sentence, without what is to be labelled",
-    "care run --workspace examples/paper --select group:experiments": "takes hours, on the recorded scores",
     "care run --workspace mine --select group:experiments": "README's line in another order",
     "care run --workspace mine --select group:experiments --full": "takes hours",
 }
@@ -92,6 +91,7 @@ INSTEAD = {
     "care report --open FILLED_IN": "care report --open --workspace .",
     "care testsets add --from FILLED_IN --workspace FILLED_IN": "care testsets add --from scores.csv --workspace .",
     "care run --select key:ASSET": "care run --select key:quality_factor",
+    "care run --select key:FILLED_IN": "care run --select key:report",
     "care run --select key:NAME": "care run --select key:report",
     "care run --workspace FILLED_IN": "care run --workspace .",
     "care run FILLED_IN": "care run --workspace .",
