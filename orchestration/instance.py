@@ -22,11 +22,12 @@ from orchestration.dagster_internals import (
     daemon_is_alive,
     end_run_as_failed,
     engines_kept,
+    materialisations,
     unfinished_backfills,
     unreachable_storage,
 )
 from orchestration.launcher import WatchedRunLauncher
-from orchestration.launches import CARE_RUN, LAUNCHED_BY
+from orchestration.launches import CARE_RUN, LAUNCHED_BY, promised_by
 from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
@@ -148,14 +149,20 @@ def _damaged(home: Path, reason: str) -> str:
     )
 
 
-def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> None:
+def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> set[tuple[str, str | None]]:
     """Mark runs that nobody is working on any more as failed, and backfills as canceled.
 
     Until then they count as in progress, hold up everything that depends on them, and keep their places in pools. The
     caller holds the workspace alone, so a run of another ``care run`` that has not ended was killed. Any other run
     belongs to the daemon. It is abandoned once no daemon is alive, unless it waits for the caller or has only just
-    begun. What it was to make is still stale, and is asked for again.
+    begun. What it was to make is still stale and is asked for again; or it was made, and nobody had told Dagster of it.
+
+    Returns
+    -------
+    set of (asset, partition)
+        What the runs were to make, and did not tell Dagster that it was made.
     """
+    untold: set[tuple[str, str | None]] = set()
     daemon_lives = daemon_is_alive(instance)
     waiting, beginning_since = runs_that_wait(workspace), time.time() - _BEGINNING_S
     for record in unfinished_runs(instance, {LAUNCHED_BY: CARE_RUN} if daemon_lives else {}):
@@ -164,6 +171,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> No
         if not is_ours and (run.run_id in waiting or record.update_timestamp.timestamp() > beginning_since):
             continue
         _logger.info("Run %s was abandoned by a process that was killed; it is marked as failed.", run.run_id)
+        untold |= promised_by(run, instance, workspace.mount) - {*materialisations(instance, run.run_id)}
         end_run_as_failed(instance, run, "whoever launched this run was killed")
         if workspace.warehouse.usable():  # or else it is made anew
             with workspace.warehouse.writer() as connection:  # what its judges took may not have come to it
@@ -172,6 +180,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> No
         for backfill in unfinished_backfills(instance):
             _logger.info("No daemon is alive to carry out backfill %s; it is canceled.", backfill.backfill_id)
             cancel_backfill(instance, backfill)
+    return untold
 
 
 def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:

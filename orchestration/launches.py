@@ -153,6 +153,12 @@ def partitions_of(
     return rows or columns
 
 
+def promised_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = ALONE) -> set[tuple[str, str | None]]:
+    """Assets, with the partition where they have any, that a run is to make."""
+    assets = (mount.asset(key.to_user_string()) for key in run.asset_selection or ())
+    return {(asset, each) for asset in assets if asset for each in partitions_of(run, asset, instance, mount)}
+
+
 def _names(instance: dg.DagsterInstance, mount: Mount) -> tuple[Sequence[str], Sequence[str]]:
     """The judges and the test sets that Dagster knows of a workspace."""
     kinds = (JUDGES, TESTSETS)

@@ -18,7 +18,7 @@ from assets.report.outdated import Outdated, Partition, State, outdated, states
 from assets.report.verdicts import current_verdicts, index_differs
 from assets.workspace import Workspace
 from orchestration.instance import backfills_under_way, follow_partitions, last_night, unfinished_runs
-from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, partitions_of, plan, requests, split_partition
+from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, promised_by, requests, split_partition
 from orchestration.standing import forget_mended_failures
 
 _ATTEMPTS = 2
@@ -106,13 +106,7 @@ def all_outdated(workspace: Workspace, known: Mapping[str, State] | None = None)
 
 def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> set[Partition]:
     """Assets, with the partition where they have any, that runs which have not ended are to make."""
-    return {
-        (asset, partition)
-        for record in unfinished_runs(instance)
-        for key in record.dagster_run.asset_selection or ()
-        if (asset := mount.asset(key.to_user_string())) is not None
-        for partition in partitions_of(record.dagster_run, asset, instance, mount)
-    }
+    return {key for record in unfinished_runs(instance) for key in promised_by(record.dagster_run, instance, mount)}
 
 
 def ready(

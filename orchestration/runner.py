@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import time
-from collections.abc import Callable, Generator, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -112,10 +112,10 @@ def run_stale(
     scope = Scope(selected_assets(defs, selection), testset, judge, by_name=selection is not None)
     start_tails_apart()
     with _interruptible() as must_go_on, engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
-        end_abandoned_runs(workspace, instance)  # what killed processes left behind
+        untold = end_abandoned_runs(workspace, instance)  # what killed processes left behind
         sweep(workspace)
         finish_forgetting(workspace)
-        run = _Run(workspace, instance, scope)
+        run = _Run(workspace, instance, scope, untold)
         follow_partitions(workspace, instance)
         outcome = Outcome()
         if is_outdated(workspace):
@@ -159,11 +159,18 @@ def run_launches(
 
 
 class _Run:
-    """One ``care run``: asks what is outdated, until nothing is or all that is was tried once."""
+    """One ``care run``: asks what is outdated, until nothing is or all that is was tried once.
 
-    def __init__(self, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope) -> None:
+    What a killed run may have made and told Dagster nothing of (``untold``) is made again, so that its UI shows it.
+    """
+
+    def __init__(
+        self, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope, untold: Iterable[Partition]
+    ) -> None:
         self._workspace, self._instance, self._scope = workspace, instance, scope
         self._tried = Tried(most=1)
+        says = "the run that was to make it was killed"
+        self._untold = [Outdated(*key, "", says=says) for key in untold if key[0] not in _LAST]
         self._stale: dict[Partition, Outdated] = {}
         self.known: dict[str, State] = {}
         self._selected = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
@@ -172,7 +179,7 @@ class _Run:
     def next(self) -> list[Launch]:
         """The runs of the next step; none where nothing is left to do."""
         self.known = states(self._workspace)
-        every = all_outdated(self._workspace, self.known)
+        every = {one.key: one for one in self._untold} | all_outdated(self._workspace, self.known)
         self._stale = {key: one for key, one in every.items() if self._scope.wants(one)}
         busy = partitions_under_way(self._instance)
         self._tried.look(self._stale, busy)
@@ -180,6 +187,7 @@ class _Run:
         for one in asked:
             _logger.info("%s %s is to be materialised: %s", one.asset, one.partition or "", one.why)
         self._tried.note(asked)
+        self._untold = [one for one in self._untold if one not in asked]
         launches = plan(requests(one.key for one in asked), self._instance)
         return launches or plan({key: {None} for key in self._next_experiments()}, self._instance)
 

@@ -9,7 +9,7 @@ from assets.report.outdated import Outdated
 from orchestration.dagster_internals import implicit_asset_job
 from orchestration.definitions import build_defs
 from orchestration.instance import daemon_is_alive, end_abandoned_runs, under_way, workspace_instance
-from orchestration.launches import plan, requests, split_partition
+from orchestration.launches import CARE_RUN, LAUNCHED_BY, plan, requests, split_partition
 from orchestration.plan import INDEX, Tried, all_outdated, partitions_under_way, ready
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, ran, run, write_items
@@ -73,6 +73,20 @@ def test_runs_that_nobody_works_on_are_ended(tmp_path, monkeypatch):
         ended = instance.get_run_by_id(run_.run_id)
         assert ended is not None
         assert ended.status is dg.DagsterRunStatus.FAILURE
+
+
+def test_what_a_killed_run_made_without_telling_dagster_is_told(after_a_night):
+    """A kill between the last write and the event leaves a partition that Dagster's UI shows as failed."""
+    workspace = load_workspace(after_a_night)
+    with workspace_instance(workspace) as instance:
+        instance.create_run_for_job(
+            implicit_asset_job(build_defs(workspace.root, workspace)),
+            asset_selection={dg.AssetKey("judge_inference")},
+            status=dg.DagsterRunStatus.STARTED,
+            tags={LAUNCHED_BY: CARE_RUN, "dagster/partition": "length"},
+        )
+    assert run(after_a_night).materialised == [("judge_inference", "length")]
+    assert not run(after_a_night).materialised, "once"
 
 
 @pytest.mark.slow
