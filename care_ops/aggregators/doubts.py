@@ -12,7 +12,7 @@ from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Doubt
 from care_ops.least import LEAST_VOICES, TELLING_ITEMS
 
 _LEAST_SIGNAL = 0.2
-"""Least ``signal`` of a panel."""
+"""Least ``signal`` of a panel, and least loading of a voice that has to do with the others."""
 
 _OPPOSED, _MOST_OPPOSED = -0.1, 0.25
 """Loading below which a voice runs against the others, and the share of such voices from which on no side is sure."""
@@ -49,6 +49,8 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
     loadings = structure.raw_loadings
     if signal_of(answers) < _LEAST_SIGNAL:
         found.append("no common signal")
+    elif voices >= LEAST_VOICES > np.sum(np.abs(loadings) >= _LEAST_SIGNAL):
+        found.insert(0, "few judges")
     if answers.copied is not None and not answers.copied.unheard:
         found.append("copies")
     if float(np.mean(loadings < _OPPOSED)) >= _MOST_OPPOSED:

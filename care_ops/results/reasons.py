@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from care_ops.admission import why_left_out
 from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Doubt
 from care_ops.errors import counted, listed
-from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, TELLING_ITEMS
+from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, LEAST_VOICES, TELLING_ITEMS
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage, coverage_of, cut_off
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
@@ -117,10 +117,10 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
         return _several_answers(facts)
     if doubt == "few judges":
         alone = len(facts.admitted) - sum(len(names) - 1 for names in facts.copies)
-        said = (
-            f"Only {alone} judges speak for themselves: where two share a mistake, nothing shows it. Four are needed."
-        )
-        return Reason("ambiguity", said)
+        some = f"Only {alone} judges speak for themselves"
+        if alone >= LEAST_VOICES:
+            some = "Fewer than four judges agree with the others"
+        return Reason("ambiguity", f"{some}: where two share a mistake, nothing shows it. Four are needed.")
     if doubt == "few items":
         said = f"{counted(facts.items, 'item')} are too few to tell the judges apart; {TELLING_ITEMS} are needed."
         return Reason("ambiguity", said)

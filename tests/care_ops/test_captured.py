@@ -252,6 +252,9 @@ def test_noise_reversed_scales_and_few_items_are_not_clear(rng):
     assert both(matrix(reversed_scales))[0].details["ambiguous"]
     assert "few items" in both(matrix(x[:40]))[0].details["doubts"]
     assert "few judges" in both(matrix(x[:, :3]))[0].details["doubts"]
+    assert both(matrix(x[:, :4]))[0].details["doubts"] == []
+    three_heard = np.column_stack([x[:, :3], rng.normal(size=300)])
+    assert both(matrix(three_heard))[0].details["doubts"][0] == "few judges", "the fourth agrees with none"
     with pytest.raises(FitError, match="all 5 judges say the same thing"):
         fit_panel(matrix(np.repeat(x[:, :1], 5, axis=1)), FitConfig(aggregators=("care",)), solve="not")
 
