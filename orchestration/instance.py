@@ -3,9 +3,11 @@
 import logging
 import os
 import re
+import shutil
+import sqlite3
 import time
 from collections.abc import Generator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 import dagster as dg
@@ -110,6 +112,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
 def _opened(home: Path) -> dg.DagsterInstance:
     try:
         with opening(home), engines_kept():
+            _remove_half_made(home / "history")
             return dg.DagsterInstance.get()
     except CommandError as error:  # of a storage that two processes made at once, before they waited for each other
         raise WarehouseError(_damaged(home, str(error))) from None
@@ -124,6 +127,25 @@ def _opened(home: Path) -> dg.DagsterInstance:
             f"{home / 'dagster.yaml'}: Dagster's settings cannot be read ({reason}); put the file back, or let "
             "`care doctor --repair` set it aside and `care run` write a new one"
         ) from None
+
+
+def _remove_half_made(history: Path) -> None:
+    """Remove Dagster's record of runs where a kill has left its first making half done, and no run is known yet.
+
+    Dagster makes the tables of events only where their file is not there.
+    """
+    events = history / "runs" / "index.db"
+    asked = (
+        (events, "SELECT 1 FROM sqlite_master WHERE name = 'event_logs'"),
+        (history / "runs.db", "SELECT 1 FROM runs"),
+    )
+    if events.exists():
+        with suppress(sqlite3.DatabaseError):  # damage, of which whoever opens it tells
+            for path, question in asked:
+                with closing(sqlite3.connect(path)) as connection:
+                    if connection.execute(question).fetchone() is not None:
+                        return
+            shutil.rmtree(history)
 
 
 def _unset_variables(error: Exception) -> list[str]:

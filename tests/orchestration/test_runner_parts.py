@@ -1,14 +1,16 @@
 """The pieces of ``care run``: grouping, what was left behind, anchors."""
 
+from contextlib import nullcontext
 from types import SimpleNamespace
 
 import dagster as dg
 import pytest
 
 from assets.report.outdated import Outdated
+from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import implicit_asset_job
 from orchestration.definitions import build_defs
-from orchestration.instance import daemon_is_alive, end_abandoned_runs, under_way, workspace_instance
+from orchestration.instance import daemon_is_alive, dagster_home, end_abandoned_runs, under_way, workspace_instance
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, plan, requests, split_partition
 from orchestration.plan import INDEX, Tried, all_outdated, partitions_under_way, ready
 from orchestration.workspace import load_workspace
@@ -87,6 +89,22 @@ def test_what_a_killed_run_made_without_telling_dagster_is_told(after_a_night):
         )
     assert run(after_a_night).materialised == [("judge_inference", "length")]
     assert not run(after_a_night).materialised, "once"
+
+
+@pytest.mark.parametrize("has_run", [False, True])
+def test_a_record_of_runs_that_a_kill_left_half_made_is_made_anew(tmp_path, has_run):
+    """Of one that has runs, the same is damage, and told."""
+    workspace = load_workspace(make(tmp_path / "ws"))
+    with workspace_instance(workspace) as instance:
+        if has_run:
+            instance.create_run_for_job(implicit_asset_job(build_defs(workspace.root, workspace)))
+    events = dagster_home(workspace) / "history" / "runs" / "index.db"
+    for beside in events.parent.glob("index.db-*"):
+        beside.unlink()
+    events.write_bytes(b"")
+    told = pytest.raises(WarehouseError, match="care doctor --repair") if has_run else nullcontext()
+    with told, workspace_instance(workspace) as instance:
+        assert instance.get_dynamic_partitions("judges") == []
 
 
 @pytest.mark.slow
