@@ -7,7 +7,7 @@ import shutil
 import sqlite3
 import time
 from collections.abc import Generator, Sequence
-from contextlib import closing, contextmanager, suppress
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 import dagster as dg
@@ -132,20 +132,20 @@ def _opened(home: Path) -> dg.DagsterInstance:
 def _remove_half_made(history: Path) -> None:
     """Remove Dagster's record of runs where a kill has left its first making half done, and no run is known yet.
 
-    Dagster makes the tables of events only where their file is not there.
+    Dagster makes the tables of events only where their file is not there; last of all it notes their version.
     """
     events = history / "runs" / "index.db"
-    asked = (
-        (events, "SELECT 1 FROM sqlite_master WHERE name = 'event_logs'"),
-        (history / "runs.db", "SELECT 1 FROM runs"),
-    )
-    if events.exists():
-        with suppress(sqlite3.DatabaseError):  # damage, of which whoever opens it tells
-            for path, question in asked:
-                with closing(sqlite3.connect(path)) as connection:
-                    if connection.execute(question).fetchone() is not None:
-                        return
-            shutil.rmtree(history)
+    if events.exists() and not _holds(events, "alembic_version") and not _holds(history / "runs.db", "runs"):
+        shutil.rmtree(history)
+
+
+def _holds(database: Path, table: str) -> bool:
+    """Whether a database has rows in a table, or is damaged, of which whoever opens it tells."""
+    try:
+        with closing(sqlite3.connect(database)) as connection:
+            return connection.execute(f"SELECT 1 FROM {table}").fetchone() is not None
+    except sqlite3.DatabaseError as error:
+        return "no such table" not in str(error)
 
 
 def _unset_variables(error: Exception) -> list[str]:

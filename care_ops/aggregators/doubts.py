@@ -10,6 +10,7 @@ import numpy as np
 from care_ops.aggregators.defensible import Defensible
 from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Doubt
 from care_ops.least import LEAST_VOICES, TELLING_ITEMS
+from care_ops.models.voices import ALL_ALIKE
 
 _LEAST_SIGNAL = 0.2
 """Least ``signal`` of a panel, and least loading of a voice that has to do with the others."""
@@ -65,7 +66,7 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
         found.append("families")
     if followed_feature(answers) is not None:
         found.append("feature")
-    if not found and answers.copied is not None:
+    if not found and (answers.copied is not None or signal_of(answers) ** 2 > ALL_ALIKE):
         found.append("counted once")
     if not found and kin_share_more:
         found.append("kin")

@@ -19,7 +19,7 @@ COPIES_FROM = 0.85
 _EXCESS = 0.2
 """By how much the correlation of copies exceeds what the other judges let one expect; what judges who agree have."""
 
-_ALL_ALIKE = 0.98
+ALL_ALIKE = 0.98
 """Correlation above which judges are one voice where no two others agree that could tell copies from good ones."""
 
 
@@ -47,6 +47,8 @@ def voices(said: Opinions) -> NDArray[np.intp]:
     >>> voices(Opinions(correlation, correlation, correlation)).tolist()
     [0, 0, 1, 2, 3]
     """
+    if said.grades is not None and _groups(said.most > COPIES_FROM)[0] == 1:
+        return np.arange(len(said.most))  # votes of good judges on easy items are alike, and err on items of their own
     linked = _copies(said)
     if said.grades is not None and said.kin is not None:
         linked = _copies(said.grades) | (linked & ~said.kin)
@@ -59,7 +61,7 @@ def _copies(said: Opinions) -> NDArray[np.bool_]:
     np.fill_diagonal(alike, False)
     _, group = _groups(alike)
     apart = group[:, None] != group[None, :]
-    surely = said.least > _ALL_ALIKE
+    surely = said.least > ALL_ALIKE
     if alike.any() and apart.any():
         loadings = common_loadings(said.estimate, apart)
         exceeds = said.least - np.outer(loadings, loadings) > _EXCESS

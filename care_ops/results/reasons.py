@@ -146,6 +146,10 @@ def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
         return Reason("ambiguity", said, copied)
     if doubt == "counted once":
         allowed = f"{len(facts.admitted)} judges allow one answer for {counted(facts.items, 'item')}"
+        if not copied:
+            return Reason(
+                "ambiguity", f"{allowed}, if they are not copies of one judge.", detail="They hardly ever differ."
+            )
         detail = "They agree with each other and hardly with the rest: one poor judge, or better ones than the rest."
         return Reason("ambiguity", f"{allowed}, if {named} are copies of one judge.", copied, detail=detail)
     reversed_too = ", or some scales are reversed" if "opposed" in facts.doubts else ""

@@ -259,6 +259,18 @@ def test_noise_reversed_scales_and_few_items_are_not_clear(rng):
         fit_panel(matrix(np.repeat(x[:, :1], 5, axis=1)), FitConfig(aggregators=("care",)), solve="not")
 
 
+@pytest.mark.parametrize(("judges", "right", "doubts"), [(8, 0.98, []), (4, 0.98, []), (5, 0.999, ["counted once"])])
+def test_votes_of_good_judges_on_easy_items_are_no_copies(judges, right, doubts):
+    """They err on items of their own; only where they hardly ever differ may they be one judge."""
+    for seed in range(5):
+        rng = np.random.default_rng([38, seed])
+        quality = rng.integers(0, 2, 500)
+        votes = np.where(rng.random((500, judges)) < right, quality[:, None], 1 - quality[:, None])
+        answer, mean = both(matrix(votes.astype(float)))
+        assert answer.details["doubts"] == doubts
+        assert kendalltau(answer.estimate, quality)[0] > kendalltau(mean, quality)[0] - 0.01
+
+
 def test_one_judge_that_has_the_factor_to_itself_is_no_common_signal():
     """By sixty items chance gives one of four weak judges a loading of 1, and the others next to none."""
     states = []
