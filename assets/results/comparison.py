@@ -20,7 +20,7 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.least import LEAST_LABELS
 from care_ops.records import Comparison
-from care_ops.results.rates import Rates, Repeats, rates_of
+from care_ops.results.rates import Labelled, Rates, Repeats, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.matrix import ItemColumnsRead, read_item_columns, read_metadata
@@ -82,7 +82,7 @@ def compare(
         answer = recommended_answer(panel, replace(config, calibration=Calibration()))  # which has seen no label
         blind = aligned(items.item_ids, dict(zip(panel.item_ids, answer.tolist(), strict=True)))
         repeats = Repeats(anchors.counts_of(items.item_ids), anchors.binary)
-        return _by_labels(rates_of(blind, labels, system_of, units, chance, repeats, seed=config.seed))
+        return _by_labels(rates_of(Labelled(blind, labels, system_of, units, chance, repeats), seed=config.seed))
     return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
 
 

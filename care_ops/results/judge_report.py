@@ -15,7 +15,7 @@ from scipy.stats import t as student
 from care_ops.errors import FitError
 from care_ops.least import LEAST_ITEMS, LEAST_LABELS
 from care_ops.metrics import rank_correlation
-from care_ops.results.rates import LEVEL, Repeats, rates_of
+from care_ops.results.rates import LEVEL, Labelled, Repeats, rates_of
 from care_ops.scores import Array
 
 SENT = (0.1, 0.2, 0.3, 0.5)
@@ -147,7 +147,7 @@ def report_of(
     lengths : (n,) array, optional
         Of the text that is judged, or the difference of two.
     chance, units
-        As in ``rates_of``.
+        As in ``Labelled``.
 
     Raises
     ------
@@ -183,7 +183,8 @@ def _assisted(
     """Accuracy over all items; ``side`` is the panel's answer, turned round where the judge fails an item."""
     agreed = np.full(len(side), np.nan)
     agreed[rows] = right
-    rate = rates_of(side, agreed, None, units, chance, Repeats(np.ones(len(side)), shares=True), level=level).rates[0]
+    given = Labelled(side, agreed, None, units, chance, Repeats(np.ones(len(side)), shares=True))
+    rate = rates_of(given, level=level).rates[0]
     return Share(rate.value, rate.lo, rate.hi, float(rate.labels))
 
 
