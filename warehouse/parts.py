@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse.compute import pc
-from warehouse.items import ITEM_TEXTS, ItemRecord
+from warehouse.items import ITEM_TEXTS, ItemColumnsRead, ItemRecord, systems_in
 from warehouse.manifest import Manifest
 from warehouse.storage import (
     DamagedError,
@@ -126,6 +126,17 @@ class PartStore:
     def read_item_columns(self, testset: str, names: Sequence[str]) -> pa.Table:
         """Some columns of a test set's items in source order; raises the errors of ``read_items``."""
         return self._items_table(testset, pa.schema([ITEM_SCHEMA.field(name) for name in names]))
+
+    def read_gold(self, testset: str) -> ItemColumnsRead:
+        """Responses, gold and split units of a test set, in source order; raises the errors of ``read_items``."""
+        read = self.read_item_columns(testset, ("item_id", "response", "gold", "split_unit"))
+        ids, responses, units = (read[name].to_pylist() for name in ("item_id", "response", "split_unit"))
+        return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
+
+    def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
+        """Whose each item of a test set is by these columns of its source; raises as ``read_items``, ``systems_in``."""
+        metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
+        return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
         """Version of the source, of what only evaluation may see, or of the code that read the items.

@@ -23,7 +23,7 @@ from care_ops.records import Comparison
 from care_ops.results.rates import Labelled, Rates, Repeats, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
 from care_ops.scores import Array, ScoreMatrix
-from warehouse.matrix import ItemColumnsRead, read_item_columns, read_metadata
+from warehouse.items import ItemColumnsRead
 
 ANSWER = "care"
 """Whose answer labels correct."""
@@ -108,9 +108,8 @@ def compared_in(
     if not fits:
         raise FitError(f"test set {testset!r} has no aggregate to compare systems by")
     name = recommended(fits)
-    with workspace.warehouse.reader() as connection:
-        items = read_item_columns(connection, testset)
-        named = read_metadata(connection, testset, workspace.systems_of(testset, columns))
+    items = workspace.parts.read_gold(testset)
+    named = workspace.parts.read_systems(testset, workspace.systems_of(testset, columns))
     answer = workspace.fits.read_fit(testset, fits[name]).in_order(items.item_ids)
     anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
     return compare(name, answer.estimate, items, named, anchors, panel, config)

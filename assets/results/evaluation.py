@@ -82,21 +82,20 @@ def evaluate_latest(workspace: Workspace, testset: str) -> Evaluated | None:
     from assets.results.gold import best_judge, evaluations, held_out_gold, panel_items
     from warehouse.documents import document_of
     from warehouse.fit_rows import load_fits
-    from warehouse.matrix import read_item_columns
 
     anchors, scale = workspace.anchors_of(testset), workspace.testset(testset).scale
     folder = workspace.fit_folder(testset)
     folder.remove_record(BEST_JUDGE)
     fit_ids = folder.read(FitDocument).by_aggregator
+    columns = workspace.parts.read_gold(testset)
+    gold = held_out_gold(columns, anchors)
+    if np.isnan(gold).all():
+        return None
+    answers = {n: workspace.fits.read_fit(testset, i).in_order(columns.item_ids) for n, i in fit_ids.items()}
+    records = evaluations(answers, gold, scale)
+    for name, record in records.items():
+        workspace.fits.annotate(testset, fit_ids[name], record)
     with workspace.warehouse.writer() as connection:
-        columns = read_item_columns(connection, testset)
-        gold = held_out_gold(columns, anchors)
-        if np.isnan(gold).all():
-            return None
-        answers = {n: workspace.fits.read_fit(testset, i).in_order(columns.item_ids) for n, i in fit_ids.items()}
-        records = evaluations(answers, gold, scale)
-        for name, record in records.items():
-            workspace.fits.annotate(testset, fit_ids[name], record)
         load_fits(connection, workspace.fits, testset, fit_ids.values())
     panel = folder.read_panel()
     best = best_judge(panel, panel_items(panel, columns, anchors).gold, scale)
