@@ -1,18 +1,23 @@
-"""Fetches the weights of the next judges' models from the hub while others score.
+"""The hub: which commit a repository is at, and the next judges' models, which are fetched while others score.
 
 On a cluster each node fetches what its actors load, when they load it: nothing is fetched ahead.
 """
 
+import importlib
 import logging
 import threading
 from collections.abc import Callable, Generator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any, Literal
 
-from care_ops.errors import CareError
-from judges import hub
+from care_ops.errors import CareError, JudgeError, door, how_to_install
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.spec import JudgeSpec, LocalModel
+
+_LOADED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
+_NOT_LOADED = ("original/*", "consolidated*")
+"""Copies of the weights in the form of whoever trained the model, beside those that the engines load."""
 
 _log = logging.getLogger(__name__)
 
@@ -32,21 +37,68 @@ def fetching_ahead(
     waiting = [(judge, e.model, e.revision) for judge, e in models if e.revision and not Path(e.model).is_dir()]
     ended = threading.Event()
 
-    def fetch() -> None:
+    def fetch_all() -> None:
         for judge, model, revision in waiting:
             if ended.is_set():
                 return
             try:
                 if has_work(judge):
                     _log.info("Judge %r: fetching %s while others score.", judge.name, model)
-                    hub.fetch(model, revision)
+                    fetch(model, revision)
                     _log.info("Judge %r: %s is here.", judge.name, model)
             except CareError as error:
                 _log.info("Judge %r: its model was not fetched ahead (%s).", judge.name, error)
 
     if waiting and ray.cluster() is None:
-        threading.Thread(target=fetch, name="fetching models", daemon=True).start()
+        threading.Thread(target=fetch_all, name="fetching models", daemon=True).start()
     try:
         yield
     finally:
         ended.set()
+
+
+def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tuple[str, bool]:
+    """The commit of a repository's main branch, and whether its terms must be accepted to have its files.
+
+    The hub is asked with the token in ``HF_TOKEN`` or of ``hf auth login``.
+
+    Raises ``JudgeError`` where ``huggingface_hub`` is not installed, there is no such repository, or the hub does not
+    answer.
+    """
+    hub = _hub()
+    with _told(repository):
+        found = hub.HfApi().repo_info(repository, repo_type=kind, timeout=20)
+    return str(found.sha), bool(found.gated)
+
+
+def fetch(repository: str, revision: str) -> None:
+    """Bring what the engines load of a model into the hub's cache on this machine; what is there stays.
+
+    Raises ``JudgeError`` where ``huggingface_hub`` is not installed, the files cannot be had, or there is no space for
+    them.
+    """
+    hub = _hub()
+    importlib.import_module("huggingface_hub.utils").disable_progress_bars()  # the terminal shows who scores
+    with _told(repository):
+        hub.snapshot_download(repository, revision=revision, allow_patterns=_LOADED, ignore_patterns=_NOT_LOADED)
+
+
+def _hub() -> Any:
+    try:
+        return importlib.import_module("huggingface_hub")
+    except ImportError as error:
+        raise JudgeError(f"asking the hub needs huggingface_hub; {how_to_install('huggingface')} ({error})") from error
+
+
+@contextmanager
+def _told(repository: str) -> Generator[None]:
+    """Turn what may go wrong between here and the hub into a ``JudgeError``."""
+    errors: Any = importlib.import_module("huggingface_hub.errors")
+    with door(f"the hub's answer about {repository!r}", "try again later", JudgeError):
+        try:
+            yield
+        except errors.RepositoryNotFoundError as error:
+            raise JudgeError(
+                f"the hub knows no repository {repository!r}, or shows it only with a token (HF_TOKEN) of an account "
+                "that may see it; correct the name in its file"
+            ) from error

@@ -29,7 +29,6 @@ if TYPE_CHECKING:
 _RUNS = "record of runs"
 """Under this name the index keeps which snapshot the folder was made from, or has made."""
 
-_CURSOR = "care_run_cursor.json"
 _FETCHED = "fetched"
 
 _log = logging.getLogger(__name__)
@@ -94,8 +93,6 @@ def leave_record_of_runs(workspace: Workspace) -> None:
         target.parent.mkdir(parents=True, exist_ok=True)
         with closing(sqlite3.connect(database)) as source, closing(sqlite3.connect(target)) as snapshot:
             source.backup(snapshot)
-    if (home / _CURSOR).exists():
-        shutil.copy2(home / _CURSOR, making / _CURSOR)
     archive = making.with_suffix(".tar")
     with tarfile.open(archive, "w") as file:
         file.add(making, arcname=".")

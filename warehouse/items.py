@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from care_ops.errors import InputError
 
 if TYPE_CHECKING:
+    import numpy as np
     from numpy.typing import NDArray
 
 ITEM_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
@@ -41,6 +42,26 @@ class ItemRecord:
     gold: float | None = None
     split_unit: str | None = None
     metadata: dict[str, Any] = field(default_factory=dict[str, Any])
+
+
+@dataclass(frozen=True)
+class ItemColumnsRead:
+    """Columns of some items, in their order.
+
+    Attributes
+    ----------
+    gold : (n,) array
+        NaN where there is none.
+    """
+
+    item_ids: list[str]
+    responses: list[str | None]
+    gold: NDArray[np.float64]
+    split_units: list[str | None]
+
+    def units(self) -> list[str]:
+        """Split units; an item without one is a unit of its own."""
+        return [unit or item for unit, item in zip(self.split_units, self.item_ids, strict=True)]
 
 
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:

@@ -1,4 +1,4 @@
-"""The score matrix and what belongs to it, read back from the warehouse.
+"""The score matrix and what admission found, read back from the warehouse.
 
 Scores are fetched as one long column and placed by the ordinals of item and judge, which is many times cheaper than
 a PIVOT in the database.
@@ -6,10 +6,8 @@ a PIVOT in the database.
 
 from __future__ import annotations
 
-import json
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Any
+from dataclasses import fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,7 +15,6 @@ from numpy.typing import NDArray
 from care_ops.errors import WarehouseError
 from care_ops.records import JudgeCheck
 from care_ops.scores import ScoreMatrix
-from warehouse.items import systems_in
 
 if TYPE_CHECKING:
     import duckdb
@@ -90,52 +87,11 @@ def _read_values(
     return values
 
 
-@dataclass(frozen=True)
-class ItemColumnsRead:
-    """Columns of a test set's items, in source order.
-
-    Attributes
-    ----------
-    gold : (n,) array
-        NaN where there is none.
-    """
-
-    item_ids: list[str]
-    responses: list[str | None]
-    gold: NDArray[np.float64]
-    split_units: list[str | None]
-
-    def units(self) -> list[str]:
-        """Split units; an item without one is a unit of its own."""
-        return [unit or item for unit, item in zip(self.split_units, self.item_ids, strict=True)]
-
-
-def read_item_columns(connection: duckdb.DuckDBPyConnection, testset: str) -> ItemColumnsRead:
-    """Texts, gold and split units of a test set."""
-    rows = connection.execute(
-        "SELECT item_id, response, gold, split_unit FROM items WHERE testset = ? ORDER BY row_ix", [testset]
-    ).fetchall()
-    gold = np.array([np.nan if row[2] is None else row[2] for row in rows], dtype=np.float64)
-    return ItemColumnsRead([r[0] for r in rows], [r[1] for r in rows], gold, [r[3] for r in rows])
-
-
 def read_admission(connection: duckdb.DuckDBPyConnection, testset: str) -> list[JudgeCheck]:
     """What admission found about every judge of a test set, judges sorted."""
     columns = ", ".join(column.name for column in fields(JudgeCheck))
     rows = connection.execute(f"SELECT {columns} FROM panels WHERE testset = ? ORDER BY judge", [testset]).fetchall()
     return [JudgeCheck(*row) for row in rows]
-
-
-def read_metadata(
-    connection: duckdb.DuckDBPyConnection, testset: str, names: Sequence[str]
-) -> list[tuple[str, ...] | None]:
-    """What the source says of each item under ``names``, in source order; None where one is empty.
-
-    Raises ``InputError`` as ``systems_in`` does.
-    """
-    rows = connection.execute("SELECT metadata FROM items WHERE testset = ? ORDER BY row_ix", [testset]).fetchall()
-    parsed: list[dict[str, Any]] = [json.loads(text) if text else {} for (text,) in rows]
-    return systems_in(parsed, names, f"test set {testset!r}, systems")
 
 
 def _positions(ordinals: NDArray[np.int32]) -> NDArray[np.intp]:

@@ -17,7 +17,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from warehouse.compute import pc
-from warehouse.items import ITEM_TEXTS, ItemRecord
+from warehouse.items import ITEM_TEXTS, ItemColumnsRead, ItemRecord, systems_in
 from warehouse.manifest import Manifest
 from warehouse.storage import (
     DamagedError,
@@ -31,6 +31,7 @@ from warehouse.storage import (
     notes_in,
     read_sound,
     read_table,
+    write_bytes,
     write_table,
 )
 
@@ -70,6 +71,9 @@ _MANY_PARTS = 16
 
 _ROWS_A_PART = 1_048_576
 """Rows of a part that others were merged into."""
+
+_ATTEMPTS = "attempts.json"
+"""File beside the parts of a judge that counts how often it failed on an item."""
 
 _ITEMS_PER_GROUP = 8_192
 """Items that can be read without those before them (``item_texts``)."""
@@ -126,6 +130,17 @@ class PartStore:
     def read_item_columns(self, testset: str, names: Sequence[str]) -> pa.Table:
         """Some columns of a test set's items in source order; raises the errors of ``read_items``."""
         return self._items_table(testset, pa.schema([ITEM_SCHEMA.field(name) for name in names]))
+
+    def read_gold(self, testset: str) -> ItemColumnsRead:
+        """Responses, gold and split units of a test set, in source order; raises the errors of ``read_items``."""
+        read = self.read_item_columns(testset, ("item_id", "response", "gold", "split_unit"))
+        ids, responses, units = (read[name].to_pylist() for name in ("item_id", "response", "split_unit"))
+        return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
+
+    def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
+        """Whose each item of a test set is by these columns of its source; raises as ``read_items``, ``systems_in``."""
+        metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
+        return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
         """Version of the source, of what only evaluation may see, or of the code that read the items.
@@ -313,3 +328,31 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
     if nameless:
         raise DamagedError(f"{path}: it is damaged (there are rows without {', '.join(nameless)})")
     return table
+
+
+class Attempts:
+    """Failed attempts of a judge on a test set, beside its parts there; only those under its current key are kept."""
+
+    def __init__(self, folder: Path, judge_key: str) -> None:
+        self._path, self._key = folder / _ATTEMPTS, judge_key
+        self._counts: dict[str, int] = {}
+        try:
+            document = json.loads(self._path.read_text()) if self._path.exists() else {}
+        except (ValueError, OSError):  # a lost count costs a few repeated questions, but no score
+            document = {}
+        if isinstance(document, dict) and document.get("judge_key") == judge_key:
+            self._counts = {str(item): int(count) for item, count in document["failed"].items()}
+
+    def spent(self, attempts: int) -> set[str]:
+        """Keys of the items on which the judge has failed this many times or more."""
+        return {item for item, count in self._counts.items() if count >= attempts}
+
+    def record(self, failed: Collection[str], answered: Collection[str]) -> None:
+        """Count one more failure for the items that failed, and forget those of the items that were answered."""
+        if not failed and not self._counts.keys() & set(answered):
+            return
+        for item in failed:
+            self._counts[item] = self._counts.get(item, 0) + 1
+        for item in answered:
+            self._counts.pop(item, None)
+        write_bytes(self._path, json.dumps({"judge_key": self._key, "failed": self._counts}, sort_keys=True).encode())

@@ -1,7 +1,5 @@
 """Confounders subtracted from the quality factor's weights, where loadings are orthogonal and where they overlap."""
 
-from dataclasses import dataclass
-
 import numpy as np
 
 from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
@@ -21,32 +19,14 @@ _AS_FITTED, _SUBTRACTED, _BEST = "leading factor", "confounders subtracted", "be
 _LITERAL = "subtracted as written"
 
 
-@dataclass(frozen=True)
-class OverlapDraw:
-    """One draw of the joint Gaussian model with one confounder.
+def errors_at(overlap: float, seed: int, items: int) -> dict[str, float]:
+    """1 - R^2 of Q given the weighted sum of scores, by the weights; and how far the leading direction is off.
 
-    Attributes
-    ----------
-    scores : (n, p) array
-    quality : (n,) array
-        Q of each item.
-    direction : (p,) array, unit length
-        Quality's loadings, which are the best weights.
-    low_rank : (p, p) array
-        True L.
-    """
-
-    scores: Array
-    quality: Array
-    direction: Array
-    low_rank: Array
-
-
-def overlap_draw(overlap: float, seed: int, items: int) -> OverlapDraw:
-    """Draw scores and Q where the confounder's unit loadings have this inner product with quality's.
-
-    The latents have conditional precision one, so that given the scores Q is Gaussian with variance one around
-    sqrt(strength) u'J, whatever the overlap.
+    Scores and Q are drawn where the confounder's unit loadings have this inner product with quality's. The latents have
+    conditional precision one, so that given the scores Q is Gaussian with variance one around sqrt(strength) u'J,
+    whatever the overlap, and the best weights are u, quality's loadings. 1 - R^2 is the mean squared error of the best
+    linear map of the weighted sum to Q, over the variance of Q, so that the arbitrary scale of the weights does not
+    matter.
     """
     rng = np.random.default_rng([seed, 14])
     basis, _ = np.linalg.qr(np.column_stack([rng.uniform(0.5, 1.0, _JUDGES), rng.standard_normal(_JUDGES)]))
@@ -56,34 +36,24 @@ def overlap_draw(overlap: float, seed: int, items: int) -> OverlapDraw:
     precision = (1.0 + np.linalg.eigvalsh(low_rank)[-1]) * np.eye(_JUDGES) - low_rank
     scores = rng.standard_normal((items, _JUDGES)) @ np.linalg.cholesky(np.linalg.inv(precision)).T
     quality = np.sqrt(_STRENGTHS[0]) * scores @ direction + rng.standard_normal(items)
-    return OverlapDraw(scores, quality, direction, low_rank)
-
-
-def errors_of(draw: OverlapDraw) -> dict[str, float]:
-    """1 - R^2 of Q given the weighted sum of scores, by the weights; and how far the leading direction is off.
-
-    1 - R^2 is the mean squared error of the best linear map of the weighted sum to Q, over the variance of Q, so that
-    the arbitrary scale of the weights does not matter.
-    """
-    moments = accumulate(draw.scores)
+    moments = accumulate(scores)
     structure, _ = fit_structure(moments, StructureConfig())
     factors = extract(structure.low_rank, shrink(moments.correlation(), moments.n)[0])
-    standardised = moments.standardise(draw.scores)
+    standardised = moments.standardise(scores)
     literal = -factors.strengths
     literal[factors.quality] *= -1
     weighted = {
         _AS_FITTED: standardised @ factors.weights,
         _SUBTRACTED: standardised @ subtract_confounders(factors),
         _LITERAL: standardised @ (factors.directions @ literal),
-        _BEST: draw.scores @ draw.direction,
+        _BEST: scores @ direction,
     }
-    errors = {name: 1.0 - float(np.corrcoef(sums, draw.quality)[0, 1]) ** 2 for name, sums in weighted.items()}
-    leading = np.linalg.eigh(draw.low_rank)[1][:, -1]
-    fitted = factors.weights / draw.scores.std(axis=0)
+    errors = {name: 1.0 - float(np.corrcoef(sums, quality)[0, 1]) ** 2 for name, sums in weighted.items()}
+    leading, fitted = np.linalg.eigh(low_rank)[1][:, -1], factors.weights / scores.std(axis=0)
     return {
         **errors,
-        "deviation, known L": _distance(leading, draw.direction),
-        "deviation, fitted L": _distance(fitted / np.linalg.norm(fitted), draw.direction),
+        "deviation, known L": _distance(leading, direction),
+        "deviation, fitted L": _distance(fitted / np.linalg.norm(fitted), direction),
     }
 
 
@@ -94,7 +64,7 @@ def _distance(direction: Array, wanted: Array) -> float:
 
 def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
     """Turn the confounder's loadings towards quality's, and estimate Q with and without subtracting it."""
-    found = {o: [errors_of(overlap_draw(o, seed, items)) for seed in range(seeds)] for o in _OVERLAPS}
+    found = {o: [errors_at(o, seed, items) for seed in range(seeds)] for o in _OVERLAPS}
     rows: list[dict[str, float | str]] = []
     change: dict[float, Array] = {}
     for overlap, listed in found.items():

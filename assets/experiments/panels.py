@@ -9,9 +9,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assets.judge_keys import judge_item
+from assets.results.gold import panel_items
 from assets.workspace import Workspace
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
+from care_ops.anchors import NO_ANCHORS
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import InputError
 from care_ops.fit import try_structure
@@ -24,7 +26,6 @@ from care_ops.structure.factors import Factors, extract, posterior
 from judges.engines.program import ProgramJudgeEngine
 from judges.items import Item
 from judges.spec import ProgramEngine
-from warehouse.matrix import read_item_columns
 
 _TAILS = ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2)
 
@@ -92,22 +93,15 @@ def panels(workspace: Workspace) -> list[ExperimentPanel]:
 
 def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
     """Every test set whose panel is made."""
-    testsets = [t for t in sorted(workspace.testsets) if workspace.fit_folder(t).panel_file.exists()]
-    if not testsets or not workspace.warehouse.usable():
-        return []
-    with workspace.warehouse.reader() as connection:
-        columns_of = {testset: read_item_columns(connection, testset) for testset in testsets}
     panels_read: list[ExperimentPanel] = []
-    for testset, columns in columns_of.items():
-        scores = workspace.fit_folder(testset).read_panel()
-        row_of = {item: k for k, item in enumerate(columns.item_ids)}
-        rows = [row_of[item] for item in scores.item_ids if item in row_of]
-        if len(rows) < len(scores.item_ids):
+    for testset in sorted(workspace.testsets):
+        folder, stored = workspace.fit_folder(testset), workspace.parts.items_file(testset)
+        if not folder.panel_file.exists() or not stored.exists():
             continue
-        units = [columns.split_units[k] or columns.item_ids[k] for k in rows]
-        responses = [columns.responses[k] for k in rows]
-        config = workspace.fit_config(testset)
-        panels_read.append(ExperimentPanel(testset, scores, columns.gold[rows], units, responses, config))
+        scores, items = folder.read_panel(), workspace.parts.read_gold(testset)
+        if {*scores.item_ids} <= {*items.item_ids}:
+            known, config = panel_items(scores, items, NO_ANCHORS), workspace.fit_config(testset)
+            panels_read.append(ExperimentPanel(testset, scores, known.gold, known.units(), known.responses, config))
     return panels_read
 
 

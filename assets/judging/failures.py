@@ -97,7 +97,7 @@ def answers(workspace: Workspace, judge: str, testset: str, *columns: str) -> li
 
 def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[Unheard]:
     """The judges of a test set whose scores are incomplete or partly failed, sorted."""
-    from warehouse.attempts import Attempts
+    from warehouse.parts import Attempts
 
     known = connection.execute(
         "SELECT items_hash, (SELECT count(*) FROM items WHERE testset = $1) FROM testsets WHERE testset = $1", [testset]

@@ -15,8 +15,7 @@ from judges.spec import JudgeSpec
 
 if TYPE_CHECKING:
     from judges.questions import ItemSource
-    from warehouse.attempts import Attempts
-    from warehouse.parts import PartStore
+    from warehouse.parts import Attempts, PartStore
 
 _TAKEN = ("item_id", "item_key", "score", "status", "p_json", "valid_mass", "order", "raw", "engine")
 
@@ -59,7 +58,7 @@ def pending(
     Items whose failure may pass count among them, until they have been asked about as often as the judge's file allows.
     With ``items``, those are settled that were answered before they had a text that the judge's template does not show.
     """
-    from warehouse.attempts import Attempts
+    from warehouse.parts import Attempts
 
     spec = effective_spec(workspace, judge, testset)
     key = judge_key(workspace, judge, testset)

@@ -202,13 +202,11 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
     from assets.publication.label_agreement import check_label_agreement
     from assets.results.gold import aligned
     from care_ops.results.drift import copies_of_gold
-    from warehouse.matrix import read_item_columns
 
     tonight = read_reviewed(workspace, testset, edition)
     then = read_reviewed(workspace, testset, before, earlier=True) if before is not None else None
     scores, _ = read_fitted(workspace.fit_folder(testset))
-    with workspace.warehouse.reader() as connection:
-        columns = read_item_columns(connection, testset)
+    columns = workspace.parts.read_gold(testset)
     gold = aligned(scores.item_ids, dict(zip(columns.item_ids, columns.gold.tolist(), strict=True)))
     leaked = [j for j in copies_of_gold(scores.values, gold, scores.judges) if j not in workspace.review.declared]
     findings = [

@@ -20,7 +20,7 @@ from care_ops.errors import FitError, WarehouseError, listed
 from care_ops.records import Evaluation, Intervals
 from care_ops.results.verdict import minute_of
 from warehouse.fits import Edition
-from warehouse.matrix import read_admission, read_item_columns
+from warehouse.matrix import read_admission
 
 _log = logging.getLogger(__name__)
 
@@ -30,13 +30,12 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     folder, anchors = workspace.fit_folder(testset), workspace.anchors_of(testset)
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
-        columns = read_item_columns(connection, testset)
         checks = read_admission(connection, testset)
     aggregates = read_answers(workspace, testset, scores, fit)
     structure, structure_document = read_structure(folder)
     log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, fit.edition)
     edition = EditionShown(fit.edition, log[-1].edition if log else None, kept.made_at if kept else "")
-    left_out, items = folder.find(DroppingDocument), panel_items(scores, columns, anchors)
+    left_out, items = folder.find(DroppingDocument), panel_items(scores, workspace.parts.read_gold(testset), anchors)
     data = ReportData(
         title=testset,
         description=workspace.testset(testset).description,

@@ -16,7 +16,6 @@ from care_ops.records import ChangePoint
 from care_ops.results.attribution import Answer, References, change, of_system
 from judges.items import Status
 from warehouse.compute import pc
-from warehouse.matrix import read_item_columns, read_metadata
 
 _COMPARED = 12
 """New answers of a system that are compared in a night; of judges behind an API as many as were asked about again."""
@@ -69,9 +68,8 @@ def _answers(
     workspace: Workspace, testset: str, scored: Mapping[str, pa.Table], anchored: int
 ) -> tuple[dict[str, list[Answer]], dict[str, list[Answer]]]:
     """By system what it said last until it was anchored, and all that it said since; of items that are there."""
-    with workspace.warehouse.reader() as connection:
-        items = read_item_columns(connection, testset)
-        named = read_metadata(connection, testset, workspace.systems_of(testset))
+    items = workspace.parts.read_gold(testset)
+    named = workspace.parts.read_systems(testset, workspace.systems_of(testset))
     systems = {item: names[0] for item, names in zip(items.item_ids, named, strict=True) if names is not None}
     prompts = dict(zip(items.item_ids, items.units(), strict=True))
     scores, nights = defaultdict[Place, dict[str, float]](dict), defaultdict[Place, int](int)

@@ -20,10 +20,10 @@ from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.least import LEAST_LABELS
 from care_ops.records import Comparison
-from care_ops.results.rates import Rates, Repeats, rates_of
+from care_ops.results.rates import Labelled, Rates, Repeats, rates_of
 from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
 from care_ops.scores import Array, ScoreMatrix
-from warehouse.matrix import ItemColumnsRead, read_item_columns, read_metadata
+from warehouse.items import ItemColumnsRead
 
 ANSWER = "care"
 """Whose answer labels correct."""
@@ -82,7 +82,7 @@ def compare(
         answer = recommended_answer(panel, replace(config, calibration=Calibration()))  # which has seen no label
         blind = aligned(items.item_ids, dict(zip(panel.item_ids, answer.tolist(), strict=True)))
         repeats = Repeats(anchors.counts_of(items.item_ids), anchors.binary)
-        return _by_labels(rates_of(blind, labels, system_of, units, chance, repeats, seed=config.seed))
+        return _by_labels(rates_of(Labelled(blind, labels, system_of, units, chance, repeats), seed=config.seed))
     return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
 
 
@@ -108,9 +108,8 @@ def compared_in(
     if not fits:
         raise FitError(f"test set {testset!r} has no aggregate to compare systems by")
     name = recommended(fits)
-    with workspace.warehouse.reader() as connection:
-        items = read_item_columns(connection, testset)
-        named = read_metadata(connection, testset, workspace.systems_of(testset, columns))
+    items = workspace.parts.read_gold(testset)
+    named = workspace.parts.read_systems(testset, workspace.systems_of(testset, columns))
     answer = workspace.fits.read_fit(testset, fits[name]).in_order(items.item_ids)
     anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
     return compare(name, answer.estimate, items, named, anchors, panel, config)

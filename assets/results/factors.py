@@ -20,16 +20,14 @@ def factors(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     from assets.results.description import describe
     from assets.results.documents import FactorsDocument
     from care_ops.results.interpret import FEATURES
-    from warehouse.matrix import read_item_columns
 
     folder = workspace.fit_folder(context.partition_key)
     solved, document = read_structure(folder)
     if solved is None:
         folder.write(FactorsDocument())
         return dg.MaterializeResult(metadata={"no_factors": document.failures["structure"]})
-    with workspace.warehouse.reader() as connection:
-        columns = read_item_columns(connection, context.partition_key)
-    texts = dict(zip(columns.item_ids, columns.responses, strict=True))
+    items = workspace.parts.read_gold(context.partition_key)
+    texts = dict(zip(items.item_ids, items.responses, strict=True))
     scores, _ = read_fitted(folder)
     described = describe(scores, read_moments(folder), solved, [texts.get(i) for i in scores.item_ids])
     folder.write(described)

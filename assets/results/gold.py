@@ -8,7 +8,7 @@ from care_ops.anchors import Anchors
 from care_ops.metrics import evaluate
 from care_ops.records import Aggregate, Evaluation
 from care_ops.scores import Array, ScoreMatrix
-from warehouse.matrix import ItemColumnsRead
+from warehouse.items import ItemColumnsRead
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> ItemColumnsRead:

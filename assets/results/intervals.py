@@ -25,13 +25,11 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     from care_ops.results.influence import influence_of
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import load_fits
-    from warehouse.matrix import read_item_columns
 
     testset, folder = context.partition_key, workspace.fit_folder(context.partition_key)
     config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
     scores, fit = read_fitted(folder)
-    with workspace.warehouse.reader() as connection:
-        items = panel_items(scores, read_item_columns(connection, testset), anchors)
+    items = panel_items(scores, workspace.parts.read_gold(testset), anchors)
     whole, probes, units = read_answers(workspace, testset, scores, fit), read_responses(folder), items.units()
     lead = recommended(whole)
     dropping = leave_each_out(scores, config, lead, items.gold, units, anchors, probes=probes)

@@ -38,8 +38,7 @@ from care_ops.results.verdict import Reason, Remedies, Step, Verdict
 from care_ops.scales import Brought, Scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
-from warehouse.items import ItemRecord, numbers_in, systems_in
-from warehouse.matrix import ItemColumnsRead
+from warehouse.items import ItemColumnsRead, ItemRecord, numbers_in, systems_in
 from warehouse.probes import SWAP
 from warehouse.sources.columns import perhaps_judges
 from warehouse.sources.reading import Reading

@@ -12,6 +12,7 @@ from care_ops.anchors import Anchors
 from care_ops.errors import FitError, InputError
 from care_ops.labels import Labels
 from care_ops.results.judge_report import JudgeReport, Share, position_effect, report_of
+from care_ops.results.rates import Labelled
 from care_ops.scores import Array, ScoreMatrix
 
 _TIE = 0.5
@@ -52,26 +53,15 @@ def judge_reports(
     weights = np.zeros(len(item_ids))
     weights[~np.isnan(given)] = Anchors.of(labels).weights(labelled)
     chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
-    lengths, units = _lengths(table), item_columns(table).units()
+    people, lengths = Labelled(answer, given, units=item_columns(table).units(), chance=chance), _lengths(table)
     reports: list[JudgeReport] = []
     left_out: dict[str, str] = {}
     for name, scores in zip(table.scores.judges, table.scores.values.T, strict=True):
         if only is not None and name != only:
             continue
         try:
-            report = report_of(
-                name,
-                scores,
-                answer,
-                given,
-                weights,
-                _cut(name, scores, config.fit.cut),
-                lengths=lengths,
-                chance=chance,
-                units=units,
-                level=level,
-            )
-            reports.append(report)
+            cut = _cut(name, scores, config.fit.cut)
+            reports.append(report_of(name, scores, people, weights, cut, lengths=lengths, level=level))
         except FitError as error:
             left_out[name] = str(error)
     return Reports(reports, left_out, item_ids, len(every) - len(labels))

@@ -12,7 +12,7 @@ from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.labels import Labels
 from care_ops.least import LEAST_LABELS
-from care_ops.results.rates import labels_needed, rates_of
+from care_ops.results.rates import Labelled, labels_needed, rates_of
 from care_ops.results.sampling import draw, expected_gain, inclusion
 from care_ops.scores import ScoreMatrix
 
@@ -94,7 +94,7 @@ def labels_for_width(
     answer = recommended_answer(panel, config)
     given = np.array([labels.values[i] if i in labels.sample else np.nan for i in names], dtype=np.float64)
     chance = np.array([labels.sample.get(i, 1.0) for i in names], dtype=np.float64)
-    rate = rates_of(answer, given, chance=chance, level=level, seed=config.seed).rates[0]
+    rate = rates_of(Labelled(answer, given, chance=chance), level=level, seed=config.seed).rates[0]
     return labels_needed(
         rate, width
     ), f"the interval {rate.lo:.3f} to {rate.hi:.3f} by {rate.labels} labels and the judges"

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, Literal
 
 import numpy as np
 
-from assets.results.comparison import Named, label_scale, recommended_answer
+from assets.results.comparison import label_scale, recommended_answer
 from assets.results.gold import aligned
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
 from assets.workspace import Workspace
@@ -19,9 +19,9 @@ from care_ops.least import LABELS_TO_SETTLE
 from care_ops.metrics import rank_correlation
 from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.pairs import Duels, duel_gate
-from care_ops.results.rates import Rates, Repeats, rates_of
-from care_ops.results.sequential import sequential_rates
-from care_ops.scores import Array, mean_of_present
+from care_ops.results.rates import Labelled, Rates, Repeats
+from care_ops.results.sequential import rates_at_looks
+from care_ops.scores import mean_of_present
 
 Method = Literal["ppi", "rogan-gladen"]
 """How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""
@@ -49,14 +49,7 @@ def rate_table(
     sample = _sample(table, labels, config, label_bounds, sequential=sequential)
     watch("rates", 1, 2)
     common: dict[str, Any] = {"level": level, "of_these_items": of_these_items, "seed": config.fit.seed}
-    if sample.pairs is not None:
-        return replace(_duels(sample, sample.pairs), **common).rates()
-    if sample.order is not None:
-        of_whom = (sample.systems, sample.units)
-        return sequential_rates(sample.estimate, sample.labels, sample.order, *of_whom, bounds=label_bounds, **common)
-    return rates_of(
-        sample.estimate, sample.labels, sample.systems, sample.units, sample.chance, sample.repeats, **common
-    )
+    return replace(sample, **common).rates() if isinstance(sample, Duels) else rates_at_looks(sample, **common)
 
 
 def gate_table(
@@ -84,71 +77,27 @@ def gate_table(
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config, label_bounds, sequential=sequential)
     watch("comparing the systems", 1, 2)
-    if method == "rogan-gladen":
-        return _by_error_rates(sample, config, new, old, margin=margin, level=level)
-    if sample.pairs is not None:
-        duels = replace(_duels(sample, sample.pairs), level=level, seed=config.fit.seed)
-        return duel_gate(duels, new, old, margin)
-    return gate(
-        sample.estimate,
-        sample.labels,
-        sample.systems or [],
-        new,
-        old,
-        sample.units,
-        sample.chance,
-        sample.repeats,
-        order=sample.order,
-        bounds=label_bounds,
-        margin=margin,
-        level=level,
-        seed=config.fit.seed,
-    )
-
-
-def _by_error_rates(
-    sample: _Sample, config: TableConfig, new: str, old: str, *, margin: float, level: float
-) -> Decision:
-    cut = config.fit.cut
+    seed, cut = config.fit.seed, config.fit.cut
+    if isinstance(sample, Duels):
+        return duel_gate(replace(sample, level=level, seed=seed), new, old, margin)
+    if method == "ppi":
+        return gate(sample, new, old, margin=margin, level=level, seed=seed)
     if cut is None:
         raise InputError("rogan-gladen goes by what the judges pass; say with --cut above which score that is")
-    if len(set(sample.chance.tolist())) > 1:
-        raise InputError("rogan-gladen needs a simple random sample; these items had different probabilities")
-    passes = np.where(np.isnan(sample.estimate), np.nan, (sample.estimate > cut).astype(np.float64))
-    seed = config.fit.seed
-    return rogan_gladen(passes, sample.labels, sample.systems or [], new, old, margin=margin, level=level, seed=seed)
+    return rogan_gladen(sample, cut, new, old, margin=margin, level=level, seed=seed)
 
 
 _BY_CHANCE, _PLAIN = 3.0, 0.3
 """Standard errors of a rank correlation that chance hardly reaches, and the least one that is told."""
 
 
-@dataclass(frozen=True)
-class _Sample:
-    """The panel's answer and what was labelled, in the order of the scores; each has n entries.
-
-    ``systems`` or ``pairs`` say whose the items are, where anything does. For a confidence sequence ``labels`` are each
-    item's first, since a later one would change what was known at an earlier look, and ``order`` has the labelled rows
-    as these came; else it is None.
-    """
-
-    estimate: Array
-    labels: Array
-    systems: list[str | None] | None
-    pairs: Named | None
-    units: list[str]
-    chance: Array
-    repeats: Repeats
-    order: list[int] | None
-
-
-def _duels(sample: _Sample, pairs: Named) -> Duels:
-    return Duels(pairs, sample.estimate, sample.labels, sample.units, sample.chance, sample.repeats, sample.order)
-
-
 def _sample(
     table: ScoreTable, labels: Labels, config: TableConfig, bounds: tuple[float, float] | None, *, sequential: bool
-) -> _Sample:
+) -> Labelled:
+    """The panel's answer and what was labelled, in the order of the scores; ``Duels`` where two columns name systems.
+
+    For a confidence sequence labels are each item's first: a later one would change what was known at an earlier look.
+    """
     named, paired = systems_of(table, config), len(config.systems) == 2
     check_labels(table, labels)
     if paired:
@@ -164,16 +113,17 @@ def _sample(
     row_of = {item: row for row, item in enumerate(item_ids)}
     given = labels.first if sequential else labels.values
     usable = {item: value for item, value in given.items() if item in labels.sample and item in row_of}
-    return _Sample(
+    sample = Labelled(
         estimate,
         aligned(item_ids, usable),
         [names[0] if names else None for names in named] if len(config.systems) == 1 else None,
-        named if paired else None,
         item_columns(table).units(),
         chance,
         Repeats(np.array([labels.counts.get(item, 1.0) for item in item_ids], dtype=np.float64), labels.binary),
         [row_of[item] for item in usable] if sequential else None,
+        bounds,
     )
+    return Duels(**vars(sample), pairs=named) if paired else sample
 
 
 def workspace_table(

@@ -26,6 +26,7 @@ from threadpoolctl import threadpool_limits
 
 from benchmarks.studies.rates import Array, Cell, cells, column_of
 from care_ops.results.gate import gate
+from care_ops.results.rates import Labelled
 from tests.support.panels import prepare, views
 
 LABELS = (20, 50, 100)
@@ -73,9 +74,13 @@ def _print(cell: Cell, system: NDArray[np.str_], pair: tuple[str, str | None, st
         labels[seen] = cell.gold[rows[seen]]
         units = cell.units[rows].tolist()
         answer = cell.answer[rows]
-        outcomes["this gate"][gate(answer, labels, names, "new", "old", units, level=LEVEL, seed=k).outcome] += 1
+        outcomes["this gate"][
+            gate(Labelled(answer, labels, names, units), "new", "old", level=LEVEL, seed=k).outcome
+        ] += 1
         flat = np.zeros(len(rows))
-        outcomes["labels alone"][gate(flat, labels, names, "new", "old", units, level=LEVEL, seed=k).outcome] += 1
+        outcomes["labels alone"][
+            gate(Labelled(flat, labels, names, units), "new", "old", level=LEVEL, seed=k).outcome
+        ] += 1
         outcomes["judges alone"][_judges_alone(cell.answer[new], cell.answer[old])] += 1
     for method, counted in outcomes.items():
         shares = " | ".join(f"{counted[outcome] / draws:.3f}" for outcome in ("better", "worse", "undecided"))

@@ -31,7 +31,7 @@ from threadpoolctl import threadpool_limits
 from benchmarks.studies.gate import COLUMN, VIEW, pairs, rows_of_pair
 from benchmarks.studies.rates import VIEWS, Array, Cell, cells, column_of
 from care_ops.results.gate import gate
-from care_ops.results.rates import item_scores, rates_of
+from care_ops.results.rates import Labelled, item_scores, rates_of
 from care_ops.results.sequential import Stream, evidence_of, interval, log_capitals
 from tests.support.panels import prepare, views
 
@@ -102,7 +102,7 @@ def _kept_by_single_looks(cell: Cell, rows: NDArray[np.intp], seed: int, widths:
             break
         labels = np.full(len(cell.gold), np.nan)
         labels[rows[:m]] = cell.gold[rows[:m]]
-        (rate,) = rates_of(cell.answer, labels, units=cell.units.tolist(), level=LEVEL, seed=seed).rates
+        (rate,) = rates_of(Labelled(cell.answer, labels, units=cell.units.tolist()), level=LEVEL, seed=seed).rates
         kept = kept and rate.lo <= cell.gold.mean() <= rate.hi
         if m in widths:
             widths[m].append(rate.hi - rate.lo)
@@ -117,12 +117,14 @@ def _print_decisions(
     cell: Cell, system: NDArray[np.str_], pair: tuple[str, str | None, str | None], draws: int
 ) -> None:
     methods: dict[str, Gate] = {
-        "one look, ten times": lambda a, y, _, names, k: gate(a, y, names, "new", "old", level=LEVEL, seed=k).outcome,
+        "one look, ten times": lambda a, y, _, names, k: (
+            gate(Labelled(a, y, names), "new", "old", level=LEVEL, seed=k).outcome
+        ),
         "one look at 99 %, ten times": lambda a, y, _, names, k: (
-            gate(a, y, names, "new", "old", level=1 - (1 - LEVEL) / len(LOOKS), seed=k).outcome
+            gate(Labelled(a, y, names), "new", "old", level=1 - (1 - LEVEL) / len(LOOKS), seed=k).outcome
         ),
         "confidence sequence": lambda a, y, order, names, k: (
-            gate(a, y, names, "new", "old", order=order, level=LEVEL, seed=k).outcome
+            gate(Labelled(a, y, names, order=order), "new", "old", level=LEVEL, seed=k).outcome
         ),
     }
     for name, method in methods.items():

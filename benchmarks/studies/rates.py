@@ -39,7 +39,7 @@ from threadpoolctl import threadpool_limits
 from care_ops.aggregators.care import candidates_of, disagreement
 from care_ops.aggregators.defensible import defensible
 from care_ops.aggregators.registry import REGISTRY
-from care_ops.results.rates import rates_of
+from care_ops.results.rates import Labelled, rates_of
 from tests.support.panels import PreparedView, prepare, views
 
 Array = NDArray[np.float64]
@@ -195,7 +195,7 @@ def _ours(cell: Cell, sample: Sample, seed: int, answer: Array) -> Bounds | None
             systems[row] = name
     if any(len(seen) < 5 for seen in sample.rows):
         return None
-    rates = rates_of(answer, labels, systems, cell.units.tolist(), sample.chance, level=LEVEL, seed=seed)
+    rates = rates_of(Labelled(answer, labels, systems, cell.units.tolist(), sample.chance), level=LEVEL, seed=seed)
     if cell.second is None:
         (rate,) = rates.rates
         return rate.value, rate.lo, rate.hi

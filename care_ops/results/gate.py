@@ -6,16 +6,14 @@ which the items were drawn, not these items alone; and neither system's rate bor
 their difference towards what the judges say.
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, replace
 
 import numpy as np
 
 from care_ops.errors import FitError, InputError
 from care_ops.least import LEAST_LABELS
-from care_ops.results.rates import DRAWS, Difference, Repeats, apart, rates_of
-from care_ops.results.sequential import sequential_rates
+from care_ops.results.rates import DRAWS, LEVEL, Difference, Labelled, apart
+from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import Array
 
 
@@ -51,51 +49,31 @@ class Decision:
         raise TypeError("a decision is neither true nor false; ask for its .passes (True, False, None) or its .outcome")
 
 
-def gate(
-    estimate: Array,
-    labels: Array,
-    systems: Sequence[str | None],
-    new: str,
-    old: str,
-    units: Sequence[str] | None = None,
-    chance: Array | None = None,
-    repeats: Repeats | None = None,
-    *,
-    order: Sequence[int] | None = None,
-    bounds: tuple[float, float] | None = None,
-    margin: float = 0.0,
-    level: float = 0.9,
-    seed: int = 0,
-) -> Decision:
+def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0) -> Decision:
     """Compare the interval of ``new`` less ``old`` with 0 and with the margin.
 
     With a 90 % interval a system as good as the old one is called worse in at most 5 % of cases, and better in at most
-    5 %. The margin has to be fixed before the labels are seen. With an ``order`` the gate may be asked after every
-    label, and believed at the first decision: at no look, with a probability of ``level``, is the difference missed.
-
-    Parameters
-    ----------
-    estimate, labels, systems, units, chance, repeats, level, seed
-        As in ``rates_of``; items of other systems are left out.
-    order, bounds : optional
-        As in ``sequential_rates``, for many looks; ``chance`` and ``repeats`` are then not used.
+    5 %. The margin has to be fixed before the labels are seen. Where labels have an order the gate may be asked after
+    every label, and believed at the first decision: at no look, with a probability of ``level``, is the difference
+    missed. Items of other systems are left out.
 
     Raises
     ------
     InputError
         The same system twice, a system without items, a margin that is negative or wider than any difference, or as in
-        ``sequential_rates``.
+        ``rates_at_looks``.
     TooFewLabelsError
         A system has fewer than ``LEAST_LABELS``.
     """
+    labels, systems = given.labels, given.systems or ()
     known = labels[~np.isnan(labels)]
-    shares = np.isin(known, (0.0, 1.0)).all() if repeats is None else repeats.shares
-    low, high = (0.0, 1.0) if shares or not len(known) else bounds or (float(known.min()), float(known.max()))
+    shares = np.isin(known, (0.0, 1.0)).all() if given.repeats is None else given.repeats.shares
+    low, high = (0.0, 1.0) if shares or not len(known) else given.bounds or (float(known.min()), float(known.max()))
     check_the_two(new, old, margin, high - low)
     if missing := [name for name in (new, old) if name not in systems]:
         there = sorted({name for name in systems if name}, key=lambda name: (name not in (new, old), name))
         raise InputError(f"no rate for {', '.join(missing)}; there are rates for {', '.join(there) or 'none'}")
-    if order is None:
+    if given.order is None:
         told = [name for name, label in zip(systems, labels, strict=True) if not np.isnan(label)]
         counts = {name: told.count(name) for name in (new, old)}
         if lacking := {name: LEAST_LABELS - n for name, n in counts.items() if n < LEAST_LABELS}:
@@ -104,12 +82,8 @@ def gate(
                 f"where {LEAST_LABELS} of each are needed: label "
                 f"{' and '.join(f'{more} more of {name}' for name, more in lacking.items())}"
             )
-    compared = [name if name in (new, old) else None for name in systems]
-    common: dict[str, Any] = {"level": level, "of_these_items": False, "seed": seed}
-    if order is None:
-        rates = rates_of(estimate, labels, compared, units, chance, repeats, borrow=False, **common)
-    else:
-        rates = sequential_rates(estimate, labels, order, compared, units, bounds=bounds, **common)
+    compared = replace(given, systems=[name if name in (new, old) else None for name in systems])
+    rates = rates_at_looks(compared, level=level, of_these_items=False, borrow=False, seed=seed)
     return decided(rates.difference(new, old), margin)
 
 
@@ -140,42 +114,29 @@ def decided(difference: Difference, margin: float) -> Decision:
 
 
 def rogan_gladen(
-    passes: Array,
-    labels: Array,
-    systems: Sequence[str | None],
-    new: str,
-    old: str,
-    *,
-    margin: float = 0.0,
-    level: float = 0.9,
-    seed: int = 0,
+    given: Labelled, cut: float, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0
 ) -> Decision:
     """The gate by the judges' decisions, corrected for the errors that the labels of each system show.
 
-    A share q of decisions that pass means a share (q + TNR - 1) / (TPR + TNR - 1) that people pass (Rogan and Gladen,
-    American Journal of Epidemiology 1978). Both error rates are those of the system itself, because they do not carry
-    over from one system to another. All three have Jeffreys posteriors, of which the difference is drawn.
-
-    Parameters
-    ----------
-    passes : (n,) array
-        0 or 1; NaN where there is no score.
-    labels : (n,) array
-        0 or 1, of a simple random sample of each system; NaN where there is none.
-    systems, new, old, margin, level, seed
-        As in ``gate``.
+    An item passes whose answer lies above the cut. A share q of decisions that pass means a share (q + TNR - 1) /
+    (TPR + TNR - 1) that people pass (Rogan and Gladen, American Journal of Epidemiology 1978). Both error rates are
+    those of the system itself, because they do not carry over from one system to another. All three have Jeffreys
+    posteriors, of which the difference is drawn.
 
     Raises
     ------
     InputError
-        Labels are not 0 and 1.
+        Labels are not 0 and 1, or not of a simple random sample.
     TooFewLabelsError
         A system has fewer than ``LEAST_LABELS`` that pass or that fail.
     """
+    if given.chance is not None and len(set(given.chance.tolist())) > 1:
+        raise InputError("rogan-gladen needs a simple random sample; these items had different probabilities")
     check_the_two(new, old, margin, 1.0)
     rng = np.random.default_rng(seed)
-    names = np.array([name or "" for name in systems])
-    first, second = (_corrected(passes[names == name], labels[names == name], name, rng) for name in (new, old))
+    passes = np.where(np.isnan(given.estimate), np.nan, (given.estimate > cut).astype(np.float64))
+    names = np.array([name or "" for name in given.systems or ()])
+    first, second = (_corrected(passes[names == name], given.labels[names == name], name, rng) for name in (new, old))
     return decided(apart(new, old, first - second, level), margin)
 
 

@@ -4,8 +4,7 @@ Every figure rests on labels of a probability sample, which are weighted by how 
 Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
 """
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,7 +14,7 @@ from scipy.stats import t as student
 from care_ops.errors import FitError
 from care_ops.least import LEAST_ITEMS, LEAST_LABELS
 from care_ops.metrics import rank_correlation
-from care_ops.results.rates import LEVEL, Repeats, rates_of
+from care_ops.results.rates import LEVEL, Labelled, Repeats, rates_of
 from care_ops.scores import Array
 
 SENT = (0.1, 0.2, 0.3, 0.5)
@@ -122,14 +121,11 @@ class JudgeReport:
 def report_of(
     judge: str,
     scores: Array,
-    answer: Array,
-    labels: Array,
+    given: Labelled,
     weights: Array,
     cut: float,
     *,
     lengths: Array | None = None,
-    chance: Array | None = None,
-    units: Sequence[str] | None = None,
     level: float = LEVEL,
 ) -> JudgeReport:
     """The figures of one judge.
@@ -138,23 +134,20 @@ def report_of(
     ----------
     scores : (n,) array
         The judge's; NaN where it gave none, which are left out.
-    answer : (n,) array
-        The panel's answer without a label; it helps to tell on which items the judge is right.
-    labels : (n,) array
-        0 and 1, or the share of several labels that is 1; NaN where there is none on which an estimate may rest.
+    given : Labelled
+        The panel's answer without a label, which helps to tell on which items the judge is right; labels of 0 and 1, or
+        the share of several that is 1, on which an estimate may rest.
     weights : (n,) array
         How much each label counts (``Anchors.weights``).
     lengths : (n,) array, optional
         Of the text that is judged, or the difference of two.
-    chance, units
-        As in ``rates_of``.
 
     Raises
     ------
     FitError
         The judge has scored fewer than ``LEAST_LABELS`` labelled items.
     """
-    rows = np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels))
+    labels, rows = given.labels, np.flatnonzero(~np.isnan(scores) & ~np.isnan(given.labels))
     if len(rows) < LEAST_LABELS:
         raise FitError(f"{judge}: {len(rows)} labels of items that it scored; {LEAST_LABELS} are needed")
     passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
@@ -169,7 +162,7 @@ def report_of(
         kappa=_kappa(passes, people, w),
         base_rate=_certain(_share(w, people, level)),
         accuracy=_certain(_share(w, right, level)),
-        assisted=_assisted(np.where(scores > cut, answer, -answer), rows, right, units, chance, level),
+        assisted=_assisted(given, np.where(scores > cut, 1.0, -1.0), rows, right, level),
         thirds=_thirds(scores, rows, people, w),
         sent=_sent(doubt, rows, right, w),
         length=None if lengths is None else _length(lengths, scores, labels, level),
@@ -177,13 +170,14 @@ def report_of(
     )
 
 
-def _assisted(
-    side: Array, rows: NDArray[np.intp], right: Array, units: Sequence[str] | None, chance: Array | None, level: float
-) -> Share:
-    """Accuracy over all items; ``side`` is the panel's answer, turned round where the judge fails an item."""
+def _assisted(given: Labelled, side: Array, rows: NDArray[np.intp], right: Array, level: float) -> Share:
+    """Accuracy over all items, by the panel's answer, turned round where the judge fails an item (``side`` is -1)."""
     agreed = np.full(len(side), np.nan)
     agreed[rows] = right
-    rate = rates_of(side, agreed, None, units, chance, Repeats(np.ones(len(side)), shares=True), level=level).rates[0]
+    repeats = Repeats(np.ones(len(side)), shares=True)
+    rate = rates_of(replace(given, estimate=side * given.estimate, labels=agreed, repeats=repeats), level=level).rates[
+        0
+    ]
     return Share(rate.value, rate.lo, rate.hi, float(rate.labels))
 
 

@@ -10,51 +10,38 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
 
 import numpy as np
 
 from care_ops.errors import FitError, InputError
 from care_ops.least import LEAST_LABELS
 from care_ops.results.gate import Decision, TooFewLabelsError, check_the_two, decided
-from care_ops.results.rates import Difference, Rate, Rates, Repeats, rates_of
-from care_ops.results.sequential import sequential_rates
+from care_ops.results.rates import LEVEL, Difference, Labelled, Rate, Rates, Repeats
+from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import Array
 
 Pairs = Sequence[tuple[str, ...] | None]
 
 
 @dataclass(frozen=True)
-class Duels:
-    """Pairs of systems, what the judges make of them, and labels of some.
+class Duels(Labelled):
+    """Pairs of systems: the higher an estimate, the better the left answer; a label is its share of a win, 0 to 1.
 
     Attributes
     ----------
     pairs : sequence of n (left, right) or None
         A pair of a system with itself counts for nobody.
-    estimate : (n,) array
-        The higher, the better the left answer; NaN where there is none.
-    labels : (n,) array
-        The left answer's share of a win, 0 to 1; NaN where there is none.
-    units, chance, repeats, level, of_these_items, seed
+    level, of_these_items, seed
         As in ``rates_of``.
-    order : sequence of int, optional
-        The labelled rows as their labels came, for intervals that hold at all looks (``sequential_rates``).
     """
 
-    pairs: Pairs
-    estimate: Array
-    labels: Array
-    units: Sequence[str]
-    chance: Array
-    repeats: Repeats
-    order: Sequence[int] | None = None
-    level: float = 0.9
+    pairs: Pairs = ()
+    level: float = LEVEL
     of_these_items: bool = True
     seed: int = 0
 
     @property
-    def systems(self) -> list[str]:
+    def met(self) -> list[str]:
         """Every system that met another one, sorted."""
         return sorted({name for pair in self.pairs if pair and pair[0] != pair[1] for name in pair})
 
@@ -64,7 +51,7 @@ class Duels:
         Raises ``FitError`` where no system has ``LEAST_LABELS`` labels of its pairs.
         """
         found, left_out = list[Rate](), dict[str, str]()
-        names = self.systems
+        names = self.met
         for name in names[:1] if len(names) == 2 else names:
             try:
                 found.append(self._seen_by(name).rates[0])
@@ -105,22 +92,24 @@ class Duels:
             against = "" if opponent is None else f" against {opponent}"
             raise FitError(f"{count} labels of the pairs of {system}{against}; {LEAST_LABELS} are needed")
         answer, balanced = _turned_answer(self.estimate[rows], side)
-        units: list[str] = [self.units[row] for row, _ in seen]
-        common: dict[str, Any] = {"level": self.level, "of_these_items": self.of_these_items, "seed": self.seed}
-        if self.order is None:
-            repeats = Repeats(self.repeats.counts[rows], self.repeats.shares)
-            rates = rates_of(answer, labels, None, units, self.chance[rows], repeats, **common)
-        else:
-            place = {row: k for k, (row, _) in enumerate(seen)}
-            order = [place[row] for row in self.order if row in place]
-            rates = sequential_rates(answer, labels, order, None, units, bounds=(0.0, 1.0), **common)
+        place = {row: k for k, (row, _) in enumerate(seen)}
+        items = Labelled(
+            answer,
+            labels,
+            units=None if self.units is None else [self.units[row] for row in place],
+            chance=None if self.chance is None else self.chance[rows],
+            repeats=None if self.repeats is None else Repeats(self.repeats.counts[rows], self.repeats.shares),
+            order=None if self.order is None else [place[row] for row in self.order if row in place],
+            bounds=(0.0, 1.0),
+        )
+        rates = rates_at_looks(items, level=self.level, of_these_items=self.of_these_items, seed=self.seed)
         won = float(np.mean(np.sign(answer[~np.isnan(answer)]))) / 2 + 0.5 if balanced else float("nan")
         return replace(rates, rates=[replace(rates.rates[0], system=system, by_judges=won)])
 
     def _never_met(self, system: str, opponent: str | None) -> str:
         for name in (system, opponent):
-            if name is not None and name not in self.systems:
-                return f"no pair has a system {name!r}; there are {', '.join(self.systems) or 'none'}"
+            if name is not None and name not in self.met:
+                return f"no pair has a system {name!r}; there are {', '.join(self.met) or 'none'}"
         return f"{system} and {opponent} never met in a pair, so labels of pairs do not compare them"
 
 

@@ -68,6 +68,48 @@ class Repeats:
     shares: bool
 
 
+@dataclass(frozen=True)
+class Labelled:
+    """An answer for each of n items, and labels of some of them.
+
+    Attributes
+    ----------
+    estimate : (n,) array
+        Fitted without the labels, or NaN; of 0/1 labels its order alone matters.
+    labels : (n,) array
+        NaN where there is none.
+    systems : sequence of n str or None, optional
+        None belongs to no system. By default all items are one.
+    units : sequence of n str, optional
+        Split units: items of one unit that resemble one another count for fewer.
+    chance : (n,) array, optional
+        Probability with which each labelled item was chosen for a label; equal for all by default.
+    repeats : Repeats, optional
+        Where some items have several labels.
+    order : sequence of int, optional
+        The labelled rows, in the order in which their labels came, for intervals that hold at all looks together
+        (``sequential``). A later look appends to it; items are then drawn at random, and no chance or repeat counts.
+    bounds : (lo, hi), optional
+        Between which a label then must lie; 0 and 1 for labels that are 0 and 1, and needed for others.
+    """
+
+    estimate: Array
+    labels: Array
+    systems: Sequence[str | None] | None = None
+    units: Sequence[str] | None = None
+    chance: Array | None = None
+    repeats: Repeats | None = None
+    order: Sequence[int] | None = None
+    bounds: tuple[float, float] | None = None
+
+    def rows_by_system(self) -> dict[str, NDArray[np.intp]]:
+        """Rows of each system, sorted by its name."""
+        names = [ALL] * len(self.labels) if self.systems is None else self.systems
+        named = np.flatnonzero([name is not None for name in names])
+        rows = rows_of(str(names[int(row)]) for row in named)
+        return {name: named[rows[name]] for name in sorted(rows)}
+
+
 def labels_needed(rate: Rate, half_width: float) -> int:
     """How many labels of a system's items narrow its interval to ``half_width`` on either side, from what is known now.
 
@@ -147,12 +189,7 @@ def apart(first: str, second: str, draws: Array, level: float) -> Difference:
 
 
 def rates_of(
-    estimate: Array,
-    labels: Array,
-    systems: Sequence[str | None] | None = None,
-    units: Sequence[str] | None = None,
-    chance: Array | None = None,
-    repeats: Repeats | None = None,
+    given: Labelled,
     *,
     level: float = LEVEL,
     of_these_items: bool = True,
@@ -163,18 +200,8 @@ def rates_of(
 
     Parameters
     ----------
-    estimate : (n,) array
-        An answer for each item, fitted without the labels, or NaN; of 0/1 labels its order alone matters.
-    labels : (n,) array
-        NaN where there is none.
-    systems : sequence of n str or None, optional
-        None belongs to no system. By default all items are one.
-    units : sequence of n str, optional
-        Split units: items of one unit that resemble one another count for fewer.
-    chance : (n,) array, optional
-        Probability with which each labelled item was chosen for a label; equal for all by default.
-    repeats : Repeats, optional
-        Where some items have several labels.
+    given : Labelled
+        Its order and bounds are not used.
     level, seed
         Of the intervals, between 0 and 1; of the posterior draws.
     of_these_items : bool
@@ -190,21 +217,22 @@ def rates_of(
     FitError
         No system has ``LEAST_LABELS`` labels.
     """
-    by_name = rows_by_system([ALL] * len(estimate) if systems is None else systems)
-    chance = _checked(labels, chance, level)
+    by_name, labels = given.rows_by_system(), given.labels
+    chance = _checked(labels, given.chance, level)
+    repeats = given.repeats
     if repeats is None:
         repeats = Repeats(np.ones(len(labels)), bool(np.isin(labels[~np.isnan(labels)], (0.0, 1.0)).all()))
     binary = repeats.shares
-    score = item_scores(estimate, shares=binary)
-    given, left_out = _with_labels(by_name, score, labels, chance, repeats.counts)
-    given = given if units is None else _discounted(given, by_name, units)
+    score = item_scores(given.estimate, shares=binary)
+    systems, left_out = _with_labels(by_name, score, labels, chance, repeats.counts)
+    systems = systems if given.units is None else _discounted(systems, by_name, given.units)
     rng = np.random.default_rng(seed)
-    borrow = len(given) >= LEAST_SYSTEMS if borrow is None else borrow
-    draws, alone = _draws([*given.values()], rng, together=borrow, binary=binary, of_these_items=of_these_items)
-    columns = zip(given.items(), draws.T, alone.T, strict=True)
-    rates = [_rate(n, s, drawn, estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
+    borrow = len(systems) >= LEAST_SYSTEMS if borrow is None else borrow
+    draws, alone = _draws([*systems.values()], rng, together=borrow, binary=binary, of_these_items=of_these_items)
+    columns = zip(systems.items(), draws.T, alone.T, strict=True)
+    rates = [_rate(n, s, drawn, given.estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
-    return Rates(kind, level, best_first, left_out, tuple(given), draws)
+    return Rates(kind, level, best_first, left_out, tuple(systems), draws)
 
 
 def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, alone: Array) -> Rate:
@@ -213,13 +241,6 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
     by_judges = float(known.mean()) if len(known) else float("nan")
     sizes = len(system.scores), len(system.labels)
     return Rate(name, *_summary(draws, level), *sizes, _summary(alone, level), by_judges)
-
-
-def rows_by_system(names: Sequence[str | None]) -> dict[str, NDArray[np.intp]]:
-    """Rows of each system, sorted by its name."""
-    named = np.flatnonzero([name is not None for name in names])
-    rows = rows_of(str(names[int(row)]) for row in named)
-    return {name: named[rows[name]] for name in sorted(rows)}
 
 
 def _with_labels(

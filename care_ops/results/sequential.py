@@ -25,7 +25,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
-from care_ops.results.rates import ALL, Difference, Rates, item_scores, rates_of, rows_by_system
+from care_ops.results.rates import LEVEL, Difference, Labelled, Rates, item_scores, rates_of
 from care_ops.scores import Array
 
 Rows = NDArray[np.intp]
@@ -211,51 +211,36 @@ def _kept(
     return max(least - step, possible[0]), min(largest + step, possible[1])
 
 
-def sequential_rates(
-    estimate: Array,
-    labels: Array,
-    order: Sequence[int],
-    systems: Sequence[str | None] | None = None,
-    units: Sequence[str] | None = None,
+def rates_at_looks(
+    given: Labelled,
     *,
-    bounds: tuple[float, float] | None = None,
-    level: float = 0.9,
+    level: float = LEVEL,
     of_these_items: bool = True,
+    borrow: bool | None = None,
     seed: int = 0,
-) -> SequentialRates:
-    """The mean label of each system's items, with intervals that hold at all looks together.
+) -> Rates:
+    """The mean label of each system's items: ``rates_of``, or where the labels have an order, ``SequentialRates``.
 
-    Parameters
-    ----------
-    estimate, labels, systems, units, level, of_these_items, seed
-        As in ``rates_of``. Labels are of items drawn at random without replacement. Split units say which items came
-        independently of one another, where the target is endless items.
-    order : sequence of int
-        The labelled rows, in the order in which their labels came. A later look appends to it.
-    bounds : (lo, hi), optional
-        Between which a label must lie; 0 and 1 for labels that are 0 and 1, and needed for others.
-
-    Returns
-    -------
-    SequentialRates
-        Values are those of ``rates_of``, without borrowing, as far as the intervals allow.
+    Of these, values are those of ``rates_of`` without borrowing, as far as the intervals allow. Split units say which
+    items came independently of one another, where the target is endless items.
 
     Raises
     ------
     InputError, FitError
         Bounds are missing or exceeded, or as in ``rates_of``.
     """
-    fixed = rates_of(
-        estimate, labels, systems, units, level=level, of_these_items=of_these_items, borrow=False, seed=seed
-    )
-    lo, hi = _bounds(labels, bounds)
-    score = item_scores(estimate, shares=fixed.kind == "share")
-    rows_of = rows_by_system([ALL] * len(labels) if systems is None else systems)
+    if given.order is None:
+        return rates_of(given, level=level, of_these_items=of_these_items, borrow=borrow, seed=seed)
+    at_one_look = replace(given, chance=None, repeats=None)
+    fixed = rates_of(at_one_look, level=level, of_these_items=of_these_items, borrow=False, seed=seed)
+    lo, hi = _bounds(given.labels, given.bounds)
+    score = item_scores(given.estimate, shares=fixed.kind == "share")
+    rows_of = given.rows_by_system()
     assisted: dict[str, Evidence] = {}
     alone: dict[str, Evidence] = {}
     for name in (rate.system for rate in fixed.rates):
-        stream = _stream(score, (labels - lo) / (hi - lo), order, rows_of[name])
-        sampling = 0.0 if of_these_items else _sampling_variance(rows_of[name], units)
+        stream = _stream(score, (given.labels - lo) / (hi - lo), given.order, rows_of[name])
+        sampling = 0.0 if of_these_items else _sampling_variance(rows_of[name], given.units)
         assisted[name] = evidence_of(stream, sampling)
         alone[name] = evidence_of(replace(stream, scores=np.zeros(len(stream.scores))), sampling)
     rates = [

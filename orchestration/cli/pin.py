@@ -50,7 +50,7 @@ def _pin(
     folder: Path, names: Sequence[str], kind: Literal["model", "dataset"], unpinned: Callable[[Path], str | None]
 ) -> None:
     """Pin every file, or those of these names, whose repository has no revision and is no folder of this machine."""
-    from judges.hub import look_up
+    from judges.fetching import look_up
 
     failed = pinned = 0
     for path in sorted(folder.glob("*.yaml")):

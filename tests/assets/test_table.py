@@ -22,8 +22,7 @@ from care_ops.errors import FitError, InputError
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix
 from tests.support.planted import crowd
-from warehouse.items import ItemRecord
-from warehouse.matrix import ItemColumnsRead
+from warehouse.items import ItemColumnsRead, ItemRecord
 from warehouse.sources.reading import Reading
 from warehouse.testsets import ReadingOptions, ScoreColumns
 

@@ -7,7 +7,7 @@ from scipy.special import expit
 from care_ops.errors import InputError
 from care_ops.results.gate import TooFewLabelsError, gate, rogan_gladen
 from care_ops.results.pairs import Duels, duel_gate
-from care_ops.results.rates import Repeats
+from care_ops.results.rates import Labelled, Repeats
 
 
 def two_systems(rng, gain, labels_each=60, items=300):
@@ -25,7 +25,7 @@ def two_systems(rng, gain, labels_each=60, items=300):
 
 @pytest.mark.parametrize(("gain", "outcome"), [(2.0, "better"), (-2.0, "worse")])
 def test_a_large_difference_is_decided(gain, outcome):
-    decision = gate(*two_systems(np.random.default_rng(0), gain), "new", "old")
+    decision = gate(Labelled(*two_systems(np.random.default_rng(0), gain)), "new", "old")
     assert decision.outcome == outcome
     assert decision.passes is (outcome == "better")
     with pytest.raises(TypeError, match=r"ask for its \.passes"):
@@ -34,14 +34,16 @@ def test_a_large_difference_is_decided(gain, outcome):
 
 def test_a_margin_lets_a_small_loss_pass():
     given = two_systems(np.random.default_rng(1), 0.0, labels_each=250)
-    assert gate(*given, "new", "old").outcome == "undecided"
-    assert gate(*given, "new", "old").passes is None
-    assert gate(*given, "new", "old", margin=0.2).outcome == "not worse"
+    assert gate(Labelled(*given), "new", "old").outcome == "undecided"
+    assert gate(Labelled(*given), "new", "old").passes is None
+    assert gate(Labelled(*given), "new", "old", margin=0.2).outcome == "not worse"
 
 
 def test_equal_systems_are_told_apart_no_more_often_than_promised():
     """Judges favour the new system by a whole deviation and nothing differs: 100 gates, 5 % each way promised."""
-    outcomes = [gate(*two_systems(np.random.default_rng([2, k]), 0.0), "new", "old").outcome for k in range(100)]
+    outcomes = [
+        gate(Labelled(*two_systems(np.random.default_rng([2, k]), 0.0)), "new", "old").outcome for k in range(100)
+    ]
     limit = 0.05 + 3 * np.sqrt(0.05 * 0.95 / 100)
     assert outcomes.count("better") / 100 <= limit
     assert outcomes.count("worse") / 100 <= limit
@@ -64,7 +66,7 @@ def test_error_rates_of_each_system_correct_its_share():
         new, old = decisions(rng, 0.7, 0.8, 0.8), decisions(rng, 0.5, 0.9, 0.66)
         passes, labels = (np.concatenate(pair) for pair in zip(new, old, strict=True))
         names = ["new"] * 2000 + ["old"] * 2000
-        decision = rogan_gladen(passes, labels, names, "new", "old")
+        decision = rogan_gladen(Labelled(passes, labels, names), 0.5, "new", "old")
         outcomes.append(decision.outcome)
         held += decision.difference.lo <= 0.2 <= decision.difference.hi
     assert outcomes.count("better") >= 30
@@ -72,19 +74,19 @@ def test_error_rates_of_each_system_correct_its_share():
     assert held / 40 >= 0.9 - 3 * np.sqrt(0.09 / 40)
     few = np.where(np.arange(4000) % 2000 < 12, labels, np.nan)
     with pytest.raises(InputError, match="rogan-gladen needs 5 of each"):
-        rogan_gladen(passes, few, names, "new", "old")
+        rogan_gladen(Labelled(passes, few, names), 0.5, "new", "old")
     with pytest.raises(InputError, match="give labels of 0 and 1"):
-        rogan_gladen(passes, labels * 3, names, "new", "old")
+        rogan_gladen(Labelled(passes, labels * 3, names), 0.5, "new", "old")
 
 
 def test_bad_input_is_named():
     given = two_systems(np.random.default_rng(3), 0.0)
     with pytest.raises(InputError, match="compared with itself"):
-        gate(*given, "new", "new")
+        gate(Labelled(*given), "new", "new")
     with pytest.raises(InputError, match="margin"):
-        gate(*given, "new", "old", margin=-0.1)
+        gate(Labelled(*given), "new", "old", margin=-0.1)
     with pytest.raises(InputError, match="no rate for older"):
-        gate(*given, "new", "older")
+        gate(Labelled(*given), "new", "older")
 
 
 def test_a_margin_that_no_difference_can_exceed_is_refused():
@@ -92,27 +94,34 @@ def test_a_margin_that_no_difference_can_exceed_is_refused():
     estimate, labels, names = two_systems(np.random.default_rng(4), -2.0)
     for margin in (1.0, 2.0):
         with pytest.raises(InputError, match="lets every loss pass, as no difference is above 1; give a smaller"):
-            gate(estimate, labels, names, "new", "old", margin=margin)
+            gate(Labelled(estimate, labels, names), "new", "old", margin=margin)
         with pytest.raises(InputError, match="lets every loss pass"):
-            rogan_gladen((estimate > 0).astype(float), labels, names, "new", "old", margin=margin)
-    assert gate(estimate, labels, names, "new", "old", margin=0.02).outcome == "worse"
+            rogan_gladen(Labelled(estimate, labels, names), 0.0, "new", "old", margin=margin)
+    assert gate(Labelled(estimate, labels, names), "new", "old", margin=0.02).outcome == "worse"
     grades = 1 + 4 * labels
-    assert gate(estimate, grades, names, "new", "old", margin=2.0).outcome in ("worse", "not worse")
+    assert gate(Labelled(estimate, grades, names), "new", "old", margin=2.0).outcome in ("worse", "not worse")
     with pytest.raises(InputError, match="no difference is above 4"):
-        gate(estimate, grades, names, "new", "old", margin=4.0)
+        gate(Labelled(estimate, grades, names), "new", "old", margin=4.0)
 
 
 def test_too_few_labels_decide_nothing_and_say_how_many_more():
     estimate, labels, names = two_systems(np.random.default_rng(5), 0.0)
     few = np.where(np.cumsum(~np.isnan(labels)) <= 62, labels, np.nan)
     with pytest.raises(TooFewLabelsError, match=r"old has 2 labels.*5 of each are needed: label 3 more of old$"):
-        gate(estimate, few, names, "new", "old")
+        gate(Labelled(estimate, few, names), "new", "old")
     with pytest.raises(TooFewLabelsError, match="label 5 more of new and 3 more of old"):
-        gate(estimate, np.where(np.array(names) == "old", few, np.nan), names, "new", "old")
+        gate(Labelled(estimate, np.where(np.array(names) == "old", few, np.nan), names), "new", "old")
     with pytest.raises(InputError, match="no rate for older") as error:
-        gate(estimate, np.full(len(names), np.nan), names, "new", "older")
+        gate(Labelled(estimate, np.full(len(names), np.nan), names), "new", "older")
     assert not isinstance(error.value, TooFewLabelsError), "a system that is nowhere is a mistake"
     n, nothing = len(names), np.full(len(names), np.nan)
-    pairs = Duels([("new", "old")] * n, estimate, nothing, names, np.ones(n), Repeats(np.ones(n), shares=True))
+    pairs = Duels(
+        estimate,
+        nothing,
+        units=names,
+        chance=np.ones(n),
+        repeats=Repeats(np.ones(n), shares=True),
+        pairs=[("new", "old")] * n,
+    )
     with pytest.raises(TooFewLabelsError, match="0 labels of the pairs of new against old; 5 are needed: label more"):
         duel_gate(pairs, "new", "old")

@@ -9,7 +9,7 @@ from care_ops.calibration import logistic_map
 from care_ops.errors import InputError
 from care_ops.labels import Label, Labels
 from care_ops.models.hypotheses import Hypothesis, average_hypotheses
-from care_ops.results.rates import Repeats, rates_of
+from care_ops.results.rates import Labelled, Repeats, rates_of
 
 
 def test_estimates_rest_on_labels_of_a_probability_sample_alone():
@@ -119,9 +119,9 @@ def test_two_labels_that_contradict_each_other_keep_a_rate_a_share():
     estimate = rng.normal(size=200)
     share = np.full(200, np.nan)
     share[:40] = (rng.random(40) < expit(estimate[:40])).astype(float)
-    whole = rates_of(estimate, share)
+    whole = rates_of(Labelled(estimate, share))
     share[3] = 0.5
-    rates = rates_of(estimate, share, repeats=Repeats(np.where(np.arange(200) == 3, 1.5, 1.0), True))
+    rates = rates_of(Labelled(estimate, share, repeats=Repeats(np.where(np.arange(200) == 3, 1.5, 1.0), True)))
     assert (whole.kind, rates.kind) == ("share", "share")
     assert rates.rates[0].value == pytest.approx(whole.rates[0].value, abs=0.03)
 

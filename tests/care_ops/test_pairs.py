@@ -26,7 +26,9 @@ def duels(rng, gain, labelled, *, items=400, left_share=0.5, band=0.0, taste=0.8
     labels[rows] = won[rows]
     pairs = [("new", "old") if left > 0 else ("old", "new") for left in side]
     repeats = Repeats(np.ones(items), band == 0.0)
-    given = Duels(pairs, estimate, labels, [str(k) for k in range(items)], np.ones(items), repeats)
+    given = Duels(
+        estimate, labels, units=[str(k) for k in range(items)], chance=np.ones(items), repeats=repeats, pairs=pairs
+    )
     return given, float(np.where(side > 0, won, 1 - won).mean())
 
 
@@ -108,7 +110,9 @@ def test_of_many_systems_each_is_rated_over_the_others_and_a_gate_goes_by_where_
     won = np.where(np.arange(600) % 2, won, 1 - won)
     labels = np.where(np.arange(600) % 4 < 2, won, np.nan)
     units, ones = [str(k) for k in range(600)], np.ones(600)
-    given = Duels(pairs, won + 0.1 * rng.normal(size=600), labels, units, ones, Repeats(ones, True))
+    given = Duels(
+        won + 0.1 * rng.normal(size=600), labels, units=units, chance=ones, repeats=Repeats(ones, True), pairs=pairs
+    )
     rates = given.rates()
     assert [rate.system for rate in rates.rates] == ["c", "b", "a"]
     assert [duel_gate(given, *two).outcome for two in (("b", "a"), ("b", "c"))] == ["better", "worse"]

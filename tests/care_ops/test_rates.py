@@ -9,7 +9,7 @@ from scipy.stats import beta, betabinom
 from care_ops.errors import FitError, InputError
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.passing import System, _mode, draw_shares
-from care_ops.results.rates import ALL, item_scores, labels_needed, rates_of
+from care_ops.results.rates import ALL, Labelled, item_scores, labels_needed, rates_of
 
 TAILS = (0.05, 0.5, 0.95)
 
@@ -47,7 +47,7 @@ def test_with_a_vote_the_two_groups_are_independent_proportions():
 
 def test_all_labelled_leaves_no_doubt():
     labels = np.random.default_rng(3).integers(0, 2, 80).astype(float)
-    (rate,) = rates_of(np.arange(80.0), labels).rates
+    (rate,) = rates_of(Labelled(np.arange(80.0), labels)).rates
     assert (rate.value, rate.lo, rate.hi) == pytest.approx((labels.mean(),) * 3)
     assert (rate.system, rate.items, rate.labels) == (ALL, 80, 80)
 
@@ -57,9 +57,9 @@ def test_only_the_order_of_the_estimates_counts_and_answers_can_be_turned_round(
     estimate = rng.normal(size=500)
     gold = (rng.random(500) < expit(estimate)).astype(float)
     labels = sampled(gold, rng.choice(500, 40, replace=False))
-    (plain,) = rates_of(estimate, labels).rates
-    (curved,) = rates_of(np.exp(3 * estimate), labels).rates
-    (turned,) = rates_of(estimate, 1.0 - labels).rates
+    (plain,) = rates_of(Labelled(estimate, labels)).rates
+    (curved,) = rates_of(Labelled(np.exp(3 * estimate), labels)).rates
+    (turned,) = rates_of(Labelled(estimate, 1.0 - labels)).rates
     assert (curved.value, curved.lo, curved.hi) == (plain.value, plain.lo, plain.hi)
     assert (1 - turned.value, 1 - turned.hi, 1 - turned.lo) == pytest.approx(
         (plain.value, plain.lo, plain.hi), abs=0.01
@@ -69,7 +69,7 @@ def test_only_the_order_of_the_estimates_counts_and_answers_can_be_turned_round(
 def test_labels_that_all_agree_leave_doubt():
     """Twenty labels that are all 1 do not say that every item is."""
     labels = sampled(np.ones(300), np.arange(20))
-    (rate,) = rates_of(np.linspace(0, 1, 300), labels).rates
+    (rate,) = rates_of(Labelled(np.linspace(0, 1, 300), labels)).rates
     assert rate.lo < 0.97
     assert rate.hi <= 1.0
 
@@ -143,9 +143,9 @@ def test_systems_borrow_from_one_another_what_they_share():
     shared, alone = [], []
     for _ in range(6):
         names, latent, gold, labels = twelve_systems(rng, 12)
-        for rate in rates_of(latent, labels, names.tolist()).rates:
+        for rate in rates_of(Labelled(latent, labels, names.tolist())).rates:
             own = names == rate.system
-            (single,) = rates_of(latent[own], labels[own]).rates
+            (single,) = rates_of(Labelled(latent[own], labels[own])).rates
             shared.append(abs(rate.value - gold[own].mean()))
             alone.append(abs(single.value - gold[own].mean()))
     assert np.mean(shared) < 0.9 * np.mean(alone)
@@ -154,7 +154,7 @@ def test_systems_borrow_from_one_another_what_they_share():
 def test_a_system_that_judges_favour_stays_apart():
     names, latent, gold, labels = twelve_systems(np.random.default_rng(12), 60)
     favoured = np.where(names == "s00", latent + 3.0, latent)
-    rates = {rate.system: rate for rate in rates_of(favoured, labels, names.tolist()).rates}
+    rates = {rate.system: rate for rate in rates_of(Labelled(favoured, labels, names.tolist())).rates}
     assert rates["s00"].lo <= gold[names == "s00"].mean() <= rates["s00"].hi
 
 
@@ -164,7 +164,7 @@ def test_a_difference_is_of_joint_draws():
     latent = rng.normal(size=800) + (names == "new")
     gold = (rng.random(800) < expit(2 * latent)).astype(float)
     labels = sampled(gold, rng.choice(800, 200, replace=False))
-    rates = rates_of(latent, labels, names.tolist())
+    rates = rates_of(Labelled(latent, labels, names.tolist()))
     forward, back = rates.difference("new", "old"), rates.difference("old", "new")
     assert forward.chance_better > 0.95
     assert (forward.value, forward.lo, forward.hi) == pytest.approx((-back.value, -back.hi, -back.lo))
@@ -177,7 +177,7 @@ def test_graded_labels_follow_the_regression_estimator():
     estimate = rng.normal(size=900)
     gold = 3 + 0.8 * estimate + rng.normal(size=900)
     rows = rng.choice(900, 60, replace=False)
-    rates = rates_of(estimate, sampled(gold, rows))
+    rates = rates_of(Labelled(estimate, sampled(gold, rows)))
     (rate,) = rates.rates
     slope, level = np.polyfit(estimate[rows], gold[rows], 1)
     assert rates.kind == "mean"
@@ -198,7 +198,7 @@ def test_a_poor_system_whose_graded_labels_are_mostly_alike_is_not_taken_for_sur
         right = rng.random(1200) < np.repeat([0.8, 0.5, 0.1], 400)
         gold = right * rng.choice([0.5, 0.75, 1.0], 1200)
         rows = np.concatenate([rng.choice(np.flatnonzero(systems == s), labelled, replace=False) for s in set(systems)])
-        found = rates_of(rng.normal(size=1200), sampled(gold, rows), systems=systems.tolist())
+        found = rates_of(Labelled(rng.normal(size=1200), sampled(gold, rows), systems.tolist()))
         (poor,) = [each for each in found.rates if each.system == "poor"]
         covered.append(poor.lo <= gold[800:].mean() <= poor.hi)
     assert np.mean(covered) >= 0.85
@@ -211,7 +211,7 @@ def test_labels_of_chosen_items_count_by_their_chance():
     chance = np.where(gold == 0, 0.2, 0.05)
     labels = sampled(gold, np.flatnonzero(rng.random(4000) < chance))
     flat = np.zeros(4000)
-    (naive,), (weighed,) = rates_of(flat, labels).rates, rates_of(flat, labels, chance=chance).rates
+    (naive,), (weighed,) = rates_of(Labelled(flat, labels)).rates, rates_of(Labelled(flat, labels, chance=chance)).rates
     assert naive.hi < 0.6
     assert weighed.lo <= gold.mean() <= weighed.hi
 
@@ -221,8 +221,8 @@ def test_items_of_one_unit_that_resemble_one_another_count_for_fewer():
     units = np.repeat(np.arange(100), 5)
     gold = np.repeat(rng.integers(0, 2, 100), 5).astype(float)
     labels = sampled(gold, np.arange(100))
-    (apart,) = rates_of(np.zeros(500), labels).rates
-    (together,) = rates_of(np.zeros(500), labels, units=units.astype(str).tolist()).rates
+    (apart,) = rates_of(Labelled(np.zeros(500), labels)).rates
+    (together,) = rates_of(Labelled(np.zeros(500), labels, units=units.astype(str).tolist())).rates
     assert together.hi - together.lo > 1.8 * (apart.hi - apart.lo)
 
 
@@ -232,9 +232,9 @@ def test_how_many_labels_a_width_needs():
     estimate = rng.normal(size=3000)
     gold = (rng.random(3000) < expit(2 * estimate)).astype(float)
     order = rng.permutation(3000)
-    (few,) = rates_of(estimate, sampled(gold, order[:60])).rates
+    (few,) = rates_of(Labelled(estimate, sampled(gold, order[:60]))).rates
     needed = labels_needed(few, 0.04)
-    (many,) = rates_of(estimate, sampled(gold, order[:needed])).rates
+    (many,) = rates_of(Labelled(estimate, sampled(gold, order[:needed]))).rates
     assert 60 < needed < 3000
     assert (many.hi - many.lo) / 2 == pytest.approx(0.04, rel=0.2)
     assert labels_needed(few, (few.hi - few.lo) / 2) == 60
@@ -246,13 +246,13 @@ def test_how_many_labels_a_width_needs():
 def test_bad_input_is_named():
     estimate, labels = np.arange(10.0), np.r_[np.ones(4), np.full(6, np.nan)]
     with pytest.raises(FitError, match=r"no system has 5 labels \(all items: 4 labels"):
-        rates_of(estimate, labels)
+        rates_of(Labelled(estimate, labels))
     with pytest.raises(InputError, match="chance"):
-        rates_of(estimate, np.ones(10), chance=np.zeros(10))
+        rates_of(Labelled(estimate, np.ones(10), chance=np.zeros(10)))
     with pytest.raises(InputError, match="level"):
-        rates_of(estimate, np.ones(10), level=90)
+        rates_of(Labelled(estimate, np.ones(10)), level=90)
     with pytest.raises(InputError, match="no rate for c; there are rates for a, b"):
-        rates_of(estimate, np.ones(10), ["a", "b"] * 5).difference("a", "c")
+        rates_of(Labelled(estimate, np.ones(10), ["a", "b"] * 5)).difference("a", "c")
 
 
 def test_an_estimate_that_is_the_same_for_every_item_tells_rates_nothing():
@@ -272,7 +272,7 @@ def test_a_rate_of_items_to_come_knows_that_answers_to_one_prompt_are_alike(shar
         labels[seen] = quality[seen] > 0 if shares else quality[seen]
         systems, truth = np.where(new, "new", "old").tolist(), 0.5 if shares else 0.0
         for found, units in ((covered, [f"u{u}" for u in unit]), (free, None)):
-            rates = rates_of(estimate, labels, systems, units, of_these_items=False).rates
+            rates = rates_of(Labelled(estimate, labels, systems, units), of_these_items=False).rates
             found += [rate.lo <= truth <= rate.hi for rate in rates]
     assert np.mean(covered) > 0.8
     assert np.mean(free) < 0.65

@@ -8,7 +8,7 @@ from scipy.special import expit
 
 from care_ops.errors import InputError
 from care_ops.results.gate import gate
-from care_ops.results.rates import item_scores
+from care_ops.results.rates import Labelled, item_scores
 from care_ops.results.sequential import (
     Evidence,
     Stream,
@@ -16,7 +16,7 @@ from care_ops.results.sequential import (
     evidence_of,
     interval,
     log_capitals,
-    sequential_rates,
+    rates_at_looks,
 )
 
 
@@ -96,12 +96,12 @@ def test_items_to_come_cost_width_by_the_number_of_independent_items():
     rng = np.random.default_rng(6)
     scores, labels = population(rng, 400)
     order = rng.permutation(400).tolist()
-    (rate,) = sequential_rates(scores, labels, order, of_these_items=False).rates
+    (rate,) = rates_at_looks(Labelled(scores, labels, order=order), of_these_items=False).rates
     evidence = evidence_of(Stream(item_scores(scores, shares=True), np.array(order), labels[order]), 0.25 / 400)
     room = np.log(10) + 0.5 * np.log(5) - evidence.log_capital[0]
     assert rate.hi - rate.lo == pytest.approx(2 * np.sqrt(room * 0.5 / 400 * 5 / 4), rel=1e-6)
     pairs = [str(k // 2) for k in range(400)]
-    (paired,) = sequential_rates(scores, labels, order, units=pairs, of_these_items=False).rates
+    (paired,) = rates_at_looks(Labelled(scores, labels, units=pairs, order=order), of_these_items=False).rates
     assert paired.hi - paired.lo == pytest.approx(np.sqrt(2) * (rate.hi - rate.lo), rel=1e-6)
 
 
@@ -121,7 +121,7 @@ def two_systems(shift, labels_each, seed=0, items=300):
 @pytest.mark.parametrize(("shift", "outcome"), [(1.5, "better"), (-1.5, "worse"), (0.0, "undecided")])
 def test_a_gate_decides_about_what_differs(shift, outcome):
     estimate, labels, order, names, gold = two_systems(shift, 60)
-    decision = gate(estimate, labels, names, "new", "old", order=order)
+    decision = gate(Labelled(estimate, labels, names, order=order), "new", "old")
     assert decision.outcome == outcome
     assert decision.difference.lo <= gold[:300].mean() - gold[300:].mean() <= decision.difference.hi
     assert decision.difference.lo <= decision.difference.value <= decision.difference.hi
@@ -129,7 +129,7 @@ def test_a_gate_decides_about_what_differs(shift, outcome):
 
 def test_a_difference_is_sharper_than_two_intervals_apart():
     estimate, labels, order, names, _ = two_systems(0.5, 60)
-    rates = sequential_rates(estimate, labels, order, names)
+    rates = rates_at_looks(Labelled(estimate, labels, names, order=order))
     apart = rates.difference("new", "old")
     assert apart.hi - apart.lo < 0.95 * sum(rate.hi - rate.lo for rate in rates.rates)
     back = rates.difference("old", "new")
@@ -138,21 +138,23 @@ def test_a_difference_is_sharper_than_two_intervals_apart():
 
 def test_grades_need_bounds_and_scale_with_them():
     estimate, labels, order, names, _ = two_systems(0.5, 60)
-    plain = sequential_rates(estimate, labels, order, names, bounds=(0, 1)).rates
-    grades = sequential_rates(np.argsort(np.argsort(estimate)) * 1.0, 1 + 4 * labels, order, names, bounds=(1, 5))
+    plain = rates_at_looks(Labelled(estimate, labels, names, order=order, bounds=(0, 1))).rates
+    grades = rates_at_looks(
+        Labelled(np.argsort(np.argsort(estimate)) * 1.0, 1 + 4 * labels, names, order=order, bounds=(1, 5))
+    )
     assert {rate.labels for rate in grades.rates} == {60}
     assert grades.rates[0].hi - grades.rates[0].lo == pytest.approx(4 * (plain[0].hi - plain[0].lo), rel=0.2)
     with pytest.raises(InputError, match="say between which bounds"):
-        sequential_rates(estimate, 1 + 4 * labels, order, names)
+        rates_at_looks(Labelled(estimate, 1 + 4 * labels, names, order=order))
     with pytest.raises(InputError, match="a label is 5, outside the bounds 1 and 4"):
-        sequential_rates(estimate, 1 + 4 * labels, order, names, bounds=(1, 4))
+        rates_at_looks(Labelled(estimate, 1 + 4 * labels, names, order=order, bounds=(1, 4)))
 
 
 def test_bad_input_is_named():
     estimate, labels, order, names, _ = two_systems(0.0, 20)
     with pytest.raises(InputError, match="no rate for older; there are rates for"):
-        gate(estimate, labels, names, "new", "older", order=order)
+        gate(Labelled(estimate, labels, names, order=order), "new", "older")
     with pytest.raises(InputError, match="compared with itself"):
-        gate(estimate, labels, names, "new", "new", order=order)
+        gate(Labelled(estimate, labels, names, order=order), "new", "new")
     with pytest.raises(InputError, match="margin"):
-        gate(estimate, labels, names, "new", "old", order=order, margin=-1)
+        gate(Labelled(estimate, labels, names, order=order), "new", "old", margin=-1)

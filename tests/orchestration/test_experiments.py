@@ -21,7 +21,7 @@ from assets.experiments.base import ExperimentFindings, Heatmap
 from assets.experiments.confounder_features import asked_features, tensor_confounder
 from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.injected_bias import changes
-from assets.experiments.orthogonality import errors_of, overlap_draw
+from assets.experiments.orthogonality import errors_at
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, OF_PANELS, experiments, outdated
@@ -159,7 +159,7 @@ def test_an_aggregator_without_an_answer_leaves_the_others_theirs():
 
 
 def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_they_are_orthogonal():
-    orthogonal, overlapping = (errors_of(overlap_draw(overlap, 3, 10_000)) for overlap in (0.0, 0.4))
+    orthogonal, overlapping = (errors_at(overlap, 3, 10_000) for overlap in (0.0, 0.4))
     assert orthogonal["confounders subtracted"] > orthogonal["leading factor"] + 0.01
     assert overlapping["confounders subtracted"] < overlapping["leading factor"] - 0.01
     for errors in (orthogonal, overlapping):

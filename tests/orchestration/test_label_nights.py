@@ -15,6 +15,7 @@ from assets.labels import read_labels
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import history
 from assets.results.evaluation import evaluate_latest
+from care_ops.records import Evaluation
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import QUICK, TWELVE, care, make, make_programs, ran, run, write_items, write_testset
 from warehouse.sources.demo import generate
@@ -41,12 +42,13 @@ def folder(first_night, tmp_path):
 
 
 def care_fit(folder):
-    """The details and the evaluation of the latest ``care``."""
+    """The details of the latest ``care``, its order against gold, and what Dagster shows of its evaluation."""
     workspace = load_workspace(folder)
     edition = workspace.fits.editions("demo")[-1]
     fit = workspace.fits.read_fit("demo", edition.fits["care"])
     evaluated = evaluate_latest(workspace, "demo")
-    return read_details(fit.answer, CareDetails), evaluated
+    order = workspace.fits.find_annotation("demo", fit.fit_id, Evaluation).order
+    return read_details(fit.answer, CareDetails), order, evaluated
 
 
 def add_labels(folder, seed=0):
@@ -67,19 +69,20 @@ def reviewed(folder):
 
 @pytest.mark.slow
 def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(folder):
-    before = care_fit(folder)[1]
+    _, order_before, before = care_fit(folder)
     add_labels(folder)
     assert not run(folder).failures
     state, findings = reviewed(folder)
-    details, after = care_fit(folder)
+    details, order_after, after = care_fit(folder)
     assert state == "published"
     assert findings["drift"].says.startswith("the labels made the change (labels: 20 new)")
-    assert after.records["care"].order > before.records["care"].order + 0.05
-    assert after.labels["care"] == 20
+    assert order_after > order_before + 0.05
+    assert {row.data["aggregator"]: row.data["labels_used"] for row in after["table"].records}["care"] == 20
     assert sum(sorted(details.hypotheses.values())[-2:]) > 0.7, "two of nine hypotheses are left"
-    assert before.why() == "360 items have gold"
-    assert after.why().startswith(f"360 items have gold; {after.left_out} are left out")
-    assert after.why().endswith(f"evaluated on 360, this one on {360 - after.left_out}")
+    assert before["why_so_many"] == "360 items have gold"
+    left_out, why = after["left_out_for_anchors"], after["why_so_many"]
+    assert why.startswith(f"360 items have gold; {left_out} are left out")
+    assert why.endswith(f"evaluated on 360, this one on {360 - left_out}")
     assert history(load_workspace(folder), "demo")[0]["why"] == "labels: 20 new"
     assert not run(folder).materialised
 

@@ -48,7 +48,7 @@ from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.moments.state import of_panel
-from care_ops.results.rates import rates_of
+from care_ops.results.rates import Labelled, rates_of
 from care_ops.scores import ScoreMatrix
 from tests.support.dependent_votes import MOST_JUDGES, bt_sigma, ising, random_effects
 from tests.support.panels import ridge
@@ -240,7 +240,7 @@ def rates(kind: str, draws: int, seed: int) -> dict[str, list[tuple[float, float
             {"kind": np.array("mean"), "score": s, "labels": given} for s, given in zip(scores, labels, strict=True)
         ]
         for k, theirs in enumerate(others(jobs)):
-            (ours,) = rates_of(scores[k], labels[k], seed=k).rates
+            (ours,) = rates_of(Labelled(scores[k], labels[k]), seed=k).rates
             target = float(passed[k].mean())
             told = {"care rate": (ours.value, ours.lo, ours.hi), **{name: tuple(b) for name, b in theirs.items()}}
             if by == "mean":
