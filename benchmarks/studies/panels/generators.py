@@ -400,6 +400,33 @@ def one_sided(rng: Rng) -> Drawn:
     return Drawn(x, _alone(p), quality, _words(rng, n))
 
 
+def easy_votes(rng: Rng) -> Drawn:
+    """Held out: pass or fail that nearly every judge gets right, each with errors of its own."""
+    n, p = int(rng.choice([150, 300, 1000])), int(rng.integers(4, 10))
+    passes = rng.random(n) < rng.choice([0.2, 0.5])
+    wrong = rng.random((n, p)) < rng.uniform(0.002, 0.05, p)
+    return Drawn((passes[:, None] ^ wrong).astype(float), _alone(p), passes.astype(float))
+
+
+def shared_false_passes(rng: Rng) -> Drawn:
+    """Held out: pass or fail, where all but two judges of five to seven pass the same bad answers."""
+    n, p = int(rng.choice([300, 1500])), int(rng.integers(5, 8))
+    passes = rng.random(n) < rng.choice([0.2, 0.5])
+    decoy = (rng.random(n) < 0.15) & ~passes
+    liked = np.outer(decoy, np.where(np.arange(p) < p - 2, 4.0, 0.0))
+    x = np.where(passes, 1.5, -1.5)[:, None] + liked + rng.logistic(size=(n, p))
+    return Drawn((x > 0).astype(float), _alone(p), passes.astype(float))
+
+
+def pairs_by_length(rng: Rng) -> Drawn:
+    """Held out: votes on pairs by judges of whom all but two or three like the longer answer; no texts are given."""
+    n, p, honest = int(rng.choice([300, 1000])), int(rng.integers(6, 9)), int(rng.integers(2, 4))
+    quality, longer = rng.normal(size=(2, n))
+    taste = np.where(np.arange(p) < p - honest, rng.uniform(0.3, 0.7, p), 0.0)
+    x = quality[:, None] + np.outer(longer, taste) + rng.normal(size=(n, p))
+    return Drawn((x > 0).astype(float), _alone(p), quality)
+
+
 Generator = Callable[[Rng], Drawn]
 
 _ORDINARY: dict[str, Generator] = {
@@ -491,4 +518,7 @@ HELD_OUT: dict[str, Generator] = {
     "four or five judges, all but two share a taste": few_with_a_taste,
     "judges in blocks of the items": blocks,
     "prompts that some judges take for hard": hard_prompts,
+    "pass or fail that is easy": easy_votes,
+    "pass or fail, all but two judges pass the same bad answers": shared_false_passes,
+    "pairs, most judges like the longer answer, no texts": pairs_by_length,
 }
