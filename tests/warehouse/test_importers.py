@@ -10,6 +10,7 @@ import json
 import re
 import shutil
 from pathlib import Path
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -21,6 +22,7 @@ from orchestration.cli.app import app
 from warehouse.importers.collected import Collector, number_of
 from warehouse.importers.registry import IMPORTERS, read_import
 from warehouse.items import ItemRecord
+from warehouse.testsets import ImportSource
 
 FILES = Path(__file__).parent / "imported"
 PANELS = json.loads((FILES / "recipes" / "panels.json").read_text())
@@ -257,3 +259,11 @@ def test_the_command_names_what_it_can_write(tmp_path):
     done = CliRunner().invoke(app, words)
     assert done.exit_code == 2
     assert "give a name that ends in .parquet or .csv" in done.output
+
+
+def test_every_tool_is_named_wherever_a_person_reads_or_writes_its_name():
+    """A new importer has to be in the help of `care import`, in a test set's file and in the documentation."""
+    assert {*get_args(ImportSource.model_fields["tool"].annotation)} == {*IMPORTERS}
+    told = CliRunner().invoke(app, ["import", "--help"]).output
+    documented = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
+    assert not [name for name in IMPORTERS if name not in told or f"`{name}`" not in documented]

@@ -42,8 +42,8 @@ _SIDE_BY_SIDE = 8
 _PASSES = 3
 """How often a reader compares the folder with a store that another machine is writing to."""
 
-_VERDICT = "/verdict.json"
-"""End of the key of the one kind of file outside the parts that the database is made of."""
+_VERDICTS = "report/verdicts.json"
+"""The one file outside the parts that the database is made of."""
 
 _ADDRESS, _READY, _BEHIND = "address", "ready", "database is behind"
 
@@ -193,7 +193,7 @@ class StoreCopy:
         tags = self.index.tags()
         came = [key for key, entry in sorted(listed.items()) if key not in files or tags.get(key) != entry.tag]
         gone = sorted(files & tags.keys() - listed.keys())
-        if any(key.startswith("parts/") or key.endswith(_VERDICT) for key in (*came, *gone)):
+        if any(key.startswith("parts/") or key == _VERDICTS for key in (*came, *gone)):
             self.index.keep(_BEHIND, "yes")  # before the first of them changes
         self._fetch(came, listed)
         uploaded: set[str] = set()
