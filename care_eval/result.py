@@ -21,7 +21,7 @@ from assets.results.gold import aligned
 from assets.table.criteria import CriteriaFit, write_criteria
 from assets.table.files import aggregates_table, judges_table, make_folder, write_files
 from assets.table.fitting import TableFit
-from assets.table.rows import aggregate_rows, constraints_sentence, judge_rows
+from assets.table.rows import aggregate_rows, constraints_sentence, in_words, judge_rows
 from care_ops.errors import InputError
 from care_ops.labels import Drawn
 from care_ops.records import Aggregate, Certificate
@@ -187,7 +187,7 @@ class FitResult:
         """All aggregates and judges as text."""
         page, constraints = self.table.page, constraints_sentence(self.table.fit.structure)
         tables = [
-            _text_table("aggregates", aggregate_rows(page)),
+            _text_table("aggregates", in_words(aggregate_rows(page))),
             _text_table(f"judges, weights in {self.recommended}", judge_rows(page)),
         ]
         verdict = "\n".join(self.verdict.lines(everything=True))
@@ -211,11 +211,9 @@ class FitResult:
         weighted = [row for row in judge_rows(page) if row["weight"] is not None]
         weights = ", ".join(f"{row['judge']} {row['weight']:.2f}" for row in weighted)
         others = ", ".join(other for other in self.aggregates if other != name)
-        evaluated = [row for row in aggregate_rows(page) if row["aggregator"] in page.evaluations]
-        order = "auc" if any(row.get("auc") is not None for row in evaluated) else "tau"
-        agreement = ", ".join(
-            f"{row['aggregator']} {row[order]:.3f}" for row in evaluated if row.get(order) is not None
-        )
+        evaluated = {name: found for name, found in page.evaluations.items() if found.order is not None}
+        order = "tau" if all(found.auc is None for found in evaluated.values()) else "auc"
+        agreement = ", ".join(f"{name} {found.order:.3f}" for name, found in evaluated.items())
         lines = [
             f"CARE fit of {page.title}: {len(self.items):,} items, {len(self.judges)} of {len(page.checks)} judges, "
             f"{page.missing_share:.1%} of their scores missing",

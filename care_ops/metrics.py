@@ -77,7 +77,8 @@ def evaluate(
         return Evaluation(n)
     if not is_binary(g):
         filled = None if scale is None else float(np.mean(np.abs(fill_uniformly(e, *scale) - g)))
-        return Evaluation(n, tau(e, g), mae=float(np.mean(np.abs(e - g))), mae_filled=filled)
+        apart = auc(e, g) if len(np.unique(g)) == 2 else None
+        return Evaluation(n, tau(e, g), apart, mae=float(np.mean(np.abs(e - g))), mae_filled=filled)
     given = None if p_quality is None or np.isnan(p_quality[measured]).any() else p_quality[measured]
     found = Evaluation(
         n, tau(e, g), auc(e, g), calibration_error=None if given is None else calibration_error(given, g)
@@ -101,8 +102,8 @@ def is_binary(gold: Array) -> bool:
 
 
 def auc(estimate: Array, gold: Array) -> float | None:
-    """Area under the ROC curve, ties counted half (Mann-Whitney); None with one class only."""
-    positive = gold > 0.5
+    """Area under the ROC curve of gold of two values, ties counted half (Mann-Whitney); None with one value only."""
+    positive = gold == max(gold, default=0)
     m, n = int(positive.sum()), int((~positive).sum())
     if m == 0 or n == 0:
         return None
@@ -110,7 +111,7 @@ def auc(estimate: Array, gold: Array) -> float | None:
 
 
 def tau(estimate: Array, gold: Array) -> float | None:
-    """Kendall's tau-b; None where one of the two does not vary."""
+    """Kendall's tau-b, which rewards ties where gold has few values; None where one of the two does not vary."""
     coefficient = float(np.asarray(scipy.stats.kendalltau(estimate, gold))[0])
     return None if np.isnan(coefficient) else coefficient
 

@@ -184,9 +184,9 @@ class Evaluation:
     n : int
         Items with both an estimate and gold.
     tau : float
-        Kendall's tau-b (order).
+        Kendall's tau-b (order; on gold of two values it rewards ties, and AUC is shown in its place).
     auc : float
-        Area under the ROC curve (order; binary gold).
+        Area under the ROC curve (order; gold of two values).
     mae : float
         Mean absolute error on the scale as estimated (order and scale together).
     mae_filled : float
@@ -211,7 +211,7 @@ class Evaluation:
 
     @property
     def order(self) -> float | None:
-        """How well the items are ordered: AUC where gold is binary, else Kendall's tau."""
+        """How well the items are ordered: AUC where gold has two values, else Kendall's tau."""
         return self.tau if self.auc is None else self.auc
 
 

@@ -8,7 +8,7 @@ from scipy.stats import rankdata
 
 from assets.report.data import JudgeRow, ReportData, Retest, WeightCell
 from care_ops.least import LABELS_TO_ADVISE
-from care_ops.metrics import auc, is_binary, tau
+from care_ops.metrics import auc, tau
 from care_ops.records import DropEvidence
 from care_ops.scores import Array
 from judges.items import FROM_A_FILE
@@ -144,7 +144,7 @@ def _against_labels(data: ReportData, j: int, answer: Array) -> AgainstLabels | 
     known = ~np.isnan(data.gold) & ~np.isnan(answer)
     if known.sum() < 2:
         return None
-    metric, order = ("AUC", auc) if is_binary(data.gold) else ("Kendall's tau", tau)
+    metric, order = ("AUC", auc) if len(np.unique(data.gold[known])) == 2 else ("Kendall's tau", tau)
     scored = known & ~np.isnan(data.scores.values[:, j])
     alone = order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None
     return AgainstLabels(metric, alone, order(answer[known], data.gold[known]))

@@ -166,8 +166,8 @@ def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
         ("mae", "MAE", "order and scale together, lower is better"),
         ("mae_filled", "MAE, one scale", "after one common mapping: order alone, lower is better"),
     ]
-    evaluations = list(data.evaluations.values())
-    return [c for c in columns if any(getattr(e, c[0]) is not None for e in evaluations)]
+    shown = {field for e in data.evaluations.values() for field, _, _ in columns if getattr(e, field) is not None}
+    return [c for c in columns if c[0] in shown and not (c[0] == "tau" and "auc" in shown)]
 
 
 @cache

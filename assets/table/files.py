@@ -16,7 +16,7 @@ from assets.table.fitting import TableFit
 from care_ops.errors import InputError
 from care_ops.fit import Fit
 from care_ops.records import Aggregate
-from care_ops.results.uncertainty import halves_are_sure
+from care_ops.results.uncertainty import halves_are_sure, has_halves
 from warehouse.fits import table_of
 from warehouse.storage import write_bytes, write_table
 
@@ -77,17 +77,18 @@ def fit_document(result: TableFit) -> dict[str, Any]:
 def aggregates_table(fit: Fit) -> pa.Table:
     """A row for each item and aggregator, with whether the half of the items that it stands in is ``sure``."""
     count = len(fit.scores.item_ids)
+    halved = has_halves(fit.scores.values)
     tables = [
         table_of(fit.scores.item_ids, aggregate)
         .add_column(1, "aggregator", pa.array([name] * count, pa.string()))
-        .append_column("sure", _sure(aggregate))
+        .append_column("sure", _sure(aggregate, halved))
         for name, aggregate in fit.aggregates.items()
     ]
     return pa.concat_tables(tables)
 
 
-def _sure(aggregate: Aggregate) -> pa.Array:
-    if aggregate.sd is None:
+def _sure(aggregate: Aggregate, halved: bool) -> pa.Array:
+    if aggregate.sd is None or not halved:
         return pa.nulls(len(aggregate.estimate), pa.bool_())
     return pa.array(halves_are_sure(aggregate.estimate, aggregate.sd), mask=np.isnan(aggregate.sd))
 

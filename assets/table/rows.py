@@ -31,6 +31,12 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
     return [{column: row.get(column) for column in columns} for row in rows]
 
 
+def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The rows as a person reads them, without the tau of gold of two values: AUC tells order there."""
+    told = any(row.get("auc") is not None for row in rows)
+    return [{column: value for column, value in row.items() if not (told and column == "tau")} for row in rows]
+
+
 def judge_rows(page: ReportData) -> list[dict[str, Any]]:
     """A row for each judge with its weight in the recommended aggregate, heaviest first; then those not admitted."""
     rows = [

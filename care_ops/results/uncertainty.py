@@ -24,6 +24,9 @@ _TAILS = (0.05, 0.95)
 _NINE_IN_TEN = 1.2816
 """Standard deviations by which a normal value lies on one side with a probability of .9."""
 
+_FROM_A_HALF = 0.1
+"""How far from a half the share of the higher vote may be: at .6 a tenth of the items lies in a half with its like."""
+
 MOST_ITEMS = 10_000
 """Most items of a resample. Where there are more, deviations are scaled to all items (m out of n bootstrap)."""
 
@@ -81,6 +84,16 @@ def weight_intervals(
     shrink = float(np.sqrt(drawn_units / len(members)))
     enough = [name for name in weighted if len(refits[name]) >= LEAST_RESAMPLES]
     return {name: _intervals(scores.judges, weighted[name], refits[name], shrink) for name in enough}
+
+
+def has_halves(values: Array) -> bool:
+    """Whether the upper half of the items, (n, p), is another one than the lower: not where most votes are alike.
+
+    The median then parts items of one class, of which none deserves its half.
+    """
+    least, most = np.nanmin(values), np.nanmax(values)
+    share = float(np.mean(values == most) / np.mean(~np.isnan(values)))
+    return bool(np.any((values > least) & (values < most))) or abs(share - 0.5) <= _FROM_A_HALF
 
 
 def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:

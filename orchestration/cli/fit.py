@@ -117,10 +117,11 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
 def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> None:
     """Aggregates and systems, and at the end what a reader needs first: the verdict, the weights, and the page."""
     from assets.table.files import PAGE
-    from assets.table.rows import aggregate_rows, constraints_sentence
+    from assets.table.rows import aggregate_rows, constraints_sentence, in_words
 
     page = result.page
-    show(aggregate_rows(page), page.title, as_json=as_json)
+    rows = aggregate_rows(page)
+    show(rows if as_json else in_words(rows), page.title, as_json=as_json)
     if page.systems.systems and not as_json:
         show(system_table(page.system_rows()), f"systems, by {page.systems.aggregator}", as_json=False)
     for name, why in page.failures.items():

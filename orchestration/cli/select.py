@@ -79,7 +79,9 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
         return
     show(grid, f"{selection.aggregator} by {selection.criterion}, {selection.labels_used} labels", as_json=False)
     if measured:
-        show(measured, "on the items whose labels chose nothing", as_json=False)
+        from assets.table.rows import in_words
+
+        show(in_words(measured), "on the items whose labels chose nothing", as_json=False)
     gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
     console.print(f"of this file:  {fit} --gamma {gamma} --tau {tau}")
     console.print(f"in care.yaml:  fit: {{gamma: {gamma}, tau: {tau}}}")

@@ -89,6 +89,17 @@ def test_frames_come_back_as_they_were_handed_in(wide, tmp_path):
         fit(wide).to_frame("mv")
 
 
+def test_halves_are_said_to_be_sure_only_where_there_are_halves():
+    rng = np.random.default_rng(3)
+    for share, told in ((0.5, True), (0.1, False)):
+        good = rng.random(200) < share
+        votes = (np.where(good, 2.0, -2.0)[:, None] + rng.logistic(size=(200, 6)) > 0).astype(int)
+        table = pd.DataFrame({f"judge {j}": votes[:, j] for j in range(6)}).assign(
+            item_id=[f"q{k}" for k in range(200)]
+        )
+        assert fit(table).to_frame("care")["sure"].notna().all() == told
+
+
 def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path):
     wide.to_csv(tmp_path / "scores.csv", index=False)
     items.to_csv(tmp_path / "items.csv", index=False)

@@ -156,6 +156,31 @@ def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     assert "use the criterion likelihood, which needs none" in one_line(bad)
 
 
+@pytest.mark.parametrize("values", [(0, 1), (1, 5)], ids=["0 and 1", "1 and 5"])
+def test_order_against_gold_of_two_values_is_told_by_auc_which_no_tie_can_buy(tmp_path, rng, values):
+    """Of ten judges' votes, the majority's two values would win by tau-b and lose by AUC."""
+    good = rng.random(200) < 0.3
+    votes = rng.random((200, 10)) < np.where(good[:, None], 1, 0) * 0.5 + 0.25
+    scores, items, out = tmp_path / "scores.csv", tmp_path / "items.csv", tmp_path / "out"
+    heads = ",".join(f"judge {j}" for j in range(10))
+    rows = (f"q{k}," + ",".join(str(int(vote)) for vote in row) for k, row in enumerate(votes))
+    scores.write_text("\n".join([f"item_id,{heads}", *rows]) + "\n")
+    items.write_text("item_id,gold\n" + "".join(f"q{k},{values[int(g)]}\n" for k, g in enumerate(good)))
+    told = ("--items", items, "--out", out, "--intervals", 0, "--aggregator", "avg", "--aggregator", "mv")
+    fit, chosen = care("fit", scores, *told), care("select", scores, "--items", items)
+    evaluated = json.loads((out / "fit.json").read_text())["evaluation"]
+    assert evaluated["mv"]["tau"] > evaluated["avg"]["tau"], "as tau-b has it"
+    assert evaluated["mv"]["auc"] < evaluated["avg"]["auc"]
+    for printed in (fit.stdout, chosen.stdout.partition("chose nothing")[2].partition("of this file")[0]):
+        assert "auc" in printed
+        assert "tau" not in printed
+    assert '<th class="n">AUC' in (page := (out / "report.html").read_text())
+    assert "Kendall τ" not in page
+    summary = care_eval.fit(scores, items=items, aggregators=["avg"], intervals=0).summary()
+    assert "auc against gold: avg 0." in summary
+    assert "tau" not in summary.partition("aggregates")[2].partition("judges")[0]
+
+
 def test_a_column_that_is_to_keep_items_together_must_be_there(tmp_path, scores):
     items = tmp_path / "items.csv"
     items.write_text("item_id,gold,group\n" + "".join(f"{k:03d},{k % 7},u{k // 3}\n" for k in range(60)))
