@@ -308,7 +308,7 @@ def _half_won(games: _Games, strength: Array, half_won: float) -> Array:
     """What the comparison that is half won and half lost adds to the variance, as (k, k) rows like split units'."""
     p = expit(games.design @ strength)
     size = np.sqrt((p**2 + (1 - p) ** 2) / 2 / len(p)) * half_won
-    return np.linalg.qr(games.design * size[:, None], mode="r")
+    return np.linalg.qr(games.design * size[:, None]).R
 
 
 def _scores(games: _Games, strength: Array) -> tuple[Array, Array]:
