@@ -142,16 +142,19 @@ def fit_criteria(tables: Mapping[str, ScoreTable], config: TableConfig) -> Crite
     row, column = ({name: k for k, name in enumerate(names)} for names in (items, judges))
     estimates, labels = (np.full((len(items), len(fits)), np.nan) for _ in range(2))
     left = np.full((len(fits), len(items), len(judges)), np.nan)
+    votes = np.ones(len(judges), dtype=np.bool_)
     for k, fitted in enumerate(fits.values()):
         scores = fitted.fit.scores
         rows = [row[item] for item in scores.item_ids]
         estimate = fitted.fit.aggregates[recommended(fitted.fit.aggregates)].estimate
         estimates[rows, k] = estimate
         labels[rows, k] = fitted.page.gold
-        left[k][np.ix_(rows, [column[judge] for judge in scores.judges])] = deviations(scores.values, estimate)
+        columns = [column[judge] for judge in scores.judges]
+        left[k][np.ix_(rows, columns)] = deviations(scores.values, estimate)
+        votes[columns] &= [len(np.unique(given[~np.isnan(given)])) <= 2 for given in scores.values.T]
     people = correlations(labels)
     known = ~np.isnan(people[np.triu_indices(len(fits), k=1)])
-    carried = dict(zip(judges, halo(left).tolist(), strict=True))
+    carried = dict(zip(judges, halo(left, votes).tolist(), strict=True))
     without = {criterion: str(error) for criterion, error in refused.items()}
     return CriteriaFit(fits, correlations(estimates), people if known.any() else None, carried, without)
 

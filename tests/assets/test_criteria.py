@@ -146,6 +146,24 @@ def test_a_criterion_of_too_few_judges_is_told_and_the_others_are_made(scores, t
     assert (refused.exit_code, (tmp_path / "none").exists()) == (1, False)
 
 
+def test_a_halo_is_found_in_votes_as_in_grades(rng):
+    """Two of six judges vote by the answer as a whole; votes show two thirds of the correlation that grades have."""
+    found = {}
+    for name, said in {"grades": lambda z: np.digitize(z, [-2, -0.7, 0.7, 2]), "votes": lambda z: z > 0}.items():
+        rows = []
+        quality, whole = rng.normal(size=(400, 3)), rng.normal(size=(400, 6))
+        for c, criterion in enumerate(CRITERIA):
+            for j in range(6):
+                shown = 0.9 * quality[:, c] + 1.6 * whole[:, j] if j < 2 else 1.5 * quality[:, c]
+                values = said(shown + rng.logistic(size=400))
+                rows += [(f"i{k}", f"judge {j}", criterion, int(values[k])) for k in range(400)]
+        frame = pd.DataFrame(rows, columns=["item_id", "judge", "criterion", "score"])
+        found[name] = care_eval.fit_criteria(frame, "criterion", intervals=0, aggregators="care")
+    for name, result in found.items():
+        (sentence,) = [said for said in result.criteria.sentences() if "halo" in said]
+        assert sentence.endswith(": judge 0, judge 1."), (name, result.criteria.halo)
+
+
 def test_no_name_of_a_criterion_leads_out_of_the_folder_or_into_another_ones(scores, tmp_path):
     words = ["criteria", str(tmp_path / "scores.csv"), "--by", "criterion", "--aggregator", "avg", "--out"]
     names = ("..", "criteria.json", "a b")
