@@ -14,7 +14,7 @@ from orchestration.cli.output import (
     errors,
     print_verdict,
     show,
-    system_table,
+    show_systems,
     typed_again,
     watching,
 )
@@ -122,7 +122,7 @@ def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> N
     page = result.page
     show(aggregate_rows(page), page.title, as_json=as_json)
     if page.systems.systems and not as_json:
-        show(system_table(page.system_rows()), f"systems, by {page.systems.aggregator}", as_json=False)
+        show_systems(page, f"systems, by {page.systems.aggregator}")
     for name, why in page.failures.items():
         errors.print(f"could not answer: {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
     kept = constraints_sentence(result.fit.structure)
