@@ -155,7 +155,7 @@ def fit_criteria(tables: Mapping[str, ScoreTable], config: TableConfig) -> Crite
     people = correlations(labels)
     known = ~np.isnan(people[np.triu_indices(len(fits), k=1)])
     carried = dict(zip(judges, halo(left, votes).tolist(), strict=True))
-    without = {criterion: str(error) for criterion, error in refused.items()}
+    without = {name: str(error).removeprefix(f"{name}: ") for name, error in refused.items()}
     return CriteriaFit(fits, correlations(estimates), people if known.any() else None, carried, without)
 
 
