@@ -282,7 +282,10 @@ class CriteriaResult:
 
     def __repr__(self) -> str:
         """A line a criterion, at most seven, and what they share."""
-        rows = [f"{row['criterion']}: {row['items']:,} items, {row['judges']} judges" for row in self.criteria.rows()]
+        fits = self.criteria.fits.items()
+        rows = [
+            f"{name}: {len(fit.fit.scores.item_ids):,} items, {len(fit.fit.scores.judges)} judges" for name, fit in fits
+        ]
         more = [f"and {len(rows) - 6} more criteria"] if len(rows) > 7 else []
         lines = [f"CARE fits of {len(rows)} criteria", *(rows[:6] if more else rows), *more]
         said = wrap(" ".join(self.criteria.sentences()), _LINE, max_lines=10 - len(lines), placeholder=" ...")

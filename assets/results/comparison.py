@@ -11,7 +11,7 @@ import numpy as np
 
 from assets.fit.kept import read_fitted
 from assets.fit.stages import recommended
-from assets.results.documents import SystemRecord, SystemsDocument
+from assets.results.documents import LOG_ODDS, SystemRecord, SystemsDocument
 from assets.results.gold import aligned
 from assets.workspace import Workspace
 from care_ops.anchors import NO_ANCHORS, Anchors
@@ -76,7 +76,7 @@ def compare(
     unweighted = labels if alike else np.full(len(labels), np.nan)
     if {len(names) for names in named if names is not None} == {2}:
         compared = _pairwise(estimate, named, units, unweighted, _scale_of_pairs(panel, config.scale))
-        return _by_judges(aggregator, "log odds of winning", *compared)
+        return _by_judges(aggregator, LOG_ODDS, *compared)
     system_of = [None if names is None else names[0] for names in named]
     if _all_labelled(system_of, labels):
         answer = recommended_answer(panel, replace(config, calibration=Calibration()))  # which has seen no label
@@ -161,12 +161,20 @@ def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> t
 
 
 def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[float, float]:
-    """The scale of pairs' scores, whose middle is a tie; ``FitError`` where it is not declared and not 0 to 1."""
+    """The scale of pairs' scores, whose middle is a tie and whose upper end is for the left answer.
+
+    Raises ``FitError`` where it is not declared and not 0 to 1, or scores may number the better answer.
+    """
     low, high = float(np.nanmin(panel.values)), float(np.nanmax(panel.values))
+    if np.isin(panel.values[~np.isnan(panel.values)], (1.0, 2.0)).all() and low < high:
+        raise FitError(
+            "systems: scores of the pairs are 1 and 2, and the higher one would be for the left answer; if they number "
+            "the answers, write A and B in their place, else 0 and 1"
+        )
     if scale is None and (low < 0.0 or high > 1.0):
         raise FitError(
             f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale, whose middle is a tie "
-            "(--scale, or `scale` of the test set)"
+            "and whose upper end says that the left answer is better (--scale, or `scale` of the test set)"
         )
     return scale or (0.0, 1.0)
 

@@ -86,6 +86,10 @@ class SystemRecord:
     hi: float | None = None
 
 
+LOG_ODDS = "log odds of winning"
+"""What the values of systems are that are compared in pairs."""
+
+
 @dataclass(frozen=True)
 class SystemsDocument(FolderDocument):
     """Systems compared; all of it empty where there is nothing to compare, or the test set declares no systems.
@@ -112,6 +116,19 @@ class SystemsDocument(FolderDocument):
     comparisons: tuple[Comparison, ...] = ()
     changed: dict[str, ChangePoint] = field(default_factory=dict[str, ChangePoint])
     refused: str = ""
+
+    @property
+    def as_seen(self) -> str:
+        """What differences without labels are worth, in words; empty where labels correct them."""
+        if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
+            return ""
+        said = "Without labels they say what the judges see, with whatever they all get wrong about a system."
+        if self.kind != LOG_ODDS:
+            return said
+        return (
+            f"{said} Of pairs they are too small, often by a third or more: judges that err by chance alone draw every "
+            "difference toward 0, and the interval does not allow for it. Who is ahead does not suffer."
+        )
 
     def as_document(self) -> dict[str, Any]:
         """Plain values without what is empty, as they are written."""

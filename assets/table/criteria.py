@@ -15,7 +15,7 @@ from assets.report.page import render
 from assets.table.files import write_files
 from assets.table.fitting import ScoreTable, TableConfig, TableFit, fit_table
 from assets.table.rows import aggregate_rows
-from care_ops.errors import InputError, listed
+from care_ops.errors import FitError, InputError, listed
 from care_ops.results.halo import correlations, deviations, halo
 from care_ops.scores import Array
 from warehouse.documents import plain
@@ -39,12 +39,15 @@ class CriteriaFit:
     halo : mapping judge -> correlation
         How far a judge's mistakes in one criterion come again in the others (``care_ops.results.halo``); NaN where too
         little is known.
+    without : mapping criterion -> str
+        Criteria of which no fit can be made, as of those that too few judges score, and why.
     """
 
     fits: Mapping[str, TableFit]
     agreement: Array
     people: Array | None
     halo: Mapping[str, float]
+    without: Mapping[str, str]
 
     @property
     def criteria(self) -> list[str]:
@@ -52,19 +55,23 @@ class CriteriaFit:
         return list(self.fits)
 
     def rows(self) -> list[dict[str, Any]]:
-        """A row for each criterion: the verdict in a word, its items and judges, and facts of its recommended score."""
+        """A row for each criterion: the verdict in a word, its items and judges, and facts of its recommended score.
+
+        Those without a fit come last, with nothing but the name and "No fit".
+        """
         rows: list[dict[str, Any]] = []
         for criterion, fitted in self.fits.items():
             name = recommended(fitted.fit.aggregates)
             (row,) = [row for row in aggregate_rows(fitted.page) if row["aggregator"] == name]
             judges = len(fitted.fit.scores.judges)
             rows.append({"criterion": criterion, "verdict": fitted.verdict.pill, "judges": judges, **row})
+        rows += [{"criterion": criterion, "verdict": "No fit"} for criterion in self.without]
         columns = list(dict.fromkeys(column for row in rows for column in row))
         return [{column: row.get(column) for column in columns} for row in rows]
 
     def sentences(self) -> list[str]:
-        """What the criteria share, in words; nothing where they do not agree closely."""
-        said: list[str] = []
+        """Which criteria have no fit, and what the others share, in words; nothing where they do not agree closely."""
+        said = [f"{criterion!r} has no fit: {why}" for criterion, why in self.without.items()]
         for a in range(len(self.criteria)):
             for b in range(a):
                 ours = self.agreement[a, b]
@@ -118,24 +125,38 @@ def split_by(source: TableSource, column: str, options: ReadingOptions) -> dict[
 
 
 def fit_criteria(tables: Mapping[str, ScoreTable], config: TableConfig) -> CriteriaFit:
-    """Fit each criterion by itself, and compare them; raises as ``fit_table`` does, with the criterion's name."""
-    fits = {criterion: fit_table(table, config) for criterion, table in tables.items()}
+    """Fit each criterion by itself, and compare them; raises as ``fit_table`` does, with the criterion's name.
+
+    A criterion of which no fit can be made is no reason to leave out the others; ``FitError`` where there is no other.
+    """
+    fits, refused = dict[str, TableFit](), dict[str, FitError]()
+    for criterion, table in tables.items():
+        try:
+            fits[criterion] = fit_table(table, config)
+        except FitError as error:
+            refused[criterion] = error
+    if not fits:
+        raise next(iter(refused.values()))
     items = sorted({item for fitted in fits.values() for item in fitted.fit.scores.item_ids})
     judges = sorted({judge for fitted in fits.values() for judge in fitted.fit.scores.judges})
     row, column = ({name: k for k, name in enumerate(names)} for names in (items, judges))
     estimates, labels = (np.full((len(items), len(fits)), np.nan) for _ in range(2))
     left = np.full((len(fits), len(items), len(judges)), np.nan)
+    votes = np.ones(len(judges), dtype=np.bool_)
     for k, fitted in enumerate(fits.values()):
         scores = fitted.fit.scores
         rows = [row[item] for item in scores.item_ids]
         estimate = fitted.fit.aggregates[recommended(fitted.fit.aggregates)].estimate
         estimates[rows, k] = estimate
         labels[rows, k] = fitted.page.gold
-        left[k][np.ix_(rows, [column[judge] for judge in scores.judges])] = deviations(scores.values, estimate)
+        columns = [column[judge] for judge in scores.judges]
+        left[k][np.ix_(rows, columns)] = deviations(scores.values, estimate)
+        votes[columns] &= [len(np.unique(given[~np.isnan(given)])) <= 2 for given in scores.values.T]
     people = correlations(labels)
     known = ~np.isnan(people[np.triu_indices(len(fits), k=1)])
-    carried = dict(zip(judges, halo(left).tolist(), strict=True))
-    return CriteriaFit(fits, correlations(estimates), people if known.any() else None, carried)
+    carried = dict(zip(judges, halo(left, votes).tolist(), strict=True))
+    without = {name: str(error).removeprefix(f"{name}: ") for name, error in refused.items()}
+    return CriteriaFit(fits, correlations(estimates), people if known.any() else None, carried, without)
 
 
 def write_criteria(result: CriteriaFit, out: Path) -> None:
@@ -148,6 +169,7 @@ def write_criteria(result: CriteriaFit, out: Path) -> None:
         "agreement": plain(result.agreement),
         "people": plain(result.people),
         "halo": {judge: None if np.isnan(value) else value for judge, value in result.halo.items()},
+        "without": dict(result.without),
         "says": result.sentences(),
     }
     write_bytes(out / "criteria.json", json.dumps(document, indent=1, default=str).encode())

@@ -7,6 +7,7 @@ deviations from the criteria's scores are then correlated.
 from itertools import combinations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from care_ops.least import LEAST_ITEMS
 from care_ops.scores import Array, correlation
@@ -57,13 +58,16 @@ def deviations(values: Array, estimate: Array) -> Array:
     return left
 
 
-def halo(left: Array) -> Array:
+def halo(left: Array, votes: NDArray[np.bool_] | None = None) -> Array:
     """Mean correlation, over every two criteria, of a judge's deviations in both.
 
     Parameters
     ----------
     left : (c, n, p) array
         ``deviations`` of c criteria, over the same items and judges.
+    votes : (p,) array of bool, optional
+        Which judges say one of two things. A correlation r of theirs stands for sin(pi r / 2) of what they voted by
+        (Sheppard, 1899), so that one limit holds for votes and for grades.
 
     Returns
     -------
@@ -77,4 +81,4 @@ def halo(left: Array) -> Array:
         pairs = matrix[np.triu_indices(len(matrix), k=1)]
         if (~np.isnan(pairs)).any():
             means[j] = float(np.nanmean(pairs))
-    return means
+    return means if votes is None else np.where(votes, np.sin(np.pi / 2 * means), means)

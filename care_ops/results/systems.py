@@ -21,9 +21,6 @@ from care_ops.least import LEAST_LABELS
 from care_ops.records import Comparison
 from care_ops.scores import Array
 
-_RIDGE = 1e-6
-"""Keeps Bradley-Terry strengths finite where a system wins every comparison."""
-
 
 def mean_differences(
     estimate: Array,
@@ -94,6 +91,9 @@ def bradley_terry(
     An estimate between 0 and 1 counts as a fractional win, as a tie does with .5 (quasi-likelihood; Bradley and Terry,
     1952; Papke and Wooldridge, 1996). With labels the estimating equation is prediction-powered.
 
+    One comparison more, spread over all of them, half won and half lost, keeps every share off 0 and 1, and it counts
+    in the intervals (Haldane, 1956; Anscombe, 1956). It weighs as much as one split unit: with labels, one labelled.
+
     Parameters
     ----------
     estimate : (n,) array
@@ -136,19 +136,24 @@ def bradley_terry(
 
 def _by_estimates(games: "_Games") -> tuple[Array, Array, float]:
     """Strengths by the estimates alone, the influence of each split unit on them, and how far estimates are trusted."""
-    strength, inverse = _solve(games, 1.0, corrected=False)
+    strength, inverse, _ = _solve(games, 1.0, 1 / games.units, corrected=False)
     residual = (games.estimate - expit(games.design @ strength))[:, None] * games.design / len(games.estimate)
-    return strength, _by_unit(residual, games.unit, games.units) @ inverse, 1.0
+    rows = np.vstack([_by_unit(residual, games.unit, games.units), _half_won(games, strength, 1 / games.units)])
+    return strength, rows @ inverse, 1.0
 
 
 def _by_labels(games: "_Games") -> tuple[Array, Array, float]:
-    """The same with what labels correct."""
-    strength, inverse = _solve(games, 1.0, corrected=True)
+    """The same with what labels correct; by labels alone where the correction leaves the shares that there can be."""
+    half_won = 1 / len(np.unique(games.unit[games.labelled]))
+    strength, inverse, _ = _solve(games, 0.0, half_won, corrected=True)
     label_part, estimate_part = _scores(games, strength)
     trust = _trust(label_part @ inverse, estimate_part @ inverse)
-    strength, inverse = _solve(games, trust, corrected=True)
+    if not _solve(games, trust, 0.0, corrected=True)[2]:
+        trust = 0.0
+    strength, inverse, _ = _solve(games, trust, half_won, corrected=True)
     label_part, estimate_part = _scores(games, strength)
-    return strength, (label_part + trust * estimate_part) @ inverse, trust
+    rows = np.vstack([label_part + trust * estimate_part, _half_won(games, strength, half_won)])
+    return strength, rows @ inverse, trust
 
 
 @dataclass(frozen=True)
@@ -269,8 +274,8 @@ def _trust(label_part: Array, estimate_part: Array) -> float:
     return 1.0 if size == 0.0 else float(np.clip(-np.sum(label_part * estimate_part) / size, 0.0, 1.0))
 
 
-def _solve(games: _Games, trust: float, *, corrected: bool) -> tuple[Array, Array]:
-    """Strengths that add to zero, and the inverse of the equation's slope on that space, by Newton's method.
+def _solve(games: _Games, trust: float, half_won: float, *, corrected: bool) -> tuple[Array, Array, bool]:
+    """Strengths that add to zero, the inverse of the equation's slope on that space, and whether they solve it.
 
     What the left side adds, if it counts, is the last of them, and does not add to zero with the others.
     """
@@ -280,23 +285,30 @@ def _solve(games: _Games, trust: float, *, corrected: bool) -> tuple[Array, Arra
     among[: games.systems, : games.systems] -= 1 / games.systems
     strength = np.zeros(k)
     some, m = x[seen], max(int(seen.sum()), 1)
-    inverse = np.eye(k)
+    inverse, left = np.eye(k), np.inf
     for _ in range(100):
         p = expit(x @ strength)
-        gradient = trust * x.T @ (e - p) / n - _RIDGE * strength
+        gradient = x.T @ (trust * (e - p) + half_won * (0.5 - p)) / n
         w = p * (1 - p)
-        slope = trust * (x * w[:, None]).T @ x / n + _RIDGE * np.eye(k)
+        slope = (trust + half_won) * (x * w[:, None]).T @ x / n
         if corrected:
             q = expit(some @ strength)
             gradient = gradient + some.T @ ((y[seen] - q) - trust * (e[seen] - q)) / m
             slope = slope + (1 - trust) * (some * (q * (1 - q))[:, None]).T @ some / m
         inverse = np.linalg.pinv(among @ slope @ among, hermitian=True)
         step = inverse @ gradient
-        size = float(np.abs(step).max())
+        size, left = float(np.abs(step).max()), float(np.abs(among @ gradient).max())
         strength = among @ (strength + step * min(1.0, 5.0 / max(size, 1e-12)))
         if size < 1e-10:
             break
-    return strength, inverse
+    return strength, inverse, left < 1e-8
+
+
+def _half_won(games: _Games, strength: Array, half_won: float) -> Array:
+    """What the comparison that is half won and half lost adds to the variance, as (k, k) rows like split units'."""
+    p = expit(games.design @ strength)
+    size = np.sqrt((p**2 + (1 - p) ** 2) / 2 / len(p)) * half_won
+    return np.linalg.qr(games.design * size[:, None]).R
 
 
 def _scores(games: _Games, strength: Array) -> tuple[Array, Array]:

@@ -46,7 +46,7 @@ def criteria(
     refuse_alike("criterion", read, scores)
     result = fit_criteria(read, config)
     write_criteria(result, folder)
-    show(result.rows(), f"{len(result.criteria)} criteria", as_json=json)
+    show(result.rows(), f"{len(read)} criteria", as_json=json)
     for sentence in result.sentences():
         errors.print(sentence, style="yellow")
     if not json:

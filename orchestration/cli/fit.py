@@ -14,7 +14,7 @@ from orchestration.cli.output import (
     errors,
     print_verdict,
     show,
-    system_table,
+    show_systems,
     typed_again,
     watching,
 )
@@ -123,7 +123,7 @@ def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> N
     rows = aggregate_rows(page)
     show(rows if as_json else in_words(rows), page.title, as_json=as_json)
     if page.systems.systems and not as_json:
-        show(system_table(page.system_rows()), f"systems, by {page.systems.aggregator}", as_json=False)
+        show_systems(page, f"systems, by {page.systems.aggregator}")
     for name, why in page.failures.items():
         errors.print(f"could not answer: {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
     kept = constraints_sentence(result.fit.structure)

@@ -29,7 +29,7 @@ from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
 
 if TYPE_CHECKING:
-    from assets.report.data import SystemRow
+    from assets.report.data import ReportData
     from care_ops.fit import Watch
     from care_ops.results.verdict import Verdict
     from orchestration.runner import Outcome
@@ -224,9 +224,9 @@ def print_failures(outcome: Outcome) -> None:
         errors.print(f"failed: {f'{asset} {listed(partitions)}'.strip()}: {message}", style="red")
 
 
-def system_table(rows: Sequence[SystemRow]) -> list[dict[str, Any]]:
-    """The rows of ``ReportData.system_rows``, with what is nested in them as columns of their own."""
-    return [
+def show_systems(page: ReportData, title: str) -> None:
+    """Print systems and their differences as a table, and what these are worth without labels."""
+    rows = [
         {
             "system": row.system,
             "items": row.items,
@@ -238,8 +238,11 @@ def system_table(rows: Sequence[SystemRow]) -> list[dict[str, Any]]:
             "hi": row.behind.hi if row.behind else None,
             "labels": row.behind.labels_used if row.behind else None,
         }
-        for row in rows
+        for row in page.system_rows()
     ]
+    show(rows, title, as_json=False)
+    if page.systems.as_seen:
+        console.print(page.systems.as_seen)
 
 
 def cell(value: Any) -> str:

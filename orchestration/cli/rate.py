@@ -10,7 +10,7 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli import tables
-from orchestration.cli.output import Json, console, errors, show, system_table, watching
+from orchestration.cli.output import Json, console, errors, show, show_systems, watching
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
@@ -206,7 +206,7 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
     if as_json:
         show([asdict(comparison) for comparison in compared.comparisons], "", as_json=True)
     else:
-        show(system_table(data.system_rows()), f"{testset}: {compared.kind} by {compared.aggregator}", as_json=False)
+        show_systems(data, f"{testset}: {compared.kind} by {compared.aggregator}")
 
 
 def _of_workspace(

@@ -115,6 +115,55 @@ def test_the_command_writes_one_page_beside_a_folder_for_each(scores, tmp_path):
         assert message in refused.output
 
 
+def test_a_criterion_of_too_few_judges_is_told_and_the_others_are_made(scores, tmp_path):
+    few = scores[(scores["criterion"] != "kind") | scores["judge"].isin(["judge 0", "judge 1"])]
+    few.to_csv(tmp_path / "scores.csv", index=False)
+    words = ["criteria", str(tmp_path / "scores.csv"), "--by", "criterion", "--aggregator", "care", "--out"]
+    done = CliRunner().invoke(app, [*words, str(tmp_path / "out"), "--json"])
+    assert done.exit_code == 0, done.output
+    rows = json.loads(done.stdout)
+    assert [(row["criterion"], row["verdict"] == "No fit") for row in rows] == [
+        ("clear", False),
+        ("true", False),
+        ("kind", True),
+    ]
+    assert rows[2]["items"] is None
+    assert "'kind' has no fit: " in done.stderr
+    assert "judges" in done.stderr.split("'kind' has no fit: ")[1]
+    assert sorted(path.parent.name for path in (tmp_path / "out").rglob("report.html")) == ["clear", "true"]
+    document = json.loads((tmp_path / "out" / "criteria.json").read_text())
+    assert list(document["without"]) == ["kind"]
+    assert np.shape(document["agreement"]) == (2, 2)
+    page = (tmp_path / "out" / "criteria.html").read_text()
+    assert "No fit" in page
+    assert 'href="kind/' not in page
+    result = care_eval.fit_criteria(few, "criterion", intervals=0, aggregators="care")
+    assert repr(result).startswith("CARE fits of 2 criteria\nclear: 240 items, 6 judges")
+    assert "'kind' has no fit: " in repr(result)
+    nobody = few[few["judge"].isin(["judge 0", "judge 1"])]
+    nobody.to_csv(tmp_path / "scores.csv", index=False)
+    refused = CliRunner().invoke(app, [*words, str(tmp_path / "none")])
+    assert (refused.exit_code, (tmp_path / "none").exists()) == (1, False)
+
+
+def test_a_halo_is_found_in_votes_as_in_grades(rng):
+    """Two of six judges vote by the answer as a whole; votes show two thirds of the correlation that grades have."""
+    found = {}
+    for name, said in {"grades": lambda z: np.digitize(z, [-2, -0.7, 0.7, 2]), "votes": lambda z: z > 0}.items():
+        rows = []
+        quality, whole = rng.normal(size=(400, 3)), rng.normal(size=(400, 6))
+        for c, criterion in enumerate(CRITERIA):
+            for j in range(6):
+                shown = 0.9 * quality[:, c] + 1.6 * whole[:, j] if j < 2 else 1.5 * quality[:, c]
+                values = said(shown + rng.logistic(size=400))
+                rows += [(f"i{k}", f"judge {j}", criterion, int(values[k])) for k in range(400)]
+        frame = pd.DataFrame(rows, columns=["item_id", "judge", "criterion", "score"])
+        found[name] = care_eval.fit_criteria(frame, "criterion", intervals=0, aggregators="care")
+    for name, result in found.items():
+        (sentence,) = [said for said in result.criteria.sentences() if "halo" in said]
+        assert sentence.endswith(": judge 0, judge 1."), (name, result.criteria.halo)
+
+
 def test_no_name_of_a_criterion_leads_out_of_the_folder_or_into_another_ones(scores, tmp_path):
     words = ["criteria", str(tmp_path / "scores.csv"), "--by", "criterion", "--aggregator", "avg", "--out"]
     names = ("..", "criteria.json", "a b")

@@ -203,6 +203,42 @@ def test_labels_of_every_system_correct_its_value_and_the_columns_agree():
     assert [row.lo for row in uncorrected.system_rows()] == [None, None]
 
 
+def duels(rng, one: float, two: float):
+    """Two hundred pairs, in most of which the left system ``good`` or the right one is better; six judges' votes."""
+    left = np.where(rng.random(200) < 0.5, "good", "poor")
+    ahead = np.where(left == "good", 1.5, -1.5) + rng.logistic(size=200)
+    votes = np.where(ahead[:, None] + rng.logistic(size=(200, 6)) > 0, one, two)
+    ids = tuple(f"p{k:03}" for k in range(200))
+    items = {
+        i: ItemRecord(i, metadata={"left": str(a), "right": "poor" if a == "good" else "good"})
+        for i, a in zip(ids, left, strict=True)
+    }
+    return ScoreTable("votes.csv", ScoreMatrix(votes, ids, tuple("abcdef"), {}), items), ahead
+
+
+def test_the_number_of_the_better_answer_is_never_read_in_reverse(rng):
+    """A winner that is called 1 or 2: with the scale 1 to 2 the second answer's votes would be the first one's."""
+    config = replace(CONFIG, systems=("left", "right"))
+    for fit in (config.fit, replace(config.fit, scale=(1.0, 2.0))):
+        with pytest.raises(FitError, match="number the answers, write A and B"):
+            fit_table(duels(rng, 1.0, 2.0)[0], replace(config, fit=fit))
+    with pytest.raises(FitError, match="upper end says that the left answer is better"):
+        fit_table(duels(rng, 1.0, -1.0)[0], config)
+    assert fit_table(duels(rng, 1.0, 0.0)[0], config).page.systems.systems[0].system == "good"
+
+
+def test_gaps_of_pairs_without_labels_are_said_to_be_too_small(rng):
+    table, ahead = duels(rng, 1.0, 0.0)
+    config = replace(CONFIG, systems=("left", "right"))
+    seen = fit_table(table, config).page.systems
+    assert seen.comparisons[0].hi < 3.0
+    assert "too small" in seen.as_seen
+    labels = {item: float(ahead[k] > 0) for k, item in enumerate(table.scores.item_ids) if k % 2}
+    told = fit_table(replace(table, anchors=Anchors(labels)), config).page.systems
+    assert told.comparisons[0].labels_used == 100
+    assert told.as_seen == ""
+
+
 def test_items_without_a_score_are_told_where_the_items_are_read(tmp_path):
     (tmp_path / "items.csv").write_text("item_id,response\n" + "".join(f"i{k},answer {k}\n" for k in range(5)))
     (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},1,2,3\n" for k in range(3)) + "i3,,,\n")

@@ -6,6 +6,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy.special import expit
+from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
 from care_ops.anchors import Anchors
@@ -82,9 +83,12 @@ def test_estimates_make_labels_worth_more(rng):
 
 
 def test_bradley_terry_is_choixs():
+    """Each comparison 500 times, which leaves choix's answer as it is: the one comparison more weighs nothing then."""
     left, right, wins = duels()
-    pairs = [(f"s{a}", f"s{b}") for a, b in zip(left, right, strict=True)]
-    strengths, _ = bradley_terry(wins.astype(float), pairs, [f"g{k}" for k in range(len(left))], sides=False)
+    pairs = [(f"s{a}", f"s{b}") for a, b in zip(left, right, strict=True)] * 500
+    strengths, _ = bradley_terry(
+        np.tile(wins.astype(float), 500), pairs, [f"g{k}" for k in range(len(pairs))], sides=False
+    )
     wanted = np.array(RIVALS["bradley_terry"]) - np.mean(RIVALS["bradley_terry"])
     assert [strengths[f"s{k}"] for k in range(6)] == pytest.approx(list(wanted), abs=1e-4)
 
@@ -110,6 +114,36 @@ def test_bradley_terry_intervals_cover(labelled):
         hits += [c.lo <= place[c.first] - place[c.second] <= c.hi for c in found]
     print(f"\nBradley-Terry, {labelled} labels: coverage {np.mean(hits):.3f}")
     assert 0.85 <= np.mean(hits) <= 0.95
+
+
+@pytest.mark.parametrize("gap", [0.0, 1.5, 3.0, 5.0])
+def test_intervals_hold_where_one_system_wins_nearly_always(gap):
+    """Two systems, twenty labels: at a gap of 3 a third of the draws have no label that the better one loses."""
+    hits, ends = [], []
+    for seed in range(100):
+        rng = np.random.default_rng([seed, 6])
+        on_the_left = rng.random(300) < 0.5
+        ahead = np.where(on_the_left, gap, -gap) + rng.logistic(0, 1, 300)
+        votes = ahead[:, None] + rng.logistic(0, 1, (300, 8)) > 0
+        labels = np.full(300, np.nan)
+        some = rng.choice(300, 20, replace=False)
+        labels[some] = ahead[some] > 0
+        pairs = [("a", "b") if left else ("b", "a") for left in on_the_left]
+        (found,) = bradley_terry(votes.mean(axis=1), pairs, [f"u{k}" for k in range(300)], labels)[1]
+        ends.append(max(abs(found.lo), abs(found.hi)))
+        hits.append(found.lo <= (gap if found.first == "a" else -gap) <= found.hi)
+    print(f"\ngap {gap}: coverage {np.mean(hits):.2f}, furthest end {max(ends):.1f}")
+    assert np.mean(hits) >= 0.83
+    assert max(ends) < 12, "no twenty labels show that one system loses once in 160,000 times"
+
+
+def test_whoever_wins_everything_gets_an_interval():
+    """Haldane's and Anscombe's: the log odds of 30.5 wins to .5, and 1 / 30.5 + 1 / .5 as their variance."""
+    pairs = [("a", "b"), ("b", "a")] * 15
+    (found,) = bradley_terry(np.tile([1.0, 0.0], 15), pairs, [f"u{k}" for k in range(30)], sides=False)[1]
+    assert found.difference == pytest.approx(np.log(30.5 / 0.5))
+    half = student.ppf(0.95, 29) * np.sqrt((1 / 30.5 + 1 / 0.5) * 31 / 30)
+    assert (found.lo, found.hi) == pytest.approx((found.difference - half, found.difference + half), rel=1e-3)
 
 
 def test_a_taste_for_a_side_lifts_nobody_who_mostly_stood_there():

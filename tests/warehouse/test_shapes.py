@@ -230,6 +230,21 @@ def test_judges_that_give_small_numbers_are_no_means_of_one_another_but_their_me
     assert read_scores(frame.assign(final=frame[judges].mean(axis=1))).scores.judges == (*judges,)
 
 
+@pytest.mark.parametrize("values", [2, 5])
+def test_a_good_judge_of_few_values_is_no_median_of_the_others_but_their_mean_is_a_mean(values):
+    """Six judges who err on 3 % of 60 items, and one who never does: the majority says what that one says."""
+    rng = np.random.default_rng(4)
+    truth = rng.integers(0, values, 60)
+    votes = np.where(rng.random((60, 6)) < 0.97, truth[:, None], rng.integers(0, values, (60, 6)))
+    frame = pd.DataFrame(votes, columns=[*"abcdef"]).assign(best=truth)
+    assert np.array_equal(np.median(votes, axis=1), truth)
+    frame.insert(0, "id", [f"i{k}" for k in range(60)])
+    assert read_scores(frame).scores.judges == (*"abcdef", "best")
+    for made in ("mean", "sum"):
+        added = frame.assign(final=getattr(frame.drop(columns="id"), made)(axis=1).round(2))
+        assert read_scores(added).scores.judges == (*"abcdef", "best")
+
+
 def test_judges_that_give_one_score_to_all_are_not_called_computed():
     constant = pd.DataFrame({"id": [f"i{k}" for k in range(30)]} | dict.fromkeys((*JUDGES, "last"), 3))
     assert read_scores(constant).scores.judges == (*JUDGES, "last")

@@ -70,9 +70,10 @@ _COUNTED_ROWS = 10
 """A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
 
 
-_LEAST_JUDGES_OF_A_MEAN, _ROUNDED, _LEAST_WIDTH = 4, 0.0051, 0.1
-"""Fewest columns of which one may be computed from the others, how far rounding to two decimals may move it, and the
-range of a column up to which nobody would round it so."""
+_LEAST_JUDGES_OF_A_MEAN, _ROUNDED, _LEAST_WIDTH, _FEW_VALUES = 4, 0.0051, 0.1, 5
+"""Fewest columns of which one may be computed from the others, how far rounding to two decimals may move it, the range
+of a column up to which nobody would round it so, and the number of values up to which a good judge is on the median of
+the others in every row, as with votes and five grades."""
 
 _SCREENED = 10
 """Rows that are looked at first: of a large table hardly a column is left then for all rows."""
@@ -252,7 +253,10 @@ def judge_columns(
 
 
 def computed(table: pa.Table) -> list[str]:
-    """Columns of numbers that are the mean, sum or median of all others, in ten rows or more, as a table's total is."""
+    """Columns of numbers that are the mean, sum or median of all others, in ten rows or more, as a table's total is.
+
+    A column of few values, all of which others give too, is none: to say what the majority says proves nothing.
+    """
     kinds = (pa.types.is_integer, pa.types.is_floating)
     numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
     if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN:
@@ -262,7 +266,13 @@ def computed(table: pa.Table) -> list[str]:
     moved = {name: _moved_by_rounding(numeric.column(name)) for name in found}
     for rows, least in (first, 0), (numeric, _COUNTED_ROWS):
         found = _made_of_others(rows, {name: moved[name] for name in found}, least=least) if found else []
-    return [name for name in found if len(numeric.column(name).drop_null().unique()) > 1]  # else it is a dead judge
+    given = {name: set(numeric.column(name).drop_null().unique().to_pylist()) for name in numeric.column_names if found}
+    by_others = {name: set[float]().union(*(given[other] for other in given if other != name)) for name in found}
+    return [
+        name
+        for name, values in given.items()
+        if name in found and len(values) > (_FEW_VALUES if values <= by_others[name] else 1)  # 1: it is a dead judge
+    ]
 
 
 def _moved_by_rounding(column: pa.ChunkedArray) -> float:
