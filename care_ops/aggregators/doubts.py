@@ -50,8 +50,6 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
     loadings = structure.raw_loadings
     if signal_of(answers) < _LEAST_SIGNAL:
         found.append("no common signal")
-    elif voices >= LEAST_VOICES > np.sum(np.abs(loadings) >= _LEAST_SIGNAL):
-        found.insert(0, "few judges")
     if answers.copied is not None and not answers.copied.unheard:
         found.append("copies")
     if float(np.mean(loadings < _OPPOSED)) >= _MOST_OPPOSED:
@@ -66,6 +64,8 @@ def doubts_of(answers: Defensible, rival: float | None, families: int) -> tuple[
         found.append("families")
     if followed_feature(answers) is not None:
         found.append("feature")
+    if not found and np.sum(np.abs(loadings) >= _LEAST_SIGNAL) < LEAST_VOICES:
+        found.append("few judges")
     if not found and (answers.copied is not None or signal_of(answers) ** 2 > ALL_ALIKE):
         found.append("counted once")
     if not found and kin_share_more:

@@ -143,12 +143,13 @@ def test_the_product_grows_no_more():
     nightly pipeline showed came (390). Good judges whom nobody follows, graded labels that are all alike, and what a
     researcher met in Python and experiments came (260); a second limit of what another answer is, labels read in two
     ways, looking twice at every test set and half a second of imports went. An answer and its labels as nine loose
-    arguments, queries that read what the items' part holds, and records that were taken apart at once went (220).
+    arguments, queries that read what the items' part holds, and records that were taken apart at once went (220);
+    labels of votes as sides of a threshold, pairs of which one side always wins, and criteria one by one came (200).
     """
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     counted = [ROOT / name for name in tracked if name.endswith((".py", ".html", ".js", ".css", ".sql"))]
-    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 57_212
+    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 57_410
 
 
 def test_the_graph_is_the_way_of_one_score(tmp_path):
