@@ -30,8 +30,8 @@ NOISES = (0.4, 0.6, 0.9)
 """Grid of the standard deviation of the noise, in those of the label."""
 
 NOISES_OF_SIDES = (0.25, 0.5, 1.0)
-"""The same where labels have two values: what lies behind them correlates with an answer by a quarter more than they
-do (biserial correlation), so that around a slope of .6 these stand for correlations of .92, .77 and .51."""
+"""The same where labels have two values, in the standard deviations of what lies behind them. Around a slope of .6 they
+stand for correlations of .92, .77 and .51 with that, and a fifth less with labels of two even halves (biserial)."""
 
 NOTHING = 0.05
 """Prior probability that labels follow nothing that the judges say: those of other items, or given at random."""
