@@ -268,9 +268,9 @@ class FitStore:
         return self.folder(testset) / f"fit={fit_id}.{kind.__name__.lower()}.json"
 
     def has_edition(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:
-        """Whether the files of an edition and of its fits are there."""
-        files = [self._edition_file(testset, edition), *(self.fit_file(testset, fit_id) for fit_id in fit_ids)]
-        return all(path.is_file() for path in files)
+        """Whether an edition can be read, and the files of its fits are there."""
+        fits = all(self.fit_file(testset, fit_id).is_file() for fit_id in fit_ids)
+        return fits and self.edition(testset, edition) is not None
 
     def _edition_file(self, testset: str, edition: str) -> Path:
         return self.folder(testset) / f"edition={edition}.json"

@@ -25,7 +25,7 @@ from assets.report.sampled import over_sample
 from care_ops.errors import counted
 from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import Verdict, minute_of
-from warehouse.storage import write_bytes
+from warehouse.storage import delete, write_bytes
 
 _MOST_BYTES = 1_000_000
 """Size of a page that mail still takes; a page that would be larger shows fewer items."""
@@ -112,8 +112,15 @@ def figure_page(drawn: Figure) -> str:
 
 
 def replace_verdict(path: Path, verdict: Verdict) -> None:
-    """Put another verdict at the top of a page that stays as it is; one that says the same already is left alone."""
-    text = shown = path.read_text(encoding="utf-8")
+    """Put another verdict at the top of a page that stays as it is; one that says the same already is left alone.
+
+    A damaged page is deleted, so that it is drawn anew.
+    """
+    try:
+        text = shown = path.read_text(encoding="utf-8")
+    except UnicodeDecodeError:
+        delete(path)
+        return
     for template, (begin, finish) in _OF_THE_VERDICT.items():
         before, _, rest = shown.partition(begin)
         _, end, after = rest.partition(finish)

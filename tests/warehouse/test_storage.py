@@ -293,6 +293,7 @@ def test_damaged_editions_are_left_out_and_the_log_goes_on(tmp_path):
     assert [edition.edition for edition in store.editions("one")] == ["second"]
     assert store.has_edition("one", "second", [])
     assert not store.has_edition("one", "second", ["fit of second"])
+    assert not store.has_edition("one", "first", []), "it is damaged"
     log = tmp_path / "testset=one" / "publications.jsonl"
     log.write_bytes(b"#" + log.read_bytes())
     assert [publication.edition for publication in store.publications("one")] == ["second"]
