@@ -6,9 +6,15 @@ import scipy
 from care_ops.least import LABELS_TO_ADVISE, LABELS_TO_CONFIRM
 from care_ops.scores import Array, varies
 
-_LEVEL_SD = 1.5
-_SLOPE, _SLOPE_SD = 1.5, 0.75
-"""Normal priors of the logit's intercept (around 0) and of its slope on a latent of variance one."""
+_INTERCEPT_SCALE, _SLOPE, _SLOPE_SCALE = 1.5, 1.5, 0.75
+"""Cauchy priors of the logit's intercept (around 0) and of its slope on a latent of variance one: as a normal one they
+steady a fit by twenty labels, and their tails leave good judges their steep slope."""
+
+_WIDEST, _GRID, _REFINED = 20.0, 41, 5
+"""How far the grid of intercepts and slopes reaches at first, its points a side, how often it is drawn in."""
+
+_LATENT = np.linspace(-12.0, 12.0, 961)
+"""Where the probability is computed, in standard deviations of the latent; between them it is interpolated."""
 
 
 def to_panel_scale(
@@ -111,13 +117,17 @@ def prevalence_threshold(estimate: Array, prevalence: float) -> float:
     return float(0.5 * (low + high))
 
 
-def logistic_map(latent: Array, labels: Array, weights: Array | None = None) -> tuple[float, float] | None:
-    """Intercept and slope of P(label = 1) = expit(a + b latent), the posterior mode (Newton, with halved steps).
+def probability_curve(latent: Array, labels: Array, weights: Array | None = None) -> tuple[Array, Array] | None:
+    """P(label = 1) by the latent: a logit's, averaged over the posterior of its intercept and slope.
+
+    The mean, and not the logit at the posterior's mode, because few labels leave the slope open. It is by quadrature on
+    a grid that is drawn in around the posterior.
 
     Parameters
     ----------
     latent : (m,) array
-        Latent quality of the labelled items, on the scale on which it has mean 0 and variance 1 over all items.
+        Latent quality of the labelled items, on the scale on which it has mean 0 and variance 1 over all items; by an
+        answer that has not seen the item's own label, or the slope is too steep.
     labels : (m,) array
         0 or 1, or where an item has several labels the share of them that is 1.
     weights : (m,) array, optional
@@ -125,35 +135,37 @@ def logistic_map(latent: Array, labels: Array, weights: Array | None = None) -> 
 
     Returns
     -------
-    (a, b), or None where the labels are fewer than ``LABELS_TO_CONFIRM`` or all alike, or fall as the latent rises: no
-    calibrated probability can be given.
+    latent, probability : increasing (k,) arrays, or None
+        None where the labels are fewer than ``LABELS_TO_CONFIRM`` or all alike, or do not rise with the latent: no
+        calibrated probability can be given.
     """
     if len(labels) < LABELS_TO_CONFIRM or np.ptp(labels) == 0:
         return None
     weights = np.ones(len(labels)) if weights is None else weights
-    at = np.array([0.0, _SLOPE])
-    value, gradient, curvature = _posterior(at, latent, labels, weights)
-    for _ in range(100):
-        step = np.linalg.solve(curvature, gradient).astype(np.float64)
-        if gradient @ step < 1e-18:  # twice what a parabola of this curvature has left to fall
-            break
-        further = _posterior(at - step, latent, labels, weights)
-        while further[0] > value + 1e-12 * abs(value):  # too far where labels are few and the latent is skewed
-            step = step / 2
-            further = _posterior(at - step, latent, labels, weights)
-        at, (value, gradient, curvature) = at - step, further
-    intercept, slope = map(float, at)
-    return (intercept, slope) if slope > 0 else None
+    if weights @ ((latent - np.average(latent, weights=weights)) * labels) <= 0:
+        return None
+    points = _grid(np.array([0.0, _WIDEST / 2]), np.array([_WIDEST, _WIDEST / 2]))
+    for _ in range(_REFINED):
+        posterior = _posterior(points, latent, labels, weights)
+        centre = posterior @ points
+        spread = np.sqrt(posterior @ (points - centre) ** 2)
+        points = _grid(centre, np.maximum(6.0 * spread, np.ptp(points, axis=0) * 2.0 / _GRID))
+    posterior = _posterior(points, latent, labels, weights)
+    told = posterior > posterior.max() * 1e-6
+    probability = scipy.special.expit(points[told, :1] + points[told, 1:] * _LATENT)
+    return _LATENT, posterior[told] @ probability / posterior[told].sum()
 
 
-def _posterior(at: Array, latent: Array, labels: Array, weights: Array) -> tuple[float, Array, Array]:
-    """Minus the log posterior of intercept and slope, which is convex; its gradient, (2,), and curvature, (2, 2)."""
-    logit = at[0] + at[1] * latent
-    p = scipy.special.expit(logit)
-    w, residual = weights * p * (1.0 - p), weights * (p - labels)
-    off = (at - [0.0, _SLOPE]) / [_LEVEL_SD, _SLOPE_SD]
-    value = float(weights @ (np.logaddexp(0.0, logit) - labels * logit)) + 0.5 * float(off @ off)
-    gradient = np.array([residual.sum(), residual @ latent]) + off / [_LEVEL_SD, _SLOPE_SD]
-    mixed = w @ latent
-    curvature = np.array([[w.sum(), mixed], [mixed, w @ latent**2]]) + np.diag([_LEVEL_SD**-2, _SLOPE_SD**-2])
-    return value, gradient, curvature
+def _grid(centre: Array, width: Array) -> Array:
+    """Intercepts and slopes around ``centre``, (k, 2); none of the slopes is negative."""
+    intercepts, slopes = centre[:, None] + width[:, None] * np.linspace(-1.0, 1.0, _GRID)
+    return np.column_stack([grid.ravel() for grid in np.meshgrid(intercepts, slopes[slopes >= 0.0])])
+
+
+def _posterior(points: Array, latent: Array, labels: Array, weights: Array) -> Array:
+    """Posterior probability of each intercept and slope of a grid, (k,)."""
+    logit = points[:, :1] + points[:, 1:] * latent
+    log = (labels * logit - np.logaddexp(0.0, logit)) @ weights
+    log -= np.log1p(((points - [0.0, _SLOPE]) / [_INTERCEPT_SCALE, _SLOPE_SCALE]) ** 2).sum(axis=1)
+    posterior = np.exp(log - log.max())
+    return posterior / posterior.sum()

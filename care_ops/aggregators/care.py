@@ -13,7 +13,7 @@ or where it follows a feature of the texts more than the safe one. Why the resul
 
 With anchors the answer is an average over hypotheses (``hypotheses.average_hypotheses``), among which are the plain
 mean, each oblique factor, and the answer without what a feature of the texts explains. Twenty binary anchors of a
-probability sample also give a probability and a threshold (``calibration.logistic_map``).
+probability sample also give a probability and a threshold (``calibration.probability_curve``).
 """
 
 from collections.abc import Callable, Sequence
@@ -23,15 +23,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit
 from scipy.stats import rankdata
 
 from care_ops.aggregators.base import Problem, unit_weights
 from care_ops.aggregators.defensible import Defensible, defensible
 from care_ops.aggregators.doubts import doubts_of, followed_feature, signal_of
 from care_ops.aggregators.latent import family_of
-from care_ops.calibration import logistic_map, to_panel_scale
-from care_ops.least import FOLLOWS
+from care_ops.calibration import probability_curve, to_panel_scale
+from care_ops.least import FOLLOWS, LABELS_TO_CONFIRM
 from care_ops.metrics import changed
 from care_ops.models.hypotheses import Hypothesis, ModelAverage, average_hypotheses
 from care_ops.models.probes import doubted, evidence_of, weigh
@@ -45,6 +44,9 @@ _RIVAL_BELOW = 0.5
 _PRIORS = {"mean": 0.20, "care": 0.30, "families": 0.20, "factors": 0.20, "without": 0.10}
 """Prior probabilities of what quality may follow; the oblique factors share theirs equally. Where no feature of the
 texts is known, the others share the last one."""
+
+_FOLDS = 5
+"""In which labels are held against answers that have not seen them."""
 
 _TOLD_APART = 1e-3
 """Singular value of the scores, as a share of the largest, below which a difference of judges has no weight: copies
@@ -68,7 +70,7 @@ def care(problem: Problem) -> Aggregate:
         details["declared"] = {
             kind: "spoils" if spoils else "keeps" for kind, spoils in sorted(problem.probes.spoils.items())
         }
-    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    rows, _ = problem.anchors.rows(problem.scores.item_ids)
     if len(rows):
         average = averaging(problem, answers)(hypotheses)
         if average is not None:
@@ -82,13 +84,12 @@ def care(problem: Problem) -> Aggregate:
     estimate, offset, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
     threshold, p_quality = problem.cut, None
     spread = float(latent[answers.scored].std())
-    calibrated = _calibrated(problem, rows, labels, latent / spread) if spread > 0 else None
+    curve = _calibrated(problem, answers, hypotheses) if spread > 0 else None
     if problem.anchors.left_out:
         details["labels_not_of_a_sample"] = problem.anchors.left_out
-    if calibrated is not None:
-        intercept, slope = calibrated
-        p_quality = expit(intercept + slope * latent / spread)
-        threshold = offset - unit * spread * intercept / slope
+    if curve is not None:
+        p_quality = np.interp(latent / spread, *curve)
+        threshold = offset + unit * spread * float(np.interp(0.5, curve[1], curve[0]))
         details["threshold"] = "where the labels make P(Q = 1) one half"
     return Aggregate(
         "care",
@@ -189,10 +190,17 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
     return said
 
 
-def averaging(problem: Problem, answers: Defensible) -> Callable[[list[Hypothesis]], ModelAverage | None]:
-    """What averages hypotheses by the panel's anchors, ready for many lists of them; None where these do not differ."""
+def averaging(
+    problem: Problem, answers: Defensible, among: NDArray[np.bool_] | None = None
+) -> Callable[[list[Hypothesis]], ModelAverage | None]:
+    """What averages hypotheses by the panel's anchors, ready for many lists of them; None where these do not differ.
+
+    ``among`` has an entry for each anchor: whether it counts (all by default).
+    """
     rows, labels = problem.anchors.rows(problem.scores.item_ids)
     counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
+    if among is not None:
+        rows, labels, counts = rows[among], labels[among], counts[among]
     departures = departures_of(answers, np.nan_to_num(problem.standardised))
     return partial(
         average_hypotheses, factors=factors_of(answers), judges=departures, rows=rows, labels=labels, counts=counts
@@ -219,13 +227,24 @@ def label_first(item_ids: Sequence[str], answers: Defensible, candidates: Candid
     return [item_ids[int(i)] for i in order if rank_difference[int(i)] > 0]
 
 
-def _calibrated(problem: Problem, rows: NDArray[np.intp], labels: Array, latent: Array) -> tuple[float, float] | None:
-    """``calibration.logistic_map`` by those labels of 0 and 1 on which estimates may rest, of items with a score."""
-    if not problem.anchors.binary:
+def _calibrated(problem: Problem, answers: Defensible, hypotheses: list[Hypothesis]) -> tuple[Array, Array] | None:
+    """``calibration.probability_curve`` by the labels of 0 and 1 on which estimates may rest.
+
+    Each label is held against an answer by the labels of the other folds, which alone shows how steep the logit is.
+    """
+    item_ids = problem.scores.item_ids
+    rows, labels = problem.anchors.rows(item_ids)
+    weights = problem.anchors.weights([item_ids[int(row)] for row in rows])
+    if not problem.anchors.binary or np.count_nonzero(weights) < LABELS_TO_CONFIRM:
         return None
-    weights = problem.anchors.weights([problem.scores.item_ids[int(row)] for row in rows])
-    used = ~np.isnan(latent[rows]) & (weights > 0)
-    return logistic_map(latent[rows[used]], labels[used], weights[used])
+    unseen, fold = np.empty(len(rows)), rankdata(rows, method="ordinal").astype(int) % _FOLDS
+    for held in range(_FOLDS):
+        average = averaging(problem, answers, fold != held)(hypotheses)
+        latent = answers.latent if average is None else average.latent
+        scored = latent[answers.scored]
+        unseen[fold == held] = ((latent - scored.mean()) / scored.std())[rows[fold == held]]
+    used = answers.scored[rows] & (weights > 0)
+    return probability_curve(unseen[used], labels[used], weights[used])
 
 
 def disagreement(answers: Defensible, candidates: Candidates) -> Array:

@@ -154,20 +154,21 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
 
 
 def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, Anchors]:
-    """The scores and labels of these rows, which may repeat, under item ids of their own."""
+    """The scores and labels of these rows, which may repeat, under item ids of their own.
+
+    The labels count as chosen, so that no refit calibrates probabilities, of which nothing is kept.
+    """
     ids = tuple(f"{k:09d}" for k in range(len(rows)))
     features = {name: feature[rows] for name, feature in scores.features.items()}
     resample = ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families, features)
-    if not anchors.labels and not anchors.sample:
+    if not anchors.labels:
         return resample, anchors
     drawn = {new: scores.item_ids[int(row)] for new, row in zip(ids, rows, strict=True)}
 
     def of_rows(values: Mapping[str, float]) -> dict[str, float]:
         return {new: values[old] for new, old in drawn.items() if old in values}
 
-    sample = None if anchors.sample is None else of_rows(anchors.sample)
-    labels = Anchors(of_rows(anchors.labels), of_rows(anchors.counts), sample, anchors.shares)
-    return resample, labels
+    return resample, Anchors(of_rows(anchors.labels), of_rows(anchors.counts), {}, anchors.shares)
 
 
 def _matched(loadings: Array, reference: Array) -> Array:

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import expit
 
 from care_ops.anchors import Anchors
-from care_ops.calibration import logistic_map
+from care_ops.calibration import probability_curve
 from care_ops.errors import InputError
 from care_ops.labels import Label, Labels
 from care_ops.models.hypotheses import Hypothesis, average_hypotheses
@@ -105,13 +105,13 @@ def test_a_label_that_counts_more_pulls_the_answer_further():
     assert latent(np.where(rows == 5, 5.0, 1.0))[5] > latent(None)[5] > latent(doubtful)[5]
 
 
-def test_a_weighted_logistic_map_is_that_of_labels_repeated():
+def test_a_weighted_probability_is_that_of_labels_repeated():
     rng = np.random.default_rng(1)
     latent = rng.normal(size=30)
     labels = (rng.random(30) < expit(2 * latent)).astype(float)
     weights = rng.integers(1, 4, 30)
-    repeated_labels = logistic_map(np.repeat(latent, weights), np.repeat(labels, weights))
-    assert logistic_map(latent, labels, weights.astype(float)) == pytest.approx(repeated_labels)
+    repeated_labels = probability_curve(np.repeat(latent, weights), np.repeat(labels, weights))
+    np.testing.assert_allclose(probability_curve(latent, labels, weights.astype(float)), repeated_labels)
 
 
 def test_two_labels_that_contradict_each_other_keep_a_rate_a_share():
