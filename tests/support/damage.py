@@ -21,7 +21,7 @@ from tests.support.workspaces import make, write_items
 EDITED = 3
 """Id of the item that gets another text after the damage."""
 
-ITEMS, JUDGES = 12, ("length", "conciseness", "redundancy", "lexical_diversity")
+ITEMS, JUDGES = 12, ("length", "conciseness", "redundancy", "thoroughness")
 CARE = "fit: {resamples: 20, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=compute_logs/)\w+")
 _REPAIR = re.compile(r"`care |put it back|put the parts back|mend that|move it away|no such file|not valid YAML")
