@@ -45,7 +45,7 @@ _PRIORS = {"mean": 0.20, "care": 0.30, "families": 0.20, "factors": 0.20, "witho
 """Prior probabilities of what quality may follow; the oblique factors share theirs equally. Where no feature of the
 texts is known, the others share the last one."""
 
-_FOLDS = 5
+_FOLDS = 10
 """In which labels are held against answers that have not seen them."""
 
 _TOLD_APART = 1e-3

@@ -261,18 +261,19 @@ def computed(table: pa.Table) -> list[str]:
     numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
     if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN:
         return []
-    first = numeric.slice(0, _SCREENED)
-    found = _made_of_others(first, dict.fromkeys(numeric.column_names, _ROUNDED), least=0)
-    moved = {name: _moved_by_rounding(numeric.column(name)) for name in found}
-    for rows, least in (first, 0), (numeric, _COUNTED_ROWS):
-        found = _made_of_others(rows, {name: moved[name] for name in found}, least=least) if found else []
-    given = {name: set(numeric.column(name).drop_null().unique().to_pylist()) for name in numeric.column_names if found}
-    by_others = {name: set[float]().union(*(given[other] for other in given if other != name)) for name in found}
-    return [
-        name
-        for name, values in given.items()
-        if name in found and len(values) > (_FEW_VALUES if values <= by_others[name] else 1)  # 1: it is a dead judge
-    ]
+    moved = {name: _moved_by_rounding(numeric.column(name)) for name in numeric.column_names}
+    found = _made_of_others(numeric.slice(0, _SCREENED), moved, least=0)
+    if not found:
+        return []
+    given = {name: set(numeric.column(name).drop_null().unique().to_pylist()) for name in numeric.column_names}
+
+    def tells(name: str) -> bool:
+        """Whether it has values that no other gives, or too many for a vote; one value alone is a dead judge's."""
+        by_others = set[float]().union(*(values for other, values in given.items() if other != name))
+        return len(given[name]) > (_FEW_VALUES if given[name] <= by_others else 1)
+
+    found = [name for name in found if tells(name)]
+    return _made_of_others(numeric, {name: moved[name] for name in found}, least=_COUNTED_ROWS)
 
 
 def _moved_by_rounding(column: pa.ChunkedArray) -> float:
