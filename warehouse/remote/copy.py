@@ -163,10 +163,9 @@ class StoreCopy:
     ) -> None:
         """Take the lease and fetch, while no other process of this machine does anything."""
         self.index.keep(_READY, None)
-        self.lease.forget()
+        self.lease.take(who, say, patience)
+        self.lease.begin_renewing(who)
         try:
-            self.lease.take(who, say, patience)
-            self.lease.begin_renewing(who)
             self._compare(upload=True)
             caught_up()
             self.index.keep(_READY, who)
@@ -177,10 +176,9 @@ class StoreCopy:
         self.lease.end_renewing()
 
     def _end(self) -> None:
-        """Give the lease back, if it was taken, as the last process of this machine that has it."""
+        """Give the lease back, as the last process of this machine that has it."""
         self.index.keep(_READY, None)
-        if self.lease.is_taken:
-            self.lease.give_back()
+        self.lease.give_back()
 
     def _compare(self, *, upload: bool) -> bool:
         """Make the folder what the store is, and say whether anything came.
