@@ -22,7 +22,7 @@ from warehouse.remote.address import INDEX_FOLDER, locks_at_once
 from warehouse.remote.index import UNCERTAIN, Index
 from warehouse.remote.lease import Lease
 from warehouse.remote.objects import Listed, Objects
-from warehouse.storage import keep_record, temporary_of
+from warehouse.storage import Record, records, temporary_of
 
 RECORD_OF_RUNS = "dagster.tar"
 """Key of a snapshot of Dagster's record of runs, which is no file of the folder."""
@@ -48,19 +48,17 @@ _VERDICTS = "report/verdicts.json"
 _ADDRESS, _READY, _BEHIND = "address", "ready", "database is behind"
 
 _log = logging.getLogger(__name__)
-_copies: dict[Path, StoreCopy] = {}
 
 
 def copy_of(folder: Path, address: str) -> StoreCopy:
     """This process's copy of a store in a folder; from now on what ``storage`` writes there reaches the store first."""
-    known = _copies.get(folder)
-    if known is None or known.address != address:
-        known = _copies[folder] = StoreCopy(folder, address)
-        keep_record(folder, known)
+    known = records.get(folder)
+    if not isinstance(known, StoreCopy) or known.address != address:
+        known = records[folder] = StoreCopy(folder, address)
     return known
 
 
-class StoreCopy:
+class StoreCopy(Record):
     """The copy of one store in one data folder; ``copy_of`` makes it."""
 
     def __init__(self, folder: Path, address: str) -> None:
