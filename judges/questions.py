@@ -4,11 +4,12 @@ Of a long test set only ids, keys and lengths are held. Its texts are read when 
 """
 
 import struct
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from functools import partial
+from functools import cached_property, partial
 from itertools import groupby, islice, takewhile
 from math import ceil
-from typing import NamedTuple, Protocol, TypeVar
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 from judges.items import Item, Score
@@ -27,7 +28,7 @@ _BEGINNINGS = tuple(2**power for power in range(8, 17))
 """Lengths in characters of the longer beginnings by which items of the same first characters are grouped."""
 
 
-class ItemSource(Protocol):
+class ItemSource(ABC):
     """Items whose texts can be read again at any time; sequences are in the order of the source.
 
     Attributes
@@ -38,32 +39,40 @@ class ItemSource(Protocol):
         Characters of every item's texts together.
     """
 
-    ids: Sequence[str]
-    keys: Sequence[str]
-    text_keys: Sequence[str]
-    lengths: Sequence[int]
+    def __init__(self) -> None:
+        self.ids: list[str] = []
+        self.keys: list[str] = []
+        self.text_keys: list[str] = []
+        self.lengths: list[int] = []
+        for item in self:
+            self.ids.append(item.item_id)
+            self.keys.append(item.key)
+            self.text_keys.append(item.text_key)
+            self.lengths.append(sum(len(text) for text in item.texts if text is not None))
 
+    @cached_property
     def by_text(self) -> Sequence[int]:
         """The position of every item, as ``in_order_of_texts`` has them."""
-        ...
+        return in_order_of_texts(self)
 
+    @abstractmethod
+    def __iter__(self) -> Iterator[Item]:
+        """Every item."""
+
+    @abstractmethod
     def read(self, positions: Sequence[int]) -> list[Item]:
         """The items at these positions, in the order of ``positions``."""
-        ...
 
 
-class ItemsInMemory:
+class ItemsInMemory(ItemSource):
     """A few items, as a source."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
-        self.ids: Sequence[str] = [item.item_id for item in items]
-        self.keys: Sequence[str] = [item.key for item in items]
-        self.text_keys: Sequence[str] = [item.text_key for item in items]
-        self.lengths: Sequence[int] = [length(item) for item in items]
+        super().__init__()
 
-    def by_text(self) -> Sequence[int]:
-        return in_order_of_texts(self._items)
+    def __iter__(self) -> Iterator[Item]:
+        return iter(self._items)
 
     def read(self, positions: Sequence[int]) -> list[Item]:
         return [self._items[position] for position in positions]
@@ -94,7 +103,7 @@ class Questions:
     def __init__(self, source: ItemSource, spec: JudgeSpec, settled: Collection[str] = ()) -> None:
         self._source = source
         pending = [key not in settled for key in source.keys]
-        order = source.by_text() if spec.engine.needs.template and any(pending) else range(len(pending))
+        order = source.by_text if spec.engine.needs.template and any(pending) else range(len(pending))
         groups: dict[str, list[int]] = {}
         for position in order:
             if pending[position]:
@@ -212,8 +221,3 @@ def _beginnings(item: Item) -> tuple[str, bytes]:
         checksums.append(checksum)
         start = end
     return text[:_CHARACTERS_COMPARED], struct.pack(f">{len(checksums)}I", *checksums)
-
-
-def length(item: Item) -> int:
-    """Characters of an item's texts together."""
-    return sum(len(text) for text in item.texts if text is not None)

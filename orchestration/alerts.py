@@ -97,7 +97,7 @@ class Alert:
 
 
 @dataclass
-class _Book:
+class Book:
     """What is kept, by key: open alerts, and states that the webhook has not taken; and the last heartbeat's night."""
 
     open: dict[str, Alert] = field(default_factory=dict[str, Alert])
@@ -116,13 +116,18 @@ class Desk:
         hold: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._settings, self._root, self._file, self._hold = settings, root, data / _FILE, hold
-        self._book = self._kept() if self.reaches_anybody else _Book()
+        self._book = self._kept() if self.reaches_anybody else Book()
 
-    def _kept(self) -> _Book:
+    def _kept(self) -> Book:
         from warehouse.storage import find_sound, read_document
 
         kept = find_sound(self._file, read_document)
-        return _Book() if kept is None else record_of(_Book, kept)
+        return Book() if kept is None else record_of(Book, kept)
+
+    def _keep(self, book: Book) -> None:
+        from warehouse.storage import write_document
+
+        write_document(self._file, document_of(book))
 
     @property
     def reaches_anybody(self) -> bool:
@@ -187,14 +192,12 @@ class Desk:
             book.night = night
 
     @contextmanager
-    def _changed(self) -> Generator[_Book]:
+    def _changed(self) -> Generator[Book]:
         """Change what is kept now: another sensor may have told of something since this one has looked."""
-        from warehouse.storage import write_document
-
         with self._hold():
             self._book = self._kept()
             yield self._book
-            write_document(self._file, document_of(self._book))
+            self._keep(self._book)
 
 
 def opened(cause: Alert, workspace: str) -> Alert:

@@ -4,7 +4,7 @@ import json
 import time
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -14,7 +14,7 @@ from assets.hashing import content_hash
 from assets.mount import Mount
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from orchestration.alerts import Alert, AlertError, Desk, opened, post, write_line
+from orchestration.alerts import Alert, AlertError, Book, Desk
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, WILL_RETRY_TAG
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
 from orchestration.standing import (
@@ -29,8 +29,8 @@ from orchestration.standing import (
     tell_standing,
 )
 from orchestration.telemetry import send, wanted
-from orchestration.workspace import CARE_YAML, Settings, read_settings
-from warehouse.documents import record_of
+from orchestration.workspace import CARE_YAML, AlertSettings, Settings, read_settings
+from warehouse.documents import document_of, record_of
 
 _WATCHED_EVERY_S = 30
 """Seconds between two looks at sources, which may be large; the files of a workspace and runs are looked at sooner."""
@@ -64,19 +64,16 @@ def _workspace_sensor(folder: Path, mount: Mount, load: Callable[[], Workspace])
         from orchestration.instance import follow_partitions
 
         settings = read_settings(folder)
+        unreadable = _DeskInCursor(settings.alerts, folder, context)
         try:
             workspace = load()
         except CareError as error:
-            context.update_cursor(_tell_unreadable(context.cursor, settings, folder, error))
+            with suppress(AlertError):  # it is tried again by the next tick
+                unreadable.tell(Alert("workspace unreadable", str(error)))
             return dg.SkipReason(f"the workspace cannot be read: {error}")
         follow_partitions(workspace, context.instance)  # whether or not anybody can be told
-        if context.cursor:
-            kept = record_of(_Unreadable, json.loads(context.cursor))
-            over = replace(kept.alert, state="resolved")
-            if not kept.owed:
-                post(settings.alerts, over)
-            write_line(settings.alerts, folder, over)
-            context.update_cursor("")
+        with suppress(AlertError):
+            unreadable.resolve(lambda _: True)
         desk = desk_of(workspace, settings.alerts)
         if desk.reaches_anybody:
             _tell(desk, workspace, context.instance, settings)
@@ -85,25 +82,18 @@ def _workspace_sensor(folder: Path, mount: Mount, load: Callable[[], Workspace])
     return workspace_sensor
 
 
-@dataclass(frozen=True)
-class _Unreadable:
-    """The alert of a workspace that cannot be read, and whether the webhook has still to be told."""
+class _DeskInCursor(Desk):
+    """Keeps in the cursor of a sensor what it has told: the data, where others keep it, may be what is wrong."""
 
-    alert: Alert
-    owed: bool
+    def __init__(self, settings: AlertSettings, root: Path, context: dg.SensorEvaluationContext) -> None:
+        self._context = context
+        super().__init__(settings, root, root)
 
+    def _kept(self) -> Book:
+        return record_of(Book, json.loads(self._context.cursor or "{}"))
 
-def _tell_unreadable(cursor: str | None, settings: Settings, root: Path, error: CareError) -> str:
-    """Tell once that a workspace cannot be read; its data, where other alerts are kept, may be what is wrong."""
-    kept = record_of(_Unreadable, json.loads(cursor)) if cursor else None
-    if kept is None:
-        kept = _Unreadable(opened(Alert("workspace unreadable", str(error)), root.name), owed=True)
-        write_line(settings.alerts, root, kept.alert)
-    if kept.owed:
-        with suppress(AlertError):  # it is tried again by the next tick
-            post(settings.alerts, kept.alert)
-            kept = replace(kept, owed=False)
-    return json.dumps(asdict(kept))
+    def _keep(self, book: Book) -> None:
+        self._context.update_cursor(json.dumps(document_of(book)))
 
 
 def _tell(desk: Desk, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:

@@ -10,14 +10,14 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.scores import ScoreMatrix
-from warehouse.documents import FolderDocument, read_record
+from warehouse.documents import document_of, read_record
 from warehouse.storage import (
     delete,
     find_sound,
@@ -28,6 +28,9 @@ from warehouse.storage import (
     write_document,
     write_table,
 )
+
+if TYPE_CHECKING:
+    from _typeshed import DataclassInstance
 
 _FEATURE = "\x1f"
 """What the name of a feature's column begins with, and no judge's name can."""
@@ -43,7 +46,6 @@ _ARRAYS = pa.schema(
 )
 _FIT_FILES = ("panel.json", "panel.parquet", "moments.arrays", "structure.json", "fit.json")
 T = TypeVar("T")
-F = TypeVar("F", bound=FolderDocument)
 
 
 @dataclass(frozen=True)
@@ -108,29 +110,25 @@ class FitFolder:
         """Named arrays; ``WarehouseError`` if the stage has not run."""
         return self._read(self.path / f"{name}.arrays", arrays_of)
 
-    def write_json(self, name: str, value: Mapping[str, Any]) -> None:
-        """Store a JSON document."""
-        write_document(self.path / f"{name}.json", value)
+    def write(self, record: DataclassInstance, name: str = "") -> None:
+        """Store a record as the JSON document of this name, by default that of its kind."""
+        write_document(self._document(type(record), name), document_of(record))
 
-    def write(self, document: FolderDocument) -> None:
-        """Store the document of a stage."""
-        self.write_json(document.NAME, document.as_document())
+    def read(self, kind: type[T]) -> T:
+        """The record of a stage; ``WarehouseError`` if it has not run."""
+        return self._read(self._document(kind), partial(read_record, kind=kind))
 
-    def read(self, kind: type[F]) -> F:
-        """The document of a stage; ``WarehouseError`` if it has not run."""
-        return self._read(self.path / f"{kind.NAME}.json", partial(read_record, kind=kind))
+    def find(self, kind: type[T], name: str = "") -> T | None:
+        """The record that ``write`` stored, or None; one that was damaged is set aside and is none."""
+        return find_sound(self._document(kind, name), partial(read_record, kind=kind))
 
-    def find(self, kind: type[F]) -> F | None:
-        """The document of a stage, or None; one that was damaged is set aside and is none."""
-        return self.find_record(kind.NAME, kind)
+    def remove(self, kind: type[object], name: str = "") -> None:
+        """Remove what ``write`` stored, if it did."""
+        delete(self._document(kind, name))
 
-    def find_record(self, name: str, kind: type[T]) -> T | None:
-        """The record that a JSON document holds, or None; one that was damaged is set aside and is none."""
-        return find_sound(self.path / f"{name}.json", partial(read_record, kind=kind))
-
-    def remove_record(self, name: str) -> None:
-        """Remove a JSON document, if there is one."""
-        delete(self.path / f"{name}.json")
+    def _document(self, kind: type[object], name: str = "") -> Path:
+        """Where a record lies: a ``PanelDocument`` in ``panel.json``."""
+        return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
         """Whether every file that the stages of a fit write is there, with the arrays of a structure if ``solved``."""

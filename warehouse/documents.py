@@ -8,27 +8,16 @@ does not know are left out, so that a document of a later release can be read.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, fields, is_dataclass
+from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from _typeshed import DataclassInstance
     from pydantic import TypeAdapter
 
 R = TypeVar("R")
-
-
-@dataclass(frozen=True)
-class FolderDocument:
-    """A record that is the document ``NAME.json`` of ``artifacts.FitFolder``. Subclasses are frozen dataclasses."""
-
-    NAME: ClassVar[str]
-
-    def as_document(self) -> dict[str, Any]:
-        """Plain values, as they are written."""
-        return document_of(self)
 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, Protocol, TypeVar
+from typing import Any, TypeVar
 from urllib.parse import quote, unquote
 
 import pyarrow as pa
@@ -50,32 +50,30 @@ _UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
 """Errors that pyarrow raises on a damaged Parquet file."""
 
 
-class Record(Protocol):
-    """What a folder is a copy of; each method raises ``WarehouseError`` where it cannot do what it is asked for."""
+class Record:
+    """What a folder is a copy of: of nothing here, and of a store where its methods say more (``remote.copy``).
+
+    Each of them raises ``WarehouseError`` where it cannot do what it is asked for.
+    """
 
     def replacing(self, path: Path, content: Path) -> AbstractContextManager[None]:
         """Take the content of a file; the block then gives it its name."""
-        ...
+        return nullcontext()
 
     def removing(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
         """Delete what there is of these files; the block then deletes them."""
-        ...
+        return nullcontext()
 
     def moved(self, path: Path, arrived: Sequence[Path]) -> None:
         """Do what was done in the folder: files that are new, and one that is gone."""
-        ...
 
 
-_records: dict[Path, Record] = {}
+records: dict[Path, Record] = {}
+"""The folders that are a copy of something, in this process."""
 
 
-def keep_record(folder: Path, record: Record) -> None:
-    """From now on treat a folder as a copy of a record, in this process."""
-    _records[folder] = record
-
-
-def _record_of(path: Path) -> Record | None:
-    return next((record for folder, record in _records.items() if path.is_relative_to(folder)), None)
+def _record_of(path: Path) -> Record:
+    return next((record for folder, record in records.items() if path.is_relative_to(folder)), Record())
 
 
 class DamagedError(WarehouseError):
@@ -96,8 +94,7 @@ def replacing(path: Path) -> Generator[Path]:
             os.fsync(file.fileno())
         if path.is_dir():
             set_aside(path, _IS_A_FOLDER)
-        record = _record_of(path)
-        with nullcontext() if record is None else record.replacing(path, temporary):
+        with _record_of(path).replacing(path, temporary):
             temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
@@ -106,16 +103,14 @@ def replacing(path: Path) -> Generator[Path]:
 
 def delete(path: Path) -> None:
     """Delete a file, if there is one."""
-    record = _record_of(path)
-    with nullcontext() if record is None else record.removing([path]):
+    with _record_of(path).removing([path]):
         path.unlink(missing_ok=True)
 
 
 def delete_folder(folder: Path) -> None:
     """Delete a folder with all that is in it, if there is one."""
-    record = _record_of(folder)
     files = [path for path in folder.rglob("*") if path.is_file()]
-    with nullcontext() if record is None else record.removing(files):
+    with _record_of(folder).removing(files):
         shutil.rmtree(folder, ignore_errors=True)
 
 
@@ -372,9 +367,7 @@ def set_aside(path: Path, why: str) -> Path:
         raise WarehouseError(
             f"{why}, and it cannot be moved to {target} ({error.strerror}); move it away and run again"
         ) from None
-    record = _record_of(path)
-    if record is not None:
-        record.moved(path, (target, note))
+    _record_of(path).moved(path, (target, note))
     _log.warning("%s. It was set aside as %s", why, target)
     return target
 

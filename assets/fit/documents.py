@@ -1,21 +1,17 @@
 """The JSON documents that the stages of a fit leave for one another, as records."""
 
 from dataclasses import dataclass
-from typing import ClassVar
 
 from care_ops.config import Program
 from care_ops.records import Certificate
-from warehouse.documents import FolderDocument
 
 
 @dataclass(frozen=True)
-class PanelDocument(FolderDocument):
+class PanelDocument:
     """What the panel was made of: the content of each judge's slice, and versions of settings and code.
 
     ``panel`` is the fingerprint of the admitted matrix.
     """
-
-    NAME: ClassVar[str] = "panel"
 
     slices: dict[str, str]
     settings: str
@@ -34,7 +30,7 @@ class SolutionRecord:
 
 
 @dataclass(frozen=True)
-class StructureDocument(FolderDocument):
+class StructureDocument:
     """How the structure was found.
 
     Attributes
@@ -45,15 +41,13 @@ class StructureDocument(FolderDocument):
         None where the panel allows no structure; then ``failures`` says why.
     """
 
-    NAME: ClassVar[str] = "structure"
-
     details: dict[str, float]
     failures: dict[str, str]
     solution: SolutionRecord | None
 
 
 @dataclass(frozen=True)
-class FitDocument(FolderDocument):
+class FitDocument:
     """The current fit of a test set, and what it was made from.
 
     Attributes
@@ -65,8 +59,6 @@ class FitDocument(FolderDocument):
     probes : str
         Hash of the responses to probes; empty where there are none, or an earlier release made the fit.
     """
-
-    NAME: ClassVar[str] = "fit"
 
     fit_ids: tuple[tuple[str, str], ...]
     failures: dict[str, str]

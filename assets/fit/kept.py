@@ -47,7 +47,7 @@ def read_answers(workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "
 
 def read_responses(folder: FitFolder) -> ProbeResponses:
     """The stored responses to probes; of no version where the stage left none, as before there were any."""
-    return folder.find_record(PROBES, ProbeResponses) or NO_PROBES
+    return folder.find(ProbeResponses, PROBES) or NO_PROBES
 
 
 def write_moments(folder: FitFolder, state: Moments) -> None:

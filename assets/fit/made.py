@@ -58,12 +58,12 @@ class MadeDocument:
 
 def made(folder: FitFolder, asset: str) -> MadeDocument:
     """What a result of a test set was made from when it was made last; of empty versions where it never was."""
-    return folder.find_record(f"made.{asset}", MadeDocument) or MadeDocument("")
+    return folder.find(MadeDocument, f"made.{asset}") or MadeDocument("")
 
 
 def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None:
     """Keep what a result of a test set was made from."""
-    folder.write_json(f"made.{asset}", asdict(MadeDocument(version, content)))
+    folder.write(MadeDocument(version, content), f"made.{asset}")
 
 
 def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Make], dg.AssetsDefinition]:

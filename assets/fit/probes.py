@@ -61,9 +61,9 @@ def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         known = connection.execute("SELECT items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
     version = probes_version(workspace, testset, scores.fingerprint(), known[0] if known else None)
     responses = read_responses(workspace, testset, scores)
-    document, before = document_of(responses), read_kept_responses(folder)
-    folder.write_json(PROBES, document)
-    note(folder, "probes", version, content_hash(document) if len(responses) else "")
+    content, before = content_hash(document_of(responses)), read_kept_responses(folder)
+    folder.write(responses, PROBES)
+    note(folder, "probes", version, content if len(responses) else "")
     if not len(responses):
         return dg.MaterializeResult(
             data_version=dg.DataVersion("none"),
@@ -77,7 +77,7 @@ def probes(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         for judge, numbers in zip(responses.judges, of_kind.rows(), strict=True)
     ]
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(content_hash(document)),
+        data_version=dg.DataVersion(content),
         metadata={
             "versions": len(responses),
             "items": len(set(responses.item_ids)),

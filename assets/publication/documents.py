@@ -1,9 +1,7 @@
 """The verdict of the nightly review, as a record of its JSON document."""
 
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
-
-from warehouse.documents import FolderDocument
+from typing import Any, Literal
 
 PublicationState = Literal["published", "held back", "pinned"]
 
@@ -31,10 +29,8 @@ class CheckResult:
 
 
 @dataclass(frozen=True)
-class ReviewDocument(FolderDocument):
+class ReviewDocument:
     """What the review decided about the latest edition of a test set."""
-
-    NAME: ClassVar[str] = "review"
 
     state: PublicationState
     edition: str

@@ -16,7 +16,7 @@ from assets.hashing import content_hash
 from assets.judging.failures import Unheard
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import HeldBack, held_back
-from assets.report.documents import FactsDocument, FailureDocument, HeldDocument
+from assets.report.documents import FactsDocument, FailuresDocument, HeldDocument
 from assets.report.names import labels_name, page_name
 from assets.report.outdated import State, states
 from assets.results.attribution import changes
@@ -276,9 +276,9 @@ def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str
     """Remember what failed when a test set was last brought up to date, by asset, or that nothing did."""
     folder = workspace.fit_folder(testset)
     if not failures:
-        folder.remove_record(FailureDocument.NAME)
+        folder.remove(FailuresDocument)
     elif failures != known_failures(workspace, testset):
-        folder.write(FailureDocument(dict(failures)))
+        folder.write(FailuresDocument(dict(failures)))
 
 
 def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> None:
@@ -288,5 +288,5 @@ def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> No
 
 def known_failures(workspace: Workspace, testset: str) -> dict[str, str]:
     """Why the assets of a test set that are remembered to have failed could not be made."""
-    known = workspace.fit_folder(testset).find(FailureDocument)
+    known = workspace.fit_folder(testset).find(FailuresDocument)
     return {} if known is None else known.why

@@ -2,12 +2,10 @@
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any, ClassVar
 
 from care_ops.doubt import MAY_BE_A_FEATURE
 from care_ops.least import FOLLOWS
 from care_ops.records import ChangePoint, Comparison, Dropping
-from warehouse.documents import FolderDocument, document_of
 
 
 @dataclass(frozen=True)
@@ -33,7 +31,7 @@ class FactorRecord:
 
 
 @dataclass(frozen=True)
-class FactorsDocument(FolderDocument):
+class FactorsDocument:
     """What the strongest factors look like; empty where there is no structure.
 
     Attributes
@@ -47,8 +45,6 @@ class FactorsDocument(FolderDocument):
     judges : dict judge -> tuple of float or None
         Spearman correlation of its own scores with each feature; None where undefined.
     """
-
-    NAME: ClassVar[str] = "factors"
 
     features: tuple[str, ...] = ()
     correlations: tuple[tuple[float | None, ...], ...] = ()
@@ -91,7 +87,7 @@ LOG_ODDS = "log odds of winning"
 
 
 @dataclass(frozen=True)
-class SystemsDocument(FolderDocument):
+class SystemsDocument:
     """Systems compared; all of it empty where there is nothing to compare, or the test set declares no systems.
 
     Attributes
@@ -107,8 +103,6 @@ class SystemsDocument(FolderDocument):
     refused : str
         Why systems that are declared cannot be compared; empty where they are.
     """
-
-    NAME: ClassVar[str] = "systems"
 
     aggregator: str = ""
     kind: str = ""
@@ -130,15 +124,9 @@ class SystemsDocument(FolderDocument):
             "difference toward 0, and the interval does not allow for it. Who is ahead does not suffer."
         )
 
-    def as_document(self) -> dict[str, Any]:
-        """Plain values without what is empty, as they are written."""
-        return {key: value for key, value in document_of(self).items() if value}
-
 
 @dataclass(frozen=True)
-class DroppingDocument(FolderDocument):
+class DroppingDocument:
     """What labels say of the fit without each of its judges."""
-
-    NAME: ClassVar[str] = "dropping"
 
     dropping: Dropping

@@ -34,12 +34,12 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
 
     from assets.fit.documents import FitDocument
     from assets.results.gold import best_judge, evaluations, held_out_gold, panel_items
-    from warehouse.documents import document_of
+    from care_ops.records import Evaluation
     from warehouse.fit_rows import load_fits
 
     anchors, scale = workspace.anchors_of(testset), workspace.testset(testset).scale
     folder = workspace.fit_folder(testset)
-    folder.remove_record(BEST_JUDGE)
+    folder.remove(Evaluation, BEST_JUDGE)
     fit_ids = folder.read(FitDocument).by_aggregator
     columns = workspace.parts.read_gold(testset)
     gold = held_out_gold(columns, anchors)
@@ -54,7 +54,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     panel = folder.read_panel()
     best = best_judge(panel, panel_items(panel, columns, anchors).gold, scale)
     if best is not None:
-        folder.write_json(BEST_JUDGE, document_of(best))
+        folder.write(best, BEST_JUDGE)
     with_gold, counted = (int((~np.isnan(known)).sum()) for known in (columns.gold, gold))
     why, before = f"{with_gold} items have gold", _evaluated_before(workspace, testset, set(fit_ids.values()))
     if left_out := with_gold - counted:

@@ -17,6 +17,7 @@ from care_ops.errors import InputError
 from care_ops.fit import Fit
 from care_ops.records import Aggregate
 from care_ops.results.uncertainty import halves_are_sure, has_halves
+from warehouse.documents import document_of
 from warehouse.fits import table_of
 from warehouse.storage import write_bytes, write_table
 
@@ -68,8 +69,8 @@ def fit_document(result: TableFit) -> dict[str, Any]:
             for name, one in page.aggregates.items()
         },
         "evaluation": {name: asdict(found) for name, found in page.evaluations.items()},
-        "factors": {} if fit.structure is None else page.factors.as_document(),
-        "systems": page.systems.as_document(),
+        "factors": {} if fit.structure is None else document_of(page.factors),
+        "systems": {name: value for name, value in document_of(page.systems).items() if value},
         "influence": asdict(page.dropping.influence),
     }
 

@@ -1,8 +1,9 @@
 """The engine of language models that are loaded on this machine: it asks a backend for probabilities or for text."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from functools import cached_property
-from typing import Protocol
+from typing import Any
 
 from judges import scoring
 from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
@@ -11,7 +12,7 @@ from judges.prompts import Template
 from judges.spec import JudgeSpec, LocalModel
 
 
-class Backend(Protocol):
+class Backend(ABC):
     """A loaded model.
 
     Attributes
@@ -24,18 +25,30 @@ class Backend(Protocol):
 
     version: str
     max_length: int
+    _tokenizer: Any
 
     def encode(self, text: str, *, special: bool) -> list[int]:
         """Token ids of a text; with ``special`` they begin with the tokenizer's own opening token."""
-        ...
+        return list(self._tokenizer.encode(text, add_special_tokens=special))
 
     def chat(self, text: str) -> str | None:
-        """The text in the model's chat format, up to where the answer begins; None if the model has no such format."""
-        ...
+        """The text in the model's chat format, up to where the answer begins; None if the model has no such format.
 
+        Thinking is turned off if the model's chat template has a switch for it.
+        """
+        if not getattr(self._tokenizer, "chat_template", None):
+            return None
+        messages, settings = [{"role": "user", "content": text}], {"tokenize": False, "add_generation_prompt": True}
+        return str(self._tokenizer.apply_chat_template(messages, **settings, enable_thinking=False))
+
+    def written(self, tokens: Sequence[int]) -> tuple[str, int]:
+        """The text of a model's tokens, without special ones and a last character that is incomplete; their number."""
+        text = str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
+        return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
+
+    @abstractmethod
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
         """For each pair of a prompt and token ids, the log probability that each of the tokens follows the prompt."""
-        ...
 
     def trie_logprobs(
         self, prompts: Sequence[list[int]], wanted: Mapping[scoring.Prefix, tuple[int, ...]]
@@ -45,11 +58,11 @@ class Backend(Protocol):
         None if the model can be asked about all sequences at once no faster than about one after another; the caller
         then asks for those that matter with ``next_logprobs``.
         """
-        ...
+        return None
 
+    @abstractmethod
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
         """Continue each prompt greedily; returns the text and its number of tokens for each prompt."""
-        ...
 
 
 class ModelJudgeEngine(PromptedJudgeEngine):

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from care_ops.errors import JudgeError, how_to_install
+from judges.engines.model import Backend
 from judges.scoring import Prefix
 from judges.spec import LocalModel
 
@@ -20,28 +21,7 @@ Rounding in bfloat16 makes .05. A model that does not heed its mask reads other 
 """
 
 
-class Tokenized:
-    """What any model does with its tokenizer."""
-
-    _tokenizer: Any
-
-    def encode(self, text: str, *, special: bool) -> list[int]:
-        return list(self._tokenizer.encode(text, add_special_tokens=special))
-
-    def chat(self, text: str) -> str | None:
-        """Thinking is turned off if the model's chat template has a switch for it."""
-        if not getattr(self._tokenizer, "chat_template", None):
-            return None
-        messages, settings = [{"role": "user", "content": text}], {"tokenize": False, "add_generation_prompt": True}
-        return str(self._tokenizer.apply_chat_template(messages, **settings, enable_thinking=False))
-
-    def written(self, tokens: Sequence[int]) -> tuple[str, int]:
-        """The text of a model's tokens, without special ones and a last character that is incomplete; their number."""
-        text = str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
-        return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
-
-
-class TransformersBackend(Tokenized):
+class TransformersBackend(Backend):
     """A causal language model, on the GPU if there is one and on the CPU otherwise."""
 
     def __init__(self, engine: LocalModel) -> None:

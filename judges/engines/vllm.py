@@ -4,14 +4,13 @@ import fcntl
 import importlib
 import os
 import tempfile
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Generator, Sequence
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from care_ops.errors import JudgeError, how_to_install
-from judges.engines.transformers import Tokenized
-from judges.scoring import Prefix
+from judges.engines.model import Backend
 from judges.spec import LocalModel
 
 _TOKENS_AT_ONCE = 128
@@ -33,8 +32,13 @@ def loading(gpus: str) -> Generator[None]:
         yield
 
 
-class VllmBackend(Tokenized):
-    """One model, which is loaded once."""
+class VllmBackend(Backend):
+    """One model, which is loaded once.
+
+    vLLM has no attention mask of the caller's, so each sequence of tokens is a request of its own. A request for the
+    prompt's own log probabilities would give several nodes of one branch, but it does not read the prefix cache, and
+    pays for the whole prompt again.
+    """
 
     def __init__(self, engine: LocalModel) -> None:
         # The engine must run in the process of the Ray actor, so that Ray notices when it dies.
@@ -89,16 +93,6 @@ class VllmBackend(Tokenized):
             by_token = output.outputs[0].logprobs[0]
             log_probabilities[k].update((token, float(by_token[token].logprob)) for token in wanted)
         return log_probabilities
-
-    def trie_logprobs(
-        self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
-    ) -> list[dict[Prefix, dict[int, float]]] | None:
-        """None: vLLM has no attention mask of the caller's, so each sequence is a request of its own.
-
-        A request for the prompt's own log probabilities would give several nodes of one branch, but it does not read
-        the prefix cache, and pays for the whole prompt again.
-        """
-        return None
 
     def generate(self, prompts: Sequence[list[int]], max_tokens: int) -> list[tuple[str, int]]:
         parameters = self._vllm.SamplingParams(max_tokens=max_tokens, temperature=0.0, detokenize=False)

@@ -246,7 +246,7 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
     order = {name: position for position, name in enumerate(workspace.fit.aggregators)}
     rows = [row for row in every_row if row["testset"] in workspace.testsets and row["aggregator"] in order]
     for testset in {row["testset"] for row in rows}:
-        best = workspace.fit_folder(testset).find_record(BEST_JUDGE, Evaluation)
+        best = workspace.fit_folder(testset).find(Evaluation, BEST_JUDGE)
         if best is not None:
             rows.append(
                 {"testset": testset, "aggregator": "best judge", "labels": 0, **{m: getattr(best, m) for m in _METRICS}}

@@ -26,6 +26,7 @@ from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Certificate, Comparison, DropEvidence, Dropping, Evaluation, Intervals
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
+from warehouse.documents import document_of
 from warehouse.fits import Edition, FitStore, Publication
 from warehouse.storage import DamagedError, write_document, write_lines
 
@@ -69,12 +70,12 @@ def test_a_document_comes_back_as_it_was_written(folder, document):
 
 
 def test_a_document_without_a_key_has_the_records_default_there(folder):
-    folder.write_json("systems", {})
+    write_document(folder.path / "systems.json", {})
     assert folder.read(SystemsDocument) == SystemsDocument()
 
 
 def test_a_document_of_a_later_release_may_say_more(folder):
-    write_document(folder.path / "fit.json", {**DOCUMENTS[0].as_document(), "weather": "fair"})
+    write_document(folder.path / "fit.json", {**document_of(DOCUMENTS[0]), "weather": "fair"})
     assert folder.read(FitDocument) == DOCUMENTS[0]
 
 
@@ -83,7 +84,7 @@ def test_a_document_of_a_later_release_may_say_more(folder):
     [({"edition": 7}, "edition"), ({"fit_ids": [["care"]]}, "fit_ids"), ({"failures": None}, "failures")],
 )
 def test_a_document_that_holds_something_else_is_set_aside_as_damaged(folder, change, key):
-    write_document(folder.path / "fit.json", {**DOCUMENTS[0].as_document(), **change})
+    write_document(folder.path / "fit.json", {**document_of(DOCUMENTS[0]), **change})
     with pytest.raises(DamagedError, match=rf"it is damaged \({key}.*set aside as .*`care run` makes it again"):
         folder.read(FitDocument)
     assert folder.find(FitDocument) is None

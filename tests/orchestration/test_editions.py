@@ -14,6 +14,7 @@ from assets.publication.documents import ReviewDocument
 from care_ops.errors import CareError
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, care_json, make, query, run, score_rows, write_items, write_judge
+from warehouse.storage import write_document
 
 STRICT = (
     "fit: {resamples: 0, aggregators: [care, avg, care_svd, mv]}\nreview: {max_psi: 0.0, min_rank_correlation: 1.0}\n"
@@ -307,7 +308,7 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     answer = replace(fit.answer, details=fit.answer.details | {"label_first": ["i5", item]})
     loaded.fits.write_fit(replace(fit, answer=answer))
     notes = {"failed": f"the first is {item!r}", "items": [{item: 1.0}]}
-    loaded.fit_folder("one").write_json("said", notes)
+    write_document(loaded.fit_folder("one").path / "said.json", notes)
     assert any("edition=" in name for name in files_that_name(folder, item))
 
     said = " ".join(care(folder, "admin", "forget", item, "--testset", "one").split())

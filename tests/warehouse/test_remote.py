@@ -25,6 +25,7 @@ from warehouse.storage import (
     notes_in,
     read_document,
     read_sound,
+    records,
     write_bytes,
     write_document,
 )
@@ -263,7 +264,7 @@ def test_a_folder_that_was_written_without_its_store_is_no_copy_any_more(tmp_pat
     with alone(load_workspace(tmp_path)):
         write_bytes(tmp_path / "data" / "report" / "a", b"stored")
     settings.write_text("data: data\n")
-    monkeypatch.setattr("warehouse.storage._records", {})  # as in the process of another command
+    monkeypatch.delitem(records, tmp_path / "data")  # as in the process of another command
     with alone(load_workspace(tmp_path)):
         write_bytes(tmp_path / "data" / "report" / "a", b"on disk")
     settings.write_text(f"data: {store.as_uri()}\n")

@@ -280,8 +280,8 @@ def test_a_stage_says_that_its_input_was_damaged(tmp_path):
         with pytest.raises(WarehouseError, match="it is not there; `care run` makes it"):
             read()
     write_bytes(folder.path / "fit.json", b"{}x")
-    assert folder.find_record("fit", Publication) is None
-    assert folder.find_record("fit", Publication) is None
+    assert folder.find(Publication, "fit") is None
+    assert folder.find(Publication, "fit") is None
 
 
 def test_damaged_editions_are_left_out_and_the_log_goes_on(tmp_path):

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from warehouse.importers.collected import Collector, content_id, files_of, number_of, read_document, text_of
+from warehouse.importers.collected import Collector, content_id, files_of, number_of, text_of
 from warehouse.items import ItemRecord
 
 _TIE, _FOR_THE_RIGHT = 1.5, 2.0
@@ -21,7 +21,7 @@ def read(path: Path, collector: Collector) -> None:
     Raises ``InputError`` where a file is none of annotations.
     """
     for file in files_of(path, "annotations*.json", "annotations of alpaca_eval"):
-        for record in read_document(file):
+        for record in collector.document(file):
             _add(collector, record)
 
 

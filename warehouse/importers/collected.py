@@ -7,9 +7,7 @@ answer), which are 1, 0.5, 0 and 0 as in inspect_ai. A score that is empty or Na
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
 from pathlib import Path
@@ -30,9 +28,6 @@ from warehouse.sources.reading import listed
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 """Words that stand for a score."""
-
-_TELL: ContextVar[Callable[[Path], None]] = ContextVar("_TELL", default=lambda _: None)
-"""Who is told of each file that is opened; see ``told_of_files``."""
 
 _TEXTS = ("prompt", "response", "response_2", "reference")
 
@@ -94,14 +89,41 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """Gathers scores and items one by one."""
+    """Reads the files of a tool, and gathers scores and items one by one; ``tell`` is called with each file first."""
 
     source: str
+    tell: Callable[[Path], object] = lambda _: None
     _scores: dict[tuple[str, str], float | None] = field(default_factory=dict[tuple[str, str], "float | None"])
     _items: dict[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
     _notes: list[str] = field(default_factory=list[str])
     _words: dict[str, list[tuple[str, str]]] = field(default_factory=dict[str, list[tuple[str, str]]])
     _repeated: Counter[str] = field(default_factory=Counter[str])
+
+    def opening(self, path: Path) -> None:
+        """Say that a file is about to be read; raises ``InputError`` where it unpacks to many times its size."""
+        if path.suffix.lower() in COMPRESSED:
+            refuse_bomb(path, COMPRESSED[path.suffix.lower()])
+        self.tell(path)
+
+    def document(self, path: Path) -> Any:
+        """A JSON document; ``ValueError`` where the file is none."""
+        self.opening(path)
+        with open_text(path, "utf-8-sig") as text:
+            return parsed(text.read())
+
+    def lines(self, path: Path) -> Iterator[Any]:
+        """The JSON values of a file with one in each line.
+
+        Raises ``InputError`` where a line is no JSON.
+        """
+        self.opening(path)
+        with open_text(path, "utf-8-sig") as text:
+            for number, line in enumerate(text, start=1):
+                if line.strip():
+                    try:
+                        yield parsed(line)
+                    except ValueError as error:
+                        raise InputError(f"{path}: line {number} is no JSON: {error}") from error
 
     def add_item(self, record: ItemRecord) -> None:
         """Add what is known of an item; what was known before is kept where the new record says nothing."""
@@ -248,23 +270,6 @@ def files_of(path: Path, pattern: str, what: str) -> list[Path]:
     return files
 
 
-@contextmanager
-def told_of_files(tell: Callable[[Path], None]) -> Generator[None]:
-    """Call ``tell`` with each file that is opened within, whichever importer opens it."""
-    token = _TELL.set(tell)
-    try:
-        yield
-    finally:
-        _TELL.reset(token)
-
-
-def opening(path: Path) -> None:
-    """Say that an importer is about to read a file; raises ``InputError`` where it unpacks to many times its size."""
-    if path.suffix.lower() in COMPRESSED:
-        refuse_bomb(path, COMPRESSED[path.suffix.lower()])
-    _TELL.get()(path)
-
-
 def parsed(text: str | bytes) -> Any:
     """What a JSON text says, with U+FFFD for each half of a surrogate pair, which no file can hold."""
     document = json.loads(text)
@@ -272,28 +277,6 @@ def parsed(text: str | bytes) -> Any:
         return document
     spelt = json.dumps(document, ensure_ascii=False)
     return json.loads(spelt.encode("utf-16", "surrogatepass").decode("utf-16", "replace"))
-
-
-def read_document(path: Path) -> Any:
-    """A JSON document; ``ValueError`` where the file is none."""
-    opening(path)
-    with open_text(path, "utf-8-sig") as text:
-        return parsed(text.read())
-
-
-def read_lines(path: Path) -> Iterator[Any]:
-    """The JSON values of a file with one in each line.
-
-    Raises ``InputError`` where a line is no JSON.
-    """
-    opening(path)
-    with open_text(path, "utf-8-sig") as text:
-        for number, line in enumerate(text, start=1):
-            if line.strip():
-                try:
-                    yield parsed(line)
-                except ValueError as error:
-                    raise InputError(f"{path}: line {number} is no JSON: {error}") from error
 
 
 def _plain_value(value: Any) -> Any:

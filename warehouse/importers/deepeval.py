@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from warehouse.importers.collected import Collector, files_of, id_of, label_of, read_document, text_of
+from warehouse.importers.collected import Collector, files_of, id_of, label_of, text_of
 from warehouse.items import ItemRecord
 
 
@@ -17,7 +17,7 @@ def read(path: Path, collector: Collector) -> None:
     Raises ``InputError`` where a file is no test run.
     """
     for file in files_of(path, ".latest*run*.json", "test run of deepeval"):
-        document = read_document(file)
+        document = collector.document(file)
         run = document.get("testRunData", document)
         cases: list[dict[str, Any]] = run["testCases"]
         several = _run_by_several_models(cases)

@@ -16,17 +16,7 @@ import pyarrow as pa
 
 from care_ops.errors import InputError
 from warehouse.conversations import messages_of, parted
-from warehouse.importers.collected import (
-    Collector,
-    files_of,
-    is_label,
-    label_of,
-    numbered,
-    opening,
-    parsed,
-    read_document,
-    text_of,
-)
+from warehouse.importers.collected import Collector, files_of, is_label, label_of, numbered, parsed, text_of
 from warehouse.items import ItemRecord
 
 _ZSTANDARD = 93
@@ -40,7 +30,7 @@ def read(path: Path, collector: Collector) -> None:
 
     Raises ``InputError`` where a file is no log, or the logs are of several tasks.
     """
-    logs = [(file, _log(file)) for file in _files(path)]
+    logs = [(file, _log(collector, file)) for file in _files(path)]
     whole: list[tuple[Path, dict[str, Any]]] = []
     for file, log in logs:
         if log.get("status") == "success":
@@ -54,7 +44,7 @@ def read(path: Path, collector: Collector) -> None:
             "from a folder of their own"
         )
     for file, log in sorted(whole, key=lambda each: str(each[1]["eval"].get("created"))):
-        opening(file)
+        collector.opening(file)
         panels = _panels(log["eval"])
         for sample in log["samples"]:
             _add_sample(collector, sample, str(log["eval"].get("model")), panels)
@@ -71,9 +61,9 @@ def _files(path: Path) -> list[Path]:
     return logs
 
 
-def _log(path: Path) -> dict[str, Any]:
+def _log(collector: Collector, path: Path) -> dict[str, Any]:
     """A log as one document, whichever of the two formats it has."""
-    log = _archive(path) if path.suffix == ".eval" else read_document(path)
+    log = _archive(collector, path) if path.suffix == ".eval" else collector.document(path)
     if log.get("version") != 2:
         raise InputError(
             f"{path}: a log of version {log.get('version')!r}; version 2 is known, as `inspect log convert` makes"
@@ -81,8 +71,8 @@ def _log(path: Path) -> dict[str, Any]:
     return log
 
 
-def _archive(path: Path) -> dict[str, Any]:
-    opening(path)
+def _archive(collector: Collector, path: Path) -> dict[str, Any]:
+    collector.opening(path)
     with zipfile.ZipFile(path) as archive:
         unpacked, packed = sum(info.file_size for info in archive.infolist()), path.stat().st_size
         if unpacked > _MOST_TIMES_LARGER * packed + _SMALL:

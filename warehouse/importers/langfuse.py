@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 from care_ops.errors import InputError
-from warehouse.importers.collected import Collector, files_of, read_lines, text_of
+from warehouse.importers.collected import Collector, files_of, text_of
 from warehouse.items import ItemRecord
 
 _TOOL = "Langfuse"
@@ -22,11 +22,11 @@ def read(path: Path, collector: Collector) -> None:
     folder = path / "scores" if (path / "scores").is_dir() else path
     observations = path / "observations_v2"
     for file in files_of(observations, "*.jsonl*", "observations") if observations.is_dir() else []:
-        for record in read_lines(file):
+        for record in collector.lines(file):
             if record.get("parent_observation_id") in (None, ""):  # the texts of a trace are those of its root
                 collector.add_item(_item(record))
     for file in files_of(folder, "*.jsonl*", f"scores of {_TOOL}"):
-        for record in read_lines(file):
+        for record in collector.lines(file):
             _add(collector, record, file)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from care_ops.errors import InputError
-from warehouse.importers.collected import Collector, files_of, id_of, label_of, read_document, read_lines, text_of
+from warehouse.importers.collected import Collector, files_of, id_of, label_of, text_of
 from warehouse.items import ItemRecord
 
 _NAME = re.compile(r"^samples_(?P<task>.+)_(?P<time>\d{4}-\d{2}-\d{2}T[\d.-]+)\.jsonl$")
@@ -30,16 +30,16 @@ def read(path: Path, collector: Collector) -> None:
             "folder that holds no other"
         )
     for file, match in sorted(files.items(), key=lambda each: each[1]["time"] if each[1] else ""):
-        system = _system(file, match["time"] if match else None)
-        for record in read_lines(file):
+        system = _system(collector, file, match["time"] if match else None)
+        for record in collector.lines(file):
             _add(collector, record, system)
 
 
-def _system(samples: Path, time: str | None) -> str:
+def _system(collector: Collector, samples: Path, time: str | None) -> str:
     """The model's name, which stands in the file of results of the same run; else the name of the folder."""
     results = samples.parent / f"results_{time}.json"
     if time is not None and results.is_file():
-        document = read_document(results)
+        document = collector.document(results)
         name, source = document.get("model_name"), document.get("model_source")
         return str(name or source or samples.parent.name)
     return samples.parent.name

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from care_ops.errors import InputError
-from warehouse.importers.collected import Collector, files_of, opening, read_document, text_of
+from warehouse.importers.collected import Collector, files_of, text_of
 from warehouse.items import ItemRecord
 from warehouse.sources.input_table import WantedColumns
 from warehouse.sources.tables import read_input_table
@@ -30,7 +30,7 @@ def read(path: Path, collector: Collector) -> None:
             f"{path}: {len(files)} files of annotations ({names}), which may hold the same; give one of them"
         )
     spans = sorted(path.glob("spans.*")) if path.is_dir() else []
-    for span in (span for file in spans for span in _rows(file)):
+    for span in (span for file in spans for span in _rows(collector, file)):
         collector.add_item(
             ItemRecord(
                 str(_first(span, *_SPAN)),
@@ -39,7 +39,7 @@ def read(path: Path, collector: Collector) -> None:
                 metadata={"system": _first(span, "attributes.llm.model_name")},
             )
         )
-    for row in _rows(files[0]):
+    for row in _rows(collector, files[0]):
         _add(collector, row, files[0])
 
 
@@ -70,11 +70,11 @@ def _first(row: Mapping[str, Any], *paths: str) -> Any:
     return None
 
 
-def _rows(path: Path) -> Iterator[Mapping[str, Any]]:
+def _rows(collector: Collector, path: Path) -> Iterator[Mapping[str, Any]]:
     """The rows of a table, or the records of an answer of the API."""
     if path.suffix == ".json":
-        document = read_document(path)
+        document = collector.document(path)
         yield from document.get("data", []) if isinstance(document, dict) else document
         return
-    opening(path)
+    collector.opening(path)
     yield from read_input_table(path, lambda names: WantedColumns(frozenset(_SPAN) & set(names))).table.to_pylist()

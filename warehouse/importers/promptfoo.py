@@ -8,7 +8,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
-from warehouse.importers.collected import Collector, files_of, id_of, label_of, numbered, read_document, text_of
+from warehouse.importers.collected import Collector, files_of, id_of, label_of, numbered, text_of
 from warehouse.items import ItemRecord
 
 
@@ -18,7 +18,7 @@ def read(path: Path, collector: Collector) -> None:
     Raises ``InputError`` where a file is none of results.
     """
     for file in files_of(path, "*.json", "results of promptfoo"):
-        for record in read_document(file)["results"]["results"]:
+        for record in collector.document(file)["results"]["results"]:
             _add(collector, record)
 
 

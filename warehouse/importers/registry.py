@@ -6,7 +6,7 @@ from pathlib import Path
 
 from care_ops.errors import InputError, door
 from warehouse.importers import alpaca_eval, deepeval, inspect_ai, langfuse, lm_eval, phoenix, promptfoo, released
-from warehouse.importers.collected import Collector, ImportedScores, told_of_files
+from warehouse.importers.collected import Collector, ImportedScores
 from warehouse.sources.bounds import within_memory
 
 Watch = Callable[[str, int, int], None]
@@ -58,7 +58,7 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
         opened.append(file)
 
     remedy = f"give what {kind} wrote, as it wrote it; docs/data.md has the versions"
-    with told_of_files(tell), door(opened, remedy), within_memory(path):
-        collector = Collector(str(path))
+    with door(opened, remedy), within_memory(path):
+        collector = Collector(str(path), tell)
         importer(path, collector)
         return collector.finished()

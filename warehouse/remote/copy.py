@@ -22,7 +22,7 @@ from warehouse.remote.address import INDEX_FOLDER, locks_at_once
 from warehouse.remote.index import UNCERTAIN, Index
 from warehouse.remote.lease import Lease
 from warehouse.remote.objects import Listed, Objects
-from warehouse.storage import keep_record, temporary_of
+from warehouse.storage import Record, records, temporary_of
 
 RECORD_OF_RUNS = "dagster.tar"
 """Key of a snapshot of Dagster's record of runs, which is no file of the folder."""
@@ -48,19 +48,17 @@ _VERDICTS = "report/verdicts.json"
 _ADDRESS, _READY, _BEHIND = "address", "ready", "database is behind"
 
 _log = logging.getLogger(__name__)
-_copies: dict[Path, StoreCopy] = {}
 
 
 def copy_of(folder: Path, address: str) -> StoreCopy:
     """This process's copy of a store in a folder; from now on what ``storage`` writes there reaches the store first."""
-    known = _copies.get(folder)
-    if known is None or known.address != address:
-        known = _copies[folder] = StoreCopy(folder, address)
-        keep_record(folder, known)
+    known = records.get(folder)
+    if not isinstance(known, StoreCopy) or known.address != address:
+        known = records[folder] = StoreCopy(folder, address)
     return known
 
 
-class StoreCopy:
+class StoreCopy(Record):
     """The copy of one store in one data folder; ``copy_of`` makes it."""
 
     def __init__(self, folder: Path, address: str) -> None:
@@ -163,10 +161,9 @@ class StoreCopy:
     ) -> None:
         """Take the lease and fetch, while no other process of this machine does anything."""
         self.index.keep(_READY, None)
-        self.lease.forget()
+        self.lease.take(who, say, patience)
+        self.lease.begin_renewing(who)
         try:
-            self.lease.take(who, say, patience)
-            self.lease.begin_renewing(who)
             self._compare(upload=True)
             caught_up()
             self.index.keep(_READY, who)
@@ -177,10 +174,9 @@ class StoreCopy:
         self.lease.end_renewing()
 
     def _end(self) -> None:
-        """Give the lease back, if it was taken, as the last process of this machine that has it."""
+        """Give the lease back, as the last process of this machine that has it."""
         self.index.keep(_READY, None)
-        if self.lease.is_taken:
-            self.lease.give_back()
+        self.lease.give_back()
 
     def _compare(self, *, upload: bool) -> bool:
         """Make the folder what the store is, and say whether anything came.

@@ -24,17 +24,14 @@ VALID_S = 60.0
 
 _RENEWED_EVERY_S = 15.0
 _POLL_S = 1.0
-_MACHINE, _VERSION, _TOLD = "machine", "lease", "conditional writes"
+_MACHINE, _TOLD = "machine", "conditional writes"
 _NOT_PROMISED = "not promised"
 
 _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """The lease of one store, as this machine sees it; processes of one machine share it.
-
-    The index keeps the name of this machine, and the lease's last version for its other processes.
-    """
+    """The lease of one store, as this machine sees it; processes of one machine share it, by its name in the index."""
 
     def __init__(self, objects: Objects, index: Index) -> None:
         self._objects, self._index = objects, index
@@ -43,15 +40,6 @@ class Lease:
         self._lost = False
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
-
-    @property
-    def is_taken(self) -> bool:
-        """Whether a process of this machine has taken the lease and not given it back."""
-        return self._index.fact(_VERSION) is not None
-
-    def forget(self) -> None:
-        """Forget that a process of this machine had taken it, since none is left; the store still names the machine."""
-        self._index.keep(_VERSION, None)
 
     def holder(self) -> str | None:
         """Who holds the lease, in words; None where nobody does."""
@@ -115,8 +103,6 @@ class Lease:
                 self._objects.delete([KEY])
         except WarehouseError as error:
             _log.warning("The lease could not be given back and ends in %.0f s (%s).", VALID_S, error)
-        finally:
-            self._index.keep(_VERSION, None)
 
     def must_hold(self) -> None:
         """Raise ``WarehouseError`` where this process does not hold the lease, or not any more."""
@@ -138,9 +124,7 @@ class Lease:
         return self._thread is not None
 
     def _create(self) -> bool:
-        version = self._objects.create(KEY, self._document())
-        self._keep(version)
-        return version is not None
+        return self._objects.create(KEY, self._document())
 
     def _take_over(self, version: Version) -> bool:
         """Take the lease from one who no longer renews it; by deleting it first where it cannot be replaced."""
@@ -154,13 +138,7 @@ class Lease:
         """Write the lease in the place of a version; ``NotImplementedError`` where the store does not compare them."""
         if self._index.fact(_TOLD) == _NOT_PROMISED:
             raise NotImplementedError
-        replaced = self._objects.replace(KEY, self._document(), version)
-        self._keep(replaced)
-        return replaced is not None
-
-    def _keep(self, version: Version | None) -> None:
-        if version is not None:
-            self._index.keep(_VERSION, json.dumps([version.tag, version.number]))
+        return self._objects.replace(KEY, self._document(), version)
 
     def _renew_until_end(self) -> None:
         while not self._ending.wait(_RENEWED_EVERY_S):
@@ -171,24 +149,19 @@ class Lease:
 
     def _renew(self) -> None:
         """Write the lease anew, unless another machine has taken it over."""
-        began = time.monotonic()
-        if not self._replaced_by_itself():
+        began, version = time.monotonic(), self._own()
+        if version is not None and not self._renewed_in_place_of(version):
             version = self._own()  # another process of this machine may have renewed it
-            self._lost = version is None
-            self._keep(version)
+        self._lost = version is None
         if not self._lost:
             self._renewed = began
 
-    def _replaced_by_itself(self) -> bool:
-        """Whether the lease was written anew in the place of the version that this machine wrote last."""
-        kept = self._index.fact(_VERSION)
+    def _renewed_in_place_of(self, version: Version) -> bool:
         try:
-            return kept is not None and self._replace(Version(*json.loads(kept)))
+            return self._replace(version)
         except NotImplementedError:
-            is_mine = self._own() is not None
-            if is_mine:
-                self._keep(self._objects.put(KEY, self._document()))
-            return is_mine
+            self._objects.put(KEY, self._document())
+            return True
 
     def _own(self) -> Version | None:
         """The version of the lease in the store, where that names this machine."""
@@ -211,10 +184,9 @@ class Lease:
         """Try once, while the lease is held, whether the store refuses what it should refuse; warn if it does not."""
         if self._index.fact(_TOLD) is not None:
             return
-        promised = not self._create()
-        first = Version(*json.loads(self._index.fact(_VERSION) or "[]"))
+        refuses, first = not self._create(), self._own()
         try:
-            promised = promised and self._replace(first) and not self._replace(first)
+            promised = refuses and first is not None and self._replace(first) and not self._replace(first)
         except NotImplementedError:
             promised = False
         if not promised:

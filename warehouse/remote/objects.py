@@ -114,21 +114,23 @@ class Objects:
         with self._speaking(f"take {key}"):
             return Version.of(self._store.put(key, content))
 
-    def create(self, key: str, content: bytes) -> Version | None:
-        """Write an object that does not exist yet; None where it exists."""
+    def create(self, key: str, content: bytes) -> bool:
+        """Write an object unless it exists; whether it was written."""
         with self._speaking(f"take {key}", *_conflicts()):
-            return Version.of(self._store.put(key, content, mode="create"))
-        return None
+            self._store.put(key, content, mode="create")
+            return True
+        return False
 
-    def replace(self, key: str, content: bytes, version: Version) -> Version | None:
-        """Replace an object that has this version; None where it has another one, or is gone.
+    def replace(self, key: str, content: bytes, version: Version) -> bool:
+        """Replace an object unless it has another version, or is gone; whether it was written.
 
         Raises ``NotImplementedError`` where the store has no such operation.
         """
         mode = {"e_tag": version.tag} | ({"version": version.number} if version.number else {})
         with self._speaking(f"take {key}", *_conflicts(), FileNotFoundError):
-            return Version.of(self._store.put(key, content, mode=mode))
-        return None
+            self._store.put(key, content, mode=mode)
+            return True
+        return False
 
     def get(self, key: str) -> tuple[bytes, Version] | None:
         """Content and version of a small object; None where there is none."""
