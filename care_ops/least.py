@@ -37,9 +37,6 @@ TELLING_SCORES = 20
 LEAST_LABELS = 5
 """Of a system or a judge, from different split units, before anything is said of it or corrected by it."""
 
-LEAST_SYSTEMS = 5
-"""From which on each is estimated with the help of the others: below, their spread cannot be estimated."""
-
 LABELS_TO_SETTLE = 10
 """That settle what quality is on a panel; by fewer the model behind the probability is too sure of itself."""
 

@@ -26,6 +26,7 @@ Belongs here: the panels, the draws, the tables. Belongs elsewhere: the estimato
 from __future__ import annotations
 
 import argparse
+import itertools
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -249,6 +250,7 @@ def main() -> None:
     parser.add_argument("--match", default="", help="only cells whose name has this")
     parser.add_argument("--labels", type=int, action="append", help="how many labels; may be given several times")
     parser.add_argument("--method", action="append", help="only this method, by its name; may be given several times")
+    parser.add_argument("--systems", action="store_true", help="only all systems of a panel together, by ours")
     given = parser.parse_args()
     methods: dict[str, tuple[Method, Callable[..., Sample]]] = {
         "labels alone": (labels_alone, simple),
@@ -260,11 +262,41 @@ def main() -> None:
     print("| target | labels | method | coverage | width | error |\n|---|---|---|---|---|---|")
     with threadpool_limits(1):
         panels = [prepare(view) for view in views() if view.name in VIEWS]
+        if given.systems:
+            for panel, m in itertools.product(panels, given.labels or (10, 20, 50)):
+                _print_systems(panel, m, given.draws)
+            return
         for cell in (cell for panel in panels for cell in cells(panel) if given.match in cell.name):
             for m in given.labels or LABELS:
                 for name in given.method or methods:
                     method, draw = methods[name]
                     _print(cell, m, name, [_bounds(cell, m, method, draw, k) for k in range(given.draws)])
+
+
+def _print_systems(panel: PreparedView, m: int, draws: int) -> None:
+    """Coverage of all systems of a panel, each with ``m`` random labels, and of the system that has the least."""
+    view, column = panel.view, SYSTEMS.get(panel.view.family)
+    if column is None:
+        return
+    system, answer = column_of(view.family, column, view.scores.item_ids), REGISTRY["care"].fit(panel.problem).estimate
+    members = {name: rows for name in np.unique(system) if len(rows := np.flatnonzero(system == name)) >= 2 * m}
+    if not members:
+        return
+    named = [name if name in members else None for name in system.tolist()]
+    inside, width, error = (np.zeros((draws, len(members))) for _ in range(3))
+    for seed in range(draws):
+        rng = np.random.default_rng([seed, m])
+        labels = np.full(len(answer), np.nan)
+        for rows in members.values():
+            seen = rng.choice(rows, m, replace=False)
+            labels[seen] = view.gold[seen]
+        rates = {rate.system: rate for rate in rates_of(Labelled(answer, labels, named), level=LEVEL, seed=seed).rates}
+        for k, (name, rows) in enumerate(members.items()):
+            rate, truth = rates[name], float(view.gold[rows].mean())
+            inside[seed, k], width[seed, k] = rate.lo <= truth <= rate.hi, rate.hi - rate.lo
+            error[seed, k] = abs(rate.value - truth)
+    figures = f"{inside.mean():.3f} | {inside.mean(axis=0).min():.3f} | {width.mean():.3f} | {error.mean():.4f}"
+    print(f"| {view.name}, {len(members)} systems | {m} | {figures} |", flush=True)
 
 
 def _bounds(cell: Cell, m: int, method: Method, draw: Callable[..., Sample], seed: int) -> Bounds | None:

@@ -1,22 +1,19 @@
 """The share of items that people would pass, given a few yes-or-no labels and one score for every item.
 
-The model is a logistic regression of the label on the score with an intercept for each system,
-P(Y = 1) = expit(c_s + b x), where c_s ~ N(a, tau^2). Jeffreys' prior on (a, b) (Firth, Biometrika 1993) keeps it finite
-where all labels agree; the half-normal prior of tau on the logit scale (Gelman, Bayesian Analysis 2006) lets the
-systems' intercepts share what they have in common: a judge that is too kind to one system is usually too kind to all.
-The posterior is summed over a grid, so nothing is approximated but the grid, and the items without a label are drawn
-from it (finite-population inference: Ghosh and Meeden, 1997).
+The model is a logistic regression of the label on the score, P(Y = 1) = expit(a + b x), for each system by itself: what
+systems lent one another would draw the one that judges favour towards the others. Jeffreys' prior on (a, b) (Firth,
+Biometrika 1993) keeps it finite where all labels agree. The posterior is summed over a grid, so nothing is approximated
+but the grid, and the items without a label are drawn from it (finite-population inference: Ghosh and Meeden, 1997).
 
 Why a model of the label and not a mean of differences: with twenty labels, of which the judges contradict one or none,
 the differences have no variance to estimate, and intervals from them cover far less than they claim.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.special import expit, log_expit, logsumexp
+from scipy.special import expit, log_expit
 
 from care_ops.scores import Array
 
@@ -28,11 +25,6 @@ _REACH = 5.0
 
 _MARGIN = 1.0
 """What the grid of intercepts has beyond that, in logits: the posterior of a share near 0 or 1 has a long tail."""
-
-TAUS = (0.05, 0.1, 0.2, 0.35, 0.6, 1.0, 1.6, 2.5)
-"""Grid of the standard deviation between systems, in logits."""
-
-_TAU_SCALE = 1.0
 
 _SCORING_STEPS = 500
 """At most; few labels on skewed scores take the most."""
@@ -66,32 +58,20 @@ class System:
     alike: float = 1.0
 
 
-def draw_shares(
-    systems: Sequence[System], draws: int, rng: np.random.Generator, *, of_these_items: bool = True
-) -> Array:
-    """Posterior draws of each system's share of items with Y = 1.
+def draw_shares(system: System, draws: int, rng: np.random.Generator, *, of_these_items: bool = True) -> Array:
+    """Posterior draws of a system's share of items with Y = 1, shape (draws,).
 
     Parameters
     ----------
-    systems : sequence of S System
-        At least one has a label.
+    system : System
+        It has a label.
     of_these_items : bool
         The share among the items given, of which the labelled ones are known; otherwise among endless items of which
         these are a random sample.
-
-    Returns
-    -------
-    shares : (draws, S) array
-        Rows are joint draws, so that differences between systems may be taken row by row.
     """
-    grid = _grid(systems)
-    posterior = _posterior(systems, grid)
-    intercepts, slopes = _draw_parameters(posterior, grid, draws, rng)
-    columns = [
-        _shares(system, intercepts[:, s], slopes, rng, of_these_items=of_these_items)
-        for s, system in enumerate(systems)
-    ]
-    return np.column_stack(columns)
+    grid = _grid(system)
+    intercepts, slopes = _draw_parameters(_log_posterior(system, grid), grid, draws, rng)
+    return _shares(system, intercepts, slopes, rng, of_these_items=of_these_items)
 
 
 @dataclass(frozen=True)
@@ -103,35 +83,12 @@ class _Grid:
     centre: float
 
 
-@dataclass(frozen=True)
-class _Posterior:
-    """Log weights: of (tau, intercept of all, slope), and of each system's intercept given the slope.
-
-    Attributes
-    ----------
-    common : (T, C, B) array
-    own : list of S (C, B) arrays
-        Log likelihood of a system's labels.
-    between : (T, C, C) array
-        Log density of a system's intercept (last) given the common one; T = 0 where there is one system only.
-    """
-
-    common: Array
-    own: list[Array]
-    between: Array
-
-
-def _grid(systems: Sequence[System]) -> _Grid:
-    """A grid around the mode of the pooled regression."""
-    x = np.concatenate([s.scores[s.labelled] for s in systems])
-    y = np.concatenate([s.labels for s in systems])
-    w = np.concatenate([s.weights for s in systems])
+def _grid(system: System) -> _Grid:
+    """A grid around the mode."""
+    x, w = system.scores[system.labelled], system.weights
     centre = float(w @ x / w.sum())
-    level, slope, covariance = _mode(x - centre, y, w)
-    fewest = min((float(s.weights.sum()) for s in systems if len(s.labels)), default=1.0)
-    own_sd = float(np.sqrt(covariance[0, 0] * w.sum() / fewest))
-    between = 0.0 if len(systems) == 1 else 2.0
-    reach = _REACH * own_sd + _MARGIN + between
+    level, slope, covariance = _mode(x - centre, system.labels, w)
+    reach = _REACH * float(np.sqrt(covariance[0, 0])) + _MARGIN
     intercepts = np.linspace(level - reach, level + reach, _INTERCEPTS)
     width = _REACH * float(np.sqrt(covariance[1, 1]))
     slopes = np.linspace(slope - width, slope + width, _SLOPES) if width > 0 else np.zeros(1)
@@ -179,27 +136,10 @@ def _scored(beta: Array, design: Array, y: Array, w: Array) -> tuple[float, Arra
     return value, inverse @ (design.T @ (w * (y - p) + leverage * (0.5 - p))), inverse
 
 
-def _posterior(systems: Sequence[System], grid: _Grid) -> _Posterior:
-    own = [_log_likelihood(system, grid) for system in systems]
-    prior = _jeffreys(systems, grid)
-    if len(systems) == 1:
-        return _Posterior((own[0] + prior)[None], own, np.empty((0, 0, 0)))
-    taus = np.array(TAUS)
-    apart = grid.intercepts[None, :] - grid.intercepts[:, None]
-    between = -0.5 * (apart / taus[:, None, None]) ** 2
-    between = between - np.asarray(logsumexp(between, axis=2, keepdims=True))
-    log_tau = -0.5 * (taus / _TAU_SCALE) ** 2 + np.log(np.gradient(taus))
-    common, density = prior[None] + log_tau[:, None, None], np.exp(between)
-    for likelihood in own:
-        top = likelihood.max()
-        common = common + np.log(density @ np.exp(likelihood - top) + 1e-300) + top
-    return _Posterior(common, own, between)
-
-
-def _log_likelihood(system: System, grid: _Grid) -> Array:
-    """Of a system's labels, at each (intercept, slope), shape (C, B)."""
+def _log_posterior(system: System, grid: _Grid) -> Array:
+    """Of each (intercept, slope), shape (C, B), up to a constant: of the labels, under Jeffreys' prior."""
     x, y, w = system.scores[system.labelled] - grid.centre, system.labels, system.weights
-    total = np.zeros((len(grid.intercepts), len(grid.slopes)))
+    total = _jeffreys(x, w, grid)
     for at, share, weight in _counted(x, y, w):
         logit = grid.intercepts[:, None] + grid.slopes[None, :] * at
         if share > 0:
@@ -217,10 +157,8 @@ def _counted(x: Array, y: Array, w: Array) -> list[tuple[float, float, float]]:
     return [(at, label, weight) for (at, label), weight in together.items()]
 
 
-def _jeffreys(systems: Sequence[System], grid: _Grid) -> Array:
-    """Half the log determinant of the information of all labels, at each (intercept, slope), shape (C, B)."""
-    x = np.concatenate([s.scores[s.labelled] for s in systems]) - grid.centre
-    w = np.concatenate([s.weights for s in systems])
+def _jeffreys(x: Array, w: Array, grid: _Grid) -> Array:
+    """Half the log determinant of the labels' information, at each (intercept, slope), shape (C, B)."""
     zeroth, first, second = (np.zeros((len(grid.intercepts), len(grid.slopes))) for _ in range(3))
     for at, _, weight in _counted(x, np.zeros_like(x), w):
         p = expit(grid.intercepts[:, None] + grid.slopes[None, :] * at)
@@ -232,27 +170,16 @@ def _jeffreys(systems: Sequence[System], grid: _Grid) -> Array:
     return 0.5 * np.log(np.maximum(determinant, 1e-300))
 
 
-def _draw_parameters(posterior: _Posterior, grid: _Grid, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Intercepts at score 0 (draws, S) and slopes (draws,), spread evenly within the cells of the grid."""
-    weight = np.exp(posterior.common - posterior.common.max()).ravel()
+def _draw_parameters(log_posterior: Array, grid: _Grid, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
+    """Intercepts at score 0 and slopes, both (draws,), spread evenly within the cells of the grid."""
+    weight = np.exp(log_posterior - log_posterior.max()).ravel()
     chosen = np.searchsorted(np.cumsum(weight) / weight.sum(), rng.random(draws), side="right")
-    tau, level, slope = np.unravel_index(np.minimum(chosen, weight.size - 1), posterior.common.shape)
-    columns: list[NDArray[np.intp]] = []
-    for likelihood in posterior.own:
-        if not posterior.between.size:
-            columns.append(level)
-            continue
-        log_weight = posterior.between[tau, level] + likelihood.T[slope]
-        cumulative = np.cumsum(np.exp(log_weight - log_weight.max(axis=1, keepdims=True)), axis=1)
-        target = rng.random(draws) * cumulative[:, -1]
-        columns.append((cumulative < target[:, None]).sum(axis=1))
-    step = grid.intercepts[1] - grid.intercepts[0]
-    jitter = rng.uniform(-0.5, 0.5, (draws, len(columns))) * step
+    level, slope = np.unravel_index(np.minimum(chosen, weight.size - 1), log_posterior.shape)
+    intercepts = grid.intercepts[level] + rng.uniform(-0.5, 0.5, draws) * (grid.intercepts[1] - grid.intercepts[0])
     slopes = grid.slopes[slope]
     if len(grid.slopes) > 1:
         slopes = slopes + rng.uniform(-0.5, 0.5, draws) * (grid.slopes[1] - grid.slopes[0])
-    intercepts = grid.intercepts[np.column_stack(columns)] + jitter
-    return intercepts - slopes[:, None] * grid.centre, slopes
+    return intercepts - slopes * grid.centre, slopes
 
 
 def _shares(

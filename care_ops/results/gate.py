@@ -2,8 +2,7 @@
 
 The decision rests on the interval of the difference in mean label, corrected by labels of both systems
 (``results.rates``). Whether a release may pass is a question about items to come, so the target is the population from
-which the items were drawn, not these items alone; and neither system's rate borrows from the other's, which would pull
-their difference towards what the judges say.
+which the items were drawn, not these items alone.
 """
 
 from dataclasses import dataclass, replace
@@ -83,7 +82,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
                 f"{' and '.join(f'{more} more of {name}' for name, more in lacking.items())}"
             )
     compared = replace(given, systems=[name if name in (new, old) else None for name in systems])
-    rates = rates_at_looks(compared, level=level, of_these_items=False, borrow=False, seed=seed)
+    rates = rates_at_looks(compared, level=level, of_these_items=False, seed=seed)
     return decided(rates.difference(new, old), margin)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import FitError, InputError
-from care_ops.least import LEAST_LABELS, LEAST_SYSTEMS
+from care_ops.least import LEAST_LABELS
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.label_means import draw_means, variance_within
 from care_ops.models.passing import System, draw_shares
@@ -193,7 +193,6 @@ def rates_of(
     *,
     level: float = LEVEL,
     of_these_items: bool = True,
-    borrow: bool | None = None,
     seed: int = 0,
 ) -> Rates:
     """The mean label of each system, prediction-powered by the estimates of all its items.
@@ -206,9 +205,6 @@ def rates_of(
         Of the intervals, between 0 and 1; of the posterior draws.
     of_these_items : bool
         Whether the target is the mean over the items given, or over endless items like them.
-    borrow : bool, optional
-        Whether judges are taken to err alike about all systems, as far as the labels allow; by default from
-        ``LEAST_SYSTEMS`` systems on. The mean error falls, but a system that judges favour keeps some of that.
 
     Raises
     ------
@@ -227,8 +223,7 @@ def rates_of(
     systems, left_out = _with_labels(by_name, score, labels, chance, repeats.counts)
     systems = systems if given.units is None else _discounted(systems, by_name, given.units)
     rng = np.random.default_rng(seed)
-    borrow = len(systems) >= LEAST_SYSTEMS if borrow is None else borrow
-    draws, alone = _draws([*systems.values()], rng, together=borrow, binary=binary, of_these_items=of_these_items)
+    draws, alone = _draws([*systems.values()], rng, binary=binary, of_these_items=of_these_items)
     columns = zip(systems.items(), draws.T, alone.T, strict=True)
     rates = [_rate(n, s, drawn, given.estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
@@ -335,27 +330,25 @@ def _of_units(scores: Array, units: Sequence[str]) -> float:
 
 
 def _draws(
-    systems: list[System], rng: np.random.Generator, *, together: bool, binary: bool, of_these_items: bool
+    systems: list[System], rng: np.random.Generator, *, binary: bool, of_these_items: bool
 ) -> tuple[Array, Array]:
-    """Joint draws of all systems' means, shape (DRAWS, S), and the same by their labels alone."""
+    """Draws of all systems' means, shape (DRAWS, S), and the same by their labels alone."""
     within = None if binary else variance_within(systems)
-    groups = [systems] if together else [[system] for system in systems]
     if binary:
-        drawn = [draw_shares(_for_parameters(g), DRAWS, rng, of_these_items=of_these_items) for g in groups]
+        drawn = [draw_shares(_for_parameters(s), DRAWS, rng, of_these_items=of_these_items) for s in systems]
     else:
-        drawn = [draw_means(g, DRAWS, rng, of_these_items=of_these_items, within=within) for g in groups]
+        drawn = [draw_means(s, DRAWS, rng, of_these_items=of_these_items, within=within) for s in systems]
     return np.column_stack(drawn), _draws_by_labels(systems, rng, within, of_these_items=of_these_items, binary=binary)
 
 
-def _for_parameters(systems: Sequence[System]) -> list[System]:
-    """Labels count for less by the regression's parameters: an intercept a system, a slope for all where scores vary.
+def _for_parameters(system: System) -> System:
+    """Labels count for less by the regression's parameters: an intercept, and a slope where scores vary.
 
     A posterior summed over a grid has no degrees of freedom of its own; on simulated populations with 20 labels its
     90 % intervals covered .88 without this and .90 with it, with 50 labels .89 and .90.
     """
-    sloped = any(np.ptp(s.scores[s.labelled]) > 0 for s in systems)
-    parameters = 1.0 + sloped / len(systems)
-    return [replace(s, weights=s.weights * max(1.0 - parameters / len(s.labels), 0.5)) for s in systems]
+    parameters = 1.0 + (np.ptp(system.scores[system.labelled]) > 0)
+    return replace(system, weights=system.weights * max(1.0 - parameters / len(system.labels), 0.5))
 
 
 def _draws_by_labels(
@@ -366,7 +359,7 @@ def _draws_by_labels(
     for system in systems:
         if not binary:
             flat = replace(system, scores=np.zeros(len(system.scores)))
-            columns.append(draw_means([flat], DRAWS, rng, of_these_items=of_these_items, within=within)[:, 0])
+            columns.append(draw_means(flat, DRAWS, rng, of_these_items=of_these_items, within=within))
             continue
         passed, total = float(system.weights @ system.labels), float(system.weights.sum())
         share = rng.beta(passed + 0.5, total - passed + 0.5, DRAWS)

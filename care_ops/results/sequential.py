@@ -216,12 +216,11 @@ def rates_at_looks(
     *,
     level: float = LEVEL,
     of_these_items: bool = True,
-    borrow: bool | None = None,
     seed: int = 0,
 ) -> Rates:
     """The mean label of each system's items: ``rates_of``, or where the labels have an order, ``SequentialRates``.
 
-    Of these, values are those of ``rates_of`` without borrowing, as far as the intervals allow. Split units say which
+    Of these, values are those of ``rates_of``, as far as the intervals allow. Split units say which
     items came independently of one another, where the target is endless items.
 
     Raises
@@ -230,9 +229,9 @@ def rates_at_looks(
         Bounds are missing or exceeded, or as in ``rates_of``.
     """
     if given.order is None:
-        return rates_of(given, level=level, of_these_items=of_these_items, borrow=borrow, seed=seed)
+        return rates_of(given, level=level, of_these_items=of_these_items, seed=seed)
     at_one_look = replace(given, chance=None, repeats=None)
-    fixed = rates_of(at_one_look, level=level, of_these_items=of_these_items, borrow=False, seed=seed)
+    fixed = rates_of(at_one_look, level=level, of_these_items=of_these_items, seed=seed)
     lo, hi = _bounds(given.labels, given.bounds)
     score = item_scores(given.estimate, shares=fixed.kind == "share")
     rows_of = given.rows_by_system()
