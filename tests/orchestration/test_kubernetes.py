@@ -17,6 +17,7 @@ import dagster as dg
 import kubernetes_validate
 import pytest
 import yaml
+from dagster_k8s.job import DagsterK8sJobConfig, construct_dagster_k8s_job
 from kubernetes.config import ConfigException
 
 from tests.support.workspaces import care, make
@@ -60,20 +61,33 @@ def as_pod(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", **(metadata or {})}, "spec": spec}
 
 
-def pods() -> Iterator[tuple[str, dict[str, Any]]]:
-    """What every pod of ours runs, by where it is declared."""
+def templates() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Template of every pod of ours, by where it is declared."""
     for where, manifest in documents():
         spec = manifest.get("spec", {})
         if manifest["kind"] == "CronJob":
-            yield where, spec["jobTemplate"]["spec"]["template"]["spec"]
+            yield where, spec["jobTemplate"]["spec"]["template"]
         elif manifest["kind"] == "Deployment":
-            yield where, spec["template"]["spec"]
+            yield where, spec["template"]
         elif manifest["kind"] == "RayCluster":
-            yield where, spec["headGroupSpec"]["template"]["spec"]
-            yield from ((where, group["template"]["spec"]) for group in spec["workerGroupSpecs"])
+            for kind, group in [("head", spec["headGroupSpec"]), *(("worker", g) for g in spec["workerGroupSpecs"])]:
+                added = {"ray.io/node-type": kind}  # by KubeRay
+                yield (
+                    where,
+                    {**group["template"], "metadata": {"labels": group["template"]["metadata"]["labels"] | added}},
+                )
         elif manifest["kind"] == "DaskCluster":
-            yield where, spec["worker"]["spec"]
-            yield where, spec["scheduler"]["spec"]
+            for kind in ("worker", "scheduler"):
+                added = {"dask.org/cluster-name": manifest["metadata"]["name"], "dask.org/component": kind}
+                yield (
+                    where,
+                    {"metadata": {"labels": manifest["metadata"]["labels"] | added}, "spec": spec[kind]["spec"]},
+                )
+
+
+def pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    """What every pod of ours runs, by where it is declared."""
+    return ((where, template["spec"]) for where, template in templates())
 
 
 @pytest.mark.parametrize(
@@ -226,15 +240,16 @@ def test_every_pod_that_uses_postgresql_may_reach_it():
     (rule,) = spec["ingress"]
     port = values()["postgresql"]["service"]["port"]
     assert (spec["podSelector"], rule["ports"]) == ({}, [{"port": port, "protocol": "TCP"}])
-    wanted = [
-        {"app.kubernetes.io/name": "dagster"},  # webserver, daemon, migration: the chart's own labels
-        {"component": "user-deployments"},
-        launcher_values()["labels"],
-        jobs()["care-backup"]["metadata"]["labels"],
-    ]
-    for labels in wanted:
-        assert any(selects(source["podSelector"], labels) for source in rule["from"]), labels
-    assert not any(selects(source["podSelector"], {"care/role": "ray"}) for source in rule["from"])
+    copies = {name for name, labels in everybody().items() if labels.get("care/role") == "backup"}
+    assert who_reaches({"app": "a PostgreSQL"}, port) == {"webserver", "daemon", "code", "migration", "run"} | copies
+
+
+def test_only_the_sign_on_reaches_the_webserver_and_only_dagster_the_code_location():
+    """Neither asks for a password, and whoever reaches one of them may start runs."""
+    (sign_on,) = [name for name, labels in everybody().items() if labels.get("care/role") == "sign-on"]
+    assert who_reaches(WEBSERVER, values()["dagsterWebserver"]["service"]["port"]) == {sign_on}
+    assert who_reaches(DAEMON, 80) == set()
+    assert who_reaches(code_location()["labels"] | CODE, code_location()["port"]) == {"webserver", "daemon"}
 
 
 def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
@@ -267,22 +282,53 @@ def may_reach(labels: dict[str, str], address: str, port: int) -> bool:
 
 
 WEBSERVER = {"app.kubernetes.io/name": "dagster", "component": "dagster-webserver"}
+DAEMON = {"app.kubernetes.io/name": "dagster", "component": "dagster-daemon"}
+CODE = {"app.kubernetes.io/name": "dagster-user-deployments", "component": "user-deployments", "care/role": "code"}
+MIGRATION = {"batch.kubernetes.io/job-name": "care-dagster-webserver-instance-migrate"}
+"""Labels of pods that the chart declares; the job of the migration has none but Kubernetes' own."""
+
+
+def run_labels() -> dict[str, str]:
+    """Labels of a run's pod as Dagster's launcher makes it: its own ones besides ours."""
+    config = DagsterK8sJobConfig("care", "/dagster", labels=launcher_values()["labels"])
+    return construct_dagster_k8s_job(config, [], "one", component="run_worker").spec.template.metadata.labels
+
+
+def everybody() -> dict[str, dict[str, str]]:
+    """Labels of each pod of the namespace, by a name for it."""
+    ours = {f"{where} {k}": pod["metadata"]["labels"] for k, (where, pod) in enumerate(templates())}
+    return ours | {"webserver": WEBSERVER, "daemon": DAEMON, "code": CODE, "migration": MIGRATION, "run": run_labels()}
+
+
+def who_reaches(labels: dict[str, str], port: int) -> set[str]:
+    """Pods of the namespace that are let in by one with these labels."""
+    rules = [
+        rule
+        for spec in policies().values()
+        if "Ingress" in spec["policyTypes"] and selects(spec["podSelector"], labels)
+        for rule in spec.get("ingress", [])
+        if "ports" not in rule or port in [each["port"] for each in rule["ports"]]
+    ]
+    sources = [source["podSelector"] for rule in rules for source in rule["from"] if "podSelector" in source]
+    return {name for name, pod in everybody().items() if any(selects(source, pod) for source in sources)}
 
 
 @pytest.mark.parametrize(
     ("labels", "address", "port", "may"),
     [
-        ({"care/role": "run"}, "203.0.113.7", 443, True),  # an endpoint
-        ({"care/role": "run"}, "203.0.113.7", 22, False),
-        ({"care/role": "run"}, "169.254.169.254", 80, False),  # a machine's credentials
-        ({"care/role": "run"}, "10.0.0.1", 443, False),  # Kubernetes' own interface
+        (run_labels(), "203.0.113.7", 443, True),  # an endpoint
+        (run_labels(), "203.0.113.7", 22, False),
+        (run_labels(), "169.254.169.254", 80, False),  # a machine's credentials
+        (run_labels(), "10.0.0.1", 443, False),  # Kubernetes' own interface
         ({"care/role": "backup"}, "203.0.113.7", 443, True),
         ({"care/role": "drill"}, "203.0.113.7", 443, False),
         ({"care/role": "gc"}, "203.0.113.7", 443, False),
         ({"care/role": "collector"}, "203.0.113.7", 443, False),
         (WEBSERVER, "203.0.113.7", 443, False),
         (WEBSERVER, "10.0.0.1", 443, True),
-        ({"care/role": "ray"}, "10.0.0.1", 6443, True),
+        (DAEMON, "10.0.0.1", 443, True),
+        ({"care/role": "ray", "ray.io/node-type": "head"}, "10.0.0.1", 6443, True),
+        ({"care/role": "ray", "ray.io/node-type": "worker"}, "10.0.0.1", 6443, False),
     ],
 )
 def test_who_may_reach_the_outside(labels, address, port, may):
@@ -375,8 +421,6 @@ def test_browsers_reach_the_webserver_by_the_sign_on_alone():
     backends = [path["backend"]["service"]["name"] for rule in ingress["rules"] for path in rule["http"]["paths"]]
     assert backends == ["care-sign-on"]
     assert [entry["hosts"] for entry in ingress["tls"]] == [[rule["host"] for rule in ingress["rules"]]]
-    (rule,) = policies()["dagster-among-itself"]["ingress"]
-    assert any(selects(source["podSelector"], sign_on["metadata"]["labels"]) for source in rule["from"])
 
 
 def jobs() -> dict[str, dict[str, Any]]:
