@@ -42,10 +42,46 @@ def test_one_daemon_and_a_migration_before_everybody():
 
 def test_keys_may_stand_in_a_file_that_is_in_no_image_and_in_no_commit():
     services = read("compose.yaml")["services"]
-    for name in ("code", "webserver", "daemon", "migrate"):
-        assert services[name]["env_file"] == [{"path": "judges.env", "required": False}]
+    assert services["code"]["env_file"] == [{"path": "judges.env", "required": False}]
     assert "/deploy/judges.env" in (ROOT / ".gitignore").read_text().splitlines()
     assert "`judges.env` beside `compose.yaml`" in (ROOT / "docs" / "deployment.md").read_text()
+
+
+def test_secrets_are_where_they_are_used():
+    """A run is a process of the code server: nobody else asks judges, or needs Ray."""
+    services = read("compose.yaml")["services"]
+    assert {name for name, s in services.items() if "env_file" in s} == {"code"}
+    assert {name for name, s in services.items() if "RAY_AUTH_TOKEN" in s.get("environment", {})} == {"code", "ray"}
+    knows = {name for name, s in services.items() if "POSTGRES_PASSWORD" in str(s.get("environment"))}
+    assert knows == {"postgres", "migrate", "code", "webserver", "daemon"}
+    assert {name for name, s in services.items() if "CARE_WORKSPACE:?" in str(s.get("volumes"))} == {
+        "code",
+        "dask-worker",
+    }
+
+
+def test_what_models_and_dask_run_reaches_neither_the_webserver_nor_postgresql():
+    services = read("compose.yaml")["services"]
+
+    def neighbours(of: str) -> set[str]:
+        return {name for name, s in services.items() if set(s["networks"]) & set(services[of]["networks"])} - {of}
+
+    assert neighbours("ray") == {"code"}
+    assert neighbours("dask-worker") == {"code", "dask-scheduler"}
+    assert neighbours("dask-scheduler") == {"code", "dask-worker"}
+    for name in ("webserver", "postgres"):
+        assert neighbours(name) == {"webserver", "postgres", "migrate", "code", "daemon"} - {name}
+
+
+def test_the_code_server_listens_in_the_network_of_dagster_alone():
+    """Its networks join it to all others; its other name is that of its address in one of them."""
+    code = read("compose.yaml")["services"]["code"]
+    ((network, alias),) = [(name, one["aliases"]) for name, one in code["networks"].items() if one]
+    (server,) = read("workspace.yaml")["load_from"]
+    asked = code["healthcheck"]["test"]
+    assert (network, alias) == ("dagster", [server["grpc_server"]["host"]])
+    assert code["command"][code["command"].index("-h") + 1] == asked[asked.index("-h") + 1] == alias[0]
+    assert code["command"][code["command"].index("-p") + 1] == str(server["grpc_server"]["port"])
 
 
 def test_the_folder_of_models_belongs_to_whoever_fetches_them():
