@@ -4,9 +4,11 @@ What cannot be tried here: the chart itself, and the operators of Ray and Dask. 
 Kubernetes' own and are checked as such, with no field allowed that Kubernetes does not know.
 """
 
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from ipaddress import ip_address, ip_network
@@ -454,6 +456,30 @@ def test_the_copy_of_the_workspace_does_not_wait_for_that_of_the_record_of_runs(
     spec = jobs()["care-backup"]["spec"]
     assert [container["name"] for container in spec["containers"]] == ["record-of-runs", "workspace"]
     assert "initContainers" not in spec
+
+
+@pytest.mark.parametrize(
+    ("ages", "restored"), [((2,), None), ((), None), ((9, 1), "care-1.tar"), ((1, 0, 9), "care-0.tar")]
+)
+def test_the_drill_restores_the_newest_backup_and_fails_where_none_is_of_these_days(tmp_path, ages, restored):
+    """The daily job may have failed for weeks while an old backup can still be restored."""
+    backups, programs = tmp_path / "backups", tmp_path / "bin"
+    backups.mkdir()
+    programs.mkdir()
+    (programs / "care").write_text('#!/bin/sh\necho "$@"\n')
+    (programs / "care").chmod(0o755)
+    for days in ages:
+        (backups / f"care-{days}.tar").touch()
+        os.utime(backups / f"care-{days}.tar", (time.time() - days * 86_400 - 7200,) * 2)
+    (drill,) = jobs()["care-restore-drill"]["spec"]["containers"]
+    command = [word.replace("/backups", str(backups)) for word in drill["command"]]
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | path)
+    if restored is None:
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no backup is younger than two days" in done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, f"admin restore {backups / restored} --check\n")
 
 
 def test_the_webserver_binds_a_port_that_its_user_may_bind():
