@@ -92,6 +92,18 @@ def pods() -> Iterator[tuple[str, dict[str, Any]]]:
     return ((where, template["spec"]) for where, template in templates())
 
 
+def must_be_restricted(pod: dict[str, Any], *containers: dict[str, Any]) -> None:
+    """What a namespace of the Pod Security level "restricted" asks of the security contexts of a pod."""
+    assert pod["runAsNonRoot"]
+    assert pod["runAsUser"] != 0
+    assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert containers
+    for container in containers:
+        assert container["allowPrivilegeEscalation"] is False
+        assert container["capabilities"] == {"drop": ["ALL"]}
+        assert not container.keys() & {"privileged", "runAsUser", "seccompProfile", "procMount"}
+
+
 @pytest.mark.parametrize(
     "manifest", [pytest.param(m, id=name) for name, m in documents() if m["kind"] not in OWN_KINDS]
 )
@@ -102,11 +114,10 @@ def test_a_manifest_follows_the_schema_of_kubernetes(manifest):
 @pytest.mark.parametrize("pod", [pytest.param(pod, id=f"{where} {k}") for k, (where, pod) in enumerate(pods())])
 def test_a_pod_follows_the_schema_and_is_bounded_and_unprivileged(pod):
     must_be_valid(as_pod(pod))
-    assert pod["securityContext"]["runAsNonRoot"]
+    must_be_restricted(pod["securityContext"], *[container["securityContext"] for container in pod["containers"]])
     volumes = {volume["name"] for volume in pod.get("volumes", [])}
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
         assert "memory" in container["resources"]["limits"], container["name"]
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert {mount["name"] for mount in container.get("volumeMounts", [])} <= volumes
 
 
@@ -212,6 +223,19 @@ def test_a_run_has_the_workspace_and_limits_and_not_those_of_the_code_location()
     server = {key: location[key] for key in ("resources", "volumeMounts", "securityContext")}
     pod = {"securityContext": location["podSecurityContext"], "volumes": location["volumes"]}
     must_be_valid(as_pod({"containers": [{"name": "code", "image": "care", **server}], **pod}))
+
+
+def test_pods_that_the_chart_and_the_operators_make_are_restricted_too():
+    """The chart's containers that wait for the database, and its migration, have the contexts of the webserver."""
+    for part in (values()["dagsterWebserver"], values()["dagsterDaemon"], code_location()):
+        must_be_restricted(part["podSecurityContext"], part["securityContext"])
+        pod = {"containers": [{"name": "one", "image": "care", "securityContext": part["securityContext"]}]}
+        must_be_valid(as_pod({"securityContext": part["podSecurityContext"], **pod}))
+    run = launcher_values()["runK8sConfig"]
+    must_be_restricted(run["podSpecConfig"]["securityContext"], run["containerConfig"]["securityContext"])
+    (ray,) = [manifest["spec"] for _, manifest in documents() if manifest["kind"] == "RayCluster"]
+    autoscaler = ray["autoscalerOptions"]["securityContext"]  # of a container beside the head
+    must_be_restricted(ray["headGroupSpec"]["template"]["spec"]["securityContext"], autoscaler)
 
 
 def test_every_place_names_the_image_of_this_release():
