@@ -506,6 +506,14 @@ def test_the_drill_restores_the_newest_backup_and_fails_where_none_is_of_these_d
         assert (done.returncode, done.stdout) == (0, f"admin restore {backups / restored} --check\n")
 
 
+def test_an_upgrade_deletes_the_migration_of_the_one_before():
+    """The chart's job has one name for ever, and no job takes another image: `helm upgrade` would be refused."""
+    (name,) = MIGRATION.values()
+    upgrade = (ROOT / "docs" / "deployment.md").read_text().partition("\n## Upgrade\n")[2].partition("\n## ")[0]
+    assert values()["migrate"]["enabled"]
+    assert upgrade.index(f"`kubectl delete job {name}`") < upgrade.index("`helm upgrade`")
+
+
 def test_the_webserver_binds_a_port_that_its_user_may_bind():
     assert values()["dagsterWebserver"]["service"]["port"] >= 1024
     runbook = (ROOT / "docs" / "deployment.md").read_text()
