@@ -161,6 +161,9 @@ def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
     packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
     for package in (pattern.removesuffix("*") for pattern in packages):
         assert f"COPY {package} {package}" in text
+    cpu, _, _ = text.partition("FROM cpu AS gpu")
+    assert "pip install --no-deps --require-hashes -r requirements-deploy.lock" in cpu
+    assert all("--no-deps" in line for line in re.findall(r"pip install .*", cpu)), "nothing but what the lock names"
     assert re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE) == ["cpu", "gpu"]
     assert "USER 10001" in text.split("FROM cpu AS gpu")[0], "a number, so that Kubernetes can see that it is not root"
 
