@@ -207,12 +207,13 @@ docs: $(VENV)/.dev ## the documentation's site, in build/docs
 WITH_HASHES := build/lock/bin/uv pip compile pyproject.toml --quiet -c requirements.lock --generate-hashes --universal \
 	--python-version 3.11.5 --no-emit-index-url --no-header --no-annotate
 
-lock: ## rewrite the locks from a fresh environment: names and versions, and two with the hashes of all files
+lock: ## rewrite the locks from a fresh environment: names and versions, and three with the hashes of all files
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet '.[dev,deploy]'
 	build/lock/bin/pip freeze --exclude care-eval | LC_ALL=C sort -f > requirements.lock
 	build/lock/bin/pip install --quiet uv==0.13.9
 	$(WITH_HASHES) --extra pipeline -o requirements-pipeline.lock
+	$(WITH_HASHES) --extra deploy --extra stores -o requirements-deploy.lock
 	$(WITH_HASHES) --extra dev --extra deploy -o requirements-all.lock
 
 licences: $(VENV)/.dev ## the licences of all that is installed, to benchmarks/results/licences.md

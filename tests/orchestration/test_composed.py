@@ -27,7 +27,7 @@ from tests.support.workspaces import QUICK, make, query
 pytestmark = pytest.mark.slow
 
 BIN = Path(sys.executable).parent
-IN_CONTAINERS = {"0.0.0.0": "127.0.0.1"}
+IN_CONTAINERS = {"0.0.0.0": "127.0.0.1", "code-location": "127.0.0.1"}
 
 
 @pytest.fixture
@@ -61,12 +61,15 @@ def test_every_service_of_orchestration_starts_by_its_command_line_and_a_night_i
         there = {"OTEL_EXPORTER_OTLP_ENDPOINT": collector.url.removesuffix("/v1")}
         assert deployment.start("migrate", replaced).wait(120) == 0, deployment.logs()
         deployment.start("code", replaced, **there)
-        check = [word.replace("4000", str(code)) for word in COMPOSE["code"]["healthcheck"]["test"][1:]]
+        check = [replaced.get(word, word) for word in COMPOSE["code"]["healthcheck"]["test"][1:]]
         healthy = [sys.executable, str(BIN / check[0]), *check[1:]]
         wait_until(lambda: subprocess.run(healthy, env=deployment.environment).returncode == 0, deployment.logs)
-        deployment.start("webserver", replaced, **there)
+        theirs = there | {
+            "CARE_WORKSPACE": str(deployment.home / "empty")
+        }  # compose mounts it for the code server alone
+        deployment.start("webserver", replaced, **theirs)
         wait_until(lambda: answers(f"http://127.0.0.1:{page}/server_info"), deployment.logs)
-        daemon = deployment.start("daemon", replaced, **there)
+        daemon = deployment.start("daemon", replaced, **theirs)
         report = deployment.workspace / "data" / "report" / "index.html"
         wait_until(report.exists, deployment.logs)
         wait_until(lambda: any(span.name == "report_index" for span in collector.spans), deployment.logs)

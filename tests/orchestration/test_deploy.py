@@ -3,10 +3,12 @@
 import json
 import os
 import re
+import shlex
 import shutil
 import subprocess
 import sys
 import tomllib
+from importlib.metadata import version
 from pathlib import Path
 
 import yaml
@@ -42,10 +44,74 @@ def test_one_daemon_and_a_migration_before_everybody():
 
 def test_keys_may_stand_in_a_file_that_is_in_no_image_and_in_no_commit():
     services = read("compose.yaml")["services"]
-    for name in ("code", "webserver", "daemon", "migrate"):
-        assert services[name]["env_file"] == [{"path": "judges.env", "required": False}]
+    assert services["code"]["env_file"] == [{"path": "judges.env", "required": False}]
     assert "/deploy/judges.env" in (ROOT / ".gitignore").read_text().splitlines()
     assert "`judges.env` beside `compose.yaml`" in (ROOT / "docs" / "deployment.md").read_text()
+
+
+def test_secrets_are_where_they_are_used():
+    """A run is a process of the code server: nobody else asks judges, or needs Ray."""
+    services = read("compose.yaml")["services"]
+    assert {name for name, s in services.items() if "env_file" in s} == {"code"}
+    assert {name for name, s in services.items() if "RAY_AUTH_TOKEN" in s.get("environment", {})} == {"code", "ray"}
+    knows = {name for name, s in services.items() if "POSTGRES_PASSWORD" in str(s.get("environment"))}
+    assert knows == {"postgres", "migrate", "code", "webserver", "daemon"}
+    assert {name for name, s in services.items() if "CARE_WORKSPACE:?" in str(s.get("volumes"))} == {
+        "code",
+        "dask-worker",
+    }
+
+
+def test_what_models_and_dask_run_reaches_neither_the_webserver_nor_postgresql():
+    services = read("compose.yaml")["services"]
+
+    def neighbours(of: str) -> set[str]:
+        return {name for name, s in services.items() if set(s["networks"]) & set(services[of]["networks"])} - {of}
+
+    assert neighbours("ray") == {"code"}
+    assert neighbours("dask-worker") == {"code", "dask-scheduler"}
+    assert neighbours("dask-scheduler") == {"code", "dask-worker"}
+    for name in ("webserver", "postgres"):
+        assert neighbours(name) == {"webserver", "postgres", "migrate", "code", "daemon"} - {name}
+
+
+def test_the_code_server_listens_in_the_network_of_dagster_alone():
+    """Its networks join it to all others; its other name is that of its address in one of them."""
+    code = read("compose.yaml")["services"]["code"]
+    ((network, alias),) = [(name, one["aliases"]) for name, one in code["networks"].items() if one]
+    (server,) = read("workspace.yaml")["load_from"]
+    asked = code["healthcheck"]["test"]
+    assert (network, alias) == ("dagster", [server["grpc_server"]["host"]])
+    assert code["command"][code["command"].index("-h") + 1] == asked[asked.index("-h") + 1] == alias[0]
+    assert code["command"][code["command"].index("-p") + 1] == str(server["grpc_server"]["port"])
+
+
+def test_an_upgrade_leaves_the_image_before_it():
+    """Each image has a tag, by default the release's; the runbook names each file that holds it."""
+    services = read("compose.yaml")["services"]
+    images = {s["image"] for s in services.values()} - {"postgres:16"}
+    assert images == {f"{name}:${{CARE_TAG:-{version('care-eval')}}}" for name in ("care", "care-gpu")}
+    upgrade = (ROOT / "docs" / "deployment.md").read_text().partition("\n## Upgrade\n")[2].partition("\n## ")[0]
+    assert "`CARE_TAG`" in upgrade
+    for path in (DEPLOY / "kubernetes").glob("*.yaml"):
+        if re.search(r"registry.example.com/care(-gpu)?\b", path.read_text()):
+            assert f"`{path.name}`" in upgrade
+
+
+def test_the_runbooks_copies_of_compose_are_of_its_services_and_lie_outside_of_the_workspace():
+    services = read("compose.yaml")["services"]
+    section = (ROOT / "docs" / "deployment.md").read_text().partition("\n## Back up, restore, move\n")[2]
+    named = re.findall(r"^docker compose -f deploy/compose\.yaml exec -T (\w+) (.+)$", section, re.MULTILINE)
+    assert [(service, shlex.split(words)[0]) for service, words in named] == [("code", "care"), ("postgres", "pg_dump")]
+    (backup, dump) = (shlex.split(words) for _, words in named)
+    folder = backup[3].rpartition("/")[0]
+    assert [v for v in services["code"]["volumes"] if v.endswith(f":{folder}")] == [
+        f"${{CARE_BACKUPS:-backups}}:{folder}"
+    ]
+    assert f"--owner 10001 /workspace /dagster /logs {folder}\n" in (DEPLOY / "Dockerfile").read_text()
+    given = services["postgres"]["environment"]
+    assert dump[dump.index("--username") + 1] == given["POSTGRES_USER"]
+    assert dump[dump.index("custom") + 1] == given["POSTGRES_DB"]
 
 
 def test_the_folder_of_models_belongs_to_whoever_fetches_them():
@@ -95,6 +161,9 @@ def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
     packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
     for package in (pattern.removesuffix("*") for pattern in packages):
         assert f"COPY {package} {package}" in text
+    cpu, _, _ = text.partition("FROM cpu AS gpu")
+    assert "pip install --no-deps --require-hashes -r requirements-deploy.lock" in cpu
+    assert all("--no-deps" in line for line in re.findall(r"pip install .*", cpu)), "nothing but what the lock names"
     assert re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE) == ["cpu", "gpu"]
     assert "USER 10001" in text.split("FROM cpu AS gpu")[0], "a number, so that Kubernetes can see that it is not root"
 

@@ -4,9 +4,11 @@ What cannot be tried here: the chart itself, and the operators of Ray and Dask. 
 Kubernetes' own and are checked as such, with no field allowed that Kubernetes does not know.
 """
 
+import os
 import re
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from importlib.metadata import version
 from ipaddress import ip_address, ip_network
@@ -17,6 +19,7 @@ import dagster as dg
 import kubernetes_validate
 import pytest
 import yaml
+from dagster_k8s.job import DagsterK8sJobConfig, construct_dagster_k8s_job
 from kubernetes.config import ConfigException
 
 from tests.support.workspaces import care, make
@@ -60,20 +63,45 @@ def as_pod(spec: dict[str, Any], metadata: dict[str, Any] | None = None) -> dict
     return {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "one", **(metadata or {})}, "spec": spec}
 
 
-def pods() -> Iterator[tuple[str, dict[str, Any]]]:
-    """What every pod of ours runs, by where it is declared."""
+def templates() -> Iterator[tuple[str, dict[str, Any]]]:
+    """Template of every pod of ours, by where it is declared."""
     for where, manifest in documents():
         spec = manifest.get("spec", {})
         if manifest["kind"] == "CronJob":
-            yield where, spec["jobTemplate"]["spec"]["template"]["spec"]
+            yield where, spec["jobTemplate"]["spec"]["template"]
         elif manifest["kind"] == "Deployment":
-            yield where, spec["template"]["spec"]
+            yield where, spec["template"]
         elif manifest["kind"] == "RayCluster":
-            yield where, spec["headGroupSpec"]["template"]["spec"]
-            yield from ((where, group["template"]["spec"]) for group in spec["workerGroupSpecs"])
+            for kind, group in [("head", spec["headGroupSpec"]), *(("worker", g) for g in spec["workerGroupSpecs"])]:
+                added = {"ray.io/node-type": kind}  # by KubeRay
+                yield (
+                    where,
+                    {**group["template"], "metadata": {"labels": group["template"]["metadata"]["labels"] | added}},
+                )
         elif manifest["kind"] == "DaskCluster":
-            yield where, spec["worker"]["spec"]
-            yield where, spec["scheduler"]["spec"]
+            for kind in ("worker", "scheduler"):
+                added = {"dask.org/cluster-name": manifest["metadata"]["name"], "dask.org/component": kind}
+                yield (
+                    where,
+                    {"metadata": {"labels": manifest["metadata"]["labels"] | added}, "spec": spec[kind]["spec"]},
+                )
+
+
+def pods() -> Iterator[tuple[str, dict[str, Any]]]:
+    """What every pod of ours runs, by where it is declared."""
+    return ((where, template["spec"]) for where, template in templates())
+
+
+def must_be_restricted(pod: dict[str, Any], *containers: dict[str, Any]) -> None:
+    """What a namespace of the Pod Security level "restricted" asks of the security contexts of a pod."""
+    assert pod["runAsNonRoot"]
+    assert pod["runAsUser"] != 0
+    assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert containers
+    for container in containers:
+        assert container["allowPrivilegeEscalation"] is False
+        assert container["capabilities"] == {"drop": ["ALL"]}
+        assert not container.keys() & {"privileged", "runAsUser", "seccompProfile", "procMount"}
 
 
 @pytest.mark.parametrize(
@@ -86,11 +114,10 @@ def test_a_manifest_follows_the_schema_of_kubernetes(manifest):
 @pytest.mark.parametrize("pod", [pytest.param(pod, id=f"{where} {k}") for k, (where, pod) in enumerate(pods())])
 def test_a_pod_follows_the_schema_and_is_bounded_and_unprivileged(pod):
     must_be_valid(as_pod(pod))
-    assert pod["securityContext"]["runAsNonRoot"]
+    must_be_restricted(pod["securityContext"], *[container["securityContext"] for container in pod["containers"]])
     volumes = {volume["name"] for volume in pod.get("volumes", [])}
     for container in [*pod["containers"], *pod.get("initContainers", [])]:
         assert "memory" in container["resources"]["limits"], container["name"]
-        assert container["securityContext"]["capabilities"] == {"drop": ["ALL"]}
         assert {mount["name"] for mount in container.get("volumeMounts", [])} <= volumes
 
 
@@ -198,6 +225,19 @@ def test_a_run_has_the_workspace_and_limits_and_not_those_of_the_code_location()
     must_be_valid(as_pod({"containers": [{"name": "code", "image": "care", **server}], **pod}))
 
 
+def test_pods_that_the_chart_and_the_operators_make_are_restricted_too():
+    """The chart's containers that wait for the database, and its migration, have the contexts of the webserver."""
+    for part in (values()["dagsterWebserver"], values()["dagsterDaemon"], code_location()):
+        must_be_restricted(part["podSecurityContext"], part["securityContext"])
+        pod = {"containers": [{"name": "one", "image": "care", "securityContext": part["securityContext"]}]}
+        must_be_valid(as_pod({"securityContext": part["podSecurityContext"], **pod}))
+    run = launcher_values()["runK8sConfig"]
+    must_be_restricted(run["podSpecConfig"]["securityContext"], run["containerConfig"]["securityContext"])
+    (ray,) = [manifest["spec"] for _, manifest in documents() if manifest["kind"] == "RayCluster"]
+    autoscaler = ray["autoscalerOptions"]["securityContext"]  # of a container beside the head
+    must_be_restricted(ray["headGroupSpec"]["template"]["spec"]["securityContext"], autoscaler)
+
+
 def test_every_place_names_the_image_of_this_release():
     images = [code_location()["image"], values()["dagsterWebserver"]["image"], values()["dagsterDaemon"]["image"]]
     assert {(image["repository"], image["tag"]) for image in images} == {
@@ -226,15 +266,16 @@ def test_every_pod_that_uses_postgresql_may_reach_it():
     (rule,) = spec["ingress"]
     port = values()["postgresql"]["service"]["port"]
     assert (spec["podSelector"], rule["ports"]) == ({}, [{"port": port, "protocol": "TCP"}])
-    wanted = [
-        {"app.kubernetes.io/name": "dagster"},  # webserver, daemon, migration: the chart's own labels
-        {"component": "user-deployments"},
-        launcher_values()["labels"],
-        jobs()["care-backup"]["metadata"]["labels"],
-    ]
-    for labels in wanted:
-        assert any(selects(source["podSelector"], labels) for source in rule["from"]), labels
-    assert not any(selects(source["podSelector"], {"care/role": "ray"}) for source in rule["from"])
+    copies = {name for name, labels in everybody().items() if labels.get("care/role") == "backup"}
+    assert who_reaches({"app": "a PostgreSQL"}, port) == {"webserver", "daemon", "code", "migration", "run"} | copies
+
+
+def test_only_the_sign_on_reaches_the_webserver_and_only_dagster_the_code_location():
+    """Neither asks for a password, and whoever reaches one of them may start runs."""
+    (sign_on,) = [name for name, labels in everybody().items() if labels.get("care/role") == "sign-on"]
+    assert who_reaches(WEBSERVER, values()["dagsterWebserver"]["service"]["port"]) == {sign_on}
+    assert who_reaches(DAEMON, 80) == set()
+    assert who_reaches(code_location()["labels"] | CODE, code_location()["port"]) == {"webserver", "daemon"}
 
 
 def selects(selector: dict[str, Any], labels: dict[str, str]) -> bool:
@@ -267,26 +308,70 @@ def may_reach(labels: dict[str, str], address: str, port: int) -> bool:
 
 
 WEBSERVER = {"app.kubernetes.io/name": "dagster", "component": "dagster-webserver"}
+DAEMON = {"app.kubernetes.io/name": "dagster", "component": "dagster-daemon"}
+CODE = {"app.kubernetes.io/name": "dagster-user-deployments", "component": "user-deployments", "care/role": "code"}
+MIGRATION = {"batch.kubernetes.io/job-name": "care-dagster-webserver-instance-migrate"}
+"""Labels of pods that the chart declares; the job of the migration has none but Kubernetes' own."""
+
+
+def run_labels() -> dict[str, str]:
+    """Labels of a run's pod as Dagster's launcher makes it: its own ones besides ours."""
+    config = DagsterK8sJobConfig("care", "/dagster", labels=launcher_values()["labels"])
+    return construct_dagster_k8s_job(config, [], "one", component="run_worker").spec.template.metadata.labels
+
+
+def everybody() -> dict[str, dict[str, str]]:
+    """Labels of each pod of the namespace, by a name for it."""
+    ours = {f"{where} {k}": pod["metadata"]["labels"] for k, (where, pod) in enumerate(templates())}
+    return ours | {"webserver": WEBSERVER, "daemon": DAEMON, "code": CODE, "migration": MIGRATION, "run": run_labels()}
+
+
+def who_reaches(labels: dict[str, str], port: int) -> set[str]:
+    """Pods of the namespace that are let in by one with these labels."""
+    rules = [
+        rule
+        for spec in policies().values()
+        if "Ingress" in spec["policyTypes"] and selects(spec["podSelector"], labels)
+        for rule in spec.get("ingress", [])
+        if "ports" not in rule or port in [each["port"] for each in rule["ports"]]
+    ]
+    sources = [source["podSelector"] for rule in rules for source in rule["from"] if "podSelector" in source]
+    return {name for name, pod in everybody().items() if any(selects(source, pod) for source in sources)}
 
 
 @pytest.mark.parametrize(
     ("labels", "address", "port", "may"),
     [
-        ({"care/role": "run"}, "203.0.113.7", 443, True),  # an endpoint
-        ({"care/role": "run"}, "203.0.113.7", 22, False),
-        ({"care/role": "run"}, "169.254.169.254", 80, False),  # a machine's credentials
-        ({"care/role": "run"}, "10.0.0.1", 443, False),  # Kubernetes' own interface
+        (run_labels(), "203.0.113.7", 443, True),  # an endpoint
+        (run_labels(), "203.0.113.7", 22, False),
+        (run_labels(), "169.254.169.254", 80, False),  # a machine's credentials
+        (run_labels(), "10.0.0.1", 443, False),  # Kubernetes' own interface
         ({"care/role": "backup"}, "203.0.113.7", 443, True),
         ({"care/role": "drill"}, "203.0.113.7", 443, False),
-        ({"care/role": "gc"}, "203.0.113.7", 443, False),
         ({"care/role": "collector"}, "203.0.113.7", 443, False),
         (WEBSERVER, "203.0.113.7", 443, False),
         (WEBSERVER, "10.0.0.1", 443, True),
-        ({"care/role": "ray"}, "10.0.0.1", 6443, True),
+        (DAEMON, "10.0.0.1", 443, True),
+        ({"care/role": "ray", "ray.io/node-type": "head"}, "10.0.0.1", 6443, True),
+        ({"care/role": "ray", "ray.io/node-type": "worker"}, "10.0.0.1", 6443, False),
     ],
 )
 def test_who_may_reach_the_outside(labels, address, port, may):
     assert may_reach(labels, address, port) == may
+
+
+def test_whoever_has_keys_for_somebody_outside_may_reach_the_outside():
+    """Keys of a store, of endpoints or of a provider of sign-on; but the drill works on a copy, whatever its keys."""
+    wanted = {"run", "code"}  # endpoints and a store, sources and alerts
+    for where, template in templates():
+        role = template["metadata"]["labels"].get("care/role")
+        given = [[c.get("env"), c.get("envFrom")] for c in template["spec"]["containers"]]
+        if re.search(r"'name': 'care-(judges|off-site|sign-on)'", str(given)) and role != "drill":
+            assert may_reach(template["metadata"]["labels"], "203.0.113.7", 443), where
+            wanted.add(role)
+    assert wanted == {"run", "code", "ray", "backup", "gc", "sign-on"}
+    (named,) = policies()["to-the-outside"]["podSelector"]["matchExpressions"]
+    assert set(named["values"]) == wanted, "and nobody else"
 
 
 def test_everybody_may_ask_for_names_and_nobody_reaches_all():
@@ -375,8 +460,6 @@ def test_browsers_reach_the_webserver_by_the_sign_on_alone():
     backends = [path["backend"]["service"]["name"] for rule in ingress["rules"] for path in rule["http"]["paths"]]
     assert backends == ["care-sign-on"]
     assert [entry["hosts"] for entry in ingress["tls"]] == [[rule["host"] for rule in ingress["rules"]]]
-    (rule,) = policies()["dagster-among-itself"]["ingress"]
-    assert any(selects(source["podSelector"], sign_on["metadata"]["labels"]) for source in rule["from"])
 
 
 def jobs() -> dict[str, dict[str, Any]]:
@@ -397,6 +480,38 @@ def test_the_copy_of_the_workspace_does_not_wait_for_that_of_the_record_of_runs(
     spec = jobs()["care-backup"]["spec"]
     assert [container["name"] for container in spec["containers"]] == ["record-of-runs", "workspace"]
     assert "initContainers" not in spec
+
+
+@pytest.mark.parametrize(
+    ("ages", "restored"), [((2,), None), ((), None), ((9, 1), "care-1.tar"), ((1, 0, 9), "care-0.tar")]
+)
+def test_the_drill_restores_the_newest_backup_and_fails_where_none_is_of_these_days(tmp_path, ages, restored):
+    """The daily job may have failed for weeks while an old backup can still be restored."""
+    backups, programs = tmp_path / "backups", tmp_path / "bin"
+    backups.mkdir()
+    programs.mkdir()
+    (programs / "care").write_text('#!/bin/sh\necho "$@"\n')
+    (programs / "care").chmod(0o755)
+    for days in ages:
+        (backups / f"care-{days}.tar").touch()
+        os.utime(backups / f"care-{days}.tar", (time.time() - days * 86_400 - 7200,) * 2)
+    (drill,) = jobs()["care-restore-drill"]["spec"]["containers"]
+    command = [word.replace("/backups", str(backups)) for word in drill["command"]]
+    path = {"PATH": f"{programs}:{os.environ['PATH']}"}
+    done = subprocess.run(command, capture_output=True, text=True, check=False, env=os.environ | path)
+    if restored is None:
+        assert (done.returncode, done.stdout) == (1, "")
+        assert "no backup is younger than two days" in done.stderr
+    else:
+        assert (done.returncode, done.stdout) == (0, f"admin restore {backups / restored} --check\n")
+
+
+def test_an_upgrade_deletes_the_migration_of_the_one_before():
+    """The chart's job has one name for ever, and no job takes another image: `helm upgrade` would be refused."""
+    (name,) = MIGRATION.values()
+    upgrade = (ROOT / "docs" / "deployment.md").read_text().partition("\n## Upgrade\n")[2].partition("\n## ")[0]
+    assert values()["migrate"]["enabled"]
+    assert upgrade.index(f"`kubectl delete job {name}`") < upgrade.index("`helm upgrade`")
 
 
 def test_the_webserver_binds_a_port_that_its_user_may_bind():

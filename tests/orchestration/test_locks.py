@@ -1,4 +1,4 @@
-"""The locks: two that `make` installs name each file by its hash, and agree with the one of versions alone."""
+"""The locks: those that `make` and the image install name files by their hashes, and agree with that of versions."""
 
 import re
 from pathlib import Path
@@ -24,7 +24,7 @@ def hashes(name: str) -> dict[str, int]:
     return {str(canonicalize_name(package)): count for package, count in counted.items() if package}
 
 
-@pytest.mark.parametrize("name", ["requirements-pipeline.lock", "requirements-all.lock"])
+@pytest.mark.parametrize("name", ["requirements-pipeline.lock", "requirements-deploy.lock", "requirements-all.lock"])
 def test_every_package_of_a_lock_has_hashes_and_the_version_of_the_other_lock(name):
     pinned, known = versions(name), versions("requirements.lock")
     assert len(pinned) > 100
@@ -35,7 +35,10 @@ def test_every_package_of_a_lock_has_hashes_and_the_version_of_the_other_lock(na
 
 def test_what_a_workspace_needs_is_part_of_all_and_all_is_there():
     pipeline, everything = versions("requirements-pipeline.lock"), versions("requirements-all.lock")
-    assert pipeline.items() <= everything.items()
+    deployed = versions("requirements-deploy.lock")
+    assert pipeline.items() <= deployed.items() <= everything.items()
+    assert {"dagster-postgres", "dagster-k8s", "obstore", "opentelemetry-sdk"} <= deployed.keys()
+    assert not {"pytest", "ruff"} & deployed.keys()
     assert versions("requirements.lock").items() <= everything.items()
 
 

@@ -169,7 +169,7 @@ class Deployment:
     def start_code_server(self, module: str, port: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
         """The code server, of a module's definitions; returns it with its port."""
         port = port or free_port()
-        replaced = {"4000": str(port), "0.0.0.0": "127.0.0.1", "orchestration.definitions": module}
+        replaced = {"4000": str(port), "code-location": "127.0.0.1", "orchestration.definitions": module}
         server = self.start("code", replaced)
         wait_until(lambda: _serves(port), lambda: (self.home / "code.log").read_text())
         return server, port
@@ -181,7 +181,9 @@ class Deployment:
     def workspace_file(self, code_server_port: int) -> str:
         """Path of workspace.yaml, with the address of a code server on this machine."""
         text = (DEPLOY / "workspace.yaml").read_text()
-        local = text.replace("host: code", "host: 127.0.0.1").replace("port: 4000", f"port: {code_server_port}")
+        local = text.replace("host: code-location", "host: 127.0.0.1").replace(
+            "port: 4000", f"port: {code_server_port}"
+        )
         assert local.count(str(code_server_port)) == 1
         path = self.home / "workspace.yaml"
         path.write_text(local)
