@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from care_ops.admission import why_left_out
 from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Doubt
 from care_ops.errors import counted, listed
-from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, LEAST_VOICES, TELLING_ITEMS
+from care_ops.least import FOLLOWS, LABELS_TO_CONFIRM, LABELS_TO_SETTLE, LEAST_JUDGES, LEAST_VOICES, TELLING_ITEMS
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage, coverage_of, cut_off
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
@@ -255,14 +255,15 @@ def _evidence(facts: FitFacts) -> list[Reason]:
     if facts.labels is not None and not facts.labels_contradict:
         number, found = counted(facts.labels.labels, "label"), facts.labels
         right = "that it is the right one of those that judges allow"
-        said = f"{number} agree with the answer: {_probability(found.probability)} {right}."
+        likely = _by_labels(found.probability, found.labels)
+        said = f"{number} agree with the answer: {likely} {right}."
         if found.at_random > 0.5:
             said = f"{number} have little to do with what your judges say: look whether each is at its own item."
         elif not found.settles and found.labels < LABELS_TO_SETTLE:
             said = f"{number} have not settled it: give {LABELS_TO_SETTLE} or more."
         elif not found.settles:
-            said = f"{number} have not settled it: {_probability(found.probability)} that this is the right answer."
-        most = _probability(found.hypothesis_probability)
+            said = f"{number} have not settled it: {likely} that this is the right answer."
+        most = _by_labels(found.hypothesis_probability, found.labels)
         detail = f"The single thing that quality follows most probably is {found.hypothesis}: {most}."
         reasons.append(Reason("labels", said, detail=detail))
     if facts.probes is not None:
@@ -398,6 +399,11 @@ def _oddness(judge: JudgeFacts) -> str | None:
 def capital(sentence: str) -> str:
     """The sentence with a capital at its beginning."""
     return sentence[:1].upper() + sentence[1:]
+
+
+def _by_labels(value: float, labels: int) -> str:
+    """A probability by labels, in words: by few of them the model is too sure to tell .9 from more."""
+    return "a probability of about 90 %" if value > 0.9 and labels < LABELS_TO_CONFIRM else _probability(value)
 
 
 def _probability(value: float) -> str:

@@ -386,6 +386,20 @@ def test_who_was_counted_once_is_no_voice_more():
     assert verdict.sentence.startswith("Only 3 judges speak for themselves")
 
 
+def test_few_labels_are_no_reason_to_be_surer_than_nine_in_ten():
+    """By ten correct labels the answer was the right one on 26 of 29 panels of which the model said .99."""
+    said = {}
+    for labels, probability in [(12, 0.85), (12, 0.999), (20, 0.999)]:
+        facts = replace(
+            CLEAR, doubts=("several answers",), labels=replace(LABELS, labels=labels, probability=probability)
+        )
+        reasons = decide(facts, Standing(), REMEDIES).reasons
+        said[labels, probability] = next(reason.sentence for reason in reasons if reason.topic == "labels")
+    assert "85 %" in said[12, 0.85]
+    assert "about 90 %" in said[12, 0.999]
+    assert "above 99 %" in said[20, 0.999]
+
+
 def test_a_column_that_is_no_judge_is_named_with_what_it_looks_like():
     length = JudgeFacts("len", admitted=True, looks_like="a count of characters")
     verdict = decide(replace(CLEAR, judges=(*JUDGES, length)), Standing(), REMEDIES)
