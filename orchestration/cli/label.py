@@ -88,13 +88,13 @@ def label(
 
     subject = _subject(testset, workspace, items, scores, out)
     possible = subject.answers(answers)
-    file = LabelFile.read(subject.output)
+    file = LabelFile(subject.output, [])
     rater = rater or getpass.getuser()
-    if width is not None:
-        _say_how_many(subject, file, width)
-    elif imported is not None:
-        _take(file, imported, rater)
-    else:
+    with file.alone():
+        if width is not None:
+            return _say_how_many(subject, file, width)
+        if imported is not None:
+            return _take(file, imported, rater)
         _draw(subject, file, count=count, chosen=chosen, repeat=repeat, seed=seed)
         file.refuse_unknown(subject.items)
         if export is not None:
@@ -104,9 +104,11 @@ def label(
         if export is html is None:
             refuse_without_terminal(_again(context, export=_TABLE), _again(context, imported=_TABLE))
             file.write()  # before anybody is asked
-            ask(file, subject.items, possible, rater)
-        if testset is not None:
-            _say_where_it_goes(testset, subject.output, workspace)
+    if export is html is None:
+        ask(file, subject.items, possible, rater)
+    if testset is not None:
+        _say_where_it_goes(testset, subject.output, workspace)
+    return None
 
 
 def _subject(testset: str | None, root: Path, items: Path | None, scores: Path | None, output: Path | None) -> _Subject:
