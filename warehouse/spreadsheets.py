@@ -13,7 +13,6 @@ from care_ops.errors import InputError
 from warehouse.storage import write_bytes, write_table
 
 _FORMULA = re.compile(r"'*[=+\-@\t\r]")
-_ENDS_A_CELL = re.compile(r'[",\r\n]')
 NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf")
 
 
@@ -39,11 +38,8 @@ def as_meant(cell: str) -> str:
 
 
 def _written(cell: object) -> str:
-    """A cell as it stands in a row; in quotes also where it holds a carriage return alone, as Python's ``csv`` forgets.
-
-    NUL characters, at which no reader of CSV goes on, become U+FFFD.
-    """
+    """A cell as it stands in a row: quoted for a carriage return, too, which ``csv`` forgets, and without NUL."""
     text = "" if cell is None else str(cell).replace("\0", "\ufffd")
     if isinstance(cell, str) and _FORMULA.match(text) and not NUMBER.fullmatch(text):
         text = f"'{text}"
-    return '"{}"'.format(text.replace('"', '""')) if _ENDS_A_CELL.search(text) else text
+    return '"{}"'.format(text.replace('"', '""')) if re.search(r'[",\r\n]', text) else text

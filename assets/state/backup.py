@@ -7,7 +7,6 @@ import os
 import re
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
@@ -26,8 +25,6 @@ folder knows of the store that it is a copy of holds for no other folder."""
 _OF_KEYS = re.compile(r"\.env(\..*)?|.*\.env")
 """Names of files that hold keys by their name, which no backup holds."""
 
-_REMEDY = "name a backup of a workspace"
-
 _HELD = """
 SELECT testset, count(*) AS items,
        (SELECT count(*) FROM scores JOIN items i USING (item_ix) WHERE i.testset = items.testset) AS scores,
@@ -38,20 +35,12 @@ FROM items GROUP BY testset ORDER BY testset
 """What a database holds of each test set: rows, when what people read was published, and how many fits that is."""
 
 
-@dataclass(frozen=True)
-class Backup:
-    """What a backup holds: how many files, and their size in bytes."""
-
-    files: int
-    size: int
-
-
-def write_backup(workspace: Workspace, path: Path, *, beside: bool = False) -> Backup:
+def write_backup(workspace: Workspace, path: Path, *, beside: bool = False) -> tuple[int, int]:
     """Copy a workspace that nobody changes meanwhile into an uncompressed tar file, which is there whole or not at all.
 
     It holds the folder of care.yaml without hidden folders and files of keys, and the data folder, under ``data``
-    wherever that lies, without what is ``MADE_AGAIN``. Links are followed: the backup holds what they lead to. Where
-    files that it lacks lie ``beside`` the workspace, it says where that is, for a drill. Only its owner may read it.
+    wherever that lies, without what is ``MADE_AGAIN``; links are followed, and its owner alone may read it. Where files
+    that it lacks lie ``beside`` the workspace, it says where, for a drill. Returns how many files and bytes it holds.
 
     Raises ``InputError`` where the file lies in a folder that does not exist, or within what would be copied.
     """
@@ -68,7 +57,7 @@ def write_backup(workspace: Workspace, path: Path, *, beside: bool = False) -> B
         with tarfile.open(temporary, "w", dereference=True, pax_headers=told) as archive:
             for file, name in copied:
                 archive.add(file, arcname=str(name), recursive=False)
-    return Backup(len(copied), sum(file.stat().st_size for file, _ in copied))
+    return len(copied), sum(file.stat().st_size for file, _ in copied)
 
 
 def place_of_drill(path: Path) -> str | None:
@@ -76,7 +65,7 @@ def place_of_drill(path: Path) -> str | None:
 
     Paths of such files begin there. Raises ``InputError`` where the file is no backup.
     """
-    with door(path, _REMEDY), tarfile.open(path) as archive:
+    with door(path, "name a backup of a workspace"), tarfile.open(path) as archive:
         beside = archive.pax_headers.get("comment", "")
     return beside if os.access(beside, os.W_OK) else None
 
@@ -88,13 +77,13 @@ def unpack(path: Path, folder: Path) -> int:
     """
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
-    with door(path, _REMEDY), tarfile.open(path) as archive:
+    with door(path, "name a backup of a workspace"), tarfile.open(path) as archive:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as half:
             archive.extractall(half, filter="data")
             settings = Path(half) / "care.yaml"
             if not settings.is_file():
-                raise InputError(f"{path} holds no care.yaml; {_REMEDY}")
+                raise InputError(f"{path} holds no care.yaml; name a backup of a workspace")
             written = settings.read_text(encoding="utf-8")
             settings.write_text(re.sub(r"(?m)^data:.*$", "data: data", written), encoding="utf-8")
             for made in Path(half).iterdir():

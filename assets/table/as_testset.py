@@ -127,8 +127,7 @@ def _write_items(path: Path, table: ScoreTable) -> None:
     records = [table.items.get(item) for item in table.scores.item_ids]
     fields = [f for f in (*ITEM_TEXTS, "split_unit") if any(getattr(one, f, None) is not None for one in records)]
     more = list(dict.fromkeys(name for record in records if record is not None for name in record.metadata))
-    rows: list[list[object]] = []
-    for item, record in zip(table.scores.item_ids, records, strict=True):
-        said = {} if record is None else record.metadata
-        rows.append([item, *(getattr(record, name, None) for name in fields), *map(said.get, more)])
+    texts = [[getattr(record, name, None) for name in fields] for record in records]
+    others = [map(({} if record is None else record.metadata).get, more) for record in records]
+    rows = ([item, *own, *rest] for item, own, rest in zip(table.scores.item_ids, texts, others, strict=True))
     write_bytes(path, csv_of(["item_id", *fields, *more], rows))

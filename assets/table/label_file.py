@@ -96,49 +96,39 @@ class LabelFile:
     def alone(self) -> Generator[None]:
         """Keep other sessions from the file, and take over what they have written since it was read.
 
-        Where the file system has no locks for folders, two changes in the same few milliseconds may still meet.
+        Where folders cannot be locked, two changes within the same few milliseconds may still meet.
         """
         with ExitStack() as until_done:
             with suppress(ImportError, OSError):  # Windows has no such locks, nor have some network file systems
                 import fcntl
 
-                folder = next(folder for folder in self._target.parents if folder.is_dir())
-                descriptor = os.open(folder, os.O_RDONLY)
+                folders = Path(os.path.realpath(self.path)).parents
+                descriptor = os.open(next(filter(Path.is_dir, folders)), os.O_RDONLY)
                 until_done.callback(os.close, descriptor)
                 fcntl.flock(descriptor, fcntl.LOCK_EX)
             self.rows = LabelFile.read(self.path).rows or self.rows
             yield
 
-    @property
-    def _target(self) -> Path:
-        """The file itself, where the path is a link to it."""
-        return Path(os.path.realpath(self.path))
-
     def write(self) -> None:
         """Write all rows in one step; a link stays one, and a file as private as it was."""
-        with replacing(self._target) as temporary:
-            there = self._target.is_file()
-            temporary.touch(0o600 if there else 0o666)
+        target = Path(os.path.realpath(self.path))
+        with replacing(target) as temporary:
+            temporary.touch(0o600 if target.is_file() else 0o666)
             temporary.write_bytes(csv_of(COLUMNS, [[getattr(row, name) for name in COLUMNS] for row in self.rows]))
-            if there:
-                shutil.copymode(self._target, temporary)
+            if target.is_file():
+                shutil.copymode(target, temporary)
 
     def change(self, k: int, row: LabelRow) -> None:
         """Replace a row, in the file too; a label of an item that somebody else labelled meanwhile is a second one."""
         before = self.rows[k]
         with self.alone():
-            place = next((j for j, other in enumerate(self.rows) if other == before), None)
-            if place is None and row.label:
-                place = self._open_row(row.item_id)
-            if place is not None:
-                self.rows[place] = row
-            elif row.label:
-                self.rows.append(row)
+            places = [j for j, other in enumerate(self.rows) if other == before]
+            if row.label:
+                empty = (j for j, other in enumerate(self.rows) if other.item_id == row.item_id and not other.label)
+                places += [*empty, len(self.rows)]
+            if places:
+                self.rows[places[0] : places[0] + 1] = [row]
             self.write()
-
-    def _open_row(self, item_id: str) -> int | None:
-        """The first row of an item that has no label."""
-        return next((k for k, row in enumerate(self.rows) if row.item_id == item_id and not row.label), None)
 
     def refuse_unknown(self, items: Container[str]) -> None:
         """Raise ``InputError`` where a row is of none of these items."""
@@ -163,7 +153,7 @@ class LabelFile:
         filled = repeated = 0
         for label in labels:
             mine = [k for k, row in enumerate(self.rows) if row.item_id == known[label.item_id]]
-            open_row = self._open_row(known[label.item_id])
+            open_row = next((k for k in mine if not self.rows[k].label), None)
             how, who = self.rows[mine[0]], label.rater or rater
             said = replace(how, label=f"{label.value:g}", rater=who, labelled_at=label.labelled_at or moment)
             alike = [self.rows[k] for k in mine if (self.rows[k].label, self.rows[k].rater) == (said.label, who)]

@@ -88,12 +88,12 @@ def backup(
             with suppress(InputError):  # an address, or a variable that is not set here
                 if not (path := resolve(named, loaded.root)).is_relative_to(loaded.root.resolve()):
                     outside.add(str(path))
-        written = write_backup(loaded, file, beside=bool(outside))
+        files, size = write_backup(loaded, file, beside=bool(outside))
     if outside:
         listed = ", ".join(sorted(outside))
         console.print(f"not in the backup, since it lies outside of {loaded.root}: {listed}; keep a copy of it, too")
     console.print(
-        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. `care admin restore "
+        f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore "
         f"{shlex.quote(str(file))} --check` tries whether it can be restored; no judge is asked again"
     )
 
