@@ -3,8 +3,6 @@
 A cell that a spreadsheet would run gets an apostrophe before it, which ``sources.delimited`` takes off again.
 """
 
-import csv
-import io
 import re
 from collections.abc import Iterable, Sequence
 from pathlib import Path
@@ -20,9 +18,8 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf")
 
 def csv_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
     """A table as CSV; numbers stay numbers."""
-    text = io.StringIO(newline="")
-    csv.writer(text, lineterminator="\n").writerows([_inert(cell) for cell in row] for row in (columns, *rows))
-    return text.getvalue().encode()
+    lines = (",".join(map(_written, row)) or '""' for row in (columns, *rows))
+    return "".join(f"{line}\n" for line in lines).encode()
 
 
 def write_file(table: pa.Table, path: Path) -> None:
@@ -40,5 +37,9 @@ def as_meant(cell: str) -> str:
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
-def _inert(cell: object) -> object:
-    return f"'{cell}" if isinstance(cell, str) and _FORMULA.match(cell) and not NUMBER.fullmatch(cell) else cell
+def _written(cell: object) -> str:
+    """A cell as it stands in a row: quoted for a carriage return, too, which ``csv`` forgets, and without NUL."""
+    text = "" if cell is None else str(cell).replace("\0", "\ufffd")
+    if isinstance(cell, str) and _FORMULA.match(text) and not NUMBER.fullmatch(text):
+        text = f"'{text}"
+    return '"{}"'.format(text.replace('"', '""')) if re.search(r'[",\r\n]', text) else text

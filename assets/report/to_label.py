@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from assets.report.data import ReportData
 from care_ops.anchors import Anchors
 from warehouse.items import ITEM_TEXTS, ItemRecord
+from warehouse.sources.delimited import allow_long_fields
 from warehouse.spreadsheets import NUMBER, as_meant, csv_of
 from warehouse.storage import DamagedError, find_sound, write_bytes
 
@@ -125,6 +126,7 @@ def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
             text = path.read_bytes().decode("utf-8-sig")  # as spreadsheets write it, with a mark at the beginning
         except UnicodeDecodeError as error:
             raise DamagedError(f"{path}: it is damaged ({error})") from None
+        allow_long_fields()
         reader = csv.DictReader(io.StringIO(text, newline=""))
         rows = [{name: as_meant(cell) for name, cell in row.items() if isinstance(cell, str)} for row in reader]
         return list(reader.fieldnames or ()), rows

@@ -7,8 +7,8 @@ import os
 import re
 import tarfile
 from collections.abc import Iterator
-from dataclasses import dataclass
 from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from assets.state.rebuild import rebuild_warehouse
@@ -22,6 +22,8 @@ MADE_AGAIN = ("care.duckdb", "care.duckdb.wal", "report", "dagster", INDEX_FOLDE
 """In the data folder: the database and the pages are made again, Dagster's record of runs is no result, and what a
 folder knows of the store that it is a copy of holds for no other folder."""
 
+_OF_KEYS = re.compile(r"\.env(\..*)?|.*\.env")
+"""Names of files that hold keys by their name, which no backup holds."""
 
 _HELD = """
 SELECT testset, count(*) AS items,
@@ -33,53 +35,60 @@ FROM items GROUP BY testset ORDER BY testset
 """What a database holds of each test set: rows, when what people read was published, and how many fits that is."""
 
 
-@dataclass(frozen=True)
-class Backup:
-    """What a backup holds: how many files, and their size in bytes."""
-
-    files: int
-    size: int
-
-
-def write_backup(workspace: Workspace, path: Path) -> Backup:
+def write_backup(workspace: Workspace, path: Path, *, beside: bool = False) -> tuple[int, int]:
     """Copy a workspace that nobody changes meanwhile into an uncompressed tar file, which is there whole or not at all.
 
-    It holds the folder of care.yaml without hidden folders, and the data folder, under ``data`` wherever that lies,
-    without what is ``MADE_AGAIN``. Links are followed: the backup holds what they lead to.
+    It holds the folder of care.yaml without hidden folders and files of keys, and the data folder, under ``data``
+    wherever that lies, without what is ``MADE_AGAIN``; links are followed, and its owner alone may read it. Where files
+    that it lacks lie ``beside`` the workspace, it says where, for a drill. Returns how many files and bytes it holds.
 
     Raises ``InputError`` where the file lies in a folder that does not exist, or within what would be copied.
     """
-    path = path.absolute()
+    path = path.parent.resolve() / path.name
     if not path.parent.is_dir():
         raise InputError(f"{path.parent} is no folder; make it, or name another file for the backup")
-    if path.is_relative_to(workspace.data.absolute()):
-        raise InputError(f"{path} lies in the data folder, which is what can be lost; name a file on another disk")
-    files = size = 0
-    with replacing(path) as temporary, tarfile.open(temporary, "w", dereference=True) as archive:
-        for file, name in _files(workspace):
-            if file in (path, temporary):
-                continue
-            archive.add(file, arcname=str(name), recursive=False)
-            files += 1
-            size += file.stat().st_size
-    return Backup(files, size)
+    copied = [*_files(workspace)]
+    linked = {file.parent.resolve() for file, _ in copied}
+    if path.parent in linked or any(path.is_relative_to(own.resolve()) for own in (workspace.root, workspace.data)):
+        raise InputError(f"{path} lies in the workspace, which is what can be lost; name a file on another disk")
+    told = {"comment": str(workspace.root.resolve().parent)} if beside else {}
+    with replacing(path) as temporary:
+        temporary.touch(0o600)
+        with tarfile.open(temporary, "w", dereference=True, pax_headers=told) as archive:
+            for file, name in copied:
+                archive.add(file, arcname=str(name), recursive=False)
+    return len(copied), sum(file.stat().st_size for file, _ in copied)
+
+
+def place_of_drill(path: Path) -> str | None:
+    """Where the workspace of a backup lay beside files that the backup lacks; None where there are none, or it is gone.
+
+    Paths of such files begin there. Raises ``InputError`` where the file is no backup.
+    """
+    with door(path, "name a backup of a workspace"), tarfile.open(path) as archive:
+        beside = archive.pax_headers.get("comment", "")
+    return beside if os.access(beside, os.W_OK) else None
 
 
 def unpack(path: Path, folder: Path) -> int:
     """Unpack a backup into an empty folder, where the data then are in ``data``; returns how many files it held.
 
-    Raises ``InputError`` where the folder holds anything, or the file is no whole backup.
+    Raises ``InputError``, and leaves nothing in the folder, where that holds anything, or the file is no whole backup.
     """
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
     with door(path, "name a backup of a workspace"), tarfile.open(path) as archive:
-        archive.extractall(folder, filter="data")
-        files = len(archive.getnames())
-    settings = folder / "care.yaml"
-    if not settings.is_file():
-        raise InputError(f"{path} holds no care.yaml; name a backup of a workspace")
-    settings.write_text(re.sub(r"(?m)^data:.*$", "data: data", settings.read_text(encoding="utf-8")), encoding="utf-8")
-    return files
+        folder.mkdir(parents=True, exist_ok=True)
+        with TemporaryDirectory(dir=folder) as half:
+            archive.extractall(half, filter="data")
+            settings = Path(half) / "care.yaml"
+            if not settings.is_file():
+                raise InputError(f"{path} holds no care.yaml; name a backup of a workspace")
+            written = settings.read_text(encoding="utf-8")
+            settings.write_text(re.sub(r"(?m)^data:.*$", "data: data", written), encoding="utf-8")
+            for made in Path(half).iterdir():
+                made.rename(folder / made.name)
+        return len(archive.getnames())
 
 
 def read_back(workspace: Workspace) -> list[dict[str, Any]]:
@@ -104,6 +113,8 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
     """Each file that is copied, and its name in the backup."""
     root, data = workspace.root.absolute(), workspace.data.absolute()
     for file in _below(root, hidden=False):
+        if _OF_KEYS.fullmatch(file.name):
+            continue
         if not file.is_relative_to(data) and not file.resolve().is_relative_to(data.resolve()):
             yield file, file.relative_to(root)
     for file in _below(data, hidden=True):

@@ -1,6 +1,5 @@
 """A test set of a workspace from the tables that ``care fit`` reads; whose files are read where they are."""
 
-import csv
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -14,6 +13,8 @@ from assets.table.fitting import ScoreTable
 from care_ops.errors import InputError
 from care_ops.scales import Scale, scale_of_grades
 from warehouse.items import ITEM_TEXTS
+from warehouse.spreadsheets import csv_of
+from warehouse.storage import write_bytes
 from warehouse.testsets import ReadingOptions, ScoreColumns, TestsetSpec
 
 
@@ -123,12 +124,10 @@ def _told(path: Path, folder: Path) -> str:
 
 
 def _write_items(path: Path, table: ScoreTable) -> None:
-    with path.open("w", newline="", encoding="utf-8") as file:
-        records = [table.items.get(item) for item in table.scores.item_ids]
-        fields = [f for f in (*ITEM_TEXTS, "split_unit") if any(getattr(one, f, None) is not None for one in records)]
-        more = list(dict.fromkeys(name for record in records if record is not None for name in record.metadata))
-        writer = csv.writer(file)
-        writer.writerow(["item_id", *fields, *more])
-        for item, record in zip(table.scores.item_ids, records, strict=True):
-            said = {} if record is None else record.metadata
-            writer.writerow([item, *(getattr(record, name, None) for name in fields), *map(said.get, more)])
+    records = [table.items.get(item) for item in table.scores.item_ids]
+    fields = [f for f in (*ITEM_TEXTS, "split_unit") if any(getattr(one, f, None) is not None for one in records)]
+    more = list(dict.fromkeys(name for record in records if record is not None for name in record.metadata))
+    texts = [[getattr(record, name, None) for name in fields] for record in records]
+    others = [map(({} if record is None else record.metadata).get, more) for record in records]
+    rows = ([item, *own, *rest] for item, own, rest in zip(table.scores.item_ids, texts, others, strict=True))
+    write_bytes(path, csv_of(["item_id", *fields, *more], rows))

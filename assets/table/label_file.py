@@ -1,14 +1,18 @@
 """The file in which labels are collected: items that are to be labelled, and what people have said so far.
 
 It is a CSV that ``read_labels`` reads as well. An item that waits has an empty label; one that was skipped has an empty
-label and a time. Every change writes the whole file in one step, so that a kill loses no answer.
+label and a time. Every change reads the file again and writes all of it in one step, while no other session may: a kill
+loses no answer, and neither do two people who label at once, or one who edits the file meanwhile.
 """
 
 from __future__ import annotations
 
 import csv
 import io
-from collections.abc import Container, Mapping, Sequence
+import os
+import shutil
+from collections.abc import Container, Generator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, fields, replace
 from hashlib import blake2b
 from pathlib import Path
@@ -19,7 +23,7 @@ from care_ops.labels import Label
 from warehouse.items import ItemRecord
 from warehouse.sources.bounds import within_memory
 from warehouse.spreadsheets import as_meant, csv_of
-from warehouse.storage import write_bytes
+from warehouse.storage import replacing
 
 _TEXTS = ("prompt", "aspect", "reference", "response", "response_2")
 
@@ -88,14 +92,43 @@ class LabelFile:
             read_labels(path)
         return cls(path, rows)
 
+    @contextmanager
+    def alone(self) -> Generator[None]:
+        """Keep other sessions from the file, and take over what they have written since it was read.
+
+        Where folders cannot be locked, two changes within the same few milliseconds may still meet.
+        """
+        with ExitStack() as until_done:
+            with suppress(ImportError, OSError):  # Windows has no such locks, nor have some network file systems
+                import fcntl
+
+                folders = Path(os.path.realpath(self.path)).parents
+                descriptor = os.open(next(filter(Path.is_dir, folders)), os.O_RDONLY)
+                until_done.callback(os.close, descriptor)
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+            self.rows = LabelFile.read(self.path).rows or self.rows
+            yield
+
     def write(self) -> None:
-        """Write all rows in one step."""
-        write_bytes(self.path, csv_of(COLUMNS, [[getattr(row, name) for name in COLUMNS] for row in self.rows]))
+        """Write all rows in one step; a link stays one, and a file as private as it was."""
+        target = Path(os.path.realpath(self.path))
+        with replacing(target) as temporary:
+            temporary.touch(0o600 if target.is_file() else 0o666)
+            temporary.write_bytes(csv_of(COLUMNS, [[getattr(row, name) for name in COLUMNS] for row in self.rows]))
+            if target.is_file():
+                shutil.copymode(target, temporary)
 
     def change(self, k: int, row: LabelRow) -> None:
-        """Replace a row, in the file too."""
-        self.rows[k] = row
-        self.write()
+        """Replace a row, in the file too; a label of an item that somebody else labelled meanwhile is a second one."""
+        before = self.rows[k]
+        with self.alone():
+            places = [j for j, other in enumerate(self.rows) if other == before]
+            if row.label:
+                empty = (j for j, other in enumerate(self.rows) if other.item_id == row.item_id and not other.label)
+                places += [*empty, len(self.rows)]
+            if places:
+                self.rows[places[0] : places[0] + 1] = [row]
+            self.write()
 
     def refuse_unknown(self, items: Container[str]) -> None:
         """Raise ``InputError`` where a row is of none of these items."""
@@ -104,7 +137,7 @@ class LabelFile:
             raise InputError(f"{self.path}: item {strange!r} is not among the items; name another file with --out")
 
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
-        """Take labels that came from elsewhere: into rows that wait or were skipped, else as a second label.
+        """Take labels from elsewhere, while the file is held ``alone``: into rows without one, else as a second label.
 
         ``rater`` and ``moment`` are of labels that do not say who gave them, and when. Returns how many rows got a
         label, and how many second labels items got that had one; a label that the same rater has given already is not

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
@@ -138,13 +138,13 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
     from warehouse.fits import now
 
     passed: list[int] = []
-    while (k := _next(file, passed)) is not None:
+    while (k := _next(file, items, passed)) is not None:
         _show(items[file.rows[k].item_id], standing(file), answers)
         said = _answer(answers)
         if said == QUIT:
             break
         if said == UNDO:
-            done = (j for j, row in enumerate(file.rows) if row.labelled_at)
+            done = (j for j, row in enumerate(file.rows) if row.labelled_at and row.rater == rater)
             before = max(done, key=lambda j: file.rows[j].labelled_at, default=None)
             if before is None:
                 console.print("there is nothing to undo")
@@ -159,10 +159,11 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
     console.print(f"{standing(file)}, in {file.path}")
 
 
-def _next(file: LabelFile, passed: Sequence[int]) -> int | None:
+def _next(file: LabelFile, items: Container[str], passed: Sequence[int]) -> int | None:
     """The next row to ask about: one that waits, or else one that was skipped before this session."""
-    waiting = (k for k, row in enumerate(file.rows) if row.waits)
-    skipped = (k for k, row in enumerate(file.rows) if row.skipped and k not in passed)
+    known = [(k, row) for k, row in enumerate(file.rows) if row.item_id in items]  # another session may add others
+    waiting = (k for k, row in known if row.waits)
+    skipped = (k for k, row in known if row.skipped and k not in passed)
     return next(waiting, next(skipped, None))
 
 

@@ -83,30 +83,29 @@ def label(
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
 ) -> None:
     """Draw items and ask a person about each, by a key or a number; goes on where it was stopped."""
-    from assets.report.label_page import returned
     from assets.table.label_file import LabelFile
 
     subject = _subject(testset, workspace, items, scores, out)
     possible = subject.answers(answers)
-    file = LabelFile.read(subject.output)
+    file = LabelFile(subject.output, [])
     rater = rater or getpass.getuser()
-    if width is not None:
-        _say_how_many(subject, file, width)
-    elif imported is not None:
-        _take(file, imported, rater)
-    else:
+    with file.alone():
+        if width is not None:
+            return _say_how_many(subject, file, width)
+        if imported is not None:
+            return _take(file, imported, rater)
         _draw(subject, file, count=count, chosen=chosen, repeat=repeat, seed=seed)
         file.refuse_unknown(subject.items)
-        if export is not None:
-            _write_out(subject, file, export, possible, _again(context, imported=export), page=False)
-        if html is not None:
-            _write_out(subject, file, html, possible, _again(context, imported=returned(html)), page=True)
+        for path in filter(None, (export, html)):
+            _write_out(subject, file, path, possible, context, page=path is html)
         if export is html is None:
             refuse_without_terminal(_again(context, export=_TABLE), _again(context, imported=_TABLE))
             file.write()  # before anybody is asked
-            ask(file, subject.items, possible, rater)
-        if testset is not None:
-            _say_where_it_goes(testset, subject.output, workspace)
+    if export is html is None:
+        ask(file, subject.items, possible, rater)
+    if testset is not None:
+        _say_where_it_goes(testset, subject.output, workspace)
+    return None
 
 
 def _subject(testset: str | None, root: Path, items: Path | None, scores: Path | None, output: Path | None) -> _Subject:
@@ -175,9 +174,11 @@ def _take(file: LabelFile, table: Path, rater: str) -> None:
     console.print(f"{filled} labels taken, and {repeated} second labels; {standing(file)}")
 
 
-def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers, take_back: str, *, page: bool) -> None:
+def _write_out(
+    subject: _Subject, file: LabelFile, path: Path, answers: Answers, context: typer.Context, *, page: bool
+) -> None:
     """Write what waits to a page, or to a table that is filled in."""
-    from assets.report.label_page import write_label_page
+    from assets.report.label_page import returned, write_label_page
     from assets.table.label_file import COLUMNS, blinded, exported, texts_of
     from warehouse.storage import write_bytes
 
@@ -193,8 +194,8 @@ def _write_out(subject: _Subject, file: LabelFile, path: Path, answers: Answers,
         write_bytes(path, exported(path, waiting, subject.items))
         todo = f"fill in `label` ({answers.written()}), and take it back with: "
     file.write()
-    said = f"{len(waiting)} items written to {path}; {todo}{take_back}"
-    console.print(said)
+    take_back = _again(context, imported=returned(path) if page else path)
+    console.print(f"{len(waiting)} items written to {path}; {todo}{take_back}")
 
 
 def _again(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:

@@ -1,7 +1,7 @@
 """``care admin backup`` and ``restore``, and ``gc`` and ``forget``, the only commands that delete anything."""
 
 import shlex
-from contextlib import nullcontext
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Annotated
@@ -83,13 +83,17 @@ def backup(
     from warehouse.testsets import resolve
 
     with workspace_alone(workspace, "care admin backup") as loaded:
-        written = write_backup(loaded, file)
-        named = {resolve(path, loaded.root) for testset in loaded.testsets for path in still_held(loaded, testset)}
-    outside = ", ".join(sorted(str(path) for path in named if not path.is_relative_to(loaded.root.resolve())))
+        outside: set[str] = set()
+        for named in (path for testset in loaded.testsets for path in still_held(loaded, testset)):
+            with suppress(InputError):  # an address, or a variable that is not set here
+                if not (path := resolve(named, loaded.root)).is_relative_to(loaded.root.resolve()):
+                    outside.add(str(path))
+        files, size = write_backup(loaded, file, beside=bool(outside))
     if outside:
-        console.print(f"not in the backup, since it lies outside of {loaded.root}: {outside}; keep a copy of it, too")
+        listed = ", ".join(sorted(outside))
+        console.print(f"not in the backup, since it lies outside of {loaded.root}: {listed}; keep a copy of it, too")
     console.print(
-        f"{file} holds {written.files} files, {written.size / 2**20:.1f} MiB. `care admin restore "
+        f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore "
         f"{shlex.quote(str(file))} --check` tries whether it can be restored; no judge is asked again"
     )
 
@@ -102,12 +106,13 @@ def restore(
     ] = False,
 ) -> None:
     """Make a workspace from a backup, read every file of it and rebuild its database; ends with 1 where any is lost."""
-    from assets.state.backup import read_back, unpack
+    from assets.state.backup import place_of_drill, read_back, unpack
     from orchestration.workspace import load_workspace
 
     if (folder is None) != check:
         raise InputError("name the folder that becomes the workspace, or try the backup with --check; not both")
-    with TemporaryDirectory(prefix="care-restore-") if check else nullcontext(str(folder)) as target:
+    place = TemporaryDirectory(prefix="care-restore-", dir=place_of_drill(file)) if check else nullcontext(str(folder))
+    with place as target:
         files = unpack(file, Path(target))
         try:
             rows = read_back(load_workspace(Path(target)))

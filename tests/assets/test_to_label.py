@@ -1,11 +1,20 @@
 """The table of items that are worth a label: what a person has filled in is never lost."""
 
 import csv
+import tempfile
+from pathlib import Path
 
 import pytest
+from hypothesis import example, given
+from hypothesis import strategies as st
 
+from assets.labels import read_labels
 from assets.report.to_label import leave_out, write_items_to_label
 from care_ops.anchors import NO_ANCHORS, Anchors
+from warehouse.items import ItemRecord
+from warehouse.sources.delimited import allow_long_fields
+from warehouse.sources.files import read_items
+from warehouse.spreadsheets import as_meant
 
 ITEMS = {"a": "chosen", "b": "chosen", "c": "random"}
 
@@ -33,6 +42,31 @@ def test_a_file_that_is_no_text_is_set_aside_and_written_anew(tmp_path):
     assert labels_in(path) == {"a": "", "b": "", "c": ""}
     (aside,) = [file for file in (tmp_path / "damaged").iterdir() if file.suffix != ".why"]
     assert aside.read_bytes() == content, "nothing that a person may have filled in is lost"
+
+
+@given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=3, max_size=3))
+@example(["10%\r=cmd|' /C calc'!A0", "\0", "a\r\nb\n\rc"])
+@example(["long " * 100_000, "'", '"'])
+def test_whatever_a_text_holds_the_table_is_filled_in_and_read_back(texts):
+    """By a person's program, which ends a row at each carriage return, line feed, or both, outside of quotes."""
+    records = {item: ItemRecord(item, response=text) for item, text in zip(ITEMS, texts, strict=True)}
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / "to_label.csv"
+        write_items_to_label(path, ITEMS, records, NO_ANCHORS)
+        allow_long_fields()
+        with path.open(encoding="utf-8", newline="") as file:
+            rows = list(csv.DictReader(file))
+        meant = [text.replace("\0", "\ufffd") for text in texts]
+        assert [as_meant(row.get("response", "")) for row in rows] == meant
+        with path.open("w", encoding="utf-8-sig", newline="") as file:
+            writer = csv.DictWriter(file, rows[0])
+            writer.writeheader()
+            writer.writerows({**row, "label": k} for k, row in enumerate(rows))
+        assert read_labels(path).values == {"a": 0, "b": 1, "c": 2}
+        csv.field_size_limit(131_072)  # Python's own
+        write_items_to_label(path, ITEMS, {}, NO_ANCHORS)
+        assert labels_in(path) == {"a": "0", "b": "1", "c": "2"}
+        assert [record.response or "" for record in read_items(path)] == meant
 
 
 def test_a_folder_in_its_place_is_set_aside(tmp_path):

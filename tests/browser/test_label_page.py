@@ -321,6 +321,30 @@ def test_two_tabs_and_two_pages_keep_their_labels_apart_and_together(folder, ope
     assert other.get_by_label("Your name").is_visible(), "another file, another sitting"
 
 
+def test_two_people_in_two_tabs_keep_their_names(folder, opened):
+    label(folder, "--count", 6, "--html", folder / "page.html")
+    page = opened(folder / "page.html")
+    other = page.context.new_page()
+    other.wrong = []
+    other.goto((folder / "page.html").as_uri())
+    other.get_by_role("button", name="Not ann?").click()
+    other.get_by_label("Your name").fill("bob")
+    other.keyboard.press("Enter")
+    for k, (tab, key) in enumerate([(page, "y"), (other, "n"), (page, "y"), (other, "n"), (other, "n")]):
+        tab.keyboard.press(key)
+        for each in (page, other):
+            expect(each.get_by_role("status")).to_have_text(f"{k + 1} of 6 labelled")
+    page.reload()
+    page.keyboard.press("u")
+    expect(other.get_by_role("status")).to_have_text("4 of 6 labelled")
+    page.keyboard.press("y")
+    expect(other.get_by_role("status")).to_have_text("5 of 6 labelled")
+    for tab in (page, other):
+        rows = rows_of(saved(tab, folder, "page-labelled.csv"))
+        assert [row["rater"] for row in rows] == ["ann", "bob", "ann", "bob", "bob", ""]
+        assert [row["label"] for row in rows] == ["1", "0", "1", "0", "0", ""]
+
+
 def test_a_browser_that_keeps_nothing_says_so_and_labels_all_the_same(chromium, folder):
     label(folder, "--count", 2, "--html", folder / "page.html")
     context = chromium.new_context()

@@ -73,9 +73,10 @@ def test_a_drill_finds_a_part_that_rotted_within_the_backup(copied, tmp_path, pa
 def test_a_backup_that_ends_too_early_is_told_in_a_sentence(copied, tmp_path, share):
     whole = copied[1].read_bytes()
     (tmp_path / "half.tar").write_bytes(whole[: int(share * len(whole))])
-    said = typed("admin", "restore", str(tmp_path / "half.tar"), "--check", code=2)
-    assert "half.tar" in said
-    assert "name a backup of a workspace" in said
+    for where in ("--check", str(tmp_path / "back"), str(tmp_path / "back")):
+        said = typed("admin", "restore", str(tmp_path / "half.tar"), where, code=2)
+        assert "half.tar" in said
+        assert "name a backup of a workspace" in said, "and not that the folder is not empty"
 
 
 def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
@@ -87,6 +88,10 @@ def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
     care(tmp_path / "ws", "run", "--select", "key:items or key:judge_inference or key:scores")
     told = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
     assert f"not in the backup, since it lies outside of {tmp_path / 'ws'}: {table}; keep a copy" in told
+    before = sorted(tmp_path.iterdir())
+    assert "can be restored" in typed("admin", "restore", str(tmp_path / "mine.tar"), "--check"), "it is still there"
+    assert sorted(tmp_path.iterdir()) == before
+    table.unlink()
     said = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
     assert "table.csv: no such file" in said
     assert "a backup holds those in the workspace's folder" in said
@@ -119,10 +124,28 @@ def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(after_a_nig
 
 
 def test_a_backup_within_what_it_protects_is_refused(tmp_path):
-    (tmp_path / "care.yaml").write_text("{}\n")
-    assert "is no folder" in care(tmp_path, "admin", "backup", str(tmp_path / "missing" / "mine.tar"), code=2)
-    said = care(tmp_path, "admin", "backup", str(tmp_path / "data" / "mine.tar"), code=2)
-    assert "name a file on another disk" in said
+    """Also where a link leads: each would hold all that were made before it."""
+    root, linked = tmp_path / "ws", tmp_path / "linked"
+    for folder in (root, linked):
+        folder.mkdir()
+    (root / "care.yaml").write_text("{}\n")
+    (root / "more").symlink_to(linked)
+    (linked / "gold.csv").write_text("id,gold\n1,1\n")
+    assert "is no folder" in care(root, "admin", "backup", str(tmp_path / "missing" / "mine.tar"), code=2)
+    for within in (root, root / "data", root / "more", linked):
+        said = care(root, "admin", "backup", str(within / "mine.tar"), code=2)
+        assert "name a file on another disk" in said
+        assert not (within / "mine.tar").exists()
+
+
+def test_a_backup_holds_no_keys_and_is_its_owner_s_alone(tmp_path):
+    (tmp_path / "ws").mkdir()
+    for name in ("care.yaml", ".env", ".env.local", "judges.env", "environment.csv"):
+        (tmp_path / "ws" / name).write_text("{}\n")
+    care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar"))
+    with tarfile.open(tmp_path / "mine.tar") as archive:
+        assert sorted(archive.getnames()) == ["care.yaml", "environment.csv"]
+    assert (tmp_path / "mine.tar").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_backup_holds_what_links_lead_to(tmp_path):

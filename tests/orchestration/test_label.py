@@ -12,16 +12,21 @@ import subprocess
 import sys
 import termios
 import time
+from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import replace
 
 import numpy as np
 import pytest
 from typer.testing import CliRunner
 
 from assets.labels import read_labels
-from assets.table.label_file import COLUMNS
+from assets.table.label_file import COLUMNS, LabelFile
 from orchestration.cli.app import app
+from orchestration.cli.asking import answers_for, ask
 from orchestration.cli.output import show
 from tests.support.workspaces import make, run
+from warehouse.items import ItemRecord
 
 N = 40
 ENDS = "u undoes, s skips, q ends]"
@@ -357,6 +362,57 @@ def test_a_table_that_says_who_labelled_when_is_taken_so_and_only_once(folder):
         ("bob", 0),
         ("bob", 1),
     ]
+
+
+def answered(row, label, rater, second):
+    return replace(row, label=label, rater=rater, labelled_at=f"2026-11-27T10:00:{second:02}+00:00")
+
+
+def test_a_session_that_is_open_keeps_what_others_have_labelled_meanwhile(folder, monkeypatch, capsys):
+    path = folder / "labels.csv"
+    care(folder, "--count", 6, "--export", folder / "out.csv")
+    skips, ann = LabelFile.read(path), LabelFile.read(path)
+    first = ann.rows[0].item_id
+    fill_in(folder / "out.csv", 0)
+    assert "6 labels taken" in care(folder, "--import", folder / "out.csv", "--rater", "bob")[1]
+    for session, label in ((skips, ""), (ann, "1")):
+        session.change(0, answered(session.rows[0], label, "ann", 1))
+    assert [row["rater"] for row in rows_of(path)] == ["bob"] * 6 + ["ann"]
+    assert {label.value for label in read_labels(path).given if label.item_id == first} == {0, 1}
+    care(folder, "--count", 8, "--export", folder / "out.csv")
+    keys = iter("uyuuq")
+    monkeypatch.setattr("click.getchar", lambda: next(keys))
+    items = {row.item_id: ItemRecord(row.item_id, response="answer") for row in LabelFile.read(path).rows}
+    ask(LabelFile.read(path), items, answers_for(None, None, pairs=False), "cyd")
+    assert capsys.readouterr().out.count("there is nothing to undo") == 2, "what others said is theirs to undo"
+    assert [row["rater"] for row in rows_of(path)] == ["bob"] * 6 + ["ann", "", ""]
+    path.unlink()
+    ann.change(6, answered(ann.rows[6], "0", "ann", 3))
+    assert [row["label"] for row in rows_of(path)] == ["0"] * 7, "what this session knows is written again"
+
+
+def test_two_people_who_press_a_key_at_once_are_both_kept(folder):
+    care(folder, "--count", 20, "--export", folder / "out.csv")
+    seen = [(rater, k, LabelFile.read(folder / "labels.csv")) for k in range(20) for rater in ("ann", "bob")]
+
+    def press(rater, k, file):
+        file.change(k, answered(file.rows[k], "1", rater, k))
+
+    with ThreadPoolExecutor(8) as pool:
+        assert not any(pool.map(press, *zip(*seen, strict=True)))
+    raters = Counter(row["rater"] for row in rows_of(folder / "labels.csv"))
+    assert raters == {"ann": 20, "bob": 20}
+
+
+def test_a_link_to_a_file_of_labels_stays_one_and_a_private_file_private(folder):
+    target = folder / "shared" / "ours.csv"
+    (folder / "labels.csv").symlink_to(target)
+    care(folder, "--count", 3, "--export", folder / "out.csv")
+    target.chmod(0o640)
+    care(folder, "--count", 5, "--export", folder / "out.csv")
+    assert (folder / "labels.csv").is_symlink()
+    assert len(rows_of(target)) == 5
+    assert target.stat().st_mode & 0o777 == 0o640
 
 
 def test_a_mix_keeps_the_probability_of_each_item_and_a_random_sample_is_enlarged_by_another(folder, rng):

@@ -112,7 +112,7 @@ def test_a_night_writes_what_it_writes_on_disk_and_another_machine_has_nothing_t
     assert "the first" in care(third, "fits", "list", "one")
     assert (third / "data" / "report" / "index.html").exists(), "a command that only looks fetches too"
     assert "nobody writes to it" in " ".join(care(third, "doctor").split())
-    file = third / "mine.tar"
+    file = third.with_name("mine.tar")
     care(third, "admin", "backup", str(file))
     restored = third.with_name("restored")
     restored.mkdir()

@@ -57,7 +57,7 @@ VALUES = {
     "T": "one",
     "ITEM": "i3",
     "NAME": "length",
-    "FILE": "kept.tar",
+    "FILE": "../kept.tar",
     "FOLDER": ".",
     "mine": ".",
     "restored": ".",
@@ -66,8 +66,8 @@ VALUES = {
 
 PAIRS = "--items items.jsonl --system model_a --system model_b --labels"
 INSTEAD = {
-    "care admin restore FILLED_IN --check": "care admin restore kept.tar --check",
-    "care admin restore care-2026-11-22.tar restored": "care admin restore kept.tar restored",
+    "care admin restore FILLED_IN --check": "care admin restore ../kept.tar --check",
+    "care admin restore care-2026-11-22.tar restored": "care admin restore ../kept.tar restored",
     "care fits accept FILLED_IN FILLED_IN": "care fits accept one --workspace .",
     "care criteria scores.csv --by criterion --items items.csv --out out": (
         "care criteria criteria.csv --by criterion --items items.csv --out out"
@@ -159,7 +159,7 @@ def prepare(folder: Path) -> None:
     (folder / "care.yaml").write_text(CARE.replace("resamples: 0", "resamples: 0, gamma: 0.4") + STRICT)
     write_judge(folder, "readability")
     assert not run(folder).failures
-    care(folder, "admin", "backup", str(folder / "kept.tar"))
+    care(folder, "admin", "backup", str(folder.parent / "kept.tar"))
     (folder / "logs").mkdir()
     shutil.copy(LOGS, folder / "logs")
 

@@ -66,7 +66,7 @@ class _Dialect:
 
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """All records, beginning with the names of the columns, each with the number of its first line."""
-        _allow_long_fields()
+        allow_long_fields()
         with open_text(self.path, self.encoding, newline="") as text:
             for _ in range(self.skipped):
                 text.readline()
@@ -168,7 +168,7 @@ def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
     usual = "\t" if kind in (".tsv", ".tab") else ","
     even_widths: dict[str, int] = {}
     name_counts: dict[str, int] = {}
-    _allow_long_fields()
+    allow_long_fields()
     for separator in sorted(_SEPARATORS, key=lambda other: other != usual):
         widths = [len(record) for record in csv.reader(io.StringIO(sample, newline=""), delimiter=separator) if record]
         name_counts[separator] = widths[0]
@@ -244,6 +244,6 @@ def _check_quotes(dialect: _Dialect, rows: int) -> None:
         )
 
 
-def _allow_long_fields() -> None:
+def allow_long_fields() -> None:
     """Let Python's ``csv`` accept values of more than 128 KiB; the limit holds for the whole process."""
     csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))
