@@ -189,8 +189,8 @@ class Desk:
                     self._settle(over)
 
     def waits_to_beat(self, night: float) -> bool:
-        """Whether the heartbeat of a night has not been sent, and nothing that is open forbids it."""
-        is_bad = any(alert.severity != "warning" for alert in self.open.values())
+        """Whether the heartbeat of a night has not been sent, and nothing failed and no fit waits for a person."""
+        is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._book.night < night and not is_bad
 
     def beat(self, night: float, bill: str = "") -> None:
