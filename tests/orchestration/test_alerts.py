@@ -225,6 +225,18 @@ def test_scores_that_lack_a_judge_which_has_failed_are_no_other_cause(hook, tmp_
     assert [(each["kind"], each["judge"]) for each in taken] == [("judge failed", "sonnet"), ("scores failed", "haiku")]
 
 
+@pytest.mark.parametrize("items", ["one.csv: no such file; correct the path", None])
+def test_a_file_that_is_gone_is_one_cause_however_many_judges_are_read_from_it(tmp_path, items):
+    desk = Desk(AlertSettings(file="alerts.jsonl"), tmp_path, tmp_path / "data")
+    failed = [failure_cause("judge_inference", f"j{k}", "one: one.csv: no such file") for k in range(8)]
+    failed += [] if items is None else [failure_cause("items", "one", items)]
+    tell_failures(desk, failed)
+    (cause,) = desk.open.values()
+    assert cause.kind == ("judge failed" if items is None else "source failed")
+    tell_failures(desk, [failure_cause("judge_inference", "sonnet", "the server refuses the key")])
+    assert len(desk.open) == 2
+
+
 def test_a_failed_experiment_is_over_once_it_has_been_made(hook, tmp_path):
     """What is outdated does not say: no night waits for an experiment."""
     address, taken, _ = hook
@@ -286,6 +298,9 @@ def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
     desk.tell(CAUSES[3])
     assert not desk.waits_to_beat(7.0), "a judge has failed"
     desk.resolve(lambda _: True)
+    desk.tell(CAUSES[7])
+    assert not desk.waits_to_beat(7.0), "an answer waits for a person, who may not have seen the alert"
+    desk.resolve(lambda _: True)
     desk.tell(CAUSES[8])
     desk.send()
     assert desk.waits_to_beat(7.0), "a warning is no failure"
@@ -295,6 +310,15 @@ def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
     later = Desk(settings, tmp_path, tmp_path / "data")
     assert not later.waits_to_beat(7.0)
     assert later.waits_to_beat(8.0)
+
+
+def test_where_nobody_else_is_told_the_heartbeat_stops_all_the_same(hook, tmp_path):
+    address, taken, _ = hook
+    desk = Desk(AlertSettings(heartbeat=address), tmp_path, tmp_path / "data")
+    desk.tell(CAUSES[7])
+    desk.send()
+    assert not Desk(AlertSettings(heartbeat=address), tmp_path, tmp_path / "data").waits_to_beat(7.0)
+    assert not taken
 
 
 @pytest.mark.parametrize(
