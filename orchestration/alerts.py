@@ -266,19 +266,20 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
     import httpx
     import tenacity
 
-    retry = tenacity.Retrying(
+    from judges.engines.endpoint import proxy_of
+
+    proxy, tls = proxy_of(address), httpx.create_ssl_context()
+    attempts = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
         wait=tenacity.wait_exponential(multiplier=0.5, max=5),
         retry=tenacity.retry_if_exception_type(httpx.HTTPError),
         reraise=True,
     )
-
-    def post() -> None:
-        with httpx.stream("POST", address, json=document, timeout=_TIMEOUT_S) as answer:  # what it says is not read
-            answer.raise_for_status()
-
     try:
-        retry(post)
+        with httpx.Client(proxy=proxy, verify=tls, trust_env=False, timeout=_TIMEOUT_S) as client:
+            for attempt in attempts:
+                with attempt, client.stream("POST", address, json=document) as answer:  # what it says is not read
+                    answer.raise_for_status()
     except httpx.HTTPError as error:
         # The whole address is a secret; its host is enough to find it.
         host = httpx.URL(address).host

@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import httpcore
@@ -295,7 +296,7 @@ class Endpoint:
     Raises
     ------
     JudgeError
-        An environment variable that the judge's file names is not set, or ``base_url`` is no address.
+        An environment variable that the judge's file names is not set, or ``base_url`` is no address; as ``proxy_of``.
     """
 
     def __init__(self, name: str, engine: OpenAIEngine) -> None:
@@ -313,9 +314,7 @@ class Endpoint:
             ) from None
         self._base = address._replace(path=address.path.rstrip("/"), fragment="")
         self._path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
-        proxies = urllib.request.getproxies()
-        bypassed = urllib.request.proxy_bypass(address.hostname or "")
-        self._proxy = None if bypassed else proxies.get(address.scheme) or proxies.get("all")
+        self._proxy = proxy_of(engine.base_url)
         self._tls = httpx.create_ssl_context() if address.scheme == "https" else None
         self._timeout_s = engine.timeout_s
         self._mine = threading.local()
@@ -395,7 +394,7 @@ class Endpoint:
             clock = _Clock()
             pool = httpcore.ConnectionPool(
                 ssl_context=self._tls,
-                proxy=None if self._proxy is None else httpcore.Proxy(self._proxy),
+                proxy=self._proxy and httpcore.Proxy(str(self._proxy.url), self._proxy.raw_auth),
                 max_connections=1,
                 network_backend=clock,
             )
@@ -403,6 +402,26 @@ class Endpoint:
             self._mine.connection = pool, clock
         connection: tuple[httpcore.ConnectionPool, _Clock] = self._mine.connection
         return connection
+
+
+def proxy_of(address: str) -> httpx.Proxy | None:
+    """The proxy for an address by the environment: ``HTTPS_PROXY`` and its like, ``ALL_PROXY``, ``NO_PROXY``.
+
+    Raises ``JudgeError`` where nothing can be sent through it.
+    """
+    to, named = urllib.parse.urlsplit(address), urllib.request.getproxies()
+    kind = to.scheme if named.get(to.scheme) else "all"
+    proxy = named.get(kind)
+    if not proxy or urllib.request.proxy_bypass(to.hostname or ""):
+        return None
+    with suppress(ValueError, httpx.InvalidURL):
+        found = httpx.Proxy(proxy if "/" in proxy else f"http://{proxy}")
+        if found.url.host and ("socks" not in found.url.scheme or find_spec("socksio")):
+            return found
+    raise JudgeError(
+        f"the environment variable {kind.upper()}_PROXY names no proxy that can be used here; write http://HOST:PORT, "
+        "unset it, or, where it names one by SOCKS, `pip install socksio`"
+    )
 
 
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:

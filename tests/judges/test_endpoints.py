@@ -13,18 +13,21 @@ from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
+from typing import ClassVar
 
 import pytest
 
 from care_ops.errors import JudgeError
 from judges.engines.base import Context, Ledger
 from judges.engines.checks import checks
-from judges.engines.endpoint import Secrets, headers_of
+from judges.engines.endpoint import Endpoint, Secrets, headers_of
 from judges.engines.factory import build_engine
 from judges.engines.pace import seconds
 from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
 from judges.spec import JudgeSpec, OpenAIEngine
+from orchestration.alerts import Alert, post
+from orchestration.workspace import AlertSettings
 from tests.support import endpoints
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
 from tests.support.servers import LocalServer
@@ -252,6 +255,58 @@ def test_a_look_at_an_endpoint_reads_no_more_than_it_needs(path, state, words):
         rows = checks(JudgeSpec(name="api", engine=engine, license="x"))
         assert time.monotonic() - began < 20
     assert [(told, address in said) for told, said in rows if words in said] == [(state, True)]
+
+
+class _Proxy(BaseHTTPRequestHandler):
+    """Answers instead of whoever is asked through it, and notes who that was and by whose word."""
+
+    seen: ClassVar[list[tuple[str, str | None]]] = []
+
+    def _note(self):
+        self.seen.append((self.path, self.headers["Proxy-Authorization"]))
+        self.send_response(200)
+        self.end_headers()
+
+    do_GET = do_POST = _note  # noqa: N815, as http.server calls them
+
+    def log_message(self, *_):
+        """Nothing is to be told."""
+
+
+def through(monkeypatch, **proxies):
+    """An endpoint that is asked with these environment variables, and no others that name a proxy."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name, value in proxies.items():
+        monkeypatch.setenv(name, value)
+    return OpenAIEngine(base_url="http://judge.example/v1", model="m", template="quality", api_key_env=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ALL_PROXY", "socks5://me:SECRET@localhost:1"), ("HTTP_PROXY", "htp:/x"), ("HTTP_PROXY", "http://x:SECRET")],
+)
+def test_a_proxy_that_cannot_be_used_is_a_sentence_with_its_variable_for_judges_and_alerts(monkeypatch, name, value):
+    engine = through(monkeypatch, **{name: value})
+    ((state, said),) = checks(JudgeSpec(name="api", engine=engine, license="x"))[:1]
+    assert (state, name in said, "pip install socksio" in said, "SECRET" in said) == ("fails", True, True, False)
+    with pytest.raises(JudgeError, match=name):
+        post(AlertSettings(webhook="http://hook.example/x"), Alert("night late", "It is late."))
+    engine = through(monkeypatch, **{name: value, "NO_PROXY": "judge.example"})
+    Endpoint("api", engine).close()
+
+
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_judges_and_alerts_go_through_the_proxy_that_the_environment_names(monkeypatch, scheme):
+    with LocalServer(_Proxy) as server:
+        place = server.url.removeprefix("http://").partition("/")[0]
+        engine = through(monkeypatch, ALL_PROXY=f"{scheme}me:word@{place}")
+        assert checks(JudgeSpec(name="api", engine=engine, license="x"))[0][0] == "ok"
+        post(AlertSettings(webhook="http://hook.example/x"), Alert("night late", "It is late."))
+    word = f"Basic {base64.b64encode(b'me:word').decode()}"
+    assert [*_Proxy.seen] == [("http://judge.example/v1/models", word), ("http://hook.example/x", word)]
+    _Proxy.seen.clear()
 
 
 @pytest.mark.parametrize("before", ["", "u", "me", "user:"])
