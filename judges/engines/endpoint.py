@@ -27,7 +27,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from care_ops.errors import JudgeError
 from judges.engines.forms import FORMS
-from judges.spec import OpenAIEngine
+from judges.spec import LIKE_A_KEY, OpenAIEngine, masked
 
 MOST_BYTES = 4 * 2**20
 """Largest answer to a request, as it comes and unpacked."""
@@ -35,7 +35,7 @@ MOST_BYTES = 4 * 2**20
 UNNAMED = "unnamed"
 _LEAST_SECRET = 6
 _SENTENCE = 250
-_LIKE_A_KEY, _SCHEMES = re.compile("auth|key|token|secret|passw|credential|cookie", re.IGNORECASE), ("Bearer", "Basic")
+_SCHEMES = ("Bearer", "Basic")
 _NAMES_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?![A-Z])", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError)
@@ -310,7 +310,7 @@ class Endpoint:
                 raise ValueError
         except ValueError:
             raise JudgeError(
-                f"judge {name!r}: base_url {engine.base_url!r} is no address; write https://HOST/v1"
+                f"judge {name!r}: base_url {engine.where!r} is no address; write https://HOST/v1"
             ) from None
         self._base = address._replace(path=address.path.rstrip("/"), fragment="")
         self._path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
@@ -446,10 +446,12 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
         for variable in _VARIABLE.findall(value):
             secrets.append(secret(variable, f"the value of the header {header}"))
         headers[header] = _VARIABLE.sub(lambda match: os.environ[match[1]].strip(), value)
-        if _LIKE_A_KEY.search(header):  # it may be written out
+        if LIKE_A_KEY.search(header):  # it may be written out
             secrets += [word for word in headers[header].split() if len(word) >= _LEAST_SECRET and word not in _SCHEMES]
     query = urllib.parse.parse_qsl(engine.base_url.partition("?")[2])
-    secrets += [value for name, value in query if _LIKE_A_KEY.search(name)]
+    secrets += [value for name, value in query if LIKE_A_KEY.search(name)]
+    masked(engine.extra_body, fields := list[str]())
+    secrets += [value for value in fields if len(value) >= _LEAST_SECRET]
     for header, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^`|~\w-]+", header, re.ASCII) or not re.fullmatch(r"[\x20-\x7e]*", value):
             raise JudgeError(

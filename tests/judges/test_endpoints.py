@@ -7,6 +7,7 @@ import copy
 import json
 import logging
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
@@ -17,7 +18,7 @@ from typing import ClassVar
 
 import pytest
 
-from care_ops.errors import JudgeError
+from care_ops.errors import InputError, JudgeError
 from judges.engines.base import Context, Ledger
 from judges.engines.checks import checks
 from judges.engines.endpoint import Endpoint, Secrets, headers_of
@@ -25,7 +26,7 @@ from judges.engines.factory import build_engine
 from judges.engines.pace import seconds
 from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
-from judges.spec import JudgeSpec, OpenAIEngine
+from judges.spec import JudgeSpec, OpenAIEngine, load_spec
 from orchestration.alerts import Alert, post
 from orchestration.workspace import AlertSettings
 from tests.support import endpoints
@@ -255,6 +256,29 @@ def test_a_look_at_an_endpoint_reads_no_more_than_it_needs(path, state, words):
         rows = checks(JudgeSpec(name="api", engine=engine, license="x"))
         assert time.monotonic() - began < 20
     assert [(told, address in said) for told, said in rows if words in said] == [(state, True)]
+
+
+def test_a_password_in_the_address_or_a_key_in_a_field_is_not_shown(monkeypatch):
+    named = {"api_key": "SECRET", "provider": {"auth_token": "SECRET", "order": ["a"]}, "max_tokens": 9}
+    for address in ("http://me:SECRET@localhost:9/v1?key=SECRET", "htp://me:SECRET@localhost/v1"):
+        spec = {"model": "m", "template": "quality", "api_key_env": None, "base_url": address, "extra_body": named}
+        judge = JudgeSpec.model_validate({"name": "api", "license": "x", "engine": {"kind": "openai", **spec}})
+        told = str(checks(judge)) + judge.shown()
+        assert "SECRET" not in told
+        assert "localhost" in told
+    shown = json.loads(judge.shown())["engine"]["extra_body"]
+    assert shown == {"api_key": "***", "provider": {"auth_token": "***", "order": ["a"]}, "max_tokens": 9}
+    hide = Secrets(headers_of("api", judge.engine)[1]).hide
+    assert hide("you sent SECRET") == "you sent ***"
+
+
+@pytest.mark.parametrize("key", ["sk-proj-Zq7vW2xT9", "two words", "9LIVES"])
+def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_repeated(tmp_path, key):
+    path = tmp_path / "api.yaml"
+    path.write_text(f"engine: {{kind: openai, model: m, base_url: 'http://localhost/v1', api_key_env: '{key}'}}\n")
+    with pytest.raises(InputError, match="api_key_env: is no name of an environment variable") as caught:
+        load_spec(path)
+    assert key not in "".join(traceback.format_exception(caught.value))
 
 
 class _Proxy(BaseHTTPRequestHandler):
