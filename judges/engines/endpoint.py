@@ -19,6 +19,8 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
+from itertools import groupby
+from operator import itemgetter
 from typing import Annotated, Any
 
 import httpcore
@@ -33,7 +35,7 @@ MOST_BYTES = 4 * 2**20
 """Largest answer to a request, as it comes and unpacked."""
 
 UNNAMED = "unnamed"
-_LEAST_SECRET = 6
+_LEAST_SECRET, _LEAST_REPEATED = 6, 12
 _SENTENCE = 250
 _SCHEMES = ("Bearer", "Basic")
 _NAMES_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?![A-Z])", re.IGNORECASE)
@@ -232,6 +234,17 @@ class Secrets:
         """A model's name that may be kept, or ``unnamed`` for what is no name."""
         hidden = self.hide(text or "", 200)
         return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
+
+
+def unrepeated(said: str, asked: str) -> str:
+    """What was said, with ``***`` for what it repeats of what was asked, as it is or in JSON, in twelve characters."""
+    forms = "\n".join([asked, json.dumps(asked), json.dumps(asked, ensure_ascii=False)])
+    repeated = bytearray(len(said))
+    for k in range(len(said) - _LEAST_REPEATED + 1):
+        if said[k : k + _LEAST_REPEATED] in forms:
+            repeated[k : k + _LEAST_REPEATED] = b"*" * _LEAST_REPEATED
+    runs = groupby(zip(repeated, said, strict=True), key=itemgetter(0))
+    return "".join("***" if hidden else "".join(letter for _, letter in run) for hidden, run in runs)
 
 
 @dataclass

@@ -9,7 +9,7 @@ import logging
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler
@@ -19,7 +19,7 @@ from typing import ClassVar
 import pytest
 
 from care_ops.errors import InputError, JudgeError
-from judges.engines.base import Context, Ledger
+from judges.engines.base import Context, Ledger, StoppedError
 from judges.engines.checks import checks
 from judges.engines.endpoint import Endpoint, Secrets, headers_of
 from judges.engines.factory import build_engine
@@ -466,6 +466,26 @@ def test_errors_in_each_form_are_understood(vendor, code, said, status):
         return handler.answer()
 
     assert ask(vendor(once), 1)[0][0].status is status
+
+
+TEXT = 'Mrs. Holloway\'s account 4417 was closed, "at once",\nby her son: 口座は息子が閉じました、とのことです。'
+
+
+@pytest.mark.parametrize("form", [str, json.dumps, lambda text: json.dumps(text, ensure_ascii=False)])
+@pytest.mark.parametrize("code", [400, 500])
+def test_an_error_that_repeats_the_question_is_told_without_it(vendor, code, form):
+    def repeating(handler, body):
+        asked = body["messages"][0]["content"]
+        handler.send(code, {"error": {"message": f"no such thing: {form(asked[asked.index(TEXT) :])}"}})
+
+    with closing(build_engine(judge(vendor(repeating), retries=0), Context())) as engine:
+        try:
+            told = engine.score([Item("a", "Why?", TEXT)])[0].raw
+        except StoppedError as error:
+            told = str(error)
+    assert "no such thing" in told
+    assert "***" in told
+    assert not [part for part in ("Holloway", "at once", "her son", "口座", "\\u53e3") if part in told]
 
 
 _WHOLE = {
