@@ -22,8 +22,6 @@ _LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
 """Of a YAML file; the largest that people write have a tenth of it."""
 
 LIKE_A_KEY = re.compile("auth|key|token|secret|passw|credential|cookie", re.IGNORECASE)
-"""In the name of what may be a secret."""
-
 _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
 
 

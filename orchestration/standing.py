@@ -148,19 +148,14 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 
 
 def tell_failures(desk: Desk, failures: Iterable[Alert]) -> None:
-    """Tell of what failed.
-
-    Scores that lack a judge that has failed are no other cause, nor is a judge that fails by what another one, or the
-    items of its test set, failed by.
-    """
+    """Tell of what failed; scores that lack a judge that has failed, or a judge failing by the same, are no others."""
     for cause in sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER)):
         told, why = desk.open.values(), cause.what.partition(_UNMADE)[2]
-        if cause.kind == "scores failed":
-            silent = any(alert.kind == "judge failed" and alert.judge == cause.judge for alert in told)
-        else:
-            same = (why.removeprefix(f"{alert.testset}: ") in alert.what for alert in told)
-            silent = cause.kind == "judge failed" and any(same)
-        if not silent:
+        silent = {
+            "scores failed": any(alert.kind == "judge failed" and alert.judge == cause.judge for alert in told),
+            "judge failed": any(why.removeprefix(f"{alert.testset}: ") in alert.what for alert in told),
+        }
+        if not silent.get(cause.kind):
             desk.tell(cause)
 
 

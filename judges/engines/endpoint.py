@@ -19,8 +19,6 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib.util import find_spec
-from itertools import groupby
-from operator import itemgetter
 from typing import Annotated, Any
 
 import httpcore
@@ -239,12 +237,9 @@ class Secrets:
 def unrepeated(said: str, asked: str) -> str:
     """What was said, with ``***`` for what it repeats of what was asked, as it is or in JSON, in twelve characters."""
     forms = "\n".join([asked, json.dumps(asked), json.dumps(asked, ensure_ascii=False)])
-    repeated = bytearray(len(said))
-    for k in range(len(said) - _LEAST_REPEATED + 1):
-        if said[k : k + _LEAST_REPEATED] in forms:
-            repeated[k : k + _LEAST_REPEATED] = b"*" * _LEAST_REPEATED
-    runs = groupby(zip(repeated, said, strict=True), key=itemgetter(0))
-    return "".join("***" if hidden else "".join(letter for _, letter in run) for hidden, run in runs)
+    begins = [said[k : k + _LEAST_REPEATED] in forms for k in range(len(said) - _LEAST_REPEATED + 1)]
+    within = (any(begins[max(0, k - _LEAST_REPEATED + 1) : k + 1]) for k in range(len(said)))
+    return re.sub("\0+", "***", "".join("\0" if hidden else said[k] for k, hidden in enumerate(within)))
 
 
 @dataclass
