@@ -5,8 +5,9 @@ Each message says what is wrong, where, and what to do about it.
 
 import re
 from collections.abc import Callable, Generator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from functools import wraps
+from importlib import metadata
 from pathlib import PurePath
 from typing import ParamSpec, TypeVar
 
@@ -52,7 +53,15 @@ def counted(number: int, noun: str) -> str:
 
 def how_to_install(extra: str) -> str:
     """What to type for what comes with an extra of this package, of which no index has the others."""
-    return f"pip install '.[{extra}]' in the folder of CARE's clone"
+    return f"pip install '.[{extra}]' in CARE's clone, or with the path of its wheel in place of the dot"
+
+
+def release() -> str:
+    """The installed release of CARE, whichever of its two distributions it comes from."""
+    for distribution in ("care-eval", "care-eval-namespaced"):
+        with suppress(metadata.PackageNotFoundError):
+            return metadata.version(distribution)
+    return "of a source folder"
 
 
 def listed(names: Sequence[str], most: int = _LISTED) -> str:

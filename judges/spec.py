@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 import math
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -20,6 +21,7 @@ from judges.prices import Price, listed
 _LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
 """Of a YAML file; the largest that people write have a tenth of it."""
 
+LIKE_A_KEY = re.compile("auth|key|token|secret|passw|credential|cookie", re.IGNORECASE)
 _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
 
 
@@ -346,7 +348,7 @@ class OpenAIEngine(LanguageModel):
 
     kind: Literal["openai"] = "openai"
     base_url: str
-    api_key_env: str | None = "OPENAI_API_KEY"
+    api_key_env: str | None = Field(default="OPENAI_API_KEY", pattern="^[A-Za-z_][A-Za-z0-9_]*$")
     form: Literal["anthropic", "google"] | None = None
     headers: dict[str, str] = Field(default={})
     extra_body: dict[str, Any] = Field(default={})
@@ -388,6 +390,11 @@ class OpenAIEngine(LanguageModel):
     def batch_price(self) -> Price | None:
         """What tokens cost in a file: half of the table's price, or the judge's file's; None if it is not known."""
         return self.price if self.price is None or self.price_in is not None else self.price.at(BATCH_DISCOUNT)
+
+    @property
+    def where(self) -> str:
+        """The address without what may be a key in it: a user's password, a query."""
+        return re.sub("//[^/]*@", "//***@", self.base_url).partition("?")[0]
 
     @model_validator(mode="after")
     def _settings_agree(self) -> OpenAIEngine:
@@ -478,11 +485,11 @@ class JudgeSpec(BaseModel):
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
     def shown(self) -> str:
-        """The specification in JSON, for people; without what may be a key: values of headers, an address's query."""
+        """The specification in JSON, for people; without what may be a key: in headers, an address, a further field."""
         told = self.model_dump(mode="json")
         if isinstance(self.engine, OpenAIEngine):
-            headers = dict.fromkeys(self.engine.headers, "***")
-            told["engine"] |= {"headers": headers, "base_url": self.engine.base_url.partition("?")[0]}
+            headers, fields = dict.fromkeys(self.engine.headers, "***"), masked(self.engine.extra_body, [])
+            told["engine"] |= {"headers": headers, "base_url": self.engine.where, "extra_body": fields}
         return json.dumps(told)
 
     def scores(self, testset: str) -> bool:
@@ -498,6 +505,16 @@ class JudgeSpec(BaseModel):
         """
         content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
+
+
+def masked(value: Any, found: list[str], name: str = "") -> Any:
+    """A value with ``***`` for each text in it that has the name of a key; what it was is added to ``found``."""
+    if isinstance(value, dict):
+        return {key: masked(each, found, str(key)) for key, each in value.items()}
+    if not isinstance(value, str) or not LIKE_A_KEY.search(name):
+        return value
+    found.append(value)
+    return "***"
 
 
 M = TypeVar("M", bound=BaseModel)
@@ -524,7 +541,7 @@ def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTIN
     try:
         return kind.model_validate({"name": path.stem, **content})
     except ValidationError as error:
-        raise InputError(f"{path}: {explain(error, kind, content)}") from error
+        raise InputError(f"{path}: {explain(error, kind, content)}") from None  # it repeats what it was given
 
 
 @meets_anything
@@ -614,6 +631,7 @@ def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, na
 _PATTERNS = {
     "revision": "no commit; give the repository's, 40 hexadecimal digits, as its page shows it",
     "at": "no time of day; give hours and minutes, like 02:00",
+    "api_key_env": "no name of an environment variable; the key itself belongs into the environment, not into a file",
 }
 """What a setting is not whose text does not match its pattern."""
 
@@ -628,7 +646,8 @@ def explain(error: ValidationError, kind: type[BaseModel] | None = None, content
     for problem in error.errors():
         said = problem["msg"]
         if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] in _PATTERNS:
-            said = f"{problem['input']!r} is {_PATTERNS[problem['loc'][-1]]}"
+            what = "" if problem["loc"][-1] == "api_key_env" else f"{problem['input']!r} "  # which may be the key
+            said = f"{what}is {_PATTERNS[problem['loc'][-1]]}"
         elif problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             elsewhere = " or ".join(_places(schema, schema, content, str(problem["loc"][-1])))
             said = f"is no setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"

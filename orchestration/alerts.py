@@ -50,7 +50,9 @@ KINDS: dict[str, tuple[Severity, str]] = {
 
 
 class AlertError(CareError):
-    """A webhook did not take an alert."""
+    """A webhook did not take an alert; one that ``answered`` may take another."""
+
+    answered = False
 
 
 @dataclass(frozen=True)
@@ -137,25 +139,39 @@ class Desk:
     @property
     def open(self) -> Mapping[str, Alert]:
         """The alerts that are open, by their keys."""
-        return self._book.open
+        owed = self._book.owed
+        return {key: alert for key, alert in self._book.open.items() if owed.get(key) != "resolved"}
 
     def tell(self, cause: Alert) -> bool:
-        """Tell of a cause, unless that has been done; returns whether it is told now."""
+        """Note a cause, with a line in the file, unless that has been done; returns whether it is noted now."""
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
-        if not self._settings.reach_anybody or (alert.key in self.open and alert.key not in self._book.owed):
+        if not self.reaches_anybody or alert.key in self.open:
             return False
-        self._send(self.open.get(alert.key, alert))
+        self._note(alert)
         return True
 
-    def _send(self, alert: Alert) -> None:
-        """Write an alert into the file, once, and send it to the webhook, which may have to be tried again later."""
-        if self._book.owed.get(alert.key) != alert.state:
-            write_line(self._settings, self._root, alert)
-            with self._changed() as book:
-                book.open.setdefault(alert.key, alert)
-                book.owed[alert.key] = alert.state
-        post(self._settings, alert)
-        self._settle(alert)
+    def _note(self, alert: Alert) -> None:
+        write_line(self._settings, self._root, alert)
+        with self._changed() as book:
+            book.open.setdefault(alert.key, alert)
+            book.owed[alert.key] = alert.state
+
+    def send(self) -> None:
+        """Send the webhook whatever has been noted, now or by anybody before, and it has not taken.
+
+        Raises ``AlertError`` where it did not take all of it; the next look sends the rest.
+        """
+        failed: AlertError | None = None
+        for alert in [replace(self._book.open[key], state=state) for key, state in self._book.owed.items()]:
+            try:
+                post(self._settings, alert)
+                self._settle(alert)
+            except AlertError as error:
+                failed = error
+                if not error.answered:
+                    break
+        if failed is not None:
+            raise failed
 
     def _settle(self, alert: Alert) -> None:
         """Note that everybody has been told of a state."""
@@ -169,19 +185,17 @@ class Desk:
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Tell of the open ones that are over that they are."""
-        for alert in [*self.open.values()]:
+        """Note of the open ones that are over that they are; the webhook hears of it if it knows of them."""
+        for key, alert in self.open.items():
             if is_over(alert):
-                over = replace(alert, state="resolved")
-                if self._book.owed.get(alert.key) == "open":  # the webhook knows nothing of it
-                    write_line(self._settings, self._root, over)
+                unheard, over = key in self._book.owed, replace(alert, state="resolved")
+                self._note(over)
+                if unheard:
                     self._settle(over)
-                else:
-                    self._send(over)
 
     def waits_to_beat(self, night: float) -> bool:
-        """Whether the heartbeat of a night has not been sent, and nothing that is open forbids it."""
-        is_bad = any(alert.severity != "warning" for alert in self.open.values())
+        """Whether the heartbeat of a night has not been sent, and nothing failed and no fit waits for a person."""
+        is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
         return self._settings.heartbeat is not None and self._book.night < night and not is_bad
 
     def beat(self, night: float, bill: str = "") -> None:
@@ -255,25 +269,28 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
     import httpx
     import tenacity
 
-    retry = tenacity.Retrying(
+    from judges.engines.endpoint import proxy_of
+
+    proxy, tls = proxy_of(address), httpx.create_ssl_context()
+    attempts = tenacity.Retrying(
         stop=tenacity.stop_after_attempt(_ATTEMPTS),
         wait=tenacity.wait_exponential(multiplier=0.5, max=5),
         retry=tenacity.retry_if_exception_type(httpx.HTTPError),
         reraise=True,
     )
-
-    def post() -> None:
-        with httpx.stream("POST", address, json=document, timeout=_TIMEOUT_S) as answer:  # what it says is not read
-            answer.raise_for_status()
-
     try:
-        retry(post)
+        with httpx.Client(proxy=proxy, verify=tls, trust_env=False, timeout=_TIMEOUT_S) as client:
+            for attempt in attempts:
+                with attempt, client.stream("POST", address, json=document) as answer:  # what it says is not read
+                    answer.raise_for_status()
     except httpx.HTTPError as error:
         # The whole address is a secret; its host is enough to find it.
         host = httpx.URL(address).host
-        raise AlertError(
+        failed = AlertError(
             f"the {setting} at {host} did not take what was sent ({type(error).__name__}); check `alerts.{setting}`"
-        ) from None
+        )
+        failed.answered = isinstance(error, httpx.HTTPStatusError)
+        raise failed from None
 
 
 def failure_message(event: dg.DagsterEvent) -> str:

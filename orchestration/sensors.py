@@ -104,6 +104,7 @@ def _tell(desk: Desk, workspace: Workspace, instance: dg.DagsterInstance, settin
     from orchestration.plan import all_outdated, partitions_under_way
 
     tell_standing(desk, workspace, instance, current_verdicts(workspace), settings.nightly, all_outdated)
+    desk.send()
     last = last_night(instance, workspace.mount)
     if last is None or not desk.waits_to_beat(last):
         return
@@ -167,7 +168,9 @@ def _alert_on_failure(folder: Path, mount: Mount, load: Callable[[], Workspace])
         note_failed_run(workspace, context.instance, run, failures)
         lost = [] if failures else lost_run(workspace, context.instance, run)
         causes = [*failures_of_run(workspace, run, failures), *lost]
-        tell_failures(desk_of(workspace, read_settings(folder).alerts), causes)
+        desk = desk_of(workspace, read_settings(folder).alerts)
+        tell_failures(desk, causes)
+        desk.send()
 
     return alert_on_failure
 

@@ -65,6 +65,7 @@ _MADE_BY = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
 _OURS = (*ORDER, "night", "canary")
 """The assets of a workspace, in the order of the stages."""
 
+_UNMADE = " could not be made: "
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
 CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
 
@@ -142,15 +143,19 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
     judge, testset = (None, None) if partition is None else split_partition(asset, partition)
     if asset == "canary":
         judge, testset = partition, None
-    what = f"{asset}{f' of {partition}' if partition else ''} could not be made: {why}"
+    what = f"{asset}{f' of {partition}' if partition else ''}{_UNMADE}{why}"
     return Alert(kind or _KIND_OF.get(asset, "run failed"), what, testset, judge, asset=asset, partition=partition)
 
 
 def tell_failures(desk: Desk, failures: Iterable[Alert]) -> None:
-    """Tell of what failed; scores that lack a judge that has failed are no other cause."""
+    """Tell of what failed; scores that lack a judge that has failed, or a judge failing by the same, are no others."""
     for cause in sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER)):
-        silent = {alert.judge for alert in desk.open.values() if alert.kind == "judge failed"}
-        if cause.kind != "scores failed" or cause.judge not in silent:
+        told, why = desk.open.values(), cause.what.partition(_UNMADE)[2]
+        silent = {
+            "scores failed": any(alert.kind == "judge failed" and alert.judge == cause.judge for alert in told),
+            "judge failed": any(why.removeprefix(f"{alert.testset}: ") in alert.what for alert in told),
+        }
+        if not silent.get(cause.kind):
             desk.tell(cause)
 
 
@@ -184,16 +189,18 @@ def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.Dagste
 
 
 def held_back_causes(workspace: Workspace, current: Mapping[str, Verdict]) -> Iterator[Alert]:
-    """The fits that are held back; each once its report has been made."""
+    """The fits that are held back, whatever else fails; each once its report has been made."""
+    from assets.publication.editions import held_back
     from assets.report.documents import HeldDocument
 
     for testset, verdict in current.items():
-        held = workspace.fit_folder(testset).find(HeldDocument) if verdict.state == "held back" else None
-        if held is not None and held.facts.edition == verdict.edition:
-            said = " ".join([verdict.headline, *verdict.first_reasons])
-            step = verdict.next_steps[0] if verdict.next_steps else None
+        waiting, held = held_back(workspace, testset), workspace.fit_folder(testset).find(HeldDocument)
+        if waiting is not None and held is not None and held.facts.edition == waiting.edition:
+            failed = verdict.state == "failed"
+            said = " ".join(waiting.says if failed else [verdict.headline, *verdict.first_reasons])
+            step = verdict.next_steps[0] if verdict.next_steps and not failed else None
             advice = "" if step is None else " ".join(filter(None, [step.sentence, step.command]))
-            yield Alert("held back", f"{testset}: {said}", testset, what_to_do=advice, asset=verdict.edition)
+            yield Alert("held back", f"{testset}: {said}", testset, what_to_do=advice, asset=waiting.edition)
 
 
 def changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterator[Alert]:

@@ -1,15 +1,21 @@
 """``python -m orchestration.webserver``: what ``care ui`` runs, Dagster's UI for this machine's own browser alone."""
 
 import sys
+from functools import partial
 from typing import Any
 
 from orchestration.dagster_internals import run_dev
 
 
 def own_pages(app: Any) -> Any:
-    """Refuse what another site's page asks for through a person's browser, and changes by GET."""
+    """Refuse what another site's page asks for through a person's browser, changes by GET, and a place in its frame."""
     from starlette.responses import PlainTextResponse
     from starlette.websockets import WebSocketClose
+
+    async def alone(send: Any, message: Any) -> None:
+        if message["type"] == "http.response.start":
+            message = {**message, "headers": [*message["headers"], (b"x-frame-options", b"SAMEORIGIN")]}
+        await send(message)
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
         headers = dict(scope.get("headers", ()))
@@ -19,7 +25,7 @@ def own_pages(app: Any) -> Any:
             refused = PlainTextResponse("only pages from here are answered; open the address that was printed", 403)
             await (refused if scope["type"] == "http" else WebSocketClose(1008))(scope, receive, send)
         else:
-            await app(scope, receive, send)
+            await app(scope, receive, partial(alone, send))
 
     return answer
 

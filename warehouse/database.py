@@ -13,12 +13,12 @@ import random
 import time
 from collections.abc import Generator
 from contextlib import contextmanager, suppress
-from importlib import metadata, resources
+from importlib import resources
 from pathlib import Path
 
 import duckdb
 
-from care_ops.errors import WarehouseError
+from care_ops.errors import WarehouseError, release
 from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, set_aside
 
@@ -222,11 +222,3 @@ def version_of(connection: duckdb.DuckDBPyConnection) -> int | None:
             "from the parts what this release knows of"
         )
     return int(row[0])
-
-
-def release() -> str:
-    """The installed release of CARE, whichever of its two distributions it comes from."""
-    for distribution in ("care-eval", "care-eval-namespaced"):
-        with suppress(metadata.PackageNotFoundError):
-            return metadata.version(distribution)
-    return "of a source folder"

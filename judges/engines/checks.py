@@ -54,7 +54,7 @@ def _sandbox(engine: ProgramEngine, spec: JudgeSpec, context: Context) -> tuple[
 
 
 def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
-    where = engine.base_url.partition("?")[0]
+    where = engine.where
     try:
         endpoint = Endpoint(name, engine.model_copy(update={"timeout_s": min(engine.timeout_s, 10.0)}))
     except JudgeError as error:

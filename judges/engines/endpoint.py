@@ -18,6 +18,7 @@ import zlib
 from collections.abc import Generator, Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from importlib.util import find_spec
 from typing import Annotated, Any
 
 import httpcore
@@ -26,15 +27,15 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from care_ops.errors import JudgeError
 from judges.engines.forms import FORMS
-from judges.spec import OpenAIEngine
+from judges.spec import LIKE_A_KEY, OpenAIEngine, masked
 
 MOST_BYTES = 4 * 2**20
 """Largest answer to a request, as it comes and unpacked."""
 
 UNNAMED = "unnamed"
-_LEAST_SECRET = 6
+_LEAST_SECRET, _LEAST_REPEATED = 6, 12
 _SENTENCE = 250
-_LIKE_A_KEY, _SCHEMES = re.compile("auth|key|token|secret|passw|credential|cookie", re.IGNORECASE), ("Bearer", "Basic")
+_SCHEMES = ("Bearer", "Basic")
 _NAMES_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?![A-Z])", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError)
@@ -233,6 +234,14 @@ class Secrets:
         return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
 
 
+def unrepeated(said: str, asked: str) -> str:
+    """What was said, with ``***`` for what it repeats of what was asked, as it is or in JSON, in twelve characters."""
+    forms = "\n".join([asked, json.dumps(asked), json.dumps(asked, ensure_ascii=False)])
+    begins = [said[k : k + _LEAST_REPEATED] in forms for k in range(len(said) - _LEAST_REPEATED + 1)]
+    within = (any(begins[max(0, k - _LEAST_REPEATED + 1) : k + 1]) for k in range(len(said)))
+    return re.sub("\0+", "***", "".join("\0" if hidden else said[k] for k, hidden in enumerate(within)))
+
+
 @dataclass
 class _Clock(httpcore.NetworkBackend):
     """Connections that give up at a point in time, however slowly something goes on."""
@@ -295,7 +304,7 @@ class Endpoint:
     Raises
     ------
     JudgeError
-        An environment variable that the judge's file names is not set, or ``base_url`` is no address.
+        An environment variable that the judge's file names is not set, or ``base_url`` is no address; as ``proxy_of``.
     """
 
     def __init__(self, name: str, engine: OpenAIEngine) -> None:
@@ -309,13 +318,11 @@ class Endpoint:
                 raise ValueError
         except ValueError:
             raise JudgeError(
-                f"judge {name!r}: base_url {engine.base_url!r} is no address; write https://HOST/v1"
+                f"judge {name!r}: base_url {engine.where!r} is no address; write https://HOST/v1"
             ) from None
         self._base = address._replace(path=address.path.rstrip("/"), fragment="")
         self._path = self._form.path.format(model=urllib.parse.quote(engine.model, safe="/"))
-        proxies = urllib.request.getproxies()
-        bypassed = urllib.request.proxy_bypass(address.hostname or "")
-        self._proxy = None if bypassed else proxies.get(address.scheme) or proxies.get("all")
+        self._proxy = proxy_of(engine.base_url)
         self._tls = httpx.create_ssl_context() if address.scheme == "https" else None
         self._timeout_s = engine.timeout_s
         self._mine = threading.local()
@@ -395,7 +402,7 @@ class Endpoint:
             clock = _Clock()
             pool = httpcore.ConnectionPool(
                 ssl_context=self._tls,
-                proxy=None if self._proxy is None else httpcore.Proxy(self._proxy),
+                proxy=self._proxy and httpcore.Proxy(str(self._proxy.url), self._proxy.raw_auth),
                 max_connections=1,
                 network_backend=clock,
             )
@@ -403,6 +410,26 @@ class Endpoint:
             self._mine.connection = pool, clock
         connection: tuple[httpcore.ConnectionPool, _Clock] = self._mine.connection
         return connection
+
+
+def proxy_of(address: str) -> httpx.Proxy | None:
+    """The proxy for an address by the environment: ``HTTPS_PROXY`` and its like, ``ALL_PROXY``, ``NO_PROXY``.
+
+    Raises ``JudgeError`` where nothing can be sent through it.
+    """
+    to, named = urllib.parse.urlsplit(address), urllib.request.getproxies()
+    kind = to.scheme if named.get(to.scheme) else "all"
+    proxy = named.get(kind)
+    if not proxy or urllib.request.proxy_bypass(to.hostname or ""):
+        return None
+    with suppress(ValueError, httpx.InvalidURL):
+        found = httpx.Proxy(proxy if "/" in proxy else f"http://{proxy}")
+        if found.url.host and ("socks" not in found.url.scheme or find_spec("socksio")):
+            return found
+    raise JudgeError(
+        f"the environment variable {kind.upper()}_PROXY names no proxy that can be used here; write http://HOST:PORT, "
+        "unset it, or, where it names one by SOCKS, `pip install socksio`"
+    )
 
 
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
@@ -427,10 +454,12 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
         for variable in _VARIABLE.findall(value):
             secrets.append(secret(variable, f"the value of the header {header}"))
         headers[header] = _VARIABLE.sub(lambda match: os.environ[match[1]].strip(), value)
-        if _LIKE_A_KEY.search(header):  # it may be written out
+        if LIKE_A_KEY.search(header):  # it may be written out
             secrets += [word for word in headers[header].split() if len(word) >= _LEAST_SECRET and word not in _SCHEMES]
     query = urllib.parse.parse_qsl(engine.base_url.partition("?")[2])
-    secrets += [value for name, value in query if _LIKE_A_KEY.search(name)]
+    secrets += [value for name, value in query if LIKE_A_KEY.search(name)]
+    masked(engine.extra_body, fields := list[str]())
+    secrets += [value for value in fields if len(value) >= _LEAST_SECRET]
     for header, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^`|~\w-]+", header, re.ASCII) or not re.fullmatch(r"[\x20-\x7e]*", value):
             raise JudgeError(

@@ -6,7 +6,7 @@ import math
 import re
 import threading
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
@@ -16,7 +16,7 @@ from care_ops.errors import JudgeError, sentence
 from judges.bill import Bill, Ledger, Purse
 from judges.engines.base import Context, StoppedError
 from judges.engines.dialect import LEARNABLE, Knowledge
-from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply, Usage
+from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply, Usage, unrepeated
 from judges.engines.pace import LONGEST_WAIT_S, Pace, backoff, seconds
 from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
 from judges.items import RAW_LIMIT, Item, Score, Status
@@ -24,6 +24,7 @@ from judges.prices import Price
 from judges.spec import JudgeSpec, OpenAIEngine
 
 NOT_ASKED = "not asked"
+NOTHING: Mapping[str, Any] = {}
 _TOO_LONG = re.compile(
     r"context.{0,40}(length|window|maximum)|maximum context|too (long|large)|token count.*exceeds", re.I
 )
@@ -221,7 +222,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 except NoAnswerError as error:
                     bill.unknown *= error.sent
                     status = Status.TIMEOUT if isinstance(error, LateError) else Status.ENGINE_ERROR
-                    raise TemporaryError(status, self._hidden(str(error))) from error
+                    raise TemporaryError(status, self._hidden(str(error), body)) from error
                 usage = completion.usage
                 bill.answered(1e3 * (time.perf_counter() - sent))
                 if usage is not None:
@@ -237,7 +238,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         parameter that can be left out, and ``NotAskedError`` where it will refuse whatever is asked, so that the judge
         is stopped.
         """
-        code, said = reply.status, self._hidden(str(reply.error["message"]))
+        code, (heard, said) = reply.status, (self._hidden(str(reply.error["message"]), of) for of in ({}, body))
         kind = f"{reply.error.get('code')} {reply.error.get('type')}"
         pause = seconds(reply.headers.get("retry-after", ""))
         if pause is not None and pause > LONGEST_WAIT_S:
@@ -251,9 +252,9 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             raise TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}")
         elif code in (200, 400, 413, 422):
             named = named if isinstance(named := reply.error.get("param"), str) and named else None
-            if code == 413 or (named not in LEARNABLE and _TOO_LONG.search(f"{kind} {said}")):
+            if code == 413 or (named not in LEARNABLE and _TOO_LONG.search(f"{kind} {heard}")):
                 return PromptAnswer(None, Status.TOO_LONG, said)
-            if _FILTERED.search(kind) or (code != 200 and _FILTERED.search(said)):
+            if _FILTERED.search(kind) or (code != 200 and _FILTERED.search(heard)):
                 return PromptAnswer(None, Status.REFUSED, said)
             if code == 200:
                 return PromptAnswer(None, Status.ENGINE_ERROR, said)
@@ -278,7 +279,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self.version = f"openai {', '.join(sorted(self._answered_by.copy()))}"
         content = choice.message.content
         if choice.message.refusal or choice.finish_reason == "content_filter":
-            said = self._hidden(choice.message.refusal or "content filter")
+            said = self._hidden(choice.message.refusal or "content filter", body)
             return PromptAnswer(None, Status.REFUSED, said, None, None, *counts)
         thinks = content is not None and content.lstrip().startswith("<think>")
         text = content.partition("</think>")[2] if content is not None and thinks else content
@@ -297,7 +298,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 _log.warning(
                     "Judge %r: the endpoint gives no log probabilities, so its answers are read as text.", self._name
                 )
-        return self.answer_in(text, None if text is None else self._hidden(text, RAW_LIMIT), counts)
+        return self.answer_in(text, None if text is None else self._hidden(text, limit=RAW_LIMIT), counts)
 
     def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
         """Probability of each answer by its first token; None if the endpoint's log probabilities cannot be used."""
@@ -353,8 +354,10 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 self._empty = purse
                 raise NotAskedError
 
-    def _hidden(self, text: str, limit: int = 200) -> str:
-        return self._endpoint.secrets.hide(text, limit)
+    def _hidden(self, text: str, body: Mapping[str, Any] = NOTHING, limit: int = 200) -> str:
+        """What an endpoint said, as long as may be told, without secrets and what it repeats of a question."""
+        said = self._endpoint.secrets.hide(text, limit)
+        return unrepeated(said, body["messages"][0]["content"]) if "messages" in body else said
 
 
 def paid_for(usage: Usage, price: Price) -> Bill:

@@ -6,6 +6,7 @@ from typing import Annotated
 
 import typer
 
+from care_ops.errors import release
 from orchestration.cli.commands import Commands
 from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
@@ -28,8 +29,6 @@ from orchestration.cli.testsets import testsets
 
 def _print_version(wanted: bool) -> None:
     if wanted:
-        from warehouse.database import release
-
         typer.echo(f"care {release()}")
         raise typer.Exit
 

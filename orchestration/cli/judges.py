@@ -152,7 +152,7 @@ def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> No
     try:
         spec = JudgeSpec.model_validate({"name": name, "engine": engine})
     except ValidationError as error:
-        raise InputError(f"{name}: {explain(error)}") from error
+        raise InputError(f"{name}: {explain(error)}") from None
     must_exist(spec, Context(workspace.absolute()))
 
 

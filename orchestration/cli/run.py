@@ -120,6 +120,7 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
     with workspace_instance(loaded) as instance:
         tell_standing(desk, loaded, instance, verdicts, settings.nightly, all_outdated)
     tell_failures(desk, [failure_cause(*place, why) for place, why in outcome.failures.items()])
+    desk.send()
     if not (narrowed or outcome.failures) and desk.waits_to_beat(now := time.time()):
         desk.beat(now, bill_of_night(loaded))
 

@@ -7,24 +7,28 @@ import copy
 import json
 import logging
 import time
+import traceback
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from datetime import UTC, datetime, timedelta
 from email.utils import formatdate
 from http.server import BaseHTTPRequestHandler
 from itertools import pairwise
+from typing import ClassVar
 
 import pytest
 
-from care_ops.errors import JudgeError
-from judges.engines.base import Context, Ledger
+from care_ops.errors import InputError, JudgeError
+from judges.engines.base import Context, Ledger, StoppedError
 from judges.engines.checks import checks
-from judges.engines.endpoint import Secrets, headers_of
+from judges.engines.endpoint import Endpoint, Secrets, headers_of
 from judges.engines.factory import build_engine
 from judges.engines.pace import seconds
 from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
-from judges.spec import JudgeSpec, OpenAIEngine
+from judges.spec import JudgeSpec, OpenAIEngine, load_spec
+from orchestration.alerts import Alert, post
+from orchestration.workspace import AlertSettings
 from tests.support import endpoints
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
 from tests.support.servers import LocalServer
@@ -254,6 +258,81 @@ def test_a_look_at_an_endpoint_reads_no_more_than_it_needs(path, state, words):
     assert [(told, address in said) for told, said in rows if words in said] == [(state, True)]
 
 
+def test_a_password_in_the_address_or_a_key_in_a_field_is_not_shown(monkeypatch):
+    named = {"api_key": "SECRET", "provider": {"auth_token": "SECRET", "order": ["a"]}, "max_tokens": 9}
+    for address in ("http://me:SECRET@localhost:9/v1?key=SECRET", "htp://me:SECRET@localhost/v1"):
+        spec = {"model": "m", "template": "quality", "api_key_env": None, "base_url": address, "extra_body": named}
+        judge = JudgeSpec.model_validate({"name": "api", "license": "x", "engine": {"kind": "openai", **spec}})
+        told = str(checks(judge)) + judge.shown()
+        assert "SECRET" not in told
+        assert "localhost" in told
+    shown = json.loads(judge.shown())["engine"]["extra_body"]
+    assert shown == {"api_key": "***", "provider": {"auth_token": "***", "order": ["a"]}, "max_tokens": 9}
+    hide = Secrets(headers_of("api", judge.engine)[1]).hide
+    assert hide("you sent SECRET") == "you sent ***"
+
+
+@pytest.mark.parametrize("key", ["sk-proj-Zq7vW2xT9", "two words", "9LIVES"])
+def test_a_key_in_place_of_the_name_of_its_variable_is_refused_and_not_repeated(tmp_path, key):
+    path = tmp_path / "api.yaml"
+    path.write_text(f"engine: {{kind: openai, model: m, base_url: 'http://localhost/v1', api_key_env: '{key}'}}\n")
+    with pytest.raises(InputError, match="api_key_env: is no name of an environment variable") as caught:
+        load_spec(path)
+    assert key not in "".join(traceback.format_exception(caught.value))
+
+
+class _Proxy(BaseHTTPRequestHandler):
+    """Answers instead of whoever is asked through it, and notes who that was and by whose word."""
+
+    seen: ClassVar[list[tuple[str, str | None]]] = []
+
+    def _note(self):
+        self.seen.append((self.path, self.headers["Proxy-Authorization"]))
+        self.send_response(200)
+        self.end_headers()
+
+    do_GET = do_POST = _note  # noqa: N815, as http.server calls them
+
+    def log_message(self, *_):
+        """Nothing is to be told."""
+
+
+def through(monkeypatch, **proxies):
+    """An endpoint that is asked with these environment variables, and no others that name a proxy."""
+    for name in ("HTTP_PROXY", "HTTPS_PROXY", "ALL_PROXY", "NO_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+        monkeypatch.delenv(name.lower(), raising=False)
+    for name, value in proxies.items():
+        monkeypatch.setenv(name, value)
+    return OpenAIEngine(base_url="http://judge.example/v1", model="m", template="quality", api_key_env=None)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [("ALL_PROXY", "socks5://me:SECRET@localhost:1"), ("HTTP_PROXY", "htp:/x"), ("HTTP_PROXY", "http://x:SECRET")],
+)
+def test_a_proxy_that_cannot_be_used_is_a_sentence_with_its_variable_for_judges_and_alerts(monkeypatch, name, value):
+    engine = through(monkeypatch, **{name: value})
+    ((state, said),) = checks(JudgeSpec(name="api", engine=engine, license="x"))[:1]
+    assert (state, name in said, "pip install socksio" in said, "SECRET" in said) == ("fails", True, True, False)
+    with pytest.raises(JudgeError, match=name):
+        post(AlertSettings(webhook="http://hook.example/x"), Alert("night late", "It is late."))
+    engine = through(monkeypatch, **{name: value, "NO_PROXY": "judge.example"})
+    Endpoint("api", engine).close()
+
+
+@pytest.mark.parametrize("scheme", ["http://", ""])
+def test_judges_and_alerts_go_through_the_proxy_that_the_environment_names(monkeypatch, scheme):
+    with LocalServer(_Proxy) as server:
+        place = server.url.removeprefix("http://").partition("/")[0]
+        engine = through(monkeypatch, ALL_PROXY=f"{scheme}me:word@{place}")
+        assert checks(JudgeSpec(name="api", engine=engine, license="x"))[0][0] == "ok"
+        post(AlertSettings(webhook="http://hook.example/x"), Alert("night late", "It is late."))
+    word = f"Basic {base64.b64encode(b'me:word').decode()}"
+    assert [*_Proxy.seen] == [("http://judge.example/v1/models", word), ("http://hook.example/x", word)]
+    _Proxy.seen.clear()
+
+
 @pytest.mark.parametrize("before", ["", "u", "me", "user:"])
 def test_no_form_of_a_key_stays_in_a_text(before):
     hide = Secrets([KEY]).hide
@@ -387,6 +466,26 @@ def test_errors_in_each_form_are_understood(vendor, code, said, status):
         return handler.answer()
 
     assert ask(vendor(once), 1)[0][0].status is status
+
+
+TEXT = 'Mrs. Holloway\'s account 4417 was closed, "at once",\nby her son: 口座は息子が閉じました、とのことです。'
+
+
+@pytest.mark.parametrize("form", [str, json.dumps, lambda text: json.dumps(text, ensure_ascii=False)])
+@pytest.mark.parametrize("code", [400, 500])
+def test_an_error_that_repeats_the_question_is_told_without_it(vendor, code, form):
+    def repeating(handler, body):
+        asked = body["messages"][0]["content"]
+        handler.send(code, {"error": {"message": f"no such thing: {form(asked[asked.index(TEXT) :])}"}})
+
+    with closing(build_engine(judge(vendor(repeating), retries=0), Context())) as engine:
+        try:
+            told = engine.score([Item("a", "Why?", TEXT)])[0].raw
+        except StoppedError as error:
+            told = str(error)
+    assert "no such thing" in told
+    assert "***" in told
+    assert not [part for part in ("Holloway", "at once", "her son", "口座", "\\u53e3") if part in told]
 
 
 _WHOLE = {

@@ -1,6 +1,7 @@
 """Nights that fail, do not come, or have no schedule that holds; a second daemon."""
 
 import json
+import socketserver
 import subprocess
 import sys
 import threading
@@ -91,6 +92,7 @@ def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tm
     page.parent.mkdir(parents=True)
     page.write_text("one")
     assert [desk.tell(cause) for cause in CAUSES] == [True] * 10
+    desk.send()
     assert len({each["kind"] for each in taken}) == len({each["key"] for each in taken}) == 10
     for each, cause in zip(taken, CAUSES, strict=True):
         assert each["state"] == "open"
@@ -103,8 +105,10 @@ def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tm
         assert each["text"] == f"CARE: {tmp_path.name} needs a person. {each['what']} {each['what_to_do']}"
     again = Desk(settings, tmp_path, tmp_path / "data")  # another process, later
     assert [again.tell(cause) for cause in CAUSES] == [False] * 10
+    again.send()
     assert len(taken) == 10
     again.resolve(lambda alert: alert.kind in ("judge failed", "held back"))
+    again.send()
     assert [(each["kind"], each["state"]) for each in taken[10:]] == [
         ("judge failed", "resolved"),
         ("held back", "resolved"),
@@ -117,10 +121,42 @@ def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tm
 def test_an_alert_that_was_not_taken_is_sent_once_more_by_the_next_look(hook, tmp_path):
     address, taken, state = hook
     state["refuse"] = 3
+    desk = Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
+    desk.tell(CAUSES[0])
     with pytest.raises(AlertError):
-        Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").tell(CAUSES[0])
-    assert Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").tell(CAUSES[0])
-    assert len(taken) == 1
+        desk.send()
+    for _ in range(2):
+        Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").send()
+    assert [each["kind"] for each in taken] == [CAUSES[0].kind]
+
+
+def test_a_dead_webhook_silences_neither_the_file_nor_any_cause(hook, tmp_path):
+    address, taken, state = hook
+    desk = Desk(AlertSettings(webhook=address, file="alerts.jsonl"), tmp_path, tmp_path / "data")
+    state["refuse"] = 4  # the first cause three times, and the second one once
+    desk.resolve(lambda _: True)
+    for cause in CAUSES:
+        desk.tell(cause)
+    with pytest.raises(AlertError, match=r"alerts\.webhook"):
+        desk.send()
+    lines = [json.loads(line)["kind"] for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
+    assert lines == [cause.kind for cause in CAUSES]
+    assert [each["kind"] for each in taken] == lines[1:], "one that it refuses keeps no other from it"
+    desk.send()
+    assert [each["kind"] for each in taken[9:]] == lines[:1]
+
+
+def test_a_webhook_that_is_gone_is_not_waited_for_again_for_each_cause(tmp_path, monkeypatch):
+    with socketserver.TCPServer(("127.0.0.1", 0), None) as server:
+        address = f"http://127.0.0.1:{server.server_address[1]}"
+    tried = []
+    monkeypatch.setattr("orchestration.alerts.post", lambda *said: (tried.append(said), post(*said)))
+    desk = Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
+    for cause in CAUSES:
+        desk.tell(cause)
+    with pytest.raises(AlertError, match="ConnectError"):
+        desk.send()
+    assert len(tried) == 1
 
 
 def test_with_the_webhook_down_the_file_gets_a_line_for_a_cause_and_one_for_its_end(hook, tmp_path):
@@ -133,28 +169,34 @@ def test_with_the_webhook_down_the_file_gets_a_line_for_a_cause_and_one_for_its_
     def lines():
         return [json.loads(line)["state"] for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
 
+    def look(*, fails):
+        now = desk()
+        now.tell(CAUSES[0]) if fails else now.resolve(lambda _: True)
+        now.send()
+
     state["refuse"] = 1000
     for _ in range(3):
         with pytest.raises(AlertError):
-            desk().tell(CAUSES[0])
+            look(fails=True)
     assert lines() == ["open"]
     state["refuse"] = 0
-    assert desk().tell(CAUSES[0]), "told as soon as somebody takes it"
-    assert not desk().tell(CAUSES[0])
+    for _ in range(2):
+        look(fails=True)
+    assert [each["state"] for each in taken] == lines() == ["open"], "told as soon as somebody takes it"
     state["refuse"] = 1000
     for _ in range(3):
         with pytest.raises(AlertError):
-            desk().resolve(lambda _: True)
+            look(fails=False)
     assert lines() == ["open", "resolved"]
     state["refuse"] = 0
-    desk().resolve(lambda _: True)
+    look(fails=False)
     assert [each["state"] for each in taken] == lines() == ["open", "resolved"]
     state["refuse"] = 1000
     with pytest.raises(AlertError):
-        desk().tell(CAUSES[0])
+        look(fails=True)
     state["refuse"] = 0
-    desk().resolve(lambda _: True)
-    desk().resolve(lambda _: True)
+    for _ in range(2):
+        look(fails=False)
     assert lines() == ["open", "resolved"] * 2, "what came again is a cause anew"
     assert len(taken) == 2, "nobody is told of the end of what he never heard of"
 
@@ -163,7 +205,9 @@ def test_slack_gets_its_own_form(hook, tmp_path):
     address, taken, _ = hook
     desk = Desk(AlertSettings(webhook=f"slack+{address}"), tmp_path, tmp_path / "data")
     desk.tell(Alert("model changed", "gpt: <3 & more", judge="gpt"))
+    desk.send()
     desk.resolve(lambda _: True)
+    desk.send()
     assert [each.keys() for each in taken] == [{"text", "blocks", "path"}] * 2
     section, context = taken[0]["blocks"]
     assert section["text"]["type"] == context["elements"][0]["type"] == "mrkdwn"
@@ -177,7 +221,20 @@ def test_scores_that_lack_a_judge_which_has_failed_are_no_other_cause(hook, tmp_
     desk = Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
     lacking = failure_cause("scores", "sonnet|one", "40 of 40 items have no score yet")
     tell_failures(desk, [lacking, failure_cause("judge_inference", "sonnet", "refused"), CAUSES[4]])
+    desk.send()
     assert [(each["kind"], each["judge"]) for each in taken] == [("judge failed", "sonnet"), ("scores failed", "haiku")]
+
+
+@pytest.mark.parametrize("items", ["one.csv: no such file; correct the path", None])
+def test_a_file_that_is_gone_is_one_cause_however_many_judges_are_read_from_it(tmp_path, items):
+    desk = Desk(AlertSettings(file="alerts.jsonl"), tmp_path, tmp_path / "data")
+    failed = [failure_cause("judge_inference", f"j{k}", "one: one.csv: no such file") for k in range(8)]
+    failed += [] if items is None else [failure_cause("items", "one", items)]
+    tell_failures(desk, failed)
+    (cause,) = desk.open.values()
+    assert cause.kind == ("judge failed" if items is None else "source failed")
+    tell_failures(desk, [failure_cause("judge_inference", "sonnet", "the server refuses the key")])
+    assert len(desk.open) == 2
 
 
 def test_a_failed_experiment_is_over_once_it_has_been_made(hook, tmp_path):
@@ -186,14 +243,20 @@ def test_a_failed_experiment_is_over_once_it_has_been_made(hook, tmp_path):
     workspace = load_workspace(make(tmp_path / "ws"))
     desk = Desk(AlertSettings(webhook=address), workspace.root, workspace.data)
     tell_failures(desk, [failure_cause("theory_rates", None, "a table is gone")])
+    desk.send()
     with dg.DagsterInstance.ephemeral() as instance:
-        tell_standing(desk, workspace, instance, {}, None, lambda _: {})
+
+        def look():
+            tell_standing(desk, workspace, instance, {}, None, lambda _: {})
+            desk.send()
+
+        look()
         assert [each["state"] for each in taken] == ["open"]
         instance.report_runless_asset_event(dg.AssetMaterialization("ledger"))
-        tell_standing(desk, workspace, instance, {}, None, lambda _: {})
+        look()
         assert len(taken) == 1, "that another one has been made says nothing of it"
         instance.report_runless_asset_event(dg.AssetMaterialization("theory_rates"))
-        tell_standing(desk, workspace, instance, {}, None, lambda _: {})
+        look()
     assert [(each["kind"], each["state"]) for each in taken[1:]] == [("experiment failed", "resolved")]
 
 
@@ -213,13 +276,18 @@ def test_a_night_that_is_late_is_not_over_because_somebody_runs_care(hook, tmp_p
     nightly = NightlySettings(at="02:00", deadline_hours=1)
     with dg.DagsterInstance.ephemeral() as instance:
         night = instance.report_runless_asset_event
+
+        def look():
+            tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
+            desk.send()
+
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("orchestration.instance.last_night", lambda *_: 0.0)
-            tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
-            tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
+            look()
+            look()
         assert [(each["kind"], each["state"]) for each in taken] == [("night late", "open")]
         night(dg.AssetMaterialization("night"))
-        tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
+        look()
     assert [(each["kind"], each["state"]) for each in taken[1:]] == [("night late", "resolved")]
 
 
@@ -230,7 +298,11 @@ def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
     desk.tell(CAUSES[3])
     assert not desk.waits_to_beat(7.0), "a judge has failed"
     desk.resolve(lambda _: True)
+    desk.tell(CAUSES[7])
+    assert not desk.waits_to_beat(7.0), "an answer waits for a person, who may not have seen the alert"
+    desk.resolve(lambda _: True)
     desk.tell(CAUSES[8])
+    desk.send()
     assert desk.waits_to_beat(7.0), "a warning is no failure"
     desk.beat(7.0, "Judges took US $ 1.")
     said = {"workspace": tmp_path.name, "night": 7.0, "bill": "Judges took US $ 1.", "path": "/secret/beat"}
@@ -238,6 +310,15 @@ def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
     later = Desk(settings, tmp_path, tmp_path / "data")
     assert not later.waits_to_beat(7.0)
     assert later.waits_to_beat(8.0)
+
+
+def test_where_nobody_else_is_told_the_heartbeat_stops_all_the_same(hook, tmp_path):
+    address, taken, _ = hook
+    desk = Desk(AlertSettings(heartbeat=address), tmp_path, tmp_path / "data")
+    desk.tell(CAUSES[7])
+    desk.send()
+    assert not Desk(AlertSettings(heartbeat=address), tmp_path, tmp_path / "data").waits_to_beat(7.0)
+    assert not taken
 
 
 @pytest.mark.parametrize(

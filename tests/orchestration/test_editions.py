@@ -2,6 +2,7 @@
 
 import csv
 import html
+import json
 import re
 import shutil
 from dataclasses import replace
@@ -139,6 +140,12 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     assert f"People read fit {first}" in page
     assert "<td>held back</td>" in (report / "trend.html").read_text()
     assert sentence in (folder / "told.jsonl").read_text()
+    source = (folder / "testsets" / "one.yaml").read_text()
+    (folder / "testsets" / "one.yaml").write_text(source.replace("one.csv", "gone.csv"))
+    assert "one: Failed" in care(folder, "run", code=1)
+    (folder / "testsets" / "one.yaml").write_text(source)
+    told = [json.loads(line) for line in (folder / "told.jsonl").read_text().splitlines()]
+    assert [(each["kind"], each["state"]) for each in told] == [("held back", "open"), ("source failed", "open")]
     care(folder, "fits", "accept", "one", "--why", "a better panel")
     assert "Held back" not in (report / "index.html").read_text()
     assert "Held back" not in (report / "testset-one.html").read_text()

@@ -73,6 +73,12 @@ def test_what_a_command_says_to_install_is_what_the_extra_brings():
     assert {line.split(">")[0].replace("-", "_") for line in extra} <= PIPELINE
 
 
+def test_the_version_is_told_without_a_pipeline():
+    code = "import sys; sys.modules |= {'duckdb': None, 'dagster': None}; from orchestration.cli.app import app; app()"
+    done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout[:5]) == (0, "care "), done.stderr
+
+
 @pytest.mark.slow
 def test_the_core_is_small_and_holds_nothing_of_the_pipeline(core):
     listed = json.loads(subprocess.check_output([core / "pip", "list", "--format", "json"], text=True))

@@ -75,6 +75,7 @@ def test_the_ui_refuses_foreign_hosts_and_origins_and_what_is_read_only_launches
         asked = {"query": "{ permissions { permission value } }"}
         permissions = httpx.post(f"{address}/graphql", json=asked, timeout=30).json()["data"]["permissions"]
         assert permissions
+        assert httpx.get(address, timeout=30).headers["x-frame-options"] == "SAMEORIGIN"
         assert not any(entry["value"] for entry in permissions)
         for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
             assert httpx.post(f"{address}/graphql", json=asked, headers=headers, timeout=30).status_code in (400, 403)
