@@ -3,7 +3,7 @@
 import numpy as np
 import scipy
 
-from care_ops.least import LABELS_TO_ADVISE, LABELS_TO_CONFIRM
+from care_ops.least import LABELS_TO_CONFIRM, LABELS_TO_SETTLE, LEAST_LABELS
 from care_ops.scores import Array, varies
 
 _INTERCEPT_SCALE, _SLOPE, _SLOPE_SCALE = 1.5, 1.5, 0.75
@@ -84,11 +84,13 @@ def _levels(estimate: Array) -> Array:
     return levels
 
 
-def to_labels(estimate: Array, labels: Array, weights: Array | None = None) -> tuple[float, float] | None:
+def to_labels(
+    estimate: Array, labels: Array, weights: Array | None = None, *, known: bool = False
+) -> tuple[float, float] | None:
     """(offset, unit) of ``offset + unit * estimate`` on the labels' scale; None without labels.
 
-    With fewer than ``LABELS_TO_ADVISE`` labels the map is a shift, shrunk by m / (m + 3). With more it is that of least
-    squares, with a slope that is not negative.
+    The slope is its mean given the labels where before them any correlation from 0 to 1 is as likely as any other. With
+    too few labels for one, or labels all alike, the map is a shift, shrunk by m / (m + 3).
 
     Parameters
     ----------
@@ -96,16 +98,21 @@ def to_labels(estimate: Array, labels: Array, weights: Array | None = None) -> t
         Estimates and labels of the labelled items, without NaN.
     weights : (m,) array, optional
         How much each label counts (``Anchors.weights``); ones by default.
+    known : bool
+        Whether a scale is declared: a slope of 1 then is a good guess, and another takes more labels.
     """
     if len(labels) == 0:
         return None
     weights = np.ones(len(labels)) if weights is None else weights
     m, share = float(weights.sum()), weights / weights.sum()
     seen, said = float(share @ estimate), float(share @ labels)
-    spread = float(share @ (estimate - seen) ** 2)
-    if m < LABELS_TO_ADVISE or np.ptp(estimate) == 0:
+    if m < (LABELS_TO_SETTLE if known else LEAST_LABELS) or np.ptp(estimate) == 0 or np.ptp(labels) == 0:
         return (said - seen) * m / (m + 3), 1.0
-    unit = max(0.0, float(share @ ((estimate - seen) * (labels - said))) / spread)
+    sds = np.sqrt([share @ (estimate - seen) ** 2, share @ (labels - said) ** 2])
+    found = float(share @ ((estimate - seen) * (labels - said))) / float(sds.prod())
+    possible = np.linspace(0.0, 1.0, 1001)
+    log = -((possible - found) ** 2) * (m - 2) / (2 * max(1 - found**2, 1e-12))
+    unit = float(np.average(possible, weights=np.exp(log - log.max())) * sds[1] / sds[0])
     return said - unit * seen, unit
 
 

@@ -257,7 +257,7 @@ class Calibration:
     scale : str
         ``own``: each aggregator's own (the panel's location and spread for latent ones). ``uniform``: quality fills
         the declared scale evenly. ``judge:NAME``: quality is distributed as that judge's scores are. ``anchors``:
-        location, and from thirty labels on slope, are those of the anchors.
+        location, and from five labels on (ten where a scale is declared) slope, are those of the anchors.
     prevalence : float, optional
         Share of items with Q = 1: the threshold is put there.
     """

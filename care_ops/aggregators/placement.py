@@ -43,7 +43,8 @@ def placed(aggregate: Aggregate, problem: Problem, anchors: Anchors) -> Aggregat
         rows, labels = anchors.rows(problem.scores.item_ids)
         weights = anchors.weights([problem.scores.item_ids[int(row)] for row in rows])
         labelled = ~np.isnan(estimate[rows]) & (weights > 0)
-        map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled], weights[labelled])
+        known = problem.config.scale is not None
+        map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled], weights[labelled], known=known)
         if map_to_labels is None:
             raise FitError(
                 "calibration: the scale of the anchors is declared, but there are none whose items were drawn at "

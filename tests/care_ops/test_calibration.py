@@ -44,12 +44,12 @@ def test_each_scale_is_what_it_says(scores):
     theirs = fitted(scores, scale="judge:j002")["avg"].estimate
     np.testing.assert_allclose(np.sort(theirs), np.sort(scores.values[:, 2]), atol=0.2)
     gold = 2.0 * scores.values.mean(axis=1) - 3.0
-    few = Anchors({scores.item_ids[k]: float(gold[k]) for k in range(10)})
+    few = Anchors({scores.item_ids[k]: float(gold[k]) for k in range(9)})
     many = Anchors({scores.item_ids[k]: float(gold[k]) for k in range(40)})
     shifted = fitted(scores, few, scale="anchors")["avg"]
     average = scores.values.mean(axis=1)
-    np.testing.assert_allclose(shifted.estimate - average, np.mean((gold - average)[:10]) * 10 / 13)
-    assert shifted.labels_used == 10
+    np.testing.assert_allclose(shifted.estimate - average, np.mean((gold - average)[:9]) * 9 / 12)
+    assert shifted.labels_used == 9
     np.testing.assert_allclose(fitted(scores, many, scale="anchors")["avg"].estimate, gold, atol=1e-9)
 
 
@@ -65,6 +65,29 @@ def test_sd_follows_the_scale(scores):
     own, doubled = fitted(scores)["care"], fitted(scores, scale="uniform")["care"]
     ratio = np.std(doubled.estimate) / np.std(own.estimate)
     np.testing.assert_allclose(doubled.sd, own.sd * ratio)
+
+
+@pytest.mark.parametrize(("unit", "offset"), [(0.15, -1.0), (5.0, -20.0)], ids=["mixed scales", "narrow judges"])
+def test_twenty_labels_on_another_scale_than_the_judges_give_level_and_spread(scores, unit, offset):
+    quality = scores.values.mean(axis=1)
+    gold = offset + unit * quality + 0.2 * unit * np.random.default_rng(4).normal(size=300)
+    anchors = Anchors({scores.item_ids[k]: float(gold[k]) for k in range(20)})
+    config = FitConfig(aggregators=("care",), cut=None, calibration=Calibration("anchors"))
+    placed = fit_panel(scores, config, anchors).aggregates["care"].estimate
+    assert placed.mean() == pytest.approx(gold.mean(), abs=0.1 * gold.std())
+    assert placed.std() == pytest.approx(gold.std(), rel=0.15)
+
+
+def test_a_slope_by_few_labels_is_steadier_than_that_of_least_squares_and_keeps_the_order():
+    drawn = np.random.default_rng(1).normal(size=(200, 2, 6))
+    unrelated = [to_labels(x, 3.0 * label)[1] for x, label in drawn]
+    assert min(unrelated) > 0.0
+    assert np.std(unrelated) < 0.5 * np.std([np.polyfit(x, 3.0 * label, 1)[0] for x, label in drawn])
+    rises = np.arange(9.0)
+    assert to_labels(rises, 3.0 * rises) == (pytest.approx(0.0), pytest.approx(3.0))
+    assert to_labels(rises, 3.0 * rises, known=True)[1] == 1.0, "the declared scale is the better guess yet"
+    assert to_labels(rises[:4], 3.0 * rises[:4])[1] == 1.0
+    assert to_labels(rises, np.full(9, 2.0))[1] == 1.0, "labels that are all alike tell no slope"
 
 
 def test_small_pieces():
