@@ -81,6 +81,10 @@ def unpack(path: Path, folder: Path) -> int:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as half:
             archive.extractall(half, filter="data")
+            assert archive.fileobj is not None
+            archive.fileobj.seek(archive.offset)  # ``tarfile`` takes a file that is cut off at a head for a whole one
+            if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
+                raise InputError(f"{path} ends too early; name a backup of a workspace that is whole")
             settings = Path(half) / "care.yaml"
             if not settings.is_file():
                 raise InputError(f"{path} holds no care.yaml; name a backup of a workspace")

@@ -69,14 +69,16 @@ def test_a_drill_finds_a_part_that_rotted_within_the_backup(copied, tmp_path, pa
     assert damaged.name in said.replace(" ", "")
 
 
-@pytest.mark.parametrize("share", [0.0, 0.2, 0.7])
-def test_a_backup_that_ends_too_early_is_told_in_a_sentence(copied, tmp_path, share):
-    whole = copied[1].read_bytes()
-    (tmp_path / "half.tar").write_bytes(whole[: int(share * len(whole))])
+@pytest.mark.parametrize("cut", range(4), ids=["beginning", "within a file", "before a file", "within its head"])
+def test_a_backup_that_ends_too_early_is_told_in_a_sentence(copied, tmp_path, cut):
+    with tarfile.open(copied[1]) as archive:
+        member = max(archive.getmembers(), key=lambda member: member.size)
+    ends = (0, member.offset_data + member.size // 2, member.offset, member.offset + 100)[cut]
+    (tmp_path / "half.tar").write_bytes(copied[1].read_bytes()[:ends])
     for where in ("--check", str(tmp_path / "back"), str(tmp_path / "back")):
         said = typed("admin", "restore", str(tmp_path / "half.tar"), where, code=2)
         assert "half.tar" in said
-        assert "name a backup of a workspace" in said, "and not that the folder is not empty"
+        assert "a backup of a workspace" in said, "and not that the folder is not empty"
 
 
 def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):

@@ -238,6 +238,7 @@ DELETES_BY_ITSELF = {
     ("warehouse/database.py", "replace_by"),
     ("warehouse/manifest.py", "discard"),
     ("warehouse/parts.py", "sweep"),
+    ("assets/state/backup.py", "unpack"),
     ("assets/state/retention.py", "sweep"),
     ("assets/state/repair.py", "_dagster"),
 }
