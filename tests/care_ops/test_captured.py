@@ -336,13 +336,26 @@ def test_judges_that_are_equally_good_weigh_next_to_the_same(rng, judges, loadin
 
 
 @pytest.mark.parametrize("judges", [4, 6, 12])
-def test_residuals_that_are_sampling_error_are_no_misfit(rng, judges):
-    """What a weak factor leaves of its draws is about what is taken off, so that as often as not nothing is left."""
-    loadings, left = rng.uniform(0.05, 0.2, judges), []
+@pytest.mark.parametrize("shared", [(0.05, 0.2), (0.4, 0.6), (0.6, 0.9)])
+def test_residuals_that_are_sampling_error_are_no_misfit(rng, judges, shared):
+    """What a factor leaves of its draws is about what is taken off, so that as often as not nothing is left."""
+    loadings, left = rng.uniform(*shared, judges), []
     for _ in range(120):
         x = rng.normal(size=(400, 1)) * loadings + np.sqrt(1 - loadings**2) * rng.normal(size=(400, judges))
         left.append(robust_factor.fit(np.corrcoef(x.T), np.arange(judges), 400).misfit > 0)
     assert 0.1 < np.mean(left) < 0.8
+
+
+def test_what_half_of_good_judges_share_beside_is_seen_by_few_items(rng):
+    loadings = np.column_stack([np.full(10, 0.6), np.repeat([0.0, 0.6], 5)])
+    correlation = loadings @ loadings.T
+    np.fill_diagonal(correlation, 1.0)
+    true = robust_factor.fit(correlation, np.arange(10), 1e9).misfit
+    assert true > 0.05
+    for items in (100, 400):
+        drawn = [rng.multivariate_normal(np.zeros(10), correlation, items) for _ in range(60)]
+        found = [robust_factor.fit(np.corrcoef(x.T), np.arange(10), items).misfit for x in drawn]
+        assert np.sqrt(np.mean(np.square(found))) == pytest.approx(true, rel=0.15), items
 
 
 def test_order_and_scale_of_judges_and_items_change_nothing(rng):

@@ -348,6 +348,23 @@ def hard_prompts(rng: Rng) -> Drawn:
     return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _alone(p), quality, _words(rng, 300))
 
 
+def sure_where_they_cannot_tell(rng: Rng) -> Drawn:
+    """Half of the judges give hard items nearly one grade, and are good on the others; the rest are noisy on all."""
+    n, p = int(rng.choice([100, 200, 400])), int(rng.integers(8, 15))
+    quality, hard, sure = rng.normal(size=n), rng.random(n) < 0.5, np.arange(p) < p // 2
+    seen = np.where(np.outer(hard, sure), 0.0, 1.2 * quality[:, None])
+    return Drawn(np.round(5 + seen + rng.normal(size=(n, p)) * np.where(sure, 0.5, 1.6)), _alone(p), quality)
+
+
+def two_qualities(rng: Rng) -> Drawn:
+    """Quality is helpful and safe in equal parts, which trade off a little and which every judge weighs as it likes."""
+    n, p = int(rng.choice([60, 100, 200, 400])), int(rng.integers(8, 13))
+    helpful, rest = rng.normal(size=(2, n))
+    safe, weight = 0.95 * rest - 0.3 * helpful, rng.uniform(0, 1, p)
+    x = 1.2 * (np.outer(helpful, weight) + np.outer(safe, 1 - weight)) + 1.2 * rng.normal(size=(n, p))
+    return Drawn(np.round(5 + x), _alone(p), helpful + safe)
+
+
 def strict_and_lenient(rng: Rng) -> Drawn:
     """Held out: good judges of pass and fail, of whom some pass one item in six and others five; nobody copies."""
     n, p = int(rng.choice([150, 400])), int(rng.integers(5, 10))
@@ -493,6 +510,8 @@ CHOSEN_ON: dict[str, Generator] = {
     "six of ten reversed": reversed_majority,
     "three judges, forty items": partial(one_factor, n=40, p=3),
     "one vendor without the taste of all others": partial(vendor_apart, facts=False),
+    "half of the judges sure where they cannot tell": sure_where_they_cannot_tell,
+    "two qualities that judges weigh differently": two_qualities,
 }
 
 HELD_OUT: dict[str, Generator] = {
