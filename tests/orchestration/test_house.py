@@ -145,6 +145,9 @@ def test_the_product_grows_no_more():
     ways, looking twice at every test set and half a second of imports went. An answer and its labels as nine loose
     arguments, queries that read what the items' part holds, and records that were taken apart at once went (220);
     labels of votes as sides of a threshold, pairs of which one side always wins, and criteria one by one came (200).
+    What systems lent one another, a second mechanism of alerts, parallel functions of documents and two protocols of
+    one implementation each went (310); two people in one file of labels, proxies, keys in wrong places and a webhook
+    that is down came (220).
     """
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
