@@ -70,10 +70,12 @@ def _workspace_sensor(folder: Path, mount: Mount, load: Callable[[], Workspace])
         except CareError as error:
             with suppress(AlertError):  # it is tried again by the next tick
                 unreadable.tell(Alert("workspace unreadable", str(error)))
+                unreadable.send()
             return dg.SkipReason(f"the workspace cannot be read: {error}")
         follow_partitions(workspace, context.instance)  # whether or not anybody can be told
         with suppress(AlertError):
             unreadable.resolve(lambda _: True)
+            unreadable.send()
         desk = desk_of(workspace, settings.alerts)
         if desk.reaches_anybody:
             _tell(desk, workspace, context.instance, settings)

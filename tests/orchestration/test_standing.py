@@ -165,6 +165,20 @@ def test_a_workspace_that_cannot_be_read_is_told_once_and_when_it_can_be_again(d
     assert (over["key"], over["state"]) == (alert["key"], "resolved")
 
 
+def test_a_webhook_hears_that_a_workspace_cannot_be_read_once_it_answers_and_that_it_can_be_again(daemon, monkeypatch):
+    (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {webhook: 'http://127.0.0.1:1/hook'}\n")
+    (daemon.folder / "judges" / "length.yaml").write_text("engine: {kind: nothing}\n")
+    daemon.tick("workspace_sensor")  # nothing answers there
+    heard: list[tuple[str, str]] = []
+    monkeypatch.setattr("orchestration.alerts.post", lambda _, alert: heard.append((alert.kind, alert.state)))
+    for _ in range(2):
+        daemon.tick("workspace_sensor")
+    assert heard == [("workspace unreadable", "open")]
+    write_judge(daemon.folder, "length")
+    daemon.tick("workspace_sensor")
+    assert heard == [("workspace unreadable", "open"), ("workspace unreadable", "resolved")]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("is_good", [True, False])
 def test_a_look_in_the_middle_of_a_run_asks_for_nothing_twice(daemon, monkeypatch, is_good):
