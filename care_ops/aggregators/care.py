@@ -16,13 +16,12 @@ mean, each oblique factor, and the answer without what a feature of the texts ex
 probability sample also give a probability and a threshold (``calibration.probability_curve``).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from functools import partial
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from care_ops.aggregators.base import Problem, unit_weights
@@ -190,17 +189,10 @@ def evidence(problem: Problem, answers: Defensible, candidates: Candidates) -> d
     return said
 
 
-def averaging(
-    problem: Problem, answers: Defensible, among: NDArray[np.bool_] | None = None
-) -> Callable[[list[Hypothesis]], ModelAverage | None]:
-    """What averages hypotheses by the panel's anchors, ready for many lists of them; None where these do not differ.
-
-    ``among`` has an entry for each anchor: whether it counts (all by default).
-    """
+def averaging(problem: Problem, answers: Defensible) -> partial[ModelAverage | None]:
+    """What averages hypotheses by the panel's anchors, ready for many lists of them; None where these do not differ."""
     rows, labels = problem.anchors.rows(problem.scores.item_ids)
     counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
-    if among is not None:
-        rows, labels, counts = rows[among], labels[among], counts[among]
     departures = departures_of(answers, np.nan_to_num(problem.standardised))
     return partial(
         average_hypotheses, factors=factors_of(answers), judges=departures, rows=rows, labels=labels, counts=counts
@@ -234,15 +226,18 @@ def _calibrated(problem: Problem, answers: Defensible, hypotheses: list[Hypothes
     """
     item_ids = problem.scores.item_ids
     rows, labels = problem.anchors.rows(item_ids)
-    weights = problem.anchors.weights([item_ids[int(row)] for row in rows])
+    named = [item_ids[int(row)] for row in rows]
+    weights, counts = problem.anchors.weights(named), problem.anchors.counts_of(named)
     if not problem.anchors.binary or np.count_nonzero(weights) < LABELS_TO_CONFIRM:
         return None
-    unseen, fold = np.empty(len(rows)), rankdata(rows, method="ordinal").astype(int) % _FOLDS
+    average, unseen = averaging(problem, answers), np.empty(len(rows))
+    fold = rankdata(rows, method="ordinal").astype(int) % _FOLDS
     for held in range(_FOLDS):
-        average = averaging(problem, answers, fold != held)(hypotheses)
-        latent = answers.latent if average is None else average.latent
+        seen = fold != held
+        found = average(hypotheses, rows=rows[seen], labels=labels[seen], counts=counts[seen])
+        latent = answers.latent if found is None else found.latent
         scored = latent[answers.scored]
-        unseen[fold == held] = ((latent - scored.mean()) / scored.std())[rows[fold == held]]
+        unseen[~seen] = ((latent - scored.mean()) / scored.std())[rows[~seen]]
     used = answers.scored[rows] & (weights > 0)
     return probability_curve(unseen[used], labels[used], weights[used])
 

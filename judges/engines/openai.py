@@ -24,7 +24,6 @@ from judges.prices import Price
 from judges.spec import JudgeSpec, OpenAIEngine
 
 NOT_ASKED = "not asked"
-NOTHING: Mapping[str, Any] = {}
 _TOO_LONG = re.compile(
     r"context.{0,40}(length|window|maximum)|maximum context|too (long|large)|token count.*exceeds", re.I
 )
@@ -238,7 +237,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         parameter that can be left out, and ``NotAskedError`` where it will refuse whatever is asked, so that the judge
         is stopped.
         """
-        code, (heard, said) = reply.status, (self._hidden(str(reply.error["message"]), of) for of in ({}, body))
+        code, message = reply.status, str(reply.error["message"])
+        heard, said = self._hidden(message), self._hidden(message, body)
         kind = f"{reply.error.get('code')} {reply.error.get('type')}"
         pause = seconds(reply.headers.get("retry-after", ""))
         if pause is not None and pause > LONGEST_WAIT_S:
@@ -354,10 +354,10 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 self._empty = purse
                 raise NotAskedError
 
-    def _hidden(self, text: str, body: Mapping[str, Any] = NOTHING, limit: int = 200) -> str:
+    def _hidden(self, text: str, body: Mapping[str, Any] | None = None, limit: int = 200) -> str:
         """What an endpoint said, as long as may be told, without secrets and what it repeats of a question."""
         said = self._endpoint.secrets.hide(text, limit)
-        return unrepeated(said, body["messages"][0]["content"]) if "messages" in body else said
+        return unrepeated(said, body["messages"][0]["content"]) if body and "messages" in body else said
 
 
 def paid_for(usage: Usage, price: Price) -> Bill:
