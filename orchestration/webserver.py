@@ -8,26 +8,56 @@ from orchestration.dagster_internals import run_dev
 
 
 def own_pages(app: Any) -> Any:
-    """Refuse what another site's page asks for through a person's browser, changes by GET, and a place in its frame."""
+    """Wrap an ASGI app: refuse requests of foreign pages, changes by GET, and display in a foreign frame."""
     from starlette.responses import PlainTextResponse
     from starlette.websockets import WebSocketClose
 
-    async def alone(send: Any, message: Any) -> None:
+    async def unframed(send: Any, message: Any) -> None:
         if message["type"] == "http.response.start":
             message = {**message, "headers": [*message["headers"], (b"x-frame-options", b"SAMEORIGIN")]}
         await send(message)
 
     async def answer(scope: Any, receive: Any, send: Any) -> None:
-        headers = dict(scope.get("headers", ()))
-        foreign = headers.get(b"origin") not in (None, b"http://" + headers.get(b"host", b""))
-        by_get = scope.get("method") != "POST" and b"query=" in scope.get("query_string", b"").lower()
-        if foreign or (by_get and scope["path"].endswith("/graphql")):
-            refused = PlainTextResponse("only pages from here are answered; open the address that was printed", 403)
-            await (refused if scope["type"] == "http" else WebSocketClose(1008))(scope, receive, send)
+        reason = refusal_of(scope)
+        if not reason:
+            await app(scope, receive, partial(unframed, send))
+        elif scope["type"] == "http":
+            await PlainTextResponse(f"Refused: {reason}; open the address that `care ui` printed.", 403)(
+                scope, receive, send
+            )
         else:
-            await app(scope, receive, partial(alone, send))
+            await WebSocketClose(1008)(scope, receive, send)
 
     return answer
+
+
+def refusal_of(scope: Any) -> str:
+    """Return why a request is refused; empty for requests of this server's own pages and of programs.
+
+    Dagster answers any page, form and address, so a page elsewhere could launch runs through a person's browser. Only
+    parsed headers, methods and paths count: an encoded address or a second header changes nothing.
+    """
+    from starlette.datastructures import Headers
+
+    if scope["type"] not in ("http", "websocket"):
+        return ""
+    headers, method = Headers(scope=scope), scope.get("method", "GET")
+    of_graphql = "graphql" in scope["path"].split("/")
+    hosts, sites = headers.getlist("host"), headers.getlist("sec-fetch-site")
+    if len(hosts) != 1:
+        return "the request names no host, or several"
+    if any(origin != f"http://{hosts[0]}" for origin in headers.getlist("origin")):
+        return "it comes from a page of another origin"
+    # A link on another page or in a mail may open a page here, which changes nothing.
+    opens_page = method == "GET" and headers.get("sec-fetch-dest") == "document" and not of_graphql
+    if not opens_page and not {"same-origin", "none"}.issuperset(sites):
+        return "it comes from a page of another site"
+    if scope["type"] == "websocket" or method in ("GET", "HEAD"):
+        shows_graphiql = not scope["query_string"] and "text/html" in headers.get("accept", "")
+        return "" if scope["type"] == "websocket" or not of_graphql or shows_graphiql else "GraphQL is asked by POST"
+    if [kind.partition(";")[0].strip().lower() for kind in headers.getlist("content-type")] != ["application/json"]:
+        return "its content type is not application/json"
+    return ""
 
 
 def main(arguments: list[str]) -> None:

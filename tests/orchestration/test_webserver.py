@@ -1,97 +1,154 @@
 """The UI that ``care ui`` serves answers a person's own browser, and no page of somebody else's through it."""
 
+import base64
+import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
+from contextlib import contextmanager
+from urllib.parse import quote
 
 import httpx
 import pytest
-from starlette.applications import Starlette
-from starlette.middleware import Middleware
-from starlette.responses import PlainTextResponse
-from starlette.routing import Route, WebSocketRoute
-from starlette.testclient import TestClient
-from starlette.websockets import WebSocket, WebSocketDisconnect
 
-from orchestration.webserver import own_pages
 from tests.support.servers import free_port
 from tests.support.workspaces import make
 
-
-async def page(_request):
-    return PlainTextResponse("fine")
-
-
-async def socket_of_the_page(websocket: WebSocket):
-    await websocket.accept()
-    await websocket.close()
+CHANGE = 'mutation{setConcurrencyLimit(concurrencyKey:"x",limit:3)}'
+"""A change of the instance that needs no workspace."""
 
 
-ROUTES = [Route("/graphql", page, methods=["GET", "POST"]), WebSocketRoute("/ws", socket_of_the_page)]
-SOCKET = "ws://127.0.0.1:3000/ws"
-CLIENT = TestClient(Starlette(routes=ROUTES, middleware=[Middleware(own_pages)]), base_url="http://127.0.0.1:3000")
-
-
-@pytest.mark.parametrize(
-    ("method", "address", "origin", "code"),
-    [
-        ("POST", "/graphql", None, 200),
-        ("POST", "/graphql", "http://127.0.0.1:3000", 200),
-        ("GET", "/graphql", None, 200),
-        ("POST", "/graphql", "http://evil.example", 403),
-        ("POST", "/graphql", "http://127.0.0.1:8000", 403),
-        ("POST", "/graphql", "null", 403),
-        ("GET", "/graphql?query=mutation{x}", None, 403),
-        ("GET", "/graphql?a=1&Query=mutation{x}", None, 403),
-    ],
-)
-def test_who_is_answered(method, address, origin, code):
-    assert CLIENT.request(method, address, headers={"origin": origin} if origin else {}).status_code == code
-
-
-def test_a_foreign_page_gets_no_socket():
-    with CLIENT.websocket_connect(SOCKET, headers={"origin": "http://127.0.0.1:3000"}):
-        pass
-    with (
-        pytest.raises(WebSocketDisconnect),
-        CLIENT.websocket_connect(SOCKET, headers={"origin": "http://evil.example"}),
-    ):
-        pass
-
-
-@pytest.mark.slow
-def test_the_ui_refuses_foreign_hosts_and_origins_and_what_is_read_only_launches_nothing(tmp_path):
-    folder = make(tmp_path / "ws", n=10)
-    port = free_port()
-    command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(folder), "--port", str(port)]
+@contextmanager
+def _serving(command, home):
+    """A server on a free port; yields the port."""
+    port, environment = free_port(), {**os.environ, "DAGSTER_HOME": str(home)}
     process = subprocess.Popen(
-        [*command, "--read-only"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=dict(os.environ)
+        [sys.executable, "-m", *command, str(port)],
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        env=environment,
     )
     try:
-        address = f"http://127.0.0.1:{port}"
-        _wait_for(f"{address}/server_info", process)
-        asked = {"query": "{ permissions { permission value } }"}
-        permissions = httpx.post(f"{address}/graphql", json=asked, timeout=30).json()["data"]["permissions"]
-        assert permissions
-        assert httpx.get(address, timeout=30).headers["x-frame-options"] == "SAMEORIGIN"
-        assert not any(entry["value"] for entry in permissions)
-        for headers in ({"host": "evil.example"}, {"origin": "http://evil.example"}):
-            assert httpx.post(f"{address}/graphql", json=asked, headers=headers, timeout=30).status_code in (400, 403)
-        assert httpx.get(f"{address}/graphql", params=asked, timeout=30).status_code == 403
+        deadline = time.monotonic() + 120
+        while True:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/server_info", timeout=5).raise_for_status()
+                break
+            except httpx.HTTPError:
+                time.sleep(0.3)
+        yield port
     finally:
         process.send_signal(signal.SIGTERM)
         process.wait(timeout=60)
 
 
-def _wait_for(address: str, process: subprocess.Popen) -> None:
-    deadline = time.monotonic() + 120
-    while time.monotonic() < deadline:
-        assert process.poll() is None
-        try:
-            if httpx.get(address, timeout=5).status_code == 200:
-                return
-        except httpx.HTTPError:
-            time.sleep(0.5)
-    raise AssertionError("the UI does not answer")
+@pytest.fixture(scope="module")
+def server(tmp_path_factory):
+    home = tmp_path_factory.mktemp("home")
+    with _serving(["orchestration.webserver", "--empty-workspace", "-h", "127.0.0.1", "-p"], home) as port:
+        yield port
+
+
+def _raw(port: int, method: str, target: str, headers: list[tuple[str, str]], body: str = "") -> int:
+    """The status code that a request gets, sent byte for byte."""
+    lines = [f"{method} {target} HTTP/1.1", *(f"{name}: {text}" for name, text in headers)]
+    if body:
+        lines.append(f"Content-Length: {len(body)}")
+    with socket.create_connection(("127.0.0.1", port), timeout=30) as connection:
+        connection.sendall(("\r\n".join(lines) + "\r\n\r\n" + body).encode())
+        return int(connection.recv(64).split()[1])
+
+
+def _is_changed(port: int) -> bool:
+    asked = {"query": "{instance{concurrencyLimits{concurrencyKey}}}"}
+    answer = httpx.post(f"http://127.0.0.1:{port}/graphql", json=asked, timeout=30).json()
+    return bool(answer["data"]["instance"]["concurrencyLimits"])
+
+
+JSON = ("Content-Type", "application/json")
+ANY = ("Accept", "image/avif,*/*")
+FOREIGN = ("Sec-Fetch-Site", "cross-site")
+UPGRADE = [
+    ("Upgrade", "websocket"),
+    ("Connection", "Upgrade"),
+    ("Sec-WebSocket-Version", "13"),
+    ("Sec-WebSocket-Protocol", "graphql-ws"),
+    ("Sec-WebSocket-Key", base64.b64encode(bytes(16)).decode()),
+]
+QUERY = quote(CHANGE)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "headers"),
+    [
+        ("GET", f"/graphql?query={QUERY}", [ANY]),
+        ("GET", f"/graphql?%71uery={QUERY}", [ANY]),
+        ("GET", f"/graphql?%71uery={QUERY}", [ANY, FOREIGN]),
+        ("GET", f"/%67raphql?%71uery={QUERY}", [ANY]),
+        ("GET", f"/graphql?a=1&query={QUERY}", [("Accept", "text/html")]),
+        ("HEAD", f"/graphql?%71uery={QUERY}", [ANY]),
+        ("OPTIONS", "/graphql", [("Origin", "http://evil.example")]),
+        ("POST", f"/graphql?query={QUERY}", []),
+        ("POST", f"/graphql?query={QUERY}", [("Content-Type", "text/plain")]),
+        ("POST", f"/graphql?query={QUERY}", [("Content-Type", "application/x-www-form-urlencoded")]),
+        ("POST", "/graphql", [("Content-Type", "application/graphql")]),
+        ("POST", "/graphql", [("Content-Type", "text/plain; application/json")]),
+        ("POST", "/graphql", [("Content-Type", "text/plain"), JSON]),
+        ("POST", "/graphql", [JSON, FOREIGN]),
+        ("POST", "/graphql", [JSON, ("Sec-Fetch-Site", "same-site")]),
+        ("POST", "/graphql", [JSON, ("Sec-Fetch-Site", "same-origin"), FOREIGN]),
+        ("POST", "/graphql", [JSON, ("Origin", "http://evil.example")]),
+        ("POST", "/graphql", [JSON, ("Origin", "http://127.0.0.1:1")]),
+        ("POST", "/graphql", [JSON, ("Origin", "null")]),
+        ("POST", "/graphql", [JSON, ("Host", "evil.example")]),
+        ("POST", "/report_asset_materialization/items", [("Content-Type", "text/plain")]),
+        ("GET", "/graphql", [*UPGRADE, ("Origin", "http://evil.example")]),
+        ("GET", "/graphql", [*UPGRADE, FOREIGN]),
+        ("GET", "/server_info", [FOREIGN]),
+    ],
+)
+def test_what_a_foreign_page_can_send_is_refused_and_changes_nothing(server, method, target, headers):
+    if not any(name == "Host" for name, _ in headers):
+        headers = [("Host", f"127.0.0.1:{server}"), *headers]
+    body = CHANGE if ("Content-Type", "application/graphql") in headers else json.dumps({"query": CHANGE})
+    assert _raw(server, method, target, headers, body if method == "POST" else "") in (400, 403)
+    assert not _is_changed(server)
+
+
+def test_two_hosts_are_refused(server):
+    both = [("Host", f"127.0.0.1:{server}"), ("Host", "evil.example"), JSON]
+    assert _raw(server, "POST", "/graphql", both, json.dumps({"query": CHANGE})) in (400, 403)
+    assert not _is_changed(server)
+
+
+def test_the_persons_own_pages_are_answered(server):
+    own = [("Host", f"127.0.0.1:{server}"), ("Origin", f"http://127.0.0.1:{server}"), ("Sec-Fetch-Site", "same-origin")]
+    asked = json.dumps({"query": CHANGE})
+    assert _raw(server, "POST", "/graphql", [*own, ("Content-Type", "application/json; charset=utf-8")], asked) == 200
+    assert _is_changed(server)
+    undone = json.dumps({"query": CHANGE.replace("set", "delete").replace(",limit:3", "")})
+    assert _raw(server, "POST", "/graphql", [own[0], JSON], undone) == 200  # as a program sends it
+    assert not _is_changed(server)
+    assert _raw(server, "GET", "/graphql", [*own, *UPGRADE]) == 101
+    assert _raw(server, "GET", "/graphql", [own[0], ("Accept", "text/html"), ("Sec-Fetch-Site", "none")]) == 200
+    # a link in a mail
+    assert _raw(server, "GET", "/runs", [own[0], FOREIGN, ("Sec-Fetch-Dest", "document")]) == 200
+    assert httpx.get(f"http://127.0.0.1:{server}/", timeout=30).headers["x-frame-options"] == "SAMEORIGIN"
+
+
+@pytest.mark.slow
+def test_care_ui_refuses_foreign_pages_and_launches_nothing_where_it_is_read_only(tmp_path):
+    folder = make(tmp_path / "ws", n=10)
+    with _serving(["orchestration.cli", "ui", "--workspace", str(folder), "--read-only", "--port"], tmp_path) as port:
+        address = f"http://127.0.0.1:{port}/graphql"
+        asked = {"query": "{ permissions { permission value } }"}
+        permissions = httpx.post(address, json=asked, timeout=30).json()["data"]["permissions"]
+        assert permissions
+        assert not any(entry["value"] for entry in permissions)
+        assert httpx.get(address, params=asked, timeout=30).status_code == 403
+        assert httpx.post(address, json=asked, headers={"host": "evil.example"}, timeout=30).status_code == 400
