@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench bench-models bench-scale bench-reading bench-continuous bench-placement bench-long bench-alignment study-attribution study-panels study-rivals study-settled bench-panels bench-truth bench-before bench-coverage bench-rates bench-gate bench-looks bench-crowds bench-sampling bench-probes bench-probe-noise bench-probe-factor bench-tensor pictures rivals lock licences clean
+.PHONY: run docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench study-panels pictures rivals lock licences clean
 .DEFAULT_GOAL := run
 
 # Exactly what a lock names, each file by its hash; then our own package, which is built by what has been installed.
@@ -99,22 +99,6 @@ soak-postgres: $(VENV)/.dev ## ten nights on PostgreSQL, the daemon killed in ea
 wheel-namespaced: $(VENV)/.dev ## the same packages inside one, for a project with an `assets` of its own; to dist/
 	$(BIN)/python -m deploy.namespaced
 
-bench-placement: $(VENV)/.dev ## models on declared GPUs, wall time beside the best possible; five minutes
-	$(BIN)/python -m benchmarks.speed.placement
-
-bench-long: $(VENV)/.dev ## memory and time of judging a hundred thousand items; ten minutes
-	$(BIN)/python -m benchmarks.speed.long
-
-bench-models: $(MODELS)/.made ## what the pool costs over a model's engine
-	$(MODELS)/bin/python -m benchmarks.speed.models
-
-bench-reading: $(MODELS)/.made ## passes, tokens and time of an expected score, by each way to read it
-	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.speed.reading
-
-bench-continuous: $(MODELS)/.made ## vLLM's async engine beside batch after batch
-	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.speed.continuous
-	HF_HUB_OFFLINE=1 VLLM_CPU_KVCACHE_SPACE=1 $(MODELS)/bin/python -m benchmarks.speed.continuous 8192
-
 lint: $(VENV)/.dev ## style, types, what nobody uses, who may import whom
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -126,71 +110,13 @@ format: $(VENV)/.dev
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.dev ## ours against rivals; figures go to benchmarks/results/bench.md
+bench: $(VENV)/.dev ## what can be measured, by name
 	$(BIN)/python -m benchmarks
 
-bench-scale: $(VENV)/.dev ## care fit on 1e5 and 1e6 items by stage; BEFORE=commit for an earlier one too; half an hour
-	$(BIN)/python -m benchmarks.speed.fit_scale $(if $(BEFORE),--before $(BEFORE))
+bench-%: $(VENV)/.dev ## one of them, with ARGS; truth, panels, rates and gate read CARE_DATA_DIR
+	nice $(BIN)/python -W ignore -m benchmarks $* $(ARGS)
 
-bench-alignment: $(VENV)/.dev ## misaligned judges on real panels: who is caught; needs CARE_DATA_DIR
-	$(BIN)/python -m benchmarks.studies.alignment
-
-bench-panels: $(VENV)/.dev ## choices of CARE-SVD over real panels; needs CARE_DATA_DIR
-	$(BIN)/python -m benchmarks.studies.care_svd
-
-bench-truth: $(VENV)/.dev ## every aggregate over real panels, with and without labels, to benchmarks/results/recorded.md; needs CARE_DATA_DIR
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.truth
-
-bench-before: $(VENV)/.dev ## care beside commit 818e32e, with and without labels, to benchmarks/results/before.md; needs CARE_DATA_DIR; half an hour
-	$(BIN)/python -W ignore -m benchmarks.studies.before
-
-bench-rates: ## coverage and width of rates by few labels beside truescore and ppi-python; needs CARE_DATA_DIR; two hours
-	test -x build/rates/bin/python || $(PYTHON) -m venv build/rates
-	build/rates/bin/pip install --quiet -c requirements.lock -e '.[dev]' truescore==0.7.4 ppi-python==0.2.3
-	build/rates/bin/python -W ignore -m benchmarks.studies.rates
-
-study-attribution: $(VENV)/.dev ## was it the system or a judge, by planted changes; needs CARE_DATA_DIR; fifteen minutes
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.attribution
-
-study-panels: $(VENV)/.dev ## is care ever worse than the mean, and is clear true; to benchmarks/results/panels.md; ten minutes
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels
-
-study-rivals: $(VENV)/.dev ## other aggregators on the same panels, to benchmarks/results/panels-rivals.md; needs `make rivals` before; half an hour
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels.rivals
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.panels.rivals --labels
-
-study-settled: $(VENV)/.dev ## is "settled by probes" calibrated; to benchmarks/results/settled.md; ten minutes
-	OPENBLAS_NUM_THREADS=1 $(BIN)/python -W ignore -m benchmarks.studies.settled
-
-bench-sampling: $(VENV)/.dev ## labels of chosen items beside labels of random ones; needs CARE_DATA_DIR
-	$(BIN)/python -W ignore -m benchmarks.studies.sampling
-
-bench-crowds: $(VENV)/.dev ## panels thinned to crowds, beside crowd-kit; needs CARE_DATA_DIR, and `make rivals` before
-	$(BIN)/python -W ignore -m benchmarks.studies.crowds
-
-bench-gate: $(VENV)/.dev ## how often a gate is wrong, and how often it finds what differs; needs CARE_DATA_DIR
-	$(BIN)/python -W ignore -m benchmarks.studies.gate
-
-bench-looks: $(VENV)/.dev ## intervals for one look asked many times, beside confidence sequences; needs CARE_DATA_DIR; ten minutes
-	$(BIN)/python -W ignore -m benchmarks.studies.looks
-
-bench-probes: $(VENV)/.dev ## what probes are worth, over declared sets and simulated panels; needs CARE_DATA_DIR; an hour
-	$(BIN)/python -W ignore -m benchmarks.studies.probes
-
-bench-probe-noise: $(VENV)/.dev ## how far an answer may follow probes that are hardly more than noise; half an hour
-	$(BIN)/python -W ignore -m benchmarks.studies.probe_noise
-
-bench-probe-factor: $(VENV)/.dev ## which factor probes point care_svd and care_tensor to; ten minutes
-	$(BIN)/python -W ignore -m benchmarks.studies.probe_factor
-
-bench-coverage: $(VENV)/.dev ## do intervals of weights cover what they should
-	$(BIN)/python -m benchmarks.studies.interval_coverage
-
-bench-tensor: $(VENV)/.dev ## views, judges that are not Gaussian, and the paper's algorithms as written; needs CARE_DATA_DIR; half an hour
-	$(BIN)/python -m benchmarks.studies.views
-	$(BIN)/python -m benchmarks.studies.observation
-	$(BIN)/python -m benchmarks.studies.tensor_paper
-	$(BIN)/python -m benchmarks.studies.care_svd_paper
+study-panels: bench-panels ## is care ever worse than the mean, and is clear true; to benchmarks/results/panels.md; ten minutes
 
 pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 	$(BIN)/python -m docs.pictures $(DEMO)
@@ -198,7 +124,7 @@ pictures: run $(VENV)/.dev ## the pictures of the documentation, from the demo
 rivals: ## an environment with other libraries, and what they make of planted votes; needs CARE_DATA_DIR
 	test -x build/rivals/bin/python || $(PYTHON) -m venv build/rivals
 	build/rivals/bin/pip install --quiet torch==2.13.0 crowd-kit==1.4.2 snorkel==0.10.0 krippendorff==0.9.0 \
-		choix==0.4.1 'scikit-learn<1.6' 'pyarrow<18' cje-eval==0.9.3 fewhumans==1.0.0
+		choix==0.4.1 'scikit-learn<1.6' 'pyarrow<18'
 	build/rivals/bin/python -m tests.oracles.rivals
 
 docs: $(VENV)/.dev ## the documentation's site, in build/docs

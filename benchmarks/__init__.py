@@ -1,4 +1,1 @@
-"""Ours against rivals, one file a rival or a subject: ``make bench``.
-
-Every figure is CPU time, the median over repeats, ours and the rival's in one run on one BLAS thread.
-"""
+"""Measurements of the product, which imports nothing from here: ``make bench`` lists them."""

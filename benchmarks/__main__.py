@@ -1,26 +1,45 @@
-"""``python -m benchmarks``: run every benchmark of ``speed`` that has rivals, and print a table each."""
+"""``python -m benchmarks [NAME [OPTIONS]]``: run a benchmark on one BLAS thread, or list them all."""
 
 from __future__ import annotations
 
-import importlib
+import ast
+import importlib.util
 import os
-import pkgutil
+import runpy
+import sys
+from pathlib import Path
 
-from benchmarks import speed
+BENCHMARKS = {
+    "scale": "benchmarks.speed.fit_scale",
+    "nights": "benchmarks.speed.recorded_nights",
+    "placement": "benchmarks.speed.placement",
+    "importing": "benchmarks.speed.importing",
+    "truth": "benchmarks.studies.truth",
+    "panels": "benchmarks.studies.panels",
+    "rates": "benchmarks.studies.rates",
+    "gate": "benchmarks.studies.gate",
+    "coverage": "benchmarks.studies.interval_coverage",
+}
+
+
+def describe(module: str) -> str:
+    """Return the first line of a module's docstring, without importing it."""
+    found = importlib.util.find_spec(module)
+    path = Path(found.origin or "") if found is not None else Path()
+    path = path.with_name("__main__.py") if path.name == "__init__.py" else path
+    return (ast.get_docstring(ast.parse(path.read_text(encoding="utf-8"))) or "").splitlines()[0]
 
 
 def main() -> None:
-    """Print each benchmark's rows."""
-    print(f"OPENBLAS_CORETYPE={os.environ.get('OPENBLAS_CORETYPE', 'not set')}, one BLAS thread, CPU seconds, medians")
-    for module in pkgutil.iter_modules(speed.__path__):
-        loaded = importlib.import_module(f"benchmarks.speed.{module.name}")
-        if not hasattr(loaded, "run"):
-            continue
-        print(f"\n{(loaded.__doc__ or '').splitlines()[0]}")
-        rows = loaded.run()
-        print(" | ".join(rows[0]))
-        for row in rows:
-            print(" | ".join(f"{v:.3g}" if isinstance(v, float) else str(v) for v in row.values()))
+    """Run the benchmark that the first argument names."""
+    name = sys.argv[1] if len(sys.argv) > 1 else ""
+    if name not in BENCHMARKS:
+        for known, module in BENCHMARKS.items():
+            print(f"{known:10} {describe(module)}")
+        sys.exit(f"benchmarks: there is no {name!r}; choose one of the above" if name else 0)
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+    sys.argv = [f"benchmarks {name}", *sys.argv[2:]]
+    runpy.run_module(BENCHMARKS[name], run_name="__main__", alter_sys=True)
 
 
 if __name__ == "__main__":

@@ -1,11 +1,11 @@
 """Nights of a workspace of recorded judges: the first, one on which nothing changed, one judge more, some items.
 
-``python -m benchmarks.speed.recorded_nights [--judges P] [--testsets T] [--items N] [--code FOLDER]`` prints CPU and
+``python -m benchmarks nights [--judges P] [--testsets T] [--items N] [--code FOLDER]`` prints CPU and
 wall seconds and the peak memory of every ``care run``, each a process of its own with one BLAS thread. ``FOLDER`` is a
 checkout of another commit. ``--settings "fit: {aggregators: [avg], resamples: 0}"`` leaves out most of the fits, so
 that the rest is measured in less time. ``--profile FOLDER`` keeps a profile of each night, which itself takes time.
 
-Belongs here: nights of many scores that exist already. Belongs elsewhere: judges that are asked (``speed.long``).
+Belongs here: nights of many scores that exist already. Belongs elsewhere: judges that are asked (nothing here does).
 """
 
 from __future__ import annotations

@@ -9,9 +9,6 @@ The design, fixed before any result on these panels was seen:
   samples for each cell, 5,000 by default, the same for every method.
 - Targets: the mean of gold over the panel's items; where a panel names systems (``SYSTEMS``), the difference of two,
   for the pair whose gold differs most and the pair whose gold differs least among those with 200 items or more.
-- Chosen labels: a Poisson sample whose chances are proportional to .25 + the rank difference of the two answers that
-  ``care`` weighs against one another (0 to 1), scaled so that 20, 50 or 100 are expected; estimates are told the
-  chances.
 - Ours: ``results.rates.rates_of`` with the declared split units. Nothing in it was chosen on these panels: its form and
   its priors were chosen on simulated populations (``tests/care_ops/test_rates.py`` repeats some of them).
 - Beside it in the same draws: labels alone (ours), truescore's ``ppi_estimate`` on the majority vote (panels whose
@@ -37,8 +34,6 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits
 
-from care_ops.aggregators.care import candidates_of, disagreement
-from care_ops.aggregators.defensible import defensible
 from care_ops.aggregators.registry import REGISTRY
 from care_ops.results.rates import Labelled, rates_of
 from tests.support.panels import PreparedView, prepare, views
@@ -76,8 +71,6 @@ class Cell:
     answer, votes, gold : (n,) arrays
         ``care`` without a label, the majority vote or the mean, and gold, over the panel.
     units : (n,) array
-    apart : (n,) array
-        By how much two answers differ in rank, 0 to 1.
     first, second : arrays of rows
     binary : bool
     """
@@ -87,7 +80,6 @@ class Cell:
     votes: Array
     gold: Array
     units: NDArray[np.str_]
-    apart: Array
     first: Rows
     second: Rows | None
     binary: bool
@@ -104,23 +96,13 @@ class Cell:
         return means[0] if len(means) == 1 else means[0] - means[1]
 
 
-@dataclass(frozen=True)
-class Sample:
-    """Labelled rows by system, and the chance with which each was drawn."""
-
-    rows: list[Rows]
-    chance: Array
-
-
-Method = Callable[[Cell, Sample, int], Bounds | None]
+Method = Callable[[Cell, list[Rows], int], Bounds | None]
 
 
 def cells(panel: PreparedView) -> Iterator[Cell]:
     """The panel as a whole, and two differences where it names systems."""
     problem, view = panel.problem, panel.view
     answer = REGISTRY["care"].fit(problem).estimate
-    answers = defensible(problem)
-    apart = disagreement(answers, candidates_of(answers)) / len(answer)
     cut = problem.config.cut
     votes = problem.panel_mean
     if view.binary and cut is not None:
@@ -129,7 +111,7 @@ def cells(panel: PreparedView) -> Iterator[Cell]:
     everything = np.arange(len(answer))
 
     def cell(name: str, first: Rows, second: Rows | None) -> Cell:
-        return Cell(name, answer, votes, view.gold, view.units, apart, first, second, view.binary)
+        return Cell(name, answer, votes, view.gold, view.units, first, second, view.binary)
 
     yield cell(view.name, everything, None)
     column = SYSTEMS.get(view.family)
@@ -156,47 +138,33 @@ def column_of(folder: str, column: str, item_ids: tuple[str, ...]) -> NDArray[np
     return np.array([str(value[item]) for item in item_ids])
 
 
-def simple(cell: Cell, m: int, rng: np.random.Generator) -> Sample:
-    """A simple random sample of each system."""
-    return Sample(
-        [rng.choice(rows, min(m, len(rows) // 2), replace=False) for rows in cell.groups], np.ones(len(cell.gold))
-    )
+def sample_rows(cell: Cell, m: int, rng: np.random.Generator) -> list[Rows]:
+    """Draw a simple random sample of each system."""
+    return [rng.choice(rows, min(m, len(rows) // 2), replace=False) for rows in cell.groups]
 
 
-def chosen(cell: Cell, m: int, rng: np.random.Generator) -> Sample:
-    """A Poisson sample of each system, where two answers differ more often."""
-    chance = np.ones(len(cell.gold))
-    taken: list[Rows] = []
-    for rows in cell.groups:
-        size = 0.25 + cell.apart[rows]
-        wanted, scale = min(m, len(rows) // 2), 1.0
-        for _ in range(50):  # chances are at most 1, so the rest gets what these leave
-            scale *= wanted / np.minimum(scale * size, 1.0).sum()
-        chance[rows] = np.minimum(scale * size, 1.0)
-        taken.append(rows[rng.random(len(rows)) < chance[rows]])
-    return Sample(taken, chance)
-
-
-def ours(cell: Cell, sample: Sample, seed: int) -> Bounds | None:
+def ours(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
     """``rates_of`` on the answer of ``care``."""
     return _ours(cell, sample, seed, cell.answer)
 
 
-def labels_alone(cell: Cell, sample: Sample, seed: int) -> Bounds | None:
+def labels_alone(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
     """``rates_of`` without any answer."""
     return _ours(cell, sample, seed, np.zeros(len(cell.gold)))
 
 
-def _ours(cell: Cell, sample: Sample, seed: int, answer: Array) -> Bounds | None:
+def _ours(cell: Cell, sample: list[Rows], seed: int, answer: Array) -> Bounds | None:
     labels = np.full(len(cell.gold), np.nan)
     systems: list[str | None] = [None] * len(labels)
-    for name, rows, seen in zip("ab", cell.groups, sample.rows, strict=False):
+    for name, rows, seen in zip("ab", cell.groups, sample, strict=False):
         labels[seen] = cell.gold[seen]
         for row in rows.tolist():
             systems[row] = name
-    if any(len(seen) < 5 for seen in sample.rows):
+    if any(len(seen) < 5 for seen in sample):
         return None
-    rates = rates_of(Labelled(answer, labels, systems, cell.units.tolist(), sample.chance), level=LEVEL, seed=seed)
+    rates = rates_of(
+        Labelled(answer, labels, systems, cell.units.tolist(), np.ones(len(labels))), level=LEVEL, seed=seed
+    )
     if cell.second is None:
         (rate,) = rates.rates
         return rate.value, rate.lo, rate.hi
@@ -212,9 +180,9 @@ def rivals() -> dict[str, Method]:
     except ImportError:
         return {}
 
-    def truescore(cell: Cell, sample: Sample, answer: Array) -> Bounds:
+    def truescore(cell: Cell, sample: list[Rows], answer: Array) -> Bounds:
         parts, answer = [], np.where(np.isnan(answer), np.nanmean(answer), answer)  # it takes no missing answers
-        for rows, seen in zip(cell.groups, sample.rows, strict=True):
+        for rows, seen in zip(cell.groups, sample, strict=True):
             place = {row: k for k, row in enumerate(rows.tolist())}
             parts.append(
                 ppi_estimate(
@@ -227,12 +195,12 @@ def rivals() -> dict[str, Method]:
         half = np.hypot(parts[0].high - parts[0].low, parts[1].high - parts[1].low) / 2
         return value, value - half, value + half
 
-    def ppi(cell: Cell, sample: Sample, _: int) -> Bounds | None:
+    def ppi(cell: Cell, sample: list[Rows], _: int) -> Bounds | None:
         if cell.second is not None:
             return None
-        rest = np.setdiff1d(cell.first, sample.rows[0])
+        rest = np.setdiff1d(cell.first, sample[0])
         answer = np.where(np.isnan(cell.answer), np.nanmean(cell.answer), cell.answer)
-        given = (cell.gold[sample.rows[0]], answer[sample.rows[0]], answer[rest])
+        given = (cell.gold[sample[0]], answer[sample[0]], answer[rest])
         lo, hi = ppi_mean_ci(*given, alpha=1 - LEVEL)
         return float(np.ravel(ppi_mean_pointestimate(*given))[0]), float(np.ravel(lo)[0]), float(np.ravel(hi)[0])
 
@@ -252,13 +220,7 @@ def main() -> None:
     parser.add_argument("--method", action="append", help="only this method, by its name; may be given several times")
     parser.add_argument("--systems", action="store_true", help="only all systems of a panel together, by ours")
     given = parser.parse_args()
-    methods: dict[str, tuple[Method, Callable[..., Sample]]] = {
-        "labels alone": (labels_alone, simple),
-        "care, this": (ours, simple),
-        **{name: (method, simple) for name, method in rivals().items()},
-        "labels alone, chosen": (labels_alone, chosen),
-        "care, chosen": (ours, chosen),
-    }
+    methods: dict[str, Method] = {"labels alone": labels_alone, "care, this": ours, **rivals()}
     print("| target | labels | method | coverage | width | error |\n|---|---|---|---|---|---|")
     with threadpool_limits(1):
         panels = [prepare(view) for view in views() if view.name in VIEWS]
@@ -269,8 +231,7 @@ def main() -> None:
         for cell in (cell for panel in panels for cell in cells(panel) if given.match in cell.name):
             for m in given.labels or LABELS:
                 for name in given.method or methods:
-                    method, draw = methods[name]
-                    _print(cell, m, name, [_bounds(cell, m, method, draw, k) for k in range(given.draws)])
+                    _print(cell, m, name, [_bounds(cell, m, methods[name], k) for k in range(given.draws)])
 
 
 def _print_systems(panel: PreparedView, m: int, draws: int) -> None:
@@ -299,8 +260,8 @@ def _print_systems(panel: PreparedView, m: int, draws: int) -> None:
     print(f"| {view.name}, {len(members)} systems | {m} | {figures} |", flush=True)
 
 
-def _bounds(cell: Cell, m: int, method: Method, draw: Callable[..., Sample], seed: int) -> Bounds | None:
-    return method(cell, draw(cell, m, np.random.default_rng([seed, m])), seed)
+def _bounds(cell: Cell, m: int, method: Method, seed: int) -> Bounds | None:
+    return method(cell, sample_rows(cell, m, np.random.default_rng([seed, m])), seed)
 
 
 def _print(cell: Cell, m: int, name: str, bounds: list[Bounds | None]) -> None:

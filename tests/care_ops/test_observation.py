@@ -1,4 +1,4 @@
-"""Observation models against what was planted and against densities written out; `make bench-tensor` has more."""
+"""Observation models against what was planted and against densities written out."""
 
 import numpy as np
 import pytest

@@ -48,7 +48,7 @@ def test_the_first_bet_is_the_one_of_the_paper():
 
 @pytest.mark.parametrize("follows", [True, False], ids=["good judges", "judges of noise"])
 def test_the_truth_is_kept_at_all_looks_together(follows):
-    """200 streams of 100 labels out of 400 items, looked at after every one; `make bench-looks` has thousands."""
+    """200 streams of 100 labels out of 400 items, looked at after every one."""
     lost = 0
     for seed in range(200):
         rng = np.random.default_rng([seed, 1])
