@@ -6,7 +6,6 @@ text leaves here before every secret that was sent is removed from it.
 
 from __future__ import annotations
 
-import base64
 import json
 import os
 import re
@@ -27,16 +26,13 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationEr
 
 from care_ops.errors import JudgeError
 from judges.engines.forms import FORMS
+from judges.redaction import MIN_SECRET, Secrets
 from judges.spec import LIKE_A_KEY, OpenAIEngine, masked
 
 MOST_BYTES = 4 * 2**20
 """Largest answer to a request, as it comes and unpacked."""
 
-UNNAMED = "unnamed"
-_LEAST_SECRET, _LEAST_REPEATED = 6, 12
-_SENTENCE = 250
 _SCHEMES = ("Bearer", "Basic")
-_NAMES_A_KEY = re.compile(r"(KEY|TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIALS?)(?![A-Z])", re.IGNORECASE)
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
 _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError)
 
@@ -182,64 +178,6 @@ class Reply:
         except ValidationError as error:
             place = ".".join(map(str, error.errors()[0]["loc"])) or "the whole"
             raise NoAnswerError(f"not a chat completion ({place}: {error.errors()[0]['msg']})") from None
-
-
-class Secrets:
-    """Removes secrets from text, whole and in part, also in the forms in which they are sent.
-
-    A part is any six characters in a row; shorter secrets are removed where they stand as a word.
-    """
-
-    def __init__(self, secrets: Iterable[str]) -> None:
-        self._short: list[re.Pattern[str]] = []
-        self._parts = set[str]()
-        self._longest = 0
-        for secret in filter(None, secrets):
-            if len(secret) < _LEAST_SECRET:
-                self._short.append(re.compile(rf"(?<!\w){re.escape(secret)}(?!\w)"))
-                continue
-            raw = secret.encode()
-            packed = [base64.b64encode(b"\0" * k + raw).decode()[-(-4 * k // 3) :].rstrip("=") for k in range(3)]
-            for form in {secret, urllib.parse.quote(secret, safe=""), json.dumps(secret)[1:-1], raw.hex(), *packed}:
-                low = form.lower()
-                self._longest = max(self._longest, len(low))
-                self._parts |= {low[k : k + _LEAST_SECRET] for k in range(len(low) - _LEAST_SECRET + 1)}
-
-    @classmethod
-    def of_environment(cls) -> Secrets:
-        """Whatever the environment holds under the name of a key, and is long enough for one and no path."""
-        named = [value.strip() for name, value in os.environ.items() if _NAMES_A_KEY.search(name)]
-        return cls(value for value in named if len(value) >= _LEAST_SECRET and not value.startswith("/"))
-
-    def hide(self, text: str, limit: int = _SENTENCE) -> str:
-        """The text without secrets, and after that no longer than the limit."""
-        if not self._parts and not self._short:
-            return text[:limit]
-        text = text[: limit + 4 * max(self._longest, _LEAST_SECRET)]
-        for pattern in self._short:
-            text = pattern.sub("***", text)
-        low = text.lower() if len(text.lower()) == len(text) else text
-        kept: list[str] = []
-        done = hidden_to = 0
-        for k in range(len(low) - _LEAST_SECRET + 1):
-            if low[k : k + _LEAST_SECRET] in self._parts:
-                if k > hidden_to or not kept:
-                    kept += [text[done:k], "***"]
-                done = hidden_to = k + _LEAST_SECRET
-        return "".join([*kept, text[done:]])[:limit]
-
-    def name(self, text: str | None) -> str:
-        """A model's name that may be kept, or ``unnamed`` for what is no name."""
-        hidden = self.hide(text or "", 200)
-        return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
-
-
-def unrepeated(said: str, asked: str) -> str:
-    """What was said, with ``***`` for what it repeats of what was asked, as it is or in JSON, in twelve characters."""
-    forms = "\n".join([asked, json.dumps(asked), json.dumps(asked, ensure_ascii=False)])
-    begins = [said[k : k + _LEAST_REPEATED] in forms for k in range(len(said) - _LEAST_REPEATED + 1)]
-    within = (any(begins[max(0, k - _LEAST_REPEATED + 1) : k + 1]) for k in range(len(said)))
-    return re.sub("\0+", "***", "".join("\0" if hidden else said[k] for k, hidden in enumerate(within)))
 
 
 @dataclass
@@ -455,11 +393,11 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
             secrets.append(secret(variable, f"the value of the header {header}"))
         headers[header] = _VARIABLE.sub(lambda match: os.environ[match[1]].strip(), value)
         if LIKE_A_KEY.search(header):  # it may be written out
-            secrets += [word for word in headers[header].split() if len(word) >= _LEAST_SECRET and word not in _SCHEMES]
+            secrets += [word for word in headers[header].split() if len(word) >= MIN_SECRET and word not in _SCHEMES]
     query = urllib.parse.parse_qsl(engine.base_url.partition("?")[2])
     secrets += [value for name, value in query if LIKE_A_KEY.search(name)]
     masked(engine.extra_body, fields := list[str]())
-    secrets += [value for value in fields if len(value) >= _LEAST_SECRET]
+    secrets += [value for value in fields if len(value) >= MIN_SECRET]
     for header, value in headers.items():
         if not re.fullmatch(r"[!#$%&'*+.^`|~\w-]+", header, re.ASCII) or not re.fullmatch(r"[\x20-\x7e]*", value):
             raise JudgeError(

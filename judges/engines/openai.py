@@ -16,11 +16,12 @@ from care_ops.errors import JudgeError, sentence
 from judges.bill import Bill, Ledger, Purse
 from judges.engines.base import Context, StoppedError
 from judges.engines.dialect import LEARNABLE, Knowledge
-from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply, Usage, unrepeated
+from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply, Usage
 from judges.engines.pace import LONGEST_WAIT_S, Pace, backoff, seconds
 from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
 from judges.items import RAW_LIMIT, Item, Score, Status
 from judges.prices import Price
+from judges.redaction import unrepeated
 from judges.spec import JudgeSpec, OpenAIEngine
 
 NOT_ASKED = "not asked"

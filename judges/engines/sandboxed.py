@@ -2,8 +2,8 @@
 
 from care_ops.errors import JudgeError
 from judges.engines.base import Judged, OneByOne, Scale, checked
-from judges.engines.endpoint import Secrets
 from judges.items import RAW_LIMIT, Item, Status
+from judges.redaction import Secrets
 from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
 from judges.spec import ProgramEngine
 

@@ -6,6 +6,8 @@ import base64
 import copy
 import json
 import logging
+import re
+import textwrap
 import time
 import traceback
 from concurrent.futures import ThreadPoolExecutor
@@ -21,11 +23,12 @@ import pytest
 from care_ops.errors import InputError, JudgeError
 from judges.engines.base import Context, Ledger, StoppedError
 from judges.engines.checks import checks
-from judges.engines.endpoint import Endpoint, Secrets, headers_of
+from judges.engines.endpoint import Endpoint, headers_of
 from judges.engines.factory import build_engine
 from judges.engines.pace import seconds
 from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
+from judges.redaction import Secrets
 from judges.spec import JudgeSpec, OpenAIEngine, load_spec
 from orchestration.alerts import Alert, post
 from orchestration.workspace import AlertSettings
@@ -338,10 +341,44 @@ def test_no_form_of_a_key_stays_in_a_text(before):
     hide = Secrets([KEY]).hide
     sent = f"{before}{KEY}".encode()
     for form in (base64.b64encode(sent).decode(), sent.hex(), sent.hex().upper(), KEY.swapcase()):
-        kept = hide(f"it said {form} again", 1000)
-        left = kept.removeprefix("it said ").removesuffix(" again").replace("***", "")
-        assert len(left) <= 4 * len(before) + 4, kept
-        assert kept.startswith("it said ")
+        for start in ("it said ", "İstek reddedildi: ", "ﬃ ΐ ẞ: "):  # lower cases and plain forms may be longer
+            kept = hide(f"{start}{form} again", 1000)
+            left = kept.removeprefix(start).removesuffix(" again").replace("***", "")
+            assert len(left) <= 4 * len(before) + 4, kept
+            assert kept.startswith(start)
+
+
+@pytest.mark.parametrize(
+    "form",
+    [
+        lambda key: base64.b64encode(base64.b64encode(key.encode())).decode(),
+        lambda key: base64.urlsafe_b64encode(b"??>>" + key.swapcase().encode()).decode(),
+        lambda key: base64.b64encode(key.encode("utf-16")).decode(),
+        lambda key: textwrap.fill(base64.b64encode(key.encode()).decode(), 7),
+        lambda key: key.encode().hex().encode().hex(),
+        lambda key: "".join(f"%{ord(c):02x}" for c in key),
+        lambda key: "".join(f"%25{ord(c):02X}" for c in key),
+        lambda key: "".join(f"\\u{ord(c):04x}" for c in key),
+        lambda key: json.dumps(json.dumps("".join(f"\\x{ord(c):02x}" for c in key))),
+        lambda key: "".join(f"&#{ord(c)};" for c in key),
+        lambda key: json.dumps("\n".join(key)),
+        lambda key: " ".join(key),
+        lambda key: "\u200b".join(key),
+        lambda key: "".join(chr(ord(c) + 0xFEE0) for c in key),
+    ],
+)
+def test_a_key_that_was_packed_escaped_or_spread_is_removed_and_the_text_around_it_stays(form):
+    kept = Secrets([KEY]).hide(f"HTTP 401: İ denied {form(KEY)} for user 7", 1000)
+    assert kept.startswith("HTTP 401: İ denied ")
+    assert kept.endswith(" for user 7")
+    left = re.sub(r"[^0-9A-Za-z]", "", kept.removeprefix("HTTP 401: İ denied ").removesuffix(" for user 7"))
+    assert len(left) <= 8, kept
+    assert Secrets([KEY]).hide(kept, 1000) == kept
+
+
+def test_text_without_a_key_stays_as_it_is():
+    prose = "Réponse 3: C:\\new\\test, 100%25 of &amp; İ, aGVsbG8gd29ybGQgYWdhaW4= and deadbeefdeadbeef.\n\tEnd"
+    assert Secrets([KEY]).hide(prose, 1000) == prose
 
 
 def test_a_key_that_is_written_into_headers_or_the_address_is_a_secret_too():

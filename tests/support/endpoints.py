@@ -164,11 +164,11 @@ def echoing(handler, body):
         key = f"{key} and {number} and {base64.b64encode(key.encode()).decode()} and {quote(key, safe='')}"
         key += f" and {base64.b64encode(f'user:{key}'.encode()).decode()} and {key.encode().hex()}"
     if k % 4 == 0:
-        return handler.refuse(f"{'x' * 190}{key} is broken", 500)
+        return handler.refuse(f"İ{'x' * 189}{key} is broken", 500)
     if k % 4 == 1:
-        return handler.send(200, f"no JSON: {key[:12]} ... {key[-9:]}".encode())
+        return handler.send(200, f"no JSON, İ: {key[:12]} ... {key[-9:]}".encode())
     if k % 4 == 2:
-        return handler.answer(f"7 because {key.upper()} says so", key)
+        return handler.answer(f"7 because İ {key.upper()} says so", key)
     return handler.answer("7", "judge-1 " + key)
 
 
