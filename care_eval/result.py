@@ -15,7 +15,7 @@ from markupsafe import Markup
 
 from assets.fit.stages import recommended
 from assets.report.charts import Figure
-from assets.report.figures import agreement_figures, gold_figures, shared_figures
+from assets.report.figures import page_figures
 from assets.report.page import card, figure_page, write_page
 from assets.results.gold import aligned
 from assets.table.criteria import CriteriaFit, write_criteria
@@ -159,9 +159,7 @@ class FitResult:
 
     def figures(self) -> dict[str, ResultFigure]:
         """The figures of the page by their titles."""
-        page = self.table.page
-        drawn = [*shared_figures(page), *gold_figures(page), *agreement_figures(page)]
-        return {figure.title: ResultFigure(**vars(figure)) for figure in drawn}
+        return {figure.title: ResultFigure(**vars(figure)) for figure in page_figures(self.table.page)}
 
     def report(self, path: str | Path) -> Path:
         """Write the page, an HTML file that opens without a network, and return its path.

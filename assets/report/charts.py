@@ -1,34 +1,25 @@
-"""The kinds of charts that pages draw: lines, ranked values with intervals, heat maps and rings of connected names."""
+"""Charts as inline SVG; ``templates/base.html`` gives their classes the colours of the light and the dark scheme."""
 
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from math import isfinite, log10
+from math import ceil, floor, isfinite, log10
 
 from markupsafe import Markup, escape
 
-from assets.report.svg import LETTER, decades, drawing, element, number, path, shortened, text, ticks
+_LETTER = 6.7
+"""Average width of a letter in the 12 pixel type of drawings."""
 
 _SLOTS = ("care", "avg", "mv", "uws", "care_svd", "care_tensor")
-"""Names whose colour is the same in every chart; the others take the colours that are left."""
+"""Names that keep their colour in every chart; other names take the colours that are left."""
 
-_COLOURS = 8
-_LEVELS = 10
-"""Shades of a heat map on each side of zero."""
+_MOST_MARKS, _MOST_WRITTEN = 60, 20
+"""Points up to which a line shows a mark at each, and columns up to which a heat map writes its values."""
 
-_MOST_LABELLED_CELLS = 20
-"""Columns up to which a heat map writes numbers into its cells."""
+_WIDTH, _HEIGHT, _LEFT, _RIGHT, _BOTTOM = 500.0, 250.0, 58.0, 14.0, 46.0
 
-_MOST_ROOMY_ROWS = 40
-"""Rows up to which a heat map leaves them room; more stand closer, so that the map fits on paper."""
-
-_PAGE = 980.0
-"""Width that a map with written cells fills at most, where its cells stay wide enough to be read."""
-
-
-_SPARK, _SPARK_STEP = 110.0, 11.0
-"""Widest line of a sparkline, and the widest step between two of its marks."""
+Ends = tuple[float, float]
 
 
 @dataclass(frozen=True)
@@ -55,20 +46,16 @@ class Series:
 
 @dataclass(frozen=True)
 class Axes:
-    """What a chart's axes say and span; an end that is None is the lowest or highest value.
+    """Labels and ranges of a chart's axes; a range that is None is that of the values.
 
-    Of ``logarithmic`` axes, which are both, values that are not positive are left out; a ``stepped`` value holds until
-    the next one. ``names`` are of x = 0, 1, ..., of which the first and the last are written in place of numbers; the
-    ``diagonal`` is the line y = x, for comparison.
+    ``logarithmic`` axes, which are both, leave out values that are not positive; ``diagonal`` draws the line y = x.
     """
 
     x: str
     y: str
-    x_range: tuple[float, float] | None = None
-    y_range: tuple[float, float] | None = None
+    x_range: Ends | None = None
+    y_range: Ends | None = None
     logarithmic: bool = False
-    stepped: bool = False
-    names: Sequence[str] = ()
     diagonal: bool = False
 
 
@@ -85,250 +72,86 @@ class Ranked:
 
 @dataclass(frozen=True)
 class Dot:
-    """One place of a scatter plot, its shade from 0 (light) to 4 (dark), and what is said of it."""
+    """One mark of a scatter plot, its shade from 0 (light) to 4 (dark), and its tooltip."""
 
     x: float
     y: float
     level: int
     ringed: bool
-    says: str
+    tooltip: str
 
 
-class _Frame:
-    """The box of a line chart: from values to pixels."""
+class _Scale:
+    """Map values of one axis to pixels, with round ticks between its ends."""
 
-    width, left, right, bottom = 500.0, 58.0, 14.0, 46.0
+    def __init__(self, values: Iterable[float], ends: Ends | None, pixels: Ends, *, logarithmic: bool) -> None:
+        self.pixels, self.logarithmic = pixels, logarithmic
+        known = [value for value in values if self.shows(value)]
+        low, high = ends or (min(known, default=1.0), max(known, default=10.0))
+        margin = 0.0 if ends else 0.04 * (high - low) or max(abs(low), 1.0) / 2
+        self.low, self.high = (low / 1.1, high * 1.1) if logarithmic else (low - margin, high + margin)
 
-    def __init__(self, series: Sequence[Series], axes: Axes, top: float) -> None:
-        self.top, self.axes = top, axes
-        self.height = top + 250.0 + self.bottom
-        xs = [x for s in series for x in s.x if self.drawable(x)]
-        ys = [y for s in series for y in (*s.y, *s.low, *s.high) if self.drawable(y)]
-        self.x_low, self.x_high = _span(xs, axes.x_range, logarithmic=axes.logarithmic)
-        self.y_low, self.y_high = _span(ys, axes.y_range, logarithmic=axes.logarithmic)
+    def shows(self, value: float | None) -> bool:
+        return value is not None and isfinite(value) and (value > 0 or not self.logarithmic)
 
-    def drawable(self, value: float | None) -> bool:
-        return value is not None and isfinite(value) and (value > 0 or not self.axes.logarithmic)
-
-    def x(self, value: float) -> float:
-        share = self._share(value, self.x_low, self.x_high)
-        return self.left + share * (self.width - self.left - self.right)
-
-    def y(self, value: float) -> float:
-        share = self._share(value, self.y_low, self.y_high)
-        return self.height - self.bottom - share * (self.height - self.bottom - self.top)
-
-    def _share(self, value: float, low: float, high: float) -> float:
-        if self.axes.logarithmic:
+    def __call__(self, value: float) -> float:
+        low, high = self.low, self.high
+        if self.logarithmic:
             value, low, high = log10(value), log10(low), log10(high)
-        return (value - low) / (high - low)
+        begin, end = self.pixels
+        return begin + (value - low) / (high - low) * (end - begin)
+
+    def ticks(self) -> list[float]:
+        if self.logarithmic:
+            exponents = range(ceil(log10(self.low) - 1e-9), floor(log10(self.high) + 1e-9) + 1)
+            if len(exponents) >= 2:
+                return [10.0**k for k in exponents]
+        return [tick for tick in ticks(self.low, self.high) if tick > 0 or not self.logarithmic]
 
 
 def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axes: Axes) -> Figure:
-    """Lines over two axes, with a legend above; every line has a colour and a dash of its own."""
-    styles = series_styles([s.name for s in series])
-    legend, top = _legend([s.name for s in series], styles, _Frame.width)
-    frame = _Frame(series, axes, top)
-    shapes = [*legend, *_axes(frame, axes)]
+    """Draw lines over two axes, with a legend; each line has its own colour and dash."""
+    styles = _styles([each.name for each in series])
+    shapes, left, top = list[str](), 8.0, 14.0
     for each, style in zip(series, styles, strict=True):
-        shapes += _line(frame, each, style, stepped=axes.stepped)
-    description = f"{axes.y} against {axes.x} for {', '.join(s.name for s in series)}. {caption}"
-    return Figure(key, title, caption, drawing(key, (frame.width, frame.height), title, description, shapes))
+        name = shortened(each.name, 40)
+        needed = 44 + _LETTER * len(name)
+        if left + needed > _WIDTH and left > 8:
+            left, top = 8.0, top + 18
+        shapes.append(_element("path", d=_path([(left, top - 4), (left + 22, top - 4)]), class_=f"line {style}"))
+        shapes.append(_text(left + 27, top, name))
+        left += needed
+    x, y, frame = _axes(series, axes, top + 14)
+    shapes += frame
+    for each, style in zip(series, styles, strict=True):
+        marks = [(x(a), y(b)) for a, b in zip(each.x, each.y, strict=True) if x.shows(a) and y.shows(b)]
+        shapes += [_element("path", d=_path(marks), class_=f"line {style}")] if marks else []
+        for a, low, high in zip(each.x, each.low, each.high, strict=False):
+            if x.shows(a) and y.shows(low) and y.shows(high):
+                ends = [(x(a), y(low)), (x(a), y(high))]
+                shapes.append(_element("path", d=_path(ends), class_=f"whisker {style}"))
+        if len(marks) <= _MOST_MARKS:
+            shapes += [_element("circle", cx=a, cy=b, r=2.5, class_=f"dot {style}") for a, b in marks]
+    about = f"{axes.y} against {axes.x} for {', '.join(each.name for each in series)}."
+    return _figure(key, title, caption, about, (_WIDTH, top + 14 + _HEIGHT + _BOTTOM), shapes)
 
 
 def scatter(
     key: str, title: str, caption: str, dots: Sequence[Dot], axes: Axes, legend: tuple[str, str, str]
 ) -> Figure:
-    """Dots over two axes; ``legend`` says what the lightest shade, the darkest shade and a ring mean, or nothing."""
-    series = [Series("", [dot.x for dot in dots], [dot.y for dot in dots])]
-    frame = _Frame(series, axes, 30.0)
-    light, dark, ring_says = legend
-    shapes, x = _axes(frame, axes), 12.0
-    for level, words in ((0, light), (4, dark)):
+    """Draw dots over two axes; ``legend`` explains the lightest shade, the darkest shade and a ring."""
+    x, y, shapes = _axes([Series("", [dot.x for dot in dots], [dot.y for dot in dots])], axes, 30.0)
+    left = 12.0
+    for class_, words in zip(("shade d0", "shade d4", "ringed"), legend, strict=True):
         if words:
-            shapes += [element("circle", cx=x, cy=12.0, r=4.0, class_=f"shade d{level}"), text(x + 9, 16.0, words)]
-            x += 34 + LETTER * len(words)
-    shapes += [element("circle", cx=x, cy=12.0, r=6.5, class_="ringed"), text(x + 11, 16.0, ring_says)]
+            shapes += [_element("circle", cx=left, cy=12.0, r=4.5, class_=class_), _text(left + 10, 16.0, words)]
+            left += 34 + _LETTER * len(words)
     for dot in dots:
-        x, y = frame.x(dot.x), frame.y(dot.y)
-        said = element("title", str(escape(dot.says)))
-        shapes.append(element("circle", said, cx=x, cy=y, r=3.2, class_=f"shade d{dot.level}"))
-        if dot.ringed:
-            shapes.append(element("circle", cx=x, cy=y, r=7.0, class_="ringed"))
-    description = f"{axes.y} against {axes.x} of {len(dots):,} items. {caption}"
-    return Figure(key, title, caption, drawing(key, (frame.width, frame.height), title, description, shapes))
-
-
-def series_styles(names: Sequence[str]) -> list[str]:
-    """A class for each name: a colour, the same in every chart for the usual names, and a dash."""
-    free = [k for k in range(_COLOURS) if k >= len(_SLOTS) or _SLOTS[k] not in names]
-    others = [name for name in names if name not in _SLOTS]
-    slots = {name: (free[k % len(free)], 1 + k // len(free)) for k, name in enumerate(others)}
-    slots |= {name: (k, 0) for k, name in enumerate(_SLOTS)}
-    return [f"s{slot + 1} dash{min(dash, 4)}" for slot, dash in map(slots.__getitem__, names)]
-
-
-def _legend(names: Sequence[str], styles: Sequence[str], width: float) -> tuple[list[str], float]:
-    """The legend's shapes, and the y below it."""
-    shapes: list[str] = []
-    x, y = 8.0, 14.0
-    for name, style in zip(names, styles, strict=True):
-        label = shortened(name, 40)
-        needed = 36 + LETTER * len(label)
-        if x + needed > width and x > 8:
-            x, y = 8.0, y + 18
-        shapes.append(element("path", d=path([(x, y - 4), (x + 22, y - 4)]), class_=f"line {style}"))
-        shapes.append(text(x + 27, y, label))
-        x += needed + 8
-    return shapes, y + 14
-
-
-def _axes(frame: _Frame, axes: Axes) -> list[str]:
-    """Grid lines, tick labels and the names of the axes."""
-    spread = decades if axes.logarithmic else ticks
-    bottom, right = frame.height - frame.bottom, frame.width - frame.right
-    shapes: list[str] = []
-    for tick in spread(frame.y_low, frame.y_high):
-        y = frame.y(tick)
-        shapes.append(element("path", d=path([(frame.left, y), (right, y)]), class_="grid"))
-        shapes.append(text(frame.left - 6, y + 4, number(tick), "t soft", "end"))
-    if axes.names:
-        shapes.append(text(frame.left, bottom + 17, axes.names[0], "t soft"))
-        shapes.append(text(right, bottom + 17, axes.names[-1], "t soft", "end"))
-    else:
-        for tick in spread(frame.x_low, frame.x_high):
-            shapes.append(text(frame.x(tick), bottom + 17, number(tick), "t soft", "middle"))
-    shapes.append(element("path", d=path([(frame.left, bottom), (right, bottom)]), class_="axis"))
-    shapes.append(text((frame.left + right) / 2, frame.height - 8, axes.x, "t soft", "middle"))
-    middle = (frame.top + bottom) / 2
-    turned = element(
-        "text",
-        str(escape(axes.y)),
-        x=14.0,
-        y=middle,
-        class_="t soft",
-        text_anchor="middle",
-        transform=f"rotate(-90 14 {middle:.1f})",
-    )
-    if axes.diagonal:
-        low, high = max(frame.x_low, frame.y_low), min(frame.x_high, frame.y_high)
-        shapes.append(element("path", d=path((frame.x(v), frame.y(v)) for v in (low, high)), class_="diagonal"))
-    return [*shapes, turned]
-
-
-def _line(frame: _Frame, series: Series, style: str, *, stepped: bool) -> list[str]:
-    places = [
-        (frame.x(x), frame.y(y))
-        for x, y in zip(series.x, series.y, strict=True)
-        if frame.drawable(x) and frame.drawable(y)
-    ]
-    if not places:
-        return []
-    line = places
-    if stepped:
-        pairs = pairwise(places)
-        line = [places[0], *(p for (_, y), (x2, y2) in pairs for p in ((x2, y), (x2, y2)))]
-    shapes = [element("path", d=path(line), class_=f"line {style}")]
-    for x, low, high in zip(series.x, series.low, series.high, strict=False):
-        if frame.drawable(x) and frame.drawable(low) and frame.drawable(high):
-            ends = [(frame.x(x), frame.y(low)), (frame.x(x), frame.y(high))]
-            shapes.append(element("path", d=path(ends), class_=f"whisker {style}"))
-    if len(places) <= 60:
-        shapes += [element("circle", cx=x, cy=y, r=2.5, class_=f"dot {style}") for x, y in places]
-    return shapes
-
-
-def _span(values: Sequence[float], asked: tuple[float, float] | None, *, logarithmic: bool) -> tuple[float, float]:
-    """The ends of an axis: those asked for, or the values' with some room."""
-    if asked is not None:
-        return asked
-    low, high = (min(values), max(values)) if values else (1.0, 10.0)
-    if logarithmic:
-        return (low, high) if high > low else (low / 2, low * 2)
-    room = 0.04 * (high - low) if high > low else max(abs(low), 1.0) / 2
-    return low - room, high + room
-
-
-def ranked_list(rows: Sequence[Ranked], says: str, ends: tuple[float, float] | None = None) -> Markup:
-    """Names in their order, each with a drawing of its value and interval on one common scale.
-
-    Parameters
-    ----------
-    says : str
-        What a value is, for readers of screens.
-    ends : (low, high), optional
-        Of the scale; those of the rows by default.
-    """
-    low, high = ends or domain(rows)
-    items = "".join(
-        f'<li><span class="name">{escape(row.name)}'
-        + (f' <span class="soft">{escape(row.note)}</span>' if row.note else "")
-        + f'</span>{interval(row, low, high, says)}<span class="value">{_said(row)}</span></li>'
-        for row in rows
-    )
-    return Markup(f'<ol class="ranks">{items}</ol>')
-
-
-def sparkline(says: str, values: Sequence[float | None], filled: Sequence[bool]) -> Markup:
-    """A mark for each value from left to right, its height between the lowest and the highest of them.
-
-    Parameters
-    ----------
-    says : str
-        What the marks are, for readers of screens.
-    values : sequence of float or None
-        One that is None stands half way up, and no line leads to it.
-    filled : sequence of bool
-        Marks that are not are hollow.
-    """
-    known = [value for value in values if value is not None]
-    low, high = (min(known), max(known)) if known else (0.0, 1.0)
-    step = min(_SPARK_STEP, _SPARK / max(len(values) - 1, 1))
-    heights = [14.0 if v is None or high == low else 23.0 - 18.0 * (v - low) / (high - low) for v in values]
-    places = [(5.0 + step * k, y) for k, y in enumerate(heights)]
-    pairs = [(a, b) for (a, v), (b, w) in pairwise(zip(places, values, strict=True)) if None not in (v, w)]
-    shapes = [element("title", str(escape(says)))]
-    shapes += [element("path", d=path(pair), class_="line s2") for pair in pairs]
-    shapes += [
-        element("circle", cx=x, cy=y, r=3.0, class_="dot s1" if full else "dot hollow s1")
-        for (x, y), full in zip(places, filled, strict=True)
-    ]
-    return Markup(element("svg", "".join(shapes), class_="spark", width=_SPARK + 10, height=28.0, role="img"))
-
-
-def domain(rows: Sequence[Ranked]) -> tuple[float, float]:
-    """The ends of the scale that the rows share; zero is on it where values are on both sides of it, or near it."""
-    values = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and isfinite(v)]
-    if not values:
-        return 0.0, 1.0
-    low, high = min(values), max(values)
-    if 0 < low < high - low:
-        low = 0.0
-    return (low, high) if high > low else (low - 0.5, high + 0.5)
-
-
-def interval(row: Ranked, low: float, high: float, says: str) -> Markup:
-    """One value with its interval between two ends, as wide as its place on the page."""
-
-    def at(value: float) -> str:
-        return f"{2 + 96 * min(max((value - low) / (high - low), 0.0), 1.0):.2f}%"
-
-    words = f"{row.name}: {says} {row.value:.3f}"
-    shapes = [element("line", x1="2%", x2="98%", y1=8.0, y2=8.0, class_="track")]
-    if low < 0 < high:
-        shapes.append(element("line", x1=at(0), x2=at(0), y1=1.0, y2=15.0, class_="zero"))
-    if row.lo is not None and row.hi is not None:
-        words += f", interval {row.lo:.3f} to {row.hi:.3f}"
-        shapes.append(element("line", x1=at(row.lo), x2=at(row.hi), y1=8.0, y2=8.0, class_="range s1"))
-    shapes.append(element("circle", cx=at(row.value), cy=8.0, r=4.5, class_="dot s1"))
-    named = element("title", str(escape(words)))
-    drawn = element("svg", named + "".join(shapes), class_="interval", height=16.0, role="img")
-    return Markup(drawn)
-
-
-def _said(row: Ranked) -> str:
-    ends = "" if row.lo is None or row.hi is None else f' <span class="soft range">{row.lo:.3f} … {row.hi:.3f}</span>'
-    return f"{row.value:.3f}{ends}"
+        tooltip, (cx, cy) = _element("title", str(escape(dot.tooltip))), (x(dot.x), y(dot.y))
+        shapes += [_element("circle", tooltip, cx=cx, cy=cy, r=3.2, class_=f"shade d{dot.level}")]
+        shapes += [_element("circle", cx=cx, cy=cy, r=7.0, class_="ringed")] if dot.ringed else []
+    about = f"{axes.y} against {axes.x} of {len(dots):,} items."
+    return _figure(key, title, caption, about, (_WIDTH, 30 + _HEIGHT + _BOTTOM), shapes)
 
 
 def heat_map(
@@ -342,56 +165,165 @@ def heat_map(
     marks: Sequence[Sequence[str]] = (),
     triangle: bool = False,
 ) -> Figure:
-    """Values between -1 and 1 in cells; blue is positive, orange negative, and the stronger the further from zero.
+    """Draw values between -1 and 1 in cells: blue is positive, orange negative, strong is far from zero.
 
-    Parameters
-    ----------
-    columns : sequence of str
-        Short ones are best: they are written upright.
-    marks : (rows, columns) nested sequences of str, optional
-        What is written in the cells of a small map; the values by default.
-    triangle : bool
-        Whether the cells above the diagonal are left out, for a symmetric map.
+    ``marks`` are the texts of the cells of a small map, by default the values. A ``triangle`` leaves out the cells
+    above the diagonal.
     """
-    labelled = len(columns) <= _MOST_LABELLED_CELLS
+    written = len(columns) <= _MOST_WRITTEN
     longest = max((len(column) for column in columns), default=1)
     names = [shortened(row, 34) for row in rows]
-    left, top = 10 + LETTER * max((len(name) for name in names), default=1), 22.0
-    room = (_PAGE - left) / max(len(columns), 1)
-    width = max(44.0, min(LETTER * longest + 12, 170.0, room)) if labelled else 12.0
-    roomy = labelled and len(rows) <= _MOST_ROOMY_ROWS
-    height = 24.0 if roomy else 13.0
-    size = "t" if roomy else "t small"
-    cells = [(i, j, v) for i, row in enumerate(values) for j, v in enumerate(row) if j <= i or not triangle]
-    shapes = _cells(cells, (left, top), (width, height))
-    shapes += [text(left - 6, top + (i + 0.72) * height, name, size, "end") for i, name in enumerate(names)]
+    left, top = 10 + _LETTER * max((len(name) for name in names), default=1), 22.0
+    room = (980.0 - left) / max(len(columns), 1)
+    width = max(44.0, min(_LETTER * longest + 12, 170.0, room)) if written else 12.0
+    height, size = (24.0, "t") if written and len(rows) <= 2 * _MOST_WRITTEN else (13.0, "t small")
+    strokes, shapes = defaultdict[str, str](str), list[str]()  # one path a shade: 100 judges have 10,000 cells
+    for i, row in enumerate(values):
+        for j, value in enumerate(row[: i + 1] if triangle else row):
+            x, y = left + j * width, top + i * height
+            known = value is not None and isfinite(value)
+            if value is not None and known:
+                shade = f"{'positive' if value >= 0 else 'negative'} level{round(min(abs(value), 1.0) * 10)}"
+                strokes[shade] += f"M{x:.0f} {y + height / 2:.0f}h{width - 1:.0f}"
+            if written:
+                mark = marks[i][j] if marks else f"{value:+z.2f}" if known else "–"
+                shapes.append(_text(x + width / 2, y + 0.7 * height, mark, size, "middle"))
+    cells = [_element("path", d=d, class_=f"cell {shade}", stroke_width=height - 1) for shade, d in strokes.items()]
+    shapes += [_text(left - 6, top + (i + 0.72) * height, name, size, "end") for i, name in enumerate(names)]
     for j, column in enumerate(columns):
-        if labelled or j % 5 == 0:
-            label = shortened(column, max(int(width / LETTER), 4))
-            shapes.append(text(left + (j + 0.5) * width, top - 7, label, f"{size} soft", "middle"))
-    if labelled:
-        for i, j, value in cells:
-            mark = marks[i][j] if marks else "–" if value is None or not isfinite(value) else f"{value:+z.2f}"
-            shapes.append(text(left + (j + 0.5) * width, top + (i + 0.7) * height, mark, size, "middle"))
+        if written or j % 5 == 0:
+            label = shortened(column, max(int(width / _LETTER), 4))
+            shapes.append(_text(left + (j + 0.5) * width, top - 7, label, f"{size} soft", "middle"))
     full = (left + len(columns) * width + 8, top + len(rows) * height + 8)
-    description = f"{len(rows)} rows by {len(columns)} columns. {caption}"
-    return Figure(key, title, caption, drawing(key, full, title, description, shapes), wide=True)
+    return _figure(key, title, caption, f"{len(rows)} rows by {len(columns)} columns.", full, [*cells, *shapes])
 
 
-def _cells(
-    cells: Sequence[tuple[int, int, float | None]], origin: tuple[float, float], cell: tuple[float, float]
-) -> list[str]:
-    """One path of thick strokes for each shade: a map of a hundred judges has ten thousand cells."""
-    (left, top), (width, height) = origin, cell
-    drawn: dict[str, list[str]] = defaultdict(list)
-    for i, j, value in cells:
-        if value is None or not isfinite(value):
-            continue
-        level = round(min(abs(value), 1.0) * _LEVELS)
-        shade = f"{'positive' if value >= 0 else 'negative'} level{level}"
-        x, y = left + j * width, top + i * height
-        drawn[shade].append(f"M{x:.0f} {y + height / 2:.0f}h{width - 1:.0f}")
-    return [
-        element("path", d="".join(strokes), class_=f"cell {shade}", stroke_width=height - 1)
-        for shade, strokes in sorted(drawn.items())
-    ]
+def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) -> Markup:
+    """Draw names in their order, each with its value and interval; ``meaning`` says what a value is."""
+    low, high = ends or domain(rows)
+    soft = Markup(' <span class="soft {}">{}</span>').format
+    drawn: list[Markup] = []
+    for row in rows:
+        note = soft("", row.note) if row.note else ""
+        ends_of_row = "" if row.lo is None or row.hi is None else soft("range", f"{row.lo:.3f} … {row.hi:.3f}")
+        line = Markup('<li><span class="name">{}{}</span>{}<span class="value">{:.3f}{}</span></li>')
+        drawn.append(line.format(row.name, note, interval(row, low, high, meaning), row.value, ends_of_row))
+    return Markup('<ol class="ranks">{}</ol>').format(Markup("").join(drawn))
+
+
+def domain(rows: Sequence[Ranked]) -> Ends:
+    """Return the ends of the scale that the rows share; it includes zero where the values are near it."""
+    values = [v for row in rows for v in (row.value, row.lo, row.hi) if v is not None and isfinite(v)]
+    low, high = min(values, default=0.0), max(values, default=1.0)
+    if 0 < low < high - low:
+        low = 0.0
+    return (low, high) if high > low else (low - 0.5, high + 0.5)
+
+
+def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
+    """Draw one value with its interval between two ends, as wide as its place on the page."""
+
+    def at(value: float) -> str:
+        return f"{2 + 96 * min(max((value - low) / (high - low), 0.0), 1.0):.2f}%"
+
+    about = f"{row.name}: {meaning} {row.value:.3f}"
+    shapes = [_element("line", x1="2%", x2="98%", y1=8.0, y2=8.0, class_="track")]
+    if low < 0 < high:
+        shapes.append(_element("line", x1=at(0), x2=at(0), y1=1.0, y2=15.0, class_="zero"))
+    if row.lo is not None and row.hi is not None:
+        about += f", interval {row.lo:.3f} to {row.hi:.3f}"
+        shapes.append(_element("line", x1=at(row.lo), x2=at(row.hi), y1=8.0, y2=8.0, class_="range s1"))
+    shapes.append(_element("circle", cx=at(row.value), cy=8.0, r=4.5, class_="dot s1"))
+    named = _element("title", str(escape(about)))
+    return Markup(_element("svg", named + "".join(shapes), class_="interval", height=16.0, role="img"))
+
+
+def sparkline(about: str, values: Sequence[float | None], filled: Sequence[bool]) -> Markup:
+    """Draw a mark for each value, hollow where it is not filled; None stands half way up without a line to it."""
+    known = [value for value in values if value is not None]
+    low, high = min(known, default=0.0), max(known, default=0.0)
+    step = min(11.0, 110.0 / max(len(values) - 1, 1))
+    heights = [14.0 if v is None or high == low else 23.0 - 18.0 * (v - low) / (high - low) for v in values]
+    marks = [(5.0 + step * k, y) for k, y in enumerate(heights)]
+    shapes = [_element("title", str(escape(about)))]
+    for (a, v), (b, w) in pairwise(zip(marks, values, strict=True)):
+        shapes += [] if None in (v, w) else [_element("path", d=_path([a, b]), class_="line s2")]
+    for (x, y), full in zip(marks, filled, strict=True):
+        shapes.append(_element("circle", cx=x, cy=y, r=3.0, class_="dot s1" if full else "dot hollow s1"))
+    return Markup(_element("svg", "".join(shapes), class_="spark", width=120.0, height=28.0, role="img"))
+
+
+def ticks(low: float, high: float, about: int = 5) -> list[float]:
+    """Return round numbers between two ends, about so many."""
+    if high <= low:
+        return [low]
+    raw = (high - low) / about
+    power = 10.0 ** floor(log10(raw))
+    step = next(power * factor for factor in (1, 2, 5, 10) if power * factor >= raw)
+    return [round(k * step, 12) for k in range(ceil(low / step - 1e-9), floor(high / step + 1e-9) + 1)]
+
+
+def shortened(words: str, most: int) -> str:
+    """Cut words to at most this many letters, with an ellipsis."""
+    return words if len(words) <= most else words[: most - 1] + "…"
+
+
+def _axes(series: Sequence[Series], axes: Axes, top: float) -> tuple[_Scale, _Scale, list[str]]:
+    """Return both scales, and the shapes of grid, ticks and labels."""
+    bottom, right = top + _HEIGHT, _WIDTH - _RIGHT
+    xs, ys = [v for s in series for v in s.x], [v for s in series for v in (*s.y, *s.low, *s.high)]
+    x = _Scale(xs, axes.x_range, (_LEFT, right), logarithmic=axes.logarithmic)
+    y = _Scale(ys, axes.y_range, (bottom, top), logarithmic=axes.logarithmic)
+    shapes: list[str] = []
+    for tick in y.ticks():
+        shapes.append(_element("path", d=_path([(_LEFT, y(tick)), (right, y(tick))]), class_="grid"))
+        shapes.append(_text(_LEFT - 6, y(tick) + 4, _tick(tick), "t soft", "end"))
+    shapes += [_text(x(tick), bottom + 17, _tick(tick), "t soft", "middle") for tick in x.ticks()]
+    shapes.append(_element("path", d=_path([(_LEFT, bottom), (right, bottom)]), class_="axis"))
+    shapes.append(_text((_LEFT + right) / 2, bottom + _BOTTOM - 8, axes.x, "t soft", "middle"))
+    if axes.diagonal:
+        low, high = max(x.low, y.low), min(x.high, y.high)
+        shapes.append(_element("path", d=_path([(x(low), y(low)), (x(high), y(high))]), class_="diagonal"))
+    turned = f"rotate(-90 14 {(top + bottom) / 2:.1f})"
+    return x, y, [*shapes, _text(14.0, (top + bottom) / 2, axes.y, "t soft", "middle", transform=turned)]
+
+
+def _styles(names: Sequence[str]) -> list[str]:
+    """Return a class for each name: a colour, the same in every chart for the usual names, and a dash."""
+    order = list(dict.fromkeys([*(_SLOTS if {*names} & {*_SLOTS} else ()), *names]))
+    return [f"s{order.index(name) % 8 + 1} dash{min(order.index(name) // 8, 4)}" for name in names]
+
+
+def _figure(key: str, title: str, caption: str, about: str, size: Ends, shapes: Iterable[str]) -> Figure:
+    """Return the shapes as one image, with a title and a description for screen readers."""
+    box = {"viewBox": f"0 0 {_number(size[0])} {_number(size[1])}", "width": size[0], "height": size[1]}
+    named = _element("title", str(escape(title)), id=f"{key}-title")
+    named += _element("desc", str(escape(f"{about} {caption}")), id=f"{key}-description")
+    ids = f"{key}-title {key}-description"
+    drawn = _element("svg", named + "".join(shapes), class_="drawing", **box, role="img", aria_labelledby=ids)
+    return Figure(key, title, caption, Markup(drawn), wide=size[0] != _WIDTH)
+
+
+def _element(tag: str, content: str = "", **attributes: str | float) -> str:
+    """Write one element; attribute names use underscores, and ``class_`` is ``class``."""
+    written = "".join(
+        f' {name.rstrip("_").replace("_", "-")}="{escape(v) if isinstance(v, str) else _number(v)}"'
+        for name, v in attributes.items()
+    )
+    return f"<{tag}{written}>{content}</{tag}>" if content else f"<{tag}{written}/>"
+
+
+def _text(x: float, y: float, words: str, class_: str = "t", anchor: str = "start", **more: str) -> str:
+    return _element("text", str(escape(words)), x=x, y=y, class_=class_, text_anchor=anchor, **more)
+
+
+def _path(points: Iterable[Ends]) -> str:
+    return "M" + "L".join(f"{_number(x)} {_number(y)}" for x, y in points)
+
+
+def _tick(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1_000 else f"{value:.6g}"
+
+
+def _number(value: float) -> str:
+    return f"{value:.1f}".removesuffix(".0")

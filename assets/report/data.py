@@ -12,7 +12,7 @@ from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, r
 from assets.fit.stages import recommended
 from assets.judging.bill import NightBill, in_words
 from assets.publication.editions import Moved
-from assets.results.documents import FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
+from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate, Comparison, Dropping, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
@@ -91,21 +91,6 @@ class SystemRow(SystemRecord):
 
     best: bool = False
     behind: Comparison | None = None
-
-
-@dataclass(frozen=True)
-class FactorRow:
-    """One factor, counted from 1: whether care_svd takes it for quality, and which rules would.
-
-    ``feature`` is the one of the texts that its score follows most closely, with the correlation (Spearman).
-    """
-
-    number: int
-    strength: FactorRecord
-    taken: bool
-    named_by: Sequence[str]
-    feature: str | None
-    correlation: float | None
 
 
 @dataclass(frozen=True)
@@ -302,25 +287,6 @@ class ReportData:
         pairs = np.argwhere(np.triu(np.abs(ordered) > _LEAST_LINK, 1)).tolist()
         links = [(judges[a], judges[b], float(ordered[a, b])) for a, b in pairs]
         return sorted(links, key=lambda link: -abs(link[2]))
-
-    def factor_rows(self) -> list[FactorRow]:
-        """A row for each factor: its strength, what it resembles, and which rule would take it for quality."""
-        chosen = self.care_svd.quality_factor if self.care_svd is not None else -1
-        rows: list[FactorRow] = []
-        for k, strength in enumerate(self.factors.factors):
-            named_by = [rule for rule, factor in self.factors.rules.items() if factor == k]
-            if self.care_svd is not None and k == chosen and self.care_svd.rule == "anchors":
-                named_by.append("anchors")
-            feature, correlation = self.factors.nearest_feature(k) or (None, None)
-            rows.append(FactorRow(k + 1, strength, k == chosen, named_by, feature, correlation))
-        return rows
-
-    @property
-    def effective_judges(self) -> float | None:
-        """How many judges of independent errors the mean is worth; None where quality is not what the mean follows."""
-        if self.care_svd is None or self.care_svd.orientation < 0.5:
-            return None
-        return self.care_svd.effective_judges
 
     def unconverged(self) -> str | None:
         """That an aggregate (the first such one) rests on a structure short of its certificate, with the gap."""

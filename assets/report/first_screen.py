@@ -8,10 +8,9 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from assets.report.cards import JudgeCard
-from assets.report.charts import Axes, Dot, Figure, Ranked, Series, domain, line_chart, ranked_list, scatter
+from assets.report.charts import Axes, Dot, Figure, Ranked, Series, domain, line_chart, ranked_list, scatter, shortened
 from assets.report.data import ReportData
 from assets.report.items import ItemRow
-from assets.report.svg import shortened
 from care_ops.results.interpret import counted
 from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import Verdict

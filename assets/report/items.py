@@ -15,9 +15,6 @@ from care_ops.blocks import blocks, by_rows
 from care_ops.scores import Array
 from warehouse.documents import plain
 
-MOST_ITEMS = 1_000
-"""Items that a page itself shows; all of them stand on the page beside it."""
-
 _ENDS = 10
 """Items at each end of the ranking that are drawn."""
 
@@ -91,20 +88,11 @@ def item_count(data: ReportData) -> int:
     return int((~np.isnan(data.aggregates[data.lead].estimate)).sum()) if data.lead else 0
 
 
-def most_informative(rows: Sequence[ItemRow], first: Sequence[str], most: int = MOST_ITEMS) -> list[ItemRow]:
-    """At most this many of the items, in their order.
+def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
+    """Return the places of at most so many items that stand best first, in rising order.
 
     Those to label first, a quarter from each end of the ranking, and for the rest those on which the judges part most.
     """
-    if len(rows) <= most:
-        return list(rows)
-    named = set(first)
-    spread = np.array([row.spread for row in rows])
-    return [rows[k] for k in _informative(spread, np.array([row.item_id in named for row in rows]), most).tolist()]
-
-
-def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-    """Places of at most so many items that stand best first, in rising order; chosen as ``most_informative`` says."""
     quarter, n = most // 4, len(spread)
     chosen = np.concatenate(
         [

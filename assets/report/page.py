@@ -12,13 +12,12 @@ from uuid import uuid4
 
 from markupsafe import Markup, escape
 
-from assets.report.assumptions import assumptions
 from assets.report.cards import JudgeCard, advice, judge_cards, retest
 from assets.report.charts import Figure, domain, interval
 from assets.report.data import ReportData
-from assets.report.figures import agreement_figures, gold_figures, nights, shared_figures, system_list, trend
+from assets.report.figures import nights, page_figures, system_list
 from assets.report.first_screen import picture, ranked_judges, trusted
-from assets.report.items import MOST_ITEMS, ends, item_count, item_rows, label_rows, most_informative
+from assets.report.items import ends, item_count, item_rows, label_rows
 from assets.report.names import items_name, page_name
 from assets.report.probe_cards import probe_cards
 from assets.report.sampled import over_sample
@@ -27,18 +26,11 @@ from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import Verdict, minute_of
 from warehouse.storage import delete, write_bytes
 
-_MOST_BYTES = 1_000_000
-"""Size of a page that mail still takes; a page that would be larger shows fewer items."""
-
-
 _OF_THE_VERDICT = {
     "verdict.html": ("<!-- verdict -->", "<!-- end of the verdict -->"),
     "why.html": ("<!-- why -->", "<!-- end of why -->"),
 }
 """Templates of what a page says of its verdict, and the marks between which it is replaced."""
-
-_FRONT = ("features", "gold")
-"""Figures that open the evidence: what the judges follow in the texts, and who orders the items as gold does."""
 
 
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
@@ -51,7 +43,6 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
     drawn = over_sample(data)
     cards, systems = judge_cards(drawn), system_list(drawn)
-    shared, gold = shared_figures(drawn), gold_figures(drawn)
     values = {
         "data": drawn,
         "probe_cards": probe_cards(drawn.probes, drawn.scores),
@@ -64,11 +55,7 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "system_list": systems,
         "picture": picture(drawn, verdict, rows, systems),
         "trusted": trusted(cards),
-        "front": [figure for figure in (*shared, *gold) if figure.key in _FRONT],
-        "shared": [figure for figure in shared if figure.key not in _FRONT],
-        "gold": [figure for figure in gold if figure.key not in _FRONT],
-        "agreement": agreement_figures(drawn),
-        "assumptions": assumptions(drawn),
+        "figures": page_figures(drawn),
         "columns": _metric_columns(drawn),
         "provenance": json.dumps(drawn.provenance, indent=1, sort_keys=True, default=str),
         "details": {n: json.dumps(a.details, indent=1, sort_keys=True) for n, a in drawn.aggregates.items()},
@@ -79,16 +66,10 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "items_shown": len(rows),
         "drawn_count": drawn.scores.shape[0],
         "scored_count": data.scores.shape[0],
+        "items_have_intervals": bool(rows) and rows[0].lo is not None,
         "item_lists": ends(rows),
     }
-    most = MOST_ITEMS
-
-    def page() -> bytes:
-        return _rendered("page.html", **values, item_rows=most_informative(rows, data.label_first, most))
-
-    while len(content := page()) > _MOST_BYTES and most > 1:
-        most //= 2
-    write_bytes(path, content)
+    render(path.parent, path.name, "page.html", **values)
 
 
 def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
@@ -142,9 +123,7 @@ def write_trend(
     folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]], evidence: Mapping[str, Sequence[str]]
 ) -> Path:
     """Write what moved from night to night: by test set its editions, oldest first, and what there is evidence of."""
-    drawn = {name: trend(name, rows) for name, rows in editions.items()}
-    shown = {"editions": editions, "evidence": evidence, "figures": drawn, "page_name": page_name}
-    return render(folder, "trend.html", "trend.html", **shown)
+    return render(folder, "trend.html", "trend.html", editions=editions, evidence=evidence, page_name=page_name)
 
 
 def render(folder: Path, name: str, template: str, **values: Any) -> Path:

@@ -1,12 +1,10 @@
 """What a page says of judges by their responses to probes: a card each, in words and as cells of a table."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from markupsafe import Markup
 
-from assets.report import svg
 from care_ops.models.probes import KindResponse, response_a_fact, responses_by_kind
 from care_ops.probes import ProbeResponses
 from care_ops.scores import ScoreMatrix
@@ -20,13 +18,6 @@ _NOTHING = 0.05
 
 _GRADED = {kind.name: kind.facts for kind in KINDS.values() if kind.facts is not None and kind.facts > 0}
 """Kinds of which the number of exchanged facts is known."""
-
-_FACTS = {str(facts): kind for kind, facts in sorted(_GRADED.items(), key=lambda graded: graded[1])} | {
-    "all": next(kind.name for kind in KINDS.values() if kind.facts == 0)
-}
-"""Kinds that exchange facts by how many, in words; from one to all."""
-
-_LINE_WIDTH, _LINE_HEIGHT, _LINE_MARGIN = 72.0, 24.0, 3.0
 
 
 @dataclass(frozen=True)
@@ -69,15 +60,12 @@ class ProbeCard:
         In the order of the kinds.
     a_fact : ResponseCell or None
         Change for each fact that is exchanged; None where no version has a known number of them exchanged.
-    line : Markup
-        Small drawing of the change where no, one, two and all facts are exchanged; empty where ``a_fact`` is None.
     """
 
     judge: str
     says: str
     cells: Sequence[ResponseCell]
     a_fact: ResponseCell | None
-    line: Markup
 
 
 @dataclass(frozen=True)
@@ -111,18 +99,14 @@ def probe_cards(probes: ProbeResponses, scores: ScoreMatrix) -> ProbeCards | Non
     spoilt = [response for response in by_kind if response.spoils]
     kept = [response for response in by_kind if not response.spoils]
     ordered = sorted(range(len(judges)), key=lambda j: -_merit(kept, spoilt, j))
-    exchanged = {response.kind: response for response in spoilt}
-    by_facts = {words: exchanged[kind] for words, kind in _FACTS.items() if kind in exchanged}
-    deepest = min((float(np.nanmin(r.mean, initial=0.0)) for r in by_facts.values()), default=0.0)
     cards = [
         ProbeCard(
             judges[j],
             _sentence(kept, spoilt, a_fact, j),
             [_cell(r, j) for r in by_kind],
             None if a_fact is None else _cell(a_fact, j, decimals=2),
-            Markup() if a_fact is None else _line(number, judges[j], by_facts, j, deepest),
         )
-        for number, j in enumerate(ordered)
+        for j in ordered
     ]
     return ProbeCards([r.kind for r in kept], [r.kind for r in spoilt], cards)
 
@@ -138,23 +122,6 @@ def _cell(response: KindResponse, j: int, decimals: int = 1) -> ResponseCell:
     shade = 0.0 if mean is None else min(abs(mean) / _FULL_SHADE, 1.0)
     is_right = response.spoils and (mean or 0.0) < 0
     return ResponseCell(mean, low, high, int(response.items[j]), is_right, shade, decimals)
-
-
-def _line(number: int, judge: str, by_facts: Mapping[str, KindResponse], j: int, deepest: float) -> Markup:
-    """The judge's mean change over the facts that are exchanged, from none on the left; all lines share one scale."""
-    means = {"0": 0.0} | {words: float(r.mean[j]) for words, r in by_facts.items() if not np.isnan(r.mean[j])}
-    across = (_LINE_WIDTH - 2 * _LINE_MARGIN) / max(len(by_facts), 1)
-    down = (_LINE_HEIGHT - 2 * _LINE_MARGIN) / max(-deepest, _NOTHING)
-    place = {words: _LINE_MARGIN + across * k for k, words in enumerate(("0", *by_facts))}
-    points = [(place[words], max(_LINE_MARGIN - down * mean, 1.0)) for words, mean in means.items()]
-    base = [(_LINE_MARGIN, _LINE_MARGIN), (_LINE_WIDTH - _LINE_MARGIN, _LINE_MARGIN)]
-    said = ", ".join(f"{words} exchanged {_signed(mean)}" for words, mean in means.items() if words != "0")
-    shapes = [
-        svg.element("path", d=svg.path(base), class_="grid"),
-        svg.element("path", d=svg.path(points), class_="line s1"),
-    ]
-    title = f"{judge}: change by exchanged facts"
-    return svg.drawing(f"facts-{number}", (_LINE_WIDTH, _LINE_HEIGHT), title, said, shapes)
 
 
 def _sentence(kept: Sequence[KindResponse], spoilt: Sequence[KindResponse], a_fact: KindResponse | None, j: int) -> str:

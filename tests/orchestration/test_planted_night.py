@@ -370,13 +370,14 @@ def judges_of_independent_errors(correlation):
 class TestResults:
     def test_factors(self, page):
         """The leading factor is quality; another one is the confounder that is the length of the text."""
-        rows = page.factor_rows()
-        assert [row.number for row in rows if row.taken] == [1]
-        assert rows[0].strength.agreement > 0.9
-        assert sum(row.strength.mass for row in rows) <= 1 + 1e-9
-        assert len(rows) == 3
-        assert abs(rows[1].correlation) > 0.5, "the stronger confounder is the length of the answer"
-        assert max(abs(rows[0].correlation), abs(rows[2].correlation)) < 0.5
+        factors = page.factors.factors
+        assert page.care_svd.quality_factor == 0
+        assert factors[0].agreement > 0.9
+        assert sum(factor.mass for factor in factors) <= 1 + 1e-9
+        assert len(factors) == 3
+        followed = [abs(page.factors.nearest_feature(k)[1]) for k in range(3)]
+        assert followed[1] > 0.5, "the stronger confounder is the length of the answer"
+        assert max(followed[0], followed[2]) < 0.5
 
     def test_effective_judges(self, page, truth, others):
         """Within three deviations over draws of what the plan's own correlation gives; five would allow 8 to 19."""
@@ -385,8 +386,10 @@ class TestResults:
         this, *drawn_again = (judges_of_independent_errors(correlation) for correlation in correlations)
         sampling_error = np.std(drawn_again, ddof=1)
         assert sampling_error < 0.12 * planted, "else the plan would say little"
-        assert abs(page.effective_judges - planted) <= 3 * sampling_error
-        assert page.effective_judges == pytest.approx(this, rel=0.01), "the page's own draw, but for the shrinkage"
+        assert abs(page.care_svd.effective_judges - planted) <= 3 * sampling_error
+        assert page.care_svd.effective_judges == pytest.approx(this, rel=0.01), (
+            "the page's own draw, but for the shrinkage"
+        )
 
     def test_systems(self, page):
         rows = {row.system: row for row in page.system_rows()}
