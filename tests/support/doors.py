@@ -139,6 +139,35 @@ def file(rng: random.Random, folder: Path) -> None:
     _read(path, rng)
 
 
+_REFERENCES = ("{}", "file:{}", "file://{}", "file://localhost{}", "~{}", "./{}", "../{}", "{}*", "{}/../{}", "s3:/{}")
+_READERS = (
+    *("'{}'", "read_text('{}')", "read_blob('{}')", "read_csv('{}')", "read_csv(['a.csv', '{}'])"),
+    "query('FROM read_text(''{}'')')",
+)
+_OUTSIDE = ("OUT/secret.csv", "outside/secret.csv", "secret.csv", "link.csv", "linked/secret.csv", "/proc/self/environ")
+
+
+def query(rng: random.Random, folder: Path) -> None:
+    """A query that tries to read a file outside its folder, by one of the many names that such a file has."""
+    from warehouse.sources.tables import read_input_table
+
+    outside, home = folder / "outside", folder / "home"
+    outside.mkdir()
+    home.mkdir()
+    (outside / "secret.csv").write_text("item_id,a\nPLANTED,1\n")
+    (home / "a.csv").write_text("item_id,a\nx,1\n")
+    (home / "link.csv").symlink_to(outside / "secret.csv")
+    (home / "linked").symlink_to(outside)
+    name = rng.choice(_OUTSIDE).replace("OUT", str(outside))
+    spelt = rng.choice(_REFERENCES).replace("{}", name)
+    spelt = spelt if rng.random() < 0.9 else hostile.text(spelt, rng)
+    reading = rng.choice(_READERS).replace("{}", spelt.replace("'", "''"))
+    path = home / "q.sql"
+    path.write_bytes(f"SELECT * FROM {reading}".encode("utf-8", "replace"))
+    if any(planted in str(read_input_table(path).table.to_pylist()) for planted in ("PLANTED", "PATH=")):
+        raise FindingError(f"a query reads {reading.replace(str(folder), '')}")
+
+
 def frame(rng: random.Random, folder: Path) -> None:
     """A frame whose buffers contradict each other, as one from another library's memory may be."""
     try:
@@ -397,6 +426,7 @@ DOORS: dict[str, Callable[[random.Random, Path], None]] = {
     door.__name__: door
     for door in (
         file,
+        query,
         frame,
         importer,
         declared,
@@ -413,7 +443,7 @@ DOORS: dict[str, Callable[[random.Random, Path], None]] = {
 }
 
 
-AT_ONCE = {"command": 8, "program": 25, "endpoint": 50}
+AT_ONCE = {"command": 8, "program": 25, "query": 25, "endpoint": 50}
 """Cases of the slow doors between two turns of the others; of these there are a hundred."""
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import os
 import subprocess
 import sys
 import zipfile
@@ -20,6 +21,7 @@ from tests.support.doors import DOORS, walk
 from tests.support.wild_files import workbook
 from warehouse.importers.registry import read_import
 from warehouse.sources.files import read_items, read_scores
+from warehouse.sources.tables import read_input_table
 from warehouse.spreadsheets import as_meant, csv_of, write_file
 
 ROOT = Path(__file__).parents[2]
@@ -54,7 +56,7 @@ def test_what_was_found_once_ends_in_a_value_or_a_sentence(door, seed, case, tmp
 def test_every_door_has_a_case_that_goes_through_and_one_that_is_refused(tmp_path, monkeypatch):
     """Else nothing would be tried there."""
     monkeypatch.chdir(tmp_path)
-    for door in set(DOORS) - {"command", "program", "answer"}:
+    for door in set(DOORS) - {"command", "program", "answer", "query"}:
         ended = set()
         for case in range(60):
             (tmp_path / f"{door}{case}").mkdir()
@@ -123,18 +125,88 @@ def test_moments_that_no_calendar_has_are_told_of(kind):
     refusal(table, read_items)
 
 
-def test_a_query_is_one_select_over_its_own_folder(tmp_path):
-    home = tmp_path / "home"
-    home.mkdir()
-    for folder in (tmp_path, home):
-        write(folder, "a.csv", "item_id,a,b\nx,1,2\ny,2,3\n")
-    assert read_scores(write(home, "q.sql", "SELECT * FROM 'a.csv'")).scores.item_ids == ("x", "y")
-    for query in (
-        *("SELECT * FROM '../a.csv'", f"SELECT * FROM '{tmp_path}/a.csv'", "SELECT * FROM read_text('/etc/hostname')"),
-        *("SELECT 1; SELECT 2", "COPY (SELECT 1) TO 'out.csv'", "SET threads = 1", "LOAD httpfs", "ATTACH 'x.db'"),
-    ):
-        refusal(write(home, "q.sql", query))
-    assert sorted(path.name for path in home.iterdir()) == ["a.csv", "q.sql"]
+@pytest.fixture
+def queried(tmp_path, monkeypatch):
+    """A folder with a table and with links out of it, beside files that a query must not reach; HOME is above both."""
+    folder = tmp_path / "home, of 'a' query"
+    (folder / "below").mkdir(parents=True)
+    (tmp_path / "outside").mkdir()
+    secret = write(tmp_path / "outside", "secret.csv", "item_id,a\nSECRET,1\n")
+    for name in ("a.csv", "below/a.csv"):
+        write(folder, name, "item_id,a,b\nx,1,2\ny,2,3\n")
+    (folder / "link.csv").symlink_to(secret)
+    (folder / "elsewhere").symlink_to(secret.parent)
+    (tmp_path / "below").symlink_to(secret.parent)
+    monkeypatch.chdir(secret.parent)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("PLANTED", "SECRET")
+    return folder
+
+
+ALLOWED = """
+'a.csv'
+'./below/../a.csv'
+read_csv('below/*.csv')
+read_csv('file://FOLDER/' || 'a.csv')
+(WITH t AS (FROM 'FOLDER/a.csv') FROM t)
+"""
+REFUSED = """
+'secret.csv'
+read_text('../outside/secret.csv')
+read_text('OUT/secret.csv')
+read_text('file:OUT/secret.csv')
+read_text('file://OUT/secret.csv')
+read_text('file://localhostOUT/secret.csv')
+read_text('FOLDER/../outside/secret.csv')
+read_text('~/outside/secret.csv')
+read_blob('~/outside/secret.csv')
+glob('~/*')
+glob('../*')
+glob('elsewhere/*')
+read_text('link.csv')
+read_csv('*.csv')
+read_text('../below/secret.csv')
+read_text(['a.csv', 'elsewhere/secret.csv'])
+read_blob('file:///proc/self/environ')
+read_text(chr(47) || 'proc/PID/environ')
+(SELECT getenv('PLANTED') AS item_id)
+read_csv('http://127.0.0.1:9/a.csv')
+read_csv('s3://bucket/a.csv')
+query('FROM read_text(''OUT/secret.csv'')')
+sniff_csv('OUT/secret.csv')
+duckdb_secrets()
+query
+"""
+
+
+@pytest.mark.parametrize("table", ALLOWED.strip().splitlines())
+def test_a_query_reads_the_files_in_its_own_folder_and_below(table, queried):
+    table = table.replace("FOLDER", str(queried).replace("'", "''"))
+    assert read_scores(write(queried, "q.sql", f"SELECT * FROM {table}")).scores.item_ids == ("x", "y")
+
+
+@pytest.mark.parametrize("table", REFUSED.strip().splitlines())
+def test_a_query_reads_no_other_file_however_it_is_named(table, queried):
+    places = {"OUT": queried.parent / "outside", "FOLDER": str(queried).replace("'", "''"), "PID": os.getpid()}
+    for name, place in places.items():
+        table = table.replace(name, str(place))
+    said = refusal(write(queried, "q.sql", f"SELECT * FROM {table}"), read_input_table)
+    assert "the query fails" in said or "the table is empty" in said
+    assert "SECRET" not in said
+
+
+@pytest.mark.parametrize(
+    "statement",
+    [
+        *("SELECT 1; SELECT 2", "COPY (SELECT 1) TO 'out.csv'", "SET threads = 1", "LOAD httpfs", "INSTALL httpfs"),
+        *("ATTACH 'x.db'", "EXPORT DATABASE 'x'", "SET enable_external_access = true; FROM '/etc/hostname'", "-- none"),
+        "SET home_directory = '/'; SELECT * FROM '~/etc/hostname'",
+    ],
+)
+def test_a_query_is_one_select_and_writes_nothing(statement, queried):
+    before = sorted(queried.rglob("*"))
+    assert "write one SELECT" in refusal(write(queried, "q.sql", statement))
+    assert sorted(queried.rglob("*")) == sorted([*before, queried / "q.sql"])
 
 
 def test_an_importer_names_the_file_that_is_at_fault(tmp_path):

@@ -4,13 +4,9 @@ A column whose values have one type keeps that type; a column with several types
 and partly words, becomes text.
 """
 
-import datetime
 import importlib.metadata
 import importlib.util
 import json
-import pickle
-import subprocess
-import sys
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
@@ -22,6 +18,7 @@ import pyarrow as pa
 from care_ops.errors import InputError, how_to_install
 from warehouse.sources.columns import ITEM, is_called
 from warehouse.sources.input_table import InputTable, Plan, lines_of, name_columns, open_text, refuse_repeated
+from warehouse.sources.isolated import IsolatedError, TooLargeError, run_isolated
 from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
@@ -29,14 +26,13 @@ _RECORDS_AT_ONCE = 65_536
 
 _MOST_GB, _LONGEST_S = 4, 300
 _READS_SHEETS = """
-import pickle, resource, sys
+import json
 from python_calamine import CalamineWorkbook
-resource.setrlimit(resource.RLIMIT_AS, (int(sys.argv[2]) << 30,) * 2)
-resource.setrlimit(resource.RLIMIT_CPU, (int(sys.argv[3]),) * 2)
-book = CalamineWorkbook.from_path(sys.argv[1])
+book = CalamineWorkbook.from_path(sys.argv[3])
 cells = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
-pickle.dump(cells, sys.stdout.buffer)
+json.dump(cells, sys.stdout, default=str)
 """
+"""Moments and durations become text; numbers and whether something is true stay what they are."""
 
 Record = dict[str, Any]
 
@@ -97,14 +93,17 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
 
 def _sheets(path: Path) -> dict[str, list[list[Any]]]:
     """The cells of each sheet, from a process of its own: a workbook of a few kB can ask for any memory and time."""
-    command = [sys.executable, "-I", "-c", _READS_SHEETS, str(path.absolute()), str(_MOST_GB), str(_LONGEST_S)]
-    done = subprocess.run(command, capture_output=True, check=False)
-    if done.returncode == 0:
-        return pickle.loads(done.stdout)
-    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    if done.returncode < 0 or "MemoryError" in said:
-        said = f": it takes more than {_MOST_GB} GB or {_LONGEST_S} s, as one cell far from the others does"
-    raise InputError(f"{path}: cannot be read as a workbook: {said.partition(': ')[2]}; save the sheet as CSV")
+    try:
+        return json.loads(run_isolated(_READS_SHEETS, [str(path.absolute())], gigabytes=_MOST_GB, seconds=_LONGEST_S))
+    except TooLargeError as error:
+        raise InputError(
+            f"{path}: takes more than {_MOST_GB} GB or {_LONGEST_S} s, as one cell far from the others does; "
+            "save the sheet as CSV"
+        ) from error
+    except IsolatedError as error:
+        raise InputError(
+            f"{path}: cannot be read as a workbook: {str(error).partition(': ')[2]}; save the sheet as CSV"
+        ) from error
 
 
 def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | None) -> str:
@@ -123,10 +122,8 @@ def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | 
 
 
 def _cell(value: Any) -> Any:
-    """A cell's value: None if it is empty, and text if it is a duration."""
-    if value == "":
-        return None
-    return str(value) if isinstance(value, datetime.timedelta) else value
+    """A cell's value; None if it is empty."""
+    return None if value == "" else value
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:

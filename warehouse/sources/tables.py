@@ -4,20 +4,19 @@ A file's name says of which kind it is, and its first bytes must agree; no parse
 """
 
 import json
-import re
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
-from threading import Timer
 from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from care_ops.errors import InputError, door, how_to_install
+from care_ops.errors import InputError, door
 from warehouse.sources.bounds import refuse_bomb, within_memory
 from warehouse.sources.delimited import read_delimited
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
+from warehouse.sources.query import read_query
 from warehouse.sources.reading import listed
 from warehouse.sources.records import read_json, read_workbook
 from warehouse.sources.values import is_text
@@ -36,8 +35,6 @@ _FIRST_BYTES = {
 }
 _REMEDY = "save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet"
 _OF_FRAMES = "give each column one kind of value, numbers or text"
-
-_LONGEST_QUERY_S = 1800
 
 
 @runtime_checkable
@@ -164,45 +161,13 @@ def _validated(table: pa.Table) -> pa.Table:
     return table
 
 
-def _from_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    """The result of one SELECT; it reads no file but those in its own folder and below, where relative paths begin."""
-    try:
-        import duckdb
-    except ModuleNotFoundError:
-        raise InputError(f"{path}: a query needs an extra; {how_to_install('sql')}, or save what it gives") from None
-    folder = path.absolute().parent
-    with duckdb.connect(config={"autoload_known_extensions": False}) as connection:
-        timer = Timer(_LONGEST_QUERY_S, connection.interrupt)
-        try:
-            query = path.read_text(encoding="utf-8")
-            kinds = [statement.type.name for statement in connection.extract_statements(query)]
-            named = [name for name in re.findall("'([^']+)'", query) if not name.startswith("/") and ".." not in name]
-            connection.execute("SET file_search_path = ?", [str(folder)])
-            connection.execute("SET allowed_directories = ?", [[str(folder)]])
-            connection.execute("SET allowed_paths = ?", [named])  # DuckDB looks for them by the names that are written
-            connection.execute("SET enable_progress_bar = false; SET enable_external_access = false")
-            connection.execute("SET lock_configuration = true")
-            timer.start()
-            relation: Any = connection.sql(query) if kinds == ["SELECT"] else None
-            table = None if relation is None else relation.to_arrow_table()
-        except duckdb.InterruptException as error:
-            raise InputError(f"{path}: the query takes more than {_LONGEST_QUERY_S} s; save what it gives") from error
-        except (duckdb.Error, UnicodeDecodeError) as error:
-            raise InputError(f"{path}: the query fails: {' '.join(str(error).split())}") from error
-        finally:
-            timer.cancel()
-    if table is None:
-        raise InputError(f"{path}: there is no statement that gives a table, or there are several; write one SELECT")
-    return InputTable(str(path), table, f"DuckDB {duckdb.__version__} as a query")
-
-
 _PARSERS: dict[str, Callable[[Path, Plan, ReadingOptions], InputTable]] = {
     **{kind: partial(read_delimited, kind=kind) for kind in _DELIMITED},
     **dict.fromkeys(_JSON, read_json),
     **dict.fromkeys(_PARQUET, _from_parquet),
     **dict.fromkeys(_ARROW, _from_arrow),
     **dict.fromkeys(EXCEL, read_workbook),
-    ".sql": _from_query,
+    ".sql": read_query,
 }
 """The parser of each kind of file, by the ending of its name."""
 

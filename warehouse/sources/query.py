@@ -1,0 +1,67 @@
+"""Reads the result of a query: a ``.sql`` file with one SELECT for DuckDB.
+
+A query may come from somebody else. DuckDB itself decides what it may open, on the path that it has resolved.
+"""
+
+import importlib.metadata
+import importlib.util
+from pathlib import Path
+
+import pyarrow as pa
+
+from care_ops.errors import InputError, how_to_install
+from warehouse.sources.input_table import InputTable, Plan
+from warehouse.sources.isolated import IsolatedError, TooLargeError, run_isolated
+from warehouse.testsets import ReadingOptions
+
+_LONGEST_S = 1800
+_NO_TABLE = "care: no table"
+_RUNS_QUERY = f"""
+import os, duckdb, pyarrow
+query = sys.stdin.buffer.read().decode("utf-8-sig")
+connection = duckdb.connect(config={{
+    "autoload_known_extensions": False, "autoinstall_known_extensions": False, "allow_community_extensions": False,
+    "allow_persistent_secrets": False, "temp_directory": "",
+}})
+connection.execute("SET enable_progress_bar = false; SET python_enable_replacements = false")
+connection.execute("SET allowed_directories = ?", [[os.getcwd()]])
+connection.execute("SET enable_external_access = false; SET lock_configuration = true")
+try:
+    if [statement.type.name for statement in connection.extract_statements(query)] != ["SELECT"]:
+        sys.exit({_NO_TABLE!r})
+    table = connection.sql(query).to_arrow_table()
+except duckdb.Error as error:
+    sys.exit(" ".join(str(error).split()))
+with pyarrow.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
+    stream.write_table(table)
+"""
+
+
+def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
+    """Read the result of one SELECT, which may read the files in its own folder and below.
+
+    DuckDB refuses every other file, however it is named: its home expansion, its extensions and its network are off,
+    links are followed before it decides, and the query cannot change that. The query runs in a process whose working
+    directory is the folder, so a relative name means one file to the check and to the reader.
+
+    Raises ``InputError`` where DuckDB is not installed, the file is no single SELECT, or the query fails.
+    """
+    if importlib.util.find_spec("duckdb") is None:
+        raise InputError(f"{path}: a query needs an extra; {how_to_install('sql')}, or save what it gives")
+    folder = path.absolute().parent.resolve()
+    try:
+        answer = run_isolated(_RUNS_QUERY, folder=folder, sent=path.read_bytes(), seconds=_LONGEST_S)
+    except TooLargeError as error:
+        raise InputError(
+            f"{path}: the query takes more than {_LONGEST_S} s, or more memory than is free; save what it gives"
+        ) from error
+    except IsolatedError as error:
+        if str(error) == _NO_TABLE:
+            raise InputError(
+                f"{path}: there is no statement that gives a table, or there are several; write one SELECT"
+            ) from error
+        hint = "; a query reads files in its own folder and below" if "Permission Error" in str(error) else ""
+        raise InputError(f"{path}: the query fails: {error}{hint}") from error
+    table = pa.ipc.open_stream(answer).read_all()
+    table.validate(full=True)
+    return InputTable(str(path), table, f"DuckDB {importlib.metadata.version('duckdb')} as a query")
