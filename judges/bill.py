@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, fields
 
 from judges.items import Score
@@ -30,6 +30,8 @@ class Bill:
         By what the endpoint says of its answers.
     unknown : float
         The most, in US dollars, that those requests can have cost whose answer did not arrive, or does not say.
+    settled : float
+        What was reserved, in US dollars, for the requests that are on this bill.
     latencies : list of (float, float)
         Milliseconds until each answer after a random number; those with the least of these numbers are kept.
     """
@@ -44,6 +46,7 @@ class Bill:
     tokens_reasoning: int = 0
     dollars: float = 0.0
     unknown: float = 0.0
+    settled: float = 0.0
     latencies: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def answered(self, milliseconds: float) -> None:
@@ -112,14 +115,35 @@ class Purse:
 class Ledger:
     """What a judge has taken in this run, over all its test sets; others may spend from its purses too.
 
-    Files that were ``sent`` count with the most that they can cost, in US dollars; what they cost is on another bill.
+    Parameters
+    ----------
+    purses : sequence of Purse
+        What may be spent.
+    reserve_on_disk : callable, optional
+        Called before each request with the dollars that have been reserved so far and those of this request. The
+        request is sent once this returns.
+
+    Attributes
+    ----------
+    sent : float
+        The most, in US dollars, that the files can cost which were sent; what they cost is on another bill.
     """
 
-    def __init__(self, purses: Sequence[Purse] = ()) -> None:
+    def __init__(
+        self, purses: Sequence[Purse] = (), reserve_on_disk: Callable[[float, float], None] = lambda *_: None
+    ) -> None:
         self.purses = tuple(purses)
-        self.sent = 0.0
+        self.sent = self.reserved = 0.0
+        self._reserve_on_disk = reserve_on_disk
         self.total, self._since = Bill(), Bill()
         self._lock = threading.Lock()
+
+    def reserve(self, worst: float) -> None:
+        """Reserve on disk what a request costs at most."""
+        with self._lock:
+            self.reserved += worst
+            reserved = self.reserved
+        self._reserve_on_disk(reserved, worst)
 
     def add(self, bill: Bill) -> None:
         """Enter one request, or a batch."""

@@ -248,8 +248,9 @@ class Session:
         _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", *sizes)
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
-            if context and context.ledger and not by_file:  # an endpoint's engine has entered each request
-                context.ledger.add(Bill(len(scores)) if spec.engine.needs.endpoint else Bill.of(scores))
+            batches.forget(scores)
+            if context and context.ledger and not spec.engine.needs.endpoint:
+                context.ledger.add(Bill.of(scores))
             sink(item_scores, version)
             whole = min(spec.batch_size, questions.items - done + len(judged))
             judged += item_scores
@@ -311,11 +312,26 @@ class Session:
         unread = context.template(spec).unread
         waiting, number, since = batches.until_stopped(unread), 0, 0.0
         whole = min(spec.batch_size, len(batches.questions))
+
+        def score(engine: OpenAIJudgeEngine, batch: list[Item]) -> list[Score]:
+            scores: list[Score] = []
+            try:
+                scores = engine.score(batch)
+            except StoppedError as error:
+                scores = error.scores
+                raise
+            finally:
+                if context.ledger is not None:  # which has each request already
+                    context.ledger.add(Bill(len(scores)))
+                if context.answered is not None and scores:
+                    context.answered(batches.of_items(scores), engine.version)
+            return scores
+
         with ThreadPoolExecutor(most) as threads, closing(OpenAIJudgeEngine(spec, settings, context)) as engine:
             self._end.stops(engine.stop)
             to_begin, begun = 1, 0
             while under_way or not stopped:
-                under_way |= {threads.submit(engine.score, batch) for batch in islice(waiting, to_begin)}
+                under_way |= {threads.submit(score, engine, batch) for batch in islice(waiting, to_begin)}
                 if not under_way:
                     break
                 left = max(0.0, since + STORED_EVERY_S - time.monotonic()) if kept else None

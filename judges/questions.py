@@ -176,8 +176,12 @@ class Batches:
 
     def of_items(self, scores: Sequence[Score]) -> list[Score]:
         """The scores of all items, from one score for each question."""
-        answered = [(score, self._unanswered.pop(score.item_key)) for score in scores]
-        return [score.of(*member) for score, question in answered for member in question.members]
+        return [score.of(*member) for score in scores for member in self._unanswered[score.item_key].members]
+
+    def forget(self, scores: Sequence[Score]) -> None:
+        """Forget the questions that these scores answer."""
+        for score in scores:
+            del self._unanswered[score.item_key]
 
 
 def _shown(unread: Collection[str], question: Question) -> list[str | None]:

@@ -20,6 +20,7 @@ from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import experiments
 from assets.experiments.registry import outdated as outdated_experiments
 from assets.fit.documents import FitDocument
+from assets.judging.journal import recover
 from assets.metadata import reasons_of
 from assets.report.outdated import Outdated, Partition, State, states
 from assets.state.rebuild import is_outdated, rebuild_warehouse
@@ -115,6 +116,7 @@ def run_stale(
         untold = end_abandoned_runs(workspace, instance)  # what killed processes left behind
         sweep(workspace)
         finish_forgetting(workspace)
+        recover(workspace)
         run = _Run(workspace, instance, scope, untold)
         follow_partitions(workspace, instance)
         outcome = Outcome()

@@ -1,7 +1,6 @@
 """What judges were paid: a small Parquet file for each time that a judge was asked, written again as it goes on."""
 
 from collections.abc import Mapping, Sequence
-from functools import partial
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote
@@ -22,6 +21,7 @@ BILL_SCHEMA = pa.schema(
         *((name, pa.int64()) for name in _COUNTS.split()),
         ("dollars", pa.float64()),
         ("dollars_unknown", pa.float64()),
+        ("dollars_reserved", pa.float64()),
         ("seconds", pa.float64()),
         ("latencies_ms", pa.list_(pa.field("element", pa.float64()))),  # as Parquet names it
         ("prices", pa.string()),
@@ -40,8 +40,14 @@ class Bills:
 
     def write(self, night: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the bill of one asking, which has a row for each test set and kind of items."""
-        path = self._folder / f"{night}.{asking}.{quote(judge, safe='')}.parquet"
-        write_table(path, pa.Table.from_pylist(list(rows), BILL_SCHEMA))
+        write_table(self._file(night, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
+
+    def rows_of(self, night: str, asking: str, judge: str) -> list[dict[str, Any]]:
+        """The rows of one asking's bill; none where nothing was written."""
+        return self._rows([self._file(night, asking, judge)]).to_pylist()
+
+    def _file(self, night: str, asking: str, judge: str) -> Path:
+        return self._folder / f"{night}.{asking}.{quote(judge, safe='')}.parquet"
 
     def read(self, since: str = "") -> pa.Table:
         """All rows from this night on; damaged files are set aside."""
@@ -73,7 +79,7 @@ class Bills:
 
     def _rows(self, files: Sequence[Path]) -> pa.Table:
         """The rows of these files, each once: a merge that was killed has left some in two of them."""
-        tables = [found for file in files if (found := find_sound(file, partial(read_table, schema=BILL_SCHEMA)))]
+        tables = [table for file in files if (table := find_sound(file, read_table)) is not None]
         rows = [row for table in tables for row in table.to_pylist()]
         once = {(row["judge"], row["testset"], row["what"], row["began"]): row for row in rows}
         return pa.Table.from_pylist(list(once.values()), BILL_SCHEMA)

@@ -22,7 +22,7 @@ from care_ops.errors import WarehouseError, release
 from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, set_aside
 
-SCHEMA_VERSION = 12
+SCHEMA_VERSION = 13
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
 
 _LOCK_MESSAGE = "Could not set lock"

@@ -75,6 +75,7 @@ CREATE TABLE askings (                -- what a judge was asked about a test set
     tokens_reasoning BIGINT,          -- of those written
     dollars DOUBLE,                   -- null where the price is not known
     dollars_unknown DOUBLE,           -- at most this much more, for requests of which no answer told what they cost
+    dollars_reserved DOUBLE,          -- at most this much more, for requests that were under way, as when it was killed
     seconds DOUBLE,
     latencies_ms DOUBLE[],            -- until each answer, or until 512 to 1,024 of them, drawn at random
     prices VARCHAR,                   -- who says what tokens cost
@@ -201,6 +202,7 @@ CREATE VIEW bills AS                  -- of each night; the forecast is of the q
            sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_cached)::BIGINT AS tokens_cached,
            sum(tokens_out)::BIGINT AS tokens_out, sum(tokens_reasoning)::BIGINT AS tokens_reasoning,
            sum(dollars) AS dollars, sum(dollars_unknown) AS dollars_unknown,
+           sum(dollars_reserved) AS dollars_reserved,
            sum(forecast_tokens) AS forecast_tokens, sum(forecast_dollars) AS forecast_dollars, sum(seconds) AS seconds,
            list_aggregate(flatten(list(latencies_ms)), 'quantile_cont', 0.5) AS p50_ms,
            list_aggregate(flatten(list(latencies_ms)), 'quantile_cont', 0.95) AS p95_ms, max(prices) AS prices

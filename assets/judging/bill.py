@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, fields
 from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING, Any
 from uuid import uuid4
 
 from assets.judging.batches import every_batch
+from assets.judging.journal import journal_of
 from judges.bill import Bill, Ledger, Purse
 from judges.spec import OpenAIEngine
 
@@ -17,6 +19,17 @@ if TYPE_CHECKING:
     from assets.judging.forecast import Forecast, Rate
     from assets.workspace import Workspace
     from judges.batch import Batch
+    from judges.items import Score
+
+_RESERVED_FOR_S = 0.1
+"""Where requests use up a reservation in less time, the next one is for twice as many."""
+
+_MOST_AHEAD, _SHARE_AHEAD = 256, 0.02
+"""The most requests, and the largest share of the spend limit, that one reservation is for beyond the next request: it
+is what a kill can take from the limit without being spent."""
+
+_NOT_IN_WORDS = ("unknown", "settled", "latencies")
+"""Fields of a bill that are columns under another name, or none."""
 
 
 @dataclass(frozen=True)
@@ -36,6 +49,7 @@ class NightBill:
     tokens_reasoning: int
     dollars: float | None
     dollars_unknown: float | None
+    dollars_reserved: float | None
     forecast_tokens: float | None
     forecast_dollars: float | None
     seconds: float
@@ -50,7 +64,7 @@ def purses(workspace: Workspace) -> list[Purse]:
     if limit is None:
         return []
     rows = workspace.bills.read(since=_today()).to_pylist()
-    perhaps = sum(row["dollars_unknown"] or 0.0 for row in rows)
+    perhaps = sum((row["dollars_unknown"] or 0.0) + (row["dollars_reserved"] or 0.0) for row in rows)
     perhaps += sum(batch.worst for batches in every_batch(workspace).values() for batch in batches)
     name = "judging.spend_limit of the night, over all judges, which ends at midnight UTC"
     return [Purse(limit, name, sum(row["dollars"] or 0.0 for row in rows), perhaps)]
@@ -90,11 +104,17 @@ class Account:
         self._rows: list[dict[str, Any]] = []
         self._bill, self._seen = Bill(), 0.0
         self._expected: Forecast | None = None
-        self.ledger = Ledger(purses)
+        self._ahead = self._at_once = engine.concurrency if isinstance(engine, OpenAIEngine) else 1
+        self._unrecorded = 0
+        self._before = self._reserved = self._reserved_at = 0.0
+        self._lock = threading.Lock()
+        self._journal = journal_of(workspace, self._night, self._id, judge)
+        self.ledger = Ledger(purses, self._reserve)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
         """From now on what is asked is entered for this test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
+        self._before, self._reserved = self.ledger.reserved, 0.0
         self._rows.append(
             {
                 "night": date.fromisoformat(self._night),
@@ -109,27 +129,72 @@ class Account:
         )
         self._expected = expected
 
-    def record(self, scored: int = 0) -> None:
-        """Keep what was paid since the last time; called before a batch is stored, so that no payment goes unseen."""
+    def record(self, scored: int = 0, *, going_on: bool = False) -> None:
+        """Keep what was paid since the last time; called before a batch is stored, so that no payment goes unseen.
+
+        Money stays reserved for further requests where the judge is ``going_on``.
+        """
+        with self._lock:
+            now = time.perf_counter()
+            if not going_on:
+                self._reserved = self.ledger.reserved - self._before
+            row = self._row()
+            row["scored"] += scored
+            row["seconds"] += now - self._seen
+            self._seen, self._unrecorded = now, 0
+            if row["requests"] or self._reserved:
+                self._write()
+
+    def answered(self, key: str, scores: Sequence[Score], version: str) -> None:
+        """Keep answers that no score part holds yet, with the bill up to them."""
+        with self._lock:
+            row = self._row()
+            self._unrecorded += len(scores)
+            bill = {name: value for name, value in row.items() if name != "latencies_ms"}
+            bill["scored"] += self._unrecorded
+            line = {"testset": row["testset"], "what": row["what"], "key": key, "engine": version, "bill": bill}
+            line["rows"] = [score.as_row() for score in scores]
+            self._journal.append(line, [score.item_key for score in scores])
+
+    def stored(self, items: Collection[str]) -> None:
+        """Forget the answers about these items, by their keys: a score part holds them."""
+        self._journal.stored(items)
+
+    def _reserve(self, reserved: float, worst: float) -> None:
+        """Write to the bill what requests may cost before they are sent: of as many as are sent soon."""
+        with self._lock:
+            if reserved - self._before <= self._reserved:
+                return
+            now = time.monotonic()
+            is_fast = now - self._reserved_at < _RESERVED_FOR_S
+            self._ahead = min(2 * self._ahead, _MOST_AHEAD) if is_fast else self._at_once
+            share = min((_SHARE_AHEAD * purse.limit for purse in self.ledger.purses), default=float("inf"))
+            self._reserved, self._reserved_at = reserved - self._before + min((self._ahead - 1) * worst, share), now
+            self._row()
+            self._write()
+
+    def _row(self) -> dict[str, Any]:
+        """The row of what is asked now, with all that was answered."""
         self._bill.add(self.ledger.take())
-        row, bill, now = self._rows[-1], self._bill, time.perf_counter()
-        if not bill.requests:
-            return
-        row["scored"] += scored
-        row["seconds"] += now - self._seen
-        self._seen = now
-        row |= {name: value for name, value in vars(bill).items() if name not in ("dollars", "unknown", "latencies")}
-        row["dollars"], row["dollars_unknown"] = (bill.dollars, bill.unknown) if self._is_priced else (None, None)
+        row, bill = self._rows[-1], self._bill
+        row |= {name: value for name, value in vars(bill).items() if name not in _NOT_IN_WORDS}
+        row |= {"dollars_unknown": bill.unknown, "dollars_reserved": max(0.0, self._reserved - bill.settled)}
+        if not self._is_priced:
+            row |= dict.fromkeys(("dollars", "dollars_unknown", "dollars_reserved"))
         if (expected := self._expected) is not None and expected.questions:  # of those that were asked
             share = bill.questions / expected.questions
             dollars = None if expected.dollars is None else share * expected.dollars
             row |= {"forecast_tokens": share * expected.tokens, "forecast_dollars": dollars}
         row["latencies_ms"] = [milliseconds for _, milliseconds in bill.latencies]
-        asked = [one for one in self._rows if one.get("requests")]
+        return row
+
+    def _write(self) -> None:
+        asked = [one for one in self._rows if one.get("requests") or one.get("dollars_reserved")]
         self._workspace.bills.write(self._night, self._id, self._judge, asked)
 
     def close(self) -> None:
         """Bring the database up to date, where anything was asked."""
+        self._journal.close()
         if len(self.nights) > 1 or any(row.get("requests") for row in self._rows):
             with self._workspace.warehouse.writer() as connection:
                 self._workspace.bills.load(connection, min(self.nights))
@@ -171,6 +236,8 @@ def in_words(rows: Sequence[NightBill]) -> str:
         said += f" (forecast {sum(x or 0.0 for x in forecast):,.4f})"
     if unknown := sum(row.dollars_unknown or 0.0 for row in rows):
         said += f" and at most {unknown:,.4f} more for requests without an answer"
+    if reserved := sum(row.dollars_reserved or 0.0 for row in rows):
+        said += f" and at most {reserved:,.4f} more for requests that were under way when CARE was killed"
     if unpriced := sorted({row.judge for row in rows if row.dollars is None}):
         said += f" and what {', '.join(unpriced)} cost, whose price is not known"
     read, cached, written, reasoning, repeated, refused = (

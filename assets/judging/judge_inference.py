@@ -21,6 +21,7 @@ from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
 from assets.judging.criteria import question_of
 from assets.judging.forecast import expected, must_suit, rates, sample_of, texts_there
+from assets.judging.journal import recover
 from assets.judging.pending import pending
 from assets.metadata import as_read, failure, table
 from assets.partitions import JUDGES
@@ -87,6 +88,7 @@ def judge_inference(
     def items_of(testset: str) -> "ItemSource":
         return StoredItems(workspace.parts, testset)
 
+    recover(workspace)
     shared, known = purses(workspace), rates(workspace)
     accounts = {judge: Account(workspace, judge, shared, known.get(judge)) for judge in context.partition_keys}
 
@@ -237,7 +239,8 @@ def _score_items(
     if shared := [wanted.answered[key] for key in items.keys if key in wanted.answered]:
         parts.write_scores(judge, testset, wanted.key, "", shared)
     questions = Questions(items, wanted.spec, wanted.settled)
-    context, engine = engine_context(workspace, account.ledger), wanted.spec.engine
+    engine = wanted.spec.engine
+    context = replace(engine_context(workspace, account.ledger), answered=partial(account.answered, wanted.key))
     waiting = open_batches(workspace, judge, testset, parts)
     if not len(questions) and not waiting:
         return len(shared)
@@ -259,8 +262,9 @@ def _score_items(
 
     def sink(scores: Sequence[Score], version: str) -> None:
         rows = [score.as_row() for score in scores]
-        account.record(len(scores))
+        account.record(len(scores), going_on=True)
         parts.write_scores(judge, testset, wanted.key, version, rows)
+        account.stored([score.item_key for score in scores])
         for score in scores:
             (failed if score.status in wanted.again else answered).add(score.item_key)
 

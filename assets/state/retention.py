@@ -13,6 +13,7 @@ from typing import cast
 import pyarrow as pa
 
 from assets.judge_keys import judge_key
+from assets.judging.journal import recover
 from assets.publication.editions import follow_files, latest
 from assets.report.names import labels_name
 from assets.report.to_label import leave_out
@@ -140,6 +141,7 @@ def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
     """Merge the parts of each judge and test set into few, and bills; nothing is lost. Returns the files saved."""
+    recover(workspace)
     bills = workspace.bills.compact(f"{datetime.now(UTC):%F}")
     return bills + sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 
@@ -234,6 +236,7 @@ def _alive(process: int) -> bool:
 
 def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
     key, forgotten = forgotten_key(testset, item_id), workspace.forgotten_items()
+    recover(workspace)
     if key not in forgotten:
         write_lines(workspace.data / FORGOTTEN, [{"item": other} for other in (*sorted(forgotten), key)])
     removed = Counter(items=0, scores=0, fits=0)

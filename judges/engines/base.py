@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -46,6 +46,9 @@ class Context:
         Folder for what is learned of endpoints; without one it is learned anew each time.
     batches : BatchStore, optional
         The batches of a judge behind an endpoint on one test set; with it the judge asks by files, or collects them.
+    answered : callable, optional
+        Told of the scores of one question as soon as an endpoint has answered it, and of the engine's version, from any
+        thread. They are handed on to be stored later.
     own_template : Template, optional
         The judge's prompt template, where it was read before: another machine does not have the workspace's folder.
     own_program : ProgramFile, optional
@@ -56,6 +59,7 @@ class Context:
     ledger: Ledger | None = None
     learned: Path | None = None
     batches: BatchStore | None = None
+    answered: Callable[[Sequence[Score], str], None] | None = None
     own_template: Template | None = None
     own_program: ProgramFile | None = None
 
@@ -90,6 +94,7 @@ class Context:
         return replace(
             self,
             ledger=None,
+            answered=None,
             own_template=self.template(spec) if spec.engine.needs.template else None,
             own_program=self.program(spec) if _file_of(spec) is not None else None,
         )

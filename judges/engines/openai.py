@@ -330,8 +330,9 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         Raises as ``_reserve`` does.
         """
         self._reserve(worst)
-        bill = Bill(requests=1, unknown=worst)
+        bill = Bill(requests=1, unknown=worst, settled=worst)
         try:
+            self._ledger.reserve(worst)
             yield bill
         finally:
             for purse in self._purses:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import subprocess
-import sys
 from contextlib import ExitStack
 from datetime import UTC, date, datetime
 from statistics import quantiles
@@ -14,12 +11,11 @@ import pytest
 
 from assets.judging.bill import bill_of_night, bills
 from assets.report.names import page_name
-from judges.pool import BATCHES_AHEAD
 from judges.prices import listed
 from judges.spec import OpenAIEngine
 from orchestration.workspace import load_workspace
 from tests.support.endpoints import Vendor, number_of, reasoning_model
-from tests.support.workspaces import begins_with, care, care_json, make, query, run, score_rows
+from tests.support.workspaces import care, care_json, make, query, run
 
 N = 40
 PRICES = {"thinker": (3.0, 0.3, 15.0), "cached": (2.0, 0.5, 8.0), "stormy": (1.0, 1.0, 4.0)}
@@ -163,48 +159,6 @@ def test_the_forecast_on_the_bill_is_of_what_was_asked(panel):
     assert 0 < asked < len(servers["cached"].bodies) == row.questions
     assert row.forecast_dollars == pytest.approx(half.forecast_dollars + rest)
     assert half.forecast_dollars < forecast
-
-
-KILLED = """
-import os
-from warehouse.parts import PartStore
-
-keep, written = PartStore.write_scores, []
-
-def killed(store, *words):
-    if len(written) == 2:
-        os._exit(9)
-    written.append(words)
-    return keep(store, *words)
-
-PartStore.write_scores = killed
-"""
-
-
-@pytest.mark.slow
-def test_what_was_paid_before_a_kill_is_on_the_bill(panel, tmp_path):
-    """The process is gone as it is about to store its third batch; the next run pays the rest, the bill has both."""
-    folder, servers = panel
-    server = servers["cached"]
-    with (folder / "judges" / "cached.yaml").open("a") as file:
-        file.write("batch_size: 5\n")
-    command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", folder, "--judge", "cached"]
-    environment = begins_with(tmp_path / "first", KILLED, dict(os.environ))
-    assert subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 9
-    assert len([row for row in score_rows(folder) if "cached" in row[0]]) >= 10
-    answered, under_way = len(server.entries), 5 * BATCHES_AHEAD
-    (billed,) = load_workspace(folder).bills.read().to_pylist()
-    assert 15 <= billed["requests"] <= answered <= billed["requests"] + under_way
-    run(folder, selection="items")  # which asks nobody
-    assert query(folder, "SELECT requests FROM bills WHERE judge = 'cached'") == [(billed["requests"],)]
-    run(folder, judge="cached")
-    distinct = {body["messages"][0]["content"] for body in server.bodies}
-    assert len(server.entries) <= len(distinct) + 5 + under_way, "what was stored is not paid again"
-    tokens, requests = query(folder, "SELECT tokens_in, requests FROM bills WHERE judge = 'cached'")[0]
-    lost = len(server.entries) - requests
-    assert 0 <= lost == answered - billed["requests"] <= under_way
-    assert 100 * requests <= tokens <= 102 * requests
-    assert query(folder, "SELECT count(*) FROM askings WHERE judge = 'cached'") == [(2,)]
 
 
 def test_a_night_spends_no_more_than_the_workspace_allows(panel):

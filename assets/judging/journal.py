@@ -1,0 +1,163 @@
+"""Answers that were paid for and that no score part holds yet, kept as they arrive.
+
+Each time that a judge behind an endpoint is asked, its answers go to files of lines that are deleted once score parts
+hold them. What a killed process leaves behind, the next run stores and enters in the bill (``recover``). The system
+releases the lock on a file when its process ends, however it ends; a file that is locked belongs to a running process.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import logging
+import threading
+from collections.abc import Collection, Iterable, Mapping
+from contextlib import suppress
+from datetime import date, datetime
+from pathlib import Path
+from typing import IO, TYPE_CHECKING, Any
+from urllib.parse import quote, unquote
+
+from warehouse.remote.address import locks_at_once
+
+if TYPE_CHECKING:
+    from assets.workspace import Workspace
+
+_LINES = 1024
+"""Lines of a file after which another one is begun."""
+
+_log = logging.getLogger(__name__)
+
+
+class Journal:
+    """The answers of one asking, each until a score part holds it.
+
+    Parameters
+    ----------
+    folder : Path
+        Where the files lie.
+    night, asking, judge : str
+        Name the bill on which the answers are entered.
+    """
+
+    def __init__(self, folder: Path, night: str, asking: str, judge: str) -> None:
+        self._folder, self._name = folder, f"{night}.{asking}.{quote(judge, safe='')}"
+        self._files: list[tuple[Path, IO[str], set[str]]] = []
+        self._lines = self._count = 0
+        self._lock = threading.Lock()
+
+    def append(self, line: Mapping[str, Any], items: Iterable[str]) -> None:
+        """Add a line with the answer about these items, named by their keys."""
+        text = json.dumps(line, default=str) + "\n"
+        with self._lock:
+            if not self._files or self._lines >= _LINES:
+                self._open()
+            _, file, waiting = self._files[-1]
+            waiting.update(items)
+            file.write(text)
+            file.flush()
+            self._lines += 1
+
+    def stored(self, items: Collection[str]) -> None:
+        """Delete the files of which score parts now hold all answers."""
+        with self._lock:
+            for entry in self._files[:]:
+                path, file, waiting = entry
+                waiting.difference_update(items)
+                if not waiting:
+                    path.unlink(missing_ok=True)
+                    file.close()
+                    self._files.remove(entry)
+
+    def close(self) -> None:
+        """Leave what no score part holds to the next run."""
+        with self._lock:
+            for _, file, _ in self._files:
+                file.close()
+            self._files = []
+
+    def _open(self) -> None:
+        self._folder.mkdir(parents=True, exist_ok=True)
+        while True:
+            self._count += 1
+            path = self._folder / f"{self._name}.{self._count}.jsonl"
+            file = path.open("x", encoding="utf-8")
+            if locks_at_once(file, fcntl.LOCK_EX) and path.exists():
+                break
+            file.close()  # a reader took it for that of a process that is gone
+        self._files.append((path, file, set()))
+        self._lines = 0
+
+
+def recover(workspace: Workspace) -> int:
+    """Store the answers that killed processes have left behind, and enter their costs; returns how many there were.
+
+    Killed itself, it does the same again: rows that are stored are not stored twice, and a bill is replaced as a whole.
+    """
+    count = 0
+    nights = set[str]()
+    for path in sorted(_folder(workspace).glob("*.jsonl")):
+        with suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as file:
+            if not locks_at_once(file, fcntl.LOCK_EX):
+                continue
+            night, asking, rest = path.name.removesuffix(".jsonl").split(".", 2)
+            judge, lines = unquote(rest.rpartition(".")[0]), [*_readable(file)]
+            _enter(workspace, night, asking, judge, lines)
+            count += _store(workspace, judge, lines)
+            nights.add(night)
+            path.unlink()
+    if nights and workspace.warehouse.usable():
+        with workspace.warehouse.writer() as connection:
+            workspace.bills.load(connection, min(nights))
+    return count
+
+
+def journal_of(workspace: Workspace, night: str, asking: str, judge: str) -> Journal:
+    """The journal of one asking of a judge."""
+    return Journal(_folder(workspace), night, asking, judge)
+
+
+def _folder(workspace: Workspace) -> Path:
+    return workspace.data / "journals"
+
+
+def _readable(file: Iterable[str]) -> Iterable[dict[str, Any]]:
+    """The lines that are whole; a kill or a lost disk may leave others."""
+    for line in file:
+        with suppress(ValueError):
+            yield json.loads(line)
+
+
+def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]]) -> int:
+    """Write the answers that no part holds yet as score parts."""
+    rows: dict[tuple[str, str, str, str], dict[str, Any]] = {}
+    for line in lines:
+        place = line["testset"], line["what"], line["key"], line["engine"]
+        rows.setdefault(place, {}).update((row["item_key"], row) for row in line["rows"])
+    count = 0
+    for (testset, what, key, engine), by_item in rows.items():
+        parts = workspace.parts if what == "items" else workspace.probe_parts
+        done = parts.done(judge, testset, key)
+        lacking = [row for item, row in by_item.items() if item not in done]
+        if lacking:
+            parts.write_scores(judge, testset, key, engine, lacking)
+            _log.info("Stored %d answers of judge %s on %s that a killed run has left.", len(lacking), judge, testset)
+        count += len(lacking)
+    return count
+
+
+def _enter(workspace: Workspace, night: str, asking: str, judge: str, lines: Iterable[Mapping[str, Any]]) -> None:
+    """Replace the rows of a bill by those of the lines that count more requests."""
+    rows = {_row_name(row): row for row in workspace.bills.rows_of(night, asking, judge)}
+    for line in lines:
+        began = datetime.fromisoformat(line["bill"]["began"])
+        row = {**line["bill"], "night": date.fromisoformat(night), "began": began}
+        kept = rows.get(_row_name(row), {})
+        if line["bill"]["requests"] > (kept.get("requests") or 0):
+            rows[_row_name(row)] = {**kept, **row}
+    if rows:
+        workspace.bills.write(night, asking, judge, [*rows.values()])
+
+
+def _row_name(row: Mapping[str, Any]) -> tuple[Any, ...]:
+    return row["testset"], row["what"], row["began"]
