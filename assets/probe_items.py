@@ -17,7 +17,7 @@ from assets.judge_keys import judge_item, judge_key
 from assets.workspace import Workspace
 from care_ops.errors import InputError
 from judges.items import Status
-from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available
+from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
 from warehouse.items import ItemRecord
 from warehouse.probes import Program, make
 from warehouse.testsets import resolve
@@ -63,8 +63,8 @@ def _program(kind: str, path: Path) -> Generator[Program]:
     safest = available()
     if safest == "none":
         raise InputError(
-            f"probes: kind {kind!r} is made by {path}, and there is no sandbox on this machine to run it in; install "
-            "bubblewrap, or give a template"
+            f"probes: kind {kind!r} is made by {path}, which runs in a sandbox alone: {why_unavailable()}, or give a "
+            "template"
         )
     sandbox = Sandbox(ProgramFile.read(path), _PROGRAM_TIMEOUT_S, _PROGRAM_MEMORY_MB, safest, "probe")
 

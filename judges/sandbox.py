@@ -2,10 +2,9 @@
 
 A program is a judge, which scores a response, or makes versions of one for probes.
 
-Bubblewrap (or, for root, unshare) gives the process a file system of its own (the Python that runs this code, the
-program, and 64 MB of /tmp), no network, no view of other processes and an empty environment. It runs as an unprivileged
-user under resource limits. Time and the size of an answer are limited from outside. The process ends with the one that
-started it, however that ends.
+Bubblewrap gives the process a file system of its own (what this Python needs to run, read only), no network, no view
+of other processes and an empty environment. It runs as an unprivileged user under limits (``sandbox_worker``). Time and
+the size of an answer are limited from outside. The process ends with the one that started it, however that ends.
 """
 
 from __future__ import annotations
@@ -16,32 +15,25 @@ import select
 import shutil
 import subprocess
 import sys
+import sysconfig
 import time
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Any, Literal
 
-from care_ops.errors import InputError, JudgeError
+from care_ops.errors import InputError, JudgeError, sentence
 
-Kind = Literal["bwrap", "unshare", "none"]
+Kind = Literal["bwrap", "none"]
 
 Function = Literal["program_judge", "probe"]
 """What a program defines: ``program_judge(query, response)`` scores, ``probe(query, response)`` returns a version."""
 
 _START_S = 30.0
 _LONGEST_ANSWER = 65_536
-_PROCESSES = 8
-_DISK_MB = 64
-_ENVIRONMENT = {
-    "PATH": "/usr/bin:/bin:/usr/sbin:/sbin",
-    "HOME": "/tmp",
-    "LANG": "C.UTF-8",
-    "PYTHONDONTWRITEBYTECODE": "1",
-    "OPENBLAS_NUM_THREADS": "1",
-    "OMP_NUM_THREADS": "1",
-}
-_SYSTEM = ("/usr", "/lib", "/lib64", "/bin", "/etc/ld.so.cache", "/etc/alternatives")
+_ENVIRONMENT = {"HOME": "/", "LANG": "C.UTF-8", "OPENBLAS_NUM_THREADS": "1", "OMP_NUM_THREADS": "1"}
+_DEVICES = ("/dev/null", "/dev/zero", "/dev/random", "/dev/urandom")
+_UNPRIVILEGED = "65534"
 
 
 class SandboxTimeoutError(Exception):
@@ -74,22 +66,26 @@ class ProgramFile:
 
 
 def available() -> Kind:
-    """The safest kind of sandbox that works on this machine; ``none`` if neither of the two does."""
-    if shutil.which("bwrap") and _works(_bwrap()):
-        return "bwrap"
-    if shutil.which("unshare") and shutil.which("setpriv") and os.geteuid() == 0 and _works(_unshare()):
-        return "unshare"
-    return "none"
+    """The kind of sandbox that works on this machine; ``none`` where there is none."""
+    return "none" if why_unavailable() else "bwrap"
 
 
 def why_unavailable() -> str:
-    """What this machine lacks for a sandbox, and what to do."""
-    if shutil.which("bwrap"):
-        return (
-            "bubblewrap is installed but may not make namespaces here, which containers forbid by default; allow "
-            "them, as docs/deployment.md tells"
-        )
-    return "there is no sandbox on this machine; install bubblewrap"
+    """What this machine lacks for a sandbox, and what to do; empty where nothing is lacking."""
+    if shutil.which("bwrap") is None:
+        return "there is no sandbox on this machine; install bubblewrap (its command, bwrap, must be on PATH)"
+    command = [*_bwrap(), *_python("pass")]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=_START_S, check=False, env=_ENVIRONMENT)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap is installed but does not start here ({sentence(str(error))}); install it anew"
+    if done.returncode == 0:
+        return ""
+    reported = sentence(done.stderr.decode(errors="replace").strip()) or f"it ended with code {done.returncode}"
+    return (
+        f"bubblewrap is installed but does not work here ({reported}); where a container forbids namespaces, allow "
+        "them as docs/deployment.md says"
+    )
 
 
 class Sandbox:
@@ -103,8 +99,9 @@ class Sandbox:
         Seconds that one answer may take.
     memory_mb : int
         Memory that the process may use, in megabytes.
-    kind : {"bwrap", "unshare", "none"}
-        ``none`` runs the program with this user's rights; only the limits on memory, time and output apply.
+    kind : {"bwrap", "none"}
+        ``none`` runs a program that the workspace's owner trusts, with this user's rights: only the limits on memory,
+        time and output apply.
 
     Raises
     ------
@@ -162,10 +159,8 @@ class Sandbox:
     def start(self) -> None:
         """Start the process and load the program; raises ``JudgeError`` where that fails, with what Python says."""
         worker = Path(__file__).with_name("sandbox_worker.py").read_text(encoding="utf-8")
-        user = "same" if self._kind == "none" else "nobody"
-        python = [sys.executable, "-I", "-c", worker, user, str(self._memory), str(_PROCESSES), str(_DISK_MB)]
-        sandbox_command = {"bwrap": _bwrap, "unshare": _unshare, "none": list[str]}[self._kind]
-        command = [*sandbox_command(), *python]
+        wall = [] if self._kind == "none" else _bwrap()
+        command = [*wall, *_python(worker), self._kind, str(self._memory), *_packages()]
         source = json.dumps([self._program.source, self._function]).encode() + b"\n"
         # A session of its own, or a terminal's Ctrl-C would end it, and the item would count as one that it fails on.
         made = partial(subprocess.Popen[bytes], env=_ENVIRONMENT, start_new_session=True)
@@ -220,65 +215,46 @@ class Sandbox:
         return answer
 
 
+def _python(script: str) -> list[str]:
+    """The command that runs a script with this Python, but without the environment it is installed in."""
+    return [str(Path(sys.executable).resolve()), "-I", "-B", "-c", script]
+
+
+def _packages() -> list[str]:
+    """The folders of installed packages."""
+    return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages") and Path(path).is_dir()]
+
+
 def _shown() -> list[str]:
-    """Paths that the process may read: the system's libraries and the Python that runs this code."""
-    pythons = [sys.prefix, sys.base_prefix, str(Path(sys.executable).resolve().parent.parent)]
-    outside_usr = [p for p in dict.fromkeys(pythons) if not p.startswith("/usr")]
-    return [p for p in (*_SYSTEM, *outside_usr) if Path(p).exists()]
+    """What the process may read: this Python, its library and packages, and the libraries of the system."""
+    home, multiarch = Path(sys.base_prefix), sysconfig.get_config_var("MULTIARCH") or ""
+    system = ["/lib64", "/usr/lib64", *(f"{lib}/{multiarch}" for lib in ("/lib", "/usr/lib") if multiarch)]
+    libraries = [path for path in system if Path(path).is_dir()] or ["/lib", "/usr/lib"]
+    own = [str(Path(sys.executable).resolve()), sysconfig.get_path("stdlib"), *_packages()]
+    if home.parts[:2] == ("/", "usr"):
+        own += map(str, home.glob("lib/libpython*.so*"))
+    else:  # of a Python by itself: conda keeps the libraries of its packages there
+        own.append(str(home / "lib"))
+    if home.is_relative_to("/nix/store"):
+        own.append("/nix/store")
+    more = ["/etc/ld.so.cache", "/etc/alternatives", "/usr/share/zoneinfo"]
+    return [path for path in dict.fromkeys([*libraries, *more, *own]) if Path(path).exists()]
 
 
 def _bwrap() -> list[str]:
-    command = ["bwrap", "--die-with-parent", "--new-session", "--clearenv"]
+    command = [shutil.which("bwrap") or "bwrap", "--die-with-parent", "--new-session", "--clearenv"]
     for name, value in _ENVIRONMENT.items():
         command += ["--setenv", name, value]
-    command += ["--size", str(_DISK_MB << 20), "--perms", "1777", "--tmpfs", "/tmp"]
-    parents = {str(parent) for path in _shown() for parent in Path(path).parents} - {"/", "/tmp"}
+    paths = _shown()
+    parents = {str(parent) for path in (*paths, *_DEVICES) for parent in Path(path).parents} - {"/"}
     for parent in sorted(parents):  # without this, only bubblewrap's own user could enter them
         command += ["--perms", "0755", "--dir", parent]
-    for path in _shown():
-        command += ["--symlink", str(Path(path).readlink()), path] if _system_link(path) else ["--ro-bind", path, path]
-    command += ["--proc", "/proc", "--dev", "/dev", "--remount-ro", "/dev", "--chdir", "/tmp"]
+    for path in sorted(paths):  # a folder before what lies in it
+        command += ["--ro-bind", path, path]
+    for path in _DEVICES:
+        command += ["--dev-bind", path, path]
+    command += ["--remount-ro", "/", "--chdir", "/"]
     if os.geteuid() == 0:  # limits do not bind root inside a user namespace, so the worker itself switches to nobody
         command += ["--unshare-ipc", "--unshare-pid", "--unshare-net", "--unshare-uts", "--unshare-cgroup-try"]
-        command += ["--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
-    else:
-        command += ["--unshare-all", "--uid", "65534", "--gid", "65534", "--cap-drop", "ALL"]
-    return command
-
-
-def _unshare() -> list[str]:
-    # The command runs in a mount namespace of its own, so the new root can be built on any folder, and it vanishes with
-    # the process.
-    steps = ["set -e", "R=/sys", 'mount -t tmpfs -o size=1m,mode=755 tmpfs "$R"', 'mkdir "$R/tmp"']
-    steps.append(f'mount -t tmpfs -o size={_DISK_MB}m,mode=1777 tmpfs "$R/tmp"')
-    for path in _shown():
-        if _system_link(path):
-            steps.append(f'ln -s "{Path(path).readlink()}" "$R{path}"')
-            continue
-        make = f'mkdir -p "$R{path}"' if Path(path).is_dir() else f'mkdir -p "$(dirname "$R{path}")"; touch "$R{path}"'
-        steps.append(f'{make}; mount --bind "{path}" "$R{path}"; mount -o remount,ro,bind "$R{path}"')
-    # The shell stays, as root, so that the program cannot undo what ends it: the first process of the namespace, which
-    # takes the others with it. It ends with unshare, and unshare with its parent.
-    steps += [
-        'mkdir "$R/proc" "$R/dev"; mount -t proc proc "$R/proc"',
-        'for d in null zero urandom; do touch "$R/dev/$d"; mount --bind "/dev/$d" "$R/dev/$d"; done',
-        'mount -o remount,ro "$R"; cd "$R/tmp"; chroot "$R" "$@"; exit',
-    ]
-    spaces = ["--mount", "--pid", "--net", "--ipc", "--uts", "--fork", "--kill-child", "--propagation", "private"]
-    return ["setpriv", "--pdeathsig", "KILL", "unshare", *spaces, "sh", "-c", "\n".join(steps), "sandbox"]
-
-
-def _system_link(path: str) -> bool:
-    """Whether a system path is a symbolic link, such as /lib on systems that keep it in /usr."""
-    return path in _SYSTEM and Path(path).is_symlink()
-
-
-def _works(command: list[str]) -> bool:
-    done = subprocess.run(
-        [*command, sys.executable, "-I", "-c", "pass"],
-        capture_output=True,
-        timeout=_START_S,
-        check=False,
-        env=_ENVIRONMENT,
-    )
-    return done.returncode == 0
+        return [*command, "--cap-drop", "ALL", "--cap-add", "CAP_SETUID", "--cap-add", "CAP_SETGID"]
+    return [*command, "--unshare-all", "--uid", _UNPRIVILEGED, "--gid", _UNPRIVILEGED, "--cap-drop", "ALL"]

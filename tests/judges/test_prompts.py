@@ -100,6 +100,8 @@ def test_judges_that_ask_as_before_keep_their_keys(profile, template, key):
             "{{",
             "{{ x }}",
         ),
+        *("{{ range }}", "{{ dict ~ '' }}", "{{ cycler | string }}", "{% if namespace %}{% endif %}"),
+        *("{{ response['upper'] }}", "{{ response['up' ~ 'per'] | string }}", "{{ response[low:]['lower'] ~ '' }}"),
         *("{{ response | indent(10**9) }}", "{{ response + 1 }}", "{% set a = response %}", "{{ " + "(" * 3000 + " }}"),
     ],
 )
@@ -112,9 +114,10 @@ def test_a_template_is_made_of_texts_that_are_shown_and_of_nothing_that_runs(ite
 
 def test_a_template_may_cut_and_choose(tmp_path):
     item = "{% if prompt %}Q: {{ prompt | trim }}{% endif %} A: {{ response[:3] }}{{ reference | default('none') }}"
+    item += "{{ prompt[1] }}{{ prompt[-1] }}{{ prompt[9] }}"
     (tmp_path / "own.yaml").write_text(json.dumps({"instructions": "Rate {{ low }} to {{ high }}", "item": item}))
     filled = find("own", tmp_path).render(Item("i", " q ", "abcdef"), (1.0, 5.0))
-    assert filled == "Rate 1 to 5\n\nQ: q A: abc"
+    assert filled == "Rate 1 to 5\n\nQ: q A: abcq"
 
 
 def test_a_scale_of_a_hundred_million_answers_is_refused(tmp_path):
