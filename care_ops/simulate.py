@@ -142,15 +142,12 @@ class ViewShifts:
 
     Attributes
     ----------
-    base : float
-        Where neither holds, less 2.
     quality, confounder : float
         Added where Q = 1, where C = 1.
     both : float
-        Added besides where both are 1.
+        Added besides where both are 1. Without it the four means of a view have rank 3, and the paper assumes rank 4.
     """
 
-    base: float
     quality: float
     confounder: float
     both: float
@@ -158,60 +155,58 @@ class ViewShifts:
 
 TableOfMeans = tuple[ViewShifts, ViewShifts, ViewShifts]
 
-
-def _additive(*shifts: tuple[float, float]) -> TableOfMeans:
-    first, second, third = (ViewShifts(0.0, quality, confounder, 0.0) for quality, confounder in shifts)
-    return first, second, third
-
-
 SUFFICIENT_TABLES: dict[str, TableOfMeans] = {
-    "opposite": _additive((0.5, 0.0), (0.3, 1.0), (0.3, -1.0)),
-    "unequal": _additive((0.5, 0.0), (0.3, 1.0), (0.3, -0.5)),
-    "leaky": _additive((0.5, 0.2), (0.3, 1.5), (0.3, -0.5)),
+    "aligned": (ViewShifts(2.0, 0.2, 0.3), ViewShifts(0.3, 1.0, 0.3), ViewShifts(0.3, -1.0, 0.3)),
+    "unequal": (ViewShifts(0.5, 0.2, 0.3), ViewShifts(0.3, 1.0, 0.3), ViewShifts(0.3, -0.5, 0.3)),
+    "leaky": (ViewShifts(0.5, 0.2, 0.3), ViewShifts(0.3, 1.5, 0.3), ViewShifts(0.3, -0.5, 0.3)),
 }
-"""Tables of means by view: the paper gives none. ``opposite``: one view is quality alone and the confounder cancels in
-the mean; ``unequal``: it does not cancel; ``leaky``: it outweighs quality everywhere but in the first view, where it is
-weak. A judge's shifts are its view's times a factor from (.8, 1.2)."""
+"""Tables of means by view; the paper gives none. In each the first view follows quality, and the confounder moves the
+other two in opposite directions. ``aligned``: quality varies most, as the regime's name asks; ``unequal``: the
+confounder varies most and does not cancel in the mean; ``leaky``: it outweighs quality in the mean. Each judge's shifts
+are its view's times factors from (.5, 1.5)."""
 
 
 def second_order_sufficient(
     rng: np.random.Generator, strength: float, table: TableOfMeans, *, truth: int, n: int = 50_000
 ) -> ConfoundedDraw:
-    """The paper's second-order-sufficient regime: three views of five judges, P(C, Q) = (.2, .3, .3, .2), noise .1.
+    """Draw from the paper's second-order-sufficient regime: three views of five judges, noise .1.
+
+    P(C, Q) = (.2, .3, .3, .2) for 00, 01, 10, 11.
 
     Parameters
     ----------
     rng : numpy.random.Generator
         Generator of the scores.
     strength : float
-        g in [0, 1], on the difference that the confounder makes alone.
+        The paper's g in [0, 1], on everything that the confounder changes.
     table : three ViewShifts
         One of ``SUFFICIENT_TABLES``, or another.
     truth : int
         Seed of the judges' factors, so that a sweep over g shares them.
     """
-    factor = np.random.default_rng([truth, 1]).uniform(0.8, 1.2, 15)
-    base = np.repeat([view.base for view in table], 5)
-    quality, confounder, both = (
-        np.repeat([getattr(view, name) for view in table], 5) * factor for name in ("quality", "confounder", "both")
-    )
-    means = np.array([base + c * strength * (confounder + q * both) + q * quality for c in (0, 1) for q in (0, 1)])
+    factor = np.random.default_rng([truth, 1]).uniform(0.5, 1.5, (3, 15))
+    shift = factor * np.repeat([[v.quality, v.confounder, v.both] for v in table], 5, axis=0).T
+    means = np.array([q * shift[0] + strength * c * (shift[1] + q * shift[2]) for c in (0, 1) for q in (0, 1)])
     return _confounded(rng, means, (0.2, 0.3, 0.3, 0.2), n)
 
 
 def second_order_insufficient(
     rng: np.random.Generator, strength: float, *, truth: int, n: int = 3_000
 ) -> ConfoundedDraw:
-    """The paper's second-order-insufficient regime: three views of twelve features, states alike likely, noise .1.
+    """Draw from the paper's second-order-insufficient regime: three views of twelve features, noise .1.
 
-    In a view three features follow Q, eight follow C and one both; every shift is drawn from (.4, .8), which the paper
-    leaves open. Parameters as in ``second_order_sufficient``, ``strength`` is its c.
+    All four states are equally likely. In a view three features follow Q, eight follow C, and one follows both. Every
+    shift is drawn from (.4, .8), which the paper leaves open. The mixed feature has a shift of its own where Q and C
+    are both 1; without it the four means of a view would have rank 3, and the paper assumes rank 4. At ``strength`` 0
+    the confounder has no effect, so that two states remain.
+
+    Parameters as in ``second_order_sufficient``; ``strength`` is the paper's c.
     """
-    fixed = np.random.default_rng([truth, 2])
     on_quality, on_confounder = np.zeros(12, bool), np.zeros(12, bool)
     on_quality[[0, 1, 2, 11]] = on_confounder[3:] = True
-    shift = fixed.uniform(0.4, 0.8, (2, 36)) * np.tile([on_quality, on_confounder], 3)
-    means = np.array([strength * c * shift[1] + q * shift[0] for c in (0, 1) for q in (0, 1)])
+    shift = np.random.default_rng([truth, 2]).uniform(0.4, 0.8, (3, 36))
+    shift *= np.tile([on_quality, on_confounder, on_quality & on_confounder], 3)
+    means = np.array([q * shift[0] + strength * c * (shift[1] + q * shift[2]) for c in (0, 1) for q in (0, 1)])
     return _confounded(rng, means, (0.25, 0.25, 0.25, 0.25), n)
 
 

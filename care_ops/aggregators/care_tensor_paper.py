@@ -20,7 +20,7 @@ from care_ops.least import JUDGES_OF_FOUR_STATES
 from care_ops.models import cp, mixture
 from care_ops.records import Aggregate
 from care_ops.scores import Array
-from care_ops.structure.views import partition
+from care_ops.structure.views import Views, partition
 
 _STATES = 4
 """(Q, C) = 00, 01, 10, 11."""
@@ -61,8 +61,13 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
     )
 
 
-def four_states(problem: Problem) -> States:
-    """The four states and their meaning.
+def four_states(problem: Problem, views: Views | None = None) -> States:
+    """Return the four states and their meaning.
+
+    Parameters
+    ----------
+    views : Views, optional
+        Known groups of judges, as in the paper's synthetic experiments; by default those of S (step A).
 
     Raises ``FitError`` where the panel has no structure, fewer than seven judges or fewer than ten items a judge;
     its judges make no three views; or the third moment has no four components of positive weight.
@@ -73,7 +78,7 @@ def four_states(problem: Problem) -> States:
         raise FitError(f"care_tensor_paper: four states need at least {JUDGES_OF_FOUR_STATES} judges, there are {p}")
     if n < _ITEMS_A_JUDGE * p:
         raise FitError(f"care_tensor_paper: {p} judges need at least {_ITEMS_A_JUDGE * p} items, there are {n}")
-    views = partition(structure.sparse)
+    views = views or partition(structure.sparse)
     first, second, third = (problem.scale[group] for group in views.groups)
     tensor = cp.scale_tensor(cp.augmented_moment(problem.moments, views), (first, second, third))
     weights, means, misfit = cp.mixture_by_least_squares(tensor, views, _STATES, problem.rng)

@@ -25,7 +25,7 @@ from assets.experiments.orthogonality import errors_at
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, OF_PANELS, experiments, outdated
-from assets.experiments.sweep import WRITTEN, accuracies, said_worst
+from assets.experiments.sweep import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
 from assets.judge_keys import effective_spec, engine_context, judge_key
@@ -141,21 +141,30 @@ def test_each_regime_is_what_the_paper_says_of_its_draw():
     none = second_order_sufficient(np.random.default_rng(0), 0.0, SUFFICIENT_TABLES["unequal"], truth=1, n=2_000)
     assert np.array_equal(none.means[0], none.means[2])
     assert np.array_equal(none.means[1], none.means[3])
+    draws = [second_order_sufficient(np.random.default_rng(0), 1.0, t, truth=1) for t in SUFFICIENT_TABLES.values()]
+    for draw in (whole, *draws):
+        for view in draw.views:
+            assert np.linalg.svd(draw.means[:, view])[1][3] > 0.01, "four means of a view have rank 4, as assumed"
 
 
-def test_states_mapped_by_labels_find_quality_where_means_do_not():
+def test_algorithm_2_with_oracle_views_finds_quality_where_second_moments_follow_the_confounder():
     accuracy = accuracies(second_order_insufficient(np.random.default_rng(5), 1.0, truth=5), 5)
+    assert accuracy[ORACLE] >= 0.99
     assert accuracy["care_tensor"] >= 0.99
-    assert accuracy["avg"] < 0.8
+    for name in (*BASELINES, WRITTEN):
+        assert accuracy.get(name, 0.5) < 0.8, name
 
 
-def test_an_aggregator_without_an_answer_leaves_the_others_theirs():
-    draw = second_order_sufficient(np.random.default_rng([1, 4]), 1.0, SUFFICIENT_TABLES["opposite"], truth=1, n=5_000)
-    accuracy = accuracies(draw, 1)
-    assert WRITTEN not in accuracy, "its weights cancel"
-    assert {"avg", "care", "care_svd", "care_tensor"} <= set(accuracy)
-    said = said_worst({1.0: [accuracy, {**accuracy, WRITTEN: 0.75}]}, WRITTEN)
-    assert said == f"{WRITTEN} 0.750 at 1 (no answer on 1 of 2 draws)"
+def test_refusals_are_counted_and_lower_no_mean():
+    draws = {0.0: [{"avg": 1.0}], 1.0: [{"avg": 0.5, ORACLE: 0.9}, {"avg": 0.6}]}
+    measures = measures_of(draws)
+    assert measures[f"{ORACLE}, lowest mean"] == 0.9
+    assert measures[f"{ORACLE}, refused"] == 0.5, "at zero strength there are no four components, and it counts apart"
+    assert f"{ORACLE}, without confounder" not in measures
+    assert measures["avg, lowest mean"] == pytest.approx(0.55)
+    assert f"{ORACLE} 0.900 (refused 50% of the draws)" in sentence(draws)
+    _, row = swept(draws, "c", "accuracy")[0].rows
+    assert row[ORACLE] == "0.900 ± 0.000; 1 of 2 refused"
 
 
 def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_they_are_orthogonal():
