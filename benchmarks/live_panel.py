@@ -116,7 +116,7 @@ class Panel:
             {"item_id": ids, "judge": names, "score": values},
             items={"item_id": self.items, **self.texts},
             judges={name: spec.family or name for name, spec in self.judges.items()},
-            anchors={item: self.gold[item] for item in labelled} or None,
+            labels={item: self.gold[item] for item in labelled} or None,
             aggregators=["care", "avg"],
             intervals=0,
             cut=self.cut,

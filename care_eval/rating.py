@@ -1,84 +1,83 @@
 """Rates of systems, a gate between two of them, and penalties by labels, of tables that a caller has at hand."""
 
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
 from assets.labels import read_labels
 from assets.table.fitting import ScoreTable, TableConfig
 from assets.table.options import names_of
-from assets.table.rating import Method, gate_table, rate_table
+from assets.table.rating import RatingOptions, gate_table, rate_table
 from assets.table.reading import TableInputs, read_table, score_columns, usual_item
 from assets.table.selecting import Choice, Search, select_table
-from care_eval.table import Columns, as_table, in_python
+from care_eval.table import Columns, as_table, in_python, refuse_unknown
 from care_ops.config import FitConfig
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision
 from care_ops.results.rates import Rates
 from warehouse.sources.files import tell_nobody
 from warehouse.sources.tables import TableSource
-from warehouse.testsets import ReadingOptions, ScoreColumns
+from warehouse.testsets import ReadingOptions
+
+
+class RateTables(TypedDict, total=False):
+    """The tables beside scores and labels, and what their columns hold.
+
+    Attributes
+    ----------
+    drawn : "random"
+        How the items of labels were drawn that do not state it, as those of a mapping; without it these are refused.
+    items : path, frame or mapping column -> values
+        The item's id, the column that names its system, and ``split_unit``.
+    system : str or (left, right)
+        That column; without it all items are one system. Of pairs those of the left system, which a higher score or
+        label prefers, and of the right one, and rates are shares of wins.
+    fit_labels : path, frame or mapping item -> label
+        Other labels, which the fit sees.
+    judges, item, judge, score, drop :
+        See ``fit``.
+    """
+
+    drawn: Literal["random"] | None
+    items: TableSource | Columns | None
+    system: str | Sequence[str] | None
+    judges: TableSource | Mapping[str, str] | None
+    fit_labels: TableSource | Mapping[str, float] | None
+    item: str | None
+    judge: str | Sequence[str] | None
+    score: str | None
+    drop: str | Sequence[str] | None
+
+
+class RateOptions(RateTables, RatingOptions, total=False):
+    """Options of ``rate`` and ``gate``: ``RateTables`` and ``assets.table.rating.RatingOptions``."""
 
 
 @in_python
 def rate(
-    scores: TableSource | Columns,
-    labels: TableSource | Mapping[str, float],
-    *,
-    drawn: Literal["random"] | None = None,
-    items: TableSource | Columns | None = None,
-    system: str | Sequence[str] | None = None,
-    judges: TableSource | Mapping[str, str] | None = None,
-    anchors: TableSource | Mapping[str, float] | None = None,
-    population: bool = False,
-    level: float = 0.9,
-    sequential: bool = False,
-    label_bounds: tuple[float, float] | None = None,
-    item: str | None = None,
-    judge: str | Sequence[str] | None = None,
-    score: str | None = None,
-    drop: str | Sequence[str] | None = None,
+    scores: TableSource | Columns, labels: TableSource | Mapping[str, float], **options: Unpack[RateOptions]
 ) -> Rates:
-    """Each system's pass rate or mean label with an interval, as ``care rate`` prints them.
+    """Estimate each system's pass rate or mean label with an interval, as ``care rate`` does.
 
     Parameters
     ----------
-    scores, judges, anchors, item, judge, score, drop :
+    scores : path, frame or mapping column -> values
         See ``fit``.
     labels : path, frame or mapping item -> label
         Labels of people on some of the items, which no fit sees. A table says how each item was drawn (columns
         ``drawn``, ``probability``; docs/labels.md).
-    drawn : "random", optional
-        Says so of labels that do not say it, as those of a mapping; without it these are refused.
-    items : path, frame or mapping column -> values, optional
-        The item's id, the column that names its system, and ``split_unit``.
-    system : str or (left, right), optional
-        That column; without it all items are one system. Of pairs those of the left system, which a higher score or
-        label prefers, and of the right one, and rates are shares of wins.
-    population : bool
-        Whether the rates are of items to come, and not of these.
-    level : float
-        Of the intervals.
-    sequential : bool
-        Whether intervals hold however often one looks while labels come in; they are wider.
-    label_bounds : (lo, hi), optional
-        For these and for pairs: between which a label must lie; by default 0 and 1.
+    **options :
+        See ``RateTables`` and ``assets.table.rating.RatingOptions``.
 
     Raises
     ------
     InputError
-        A table cannot be used, labels do not say how they were drawn, or one is of an anchor or has no scores.
+        A table cannot be used, labels do not say how they were drawn, or one is also in ``fit_labels`` or has no score.
     FitError
         The panel gives no answer, or no system has enough labels.
     """
-    inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
-    return rate_table(
-        *_with_labels(inputs, score_columns(item, names_of(judge), score, names_of(drop)), labels, drawn),
-        TableConfig(systems=names_of(system)),
-        level=level,
-        of_these_items=not population,
-        sequential=sequential,
-        label_bounds=label_bounds,
-    )
+    refuse_unknown("rate", options, get_type_hints(RateOptions))
+    table, given, config = _read(scores, labels, options)
+    return rate_table(table, given, config, **_rating(options))
 
 
 @in_python
@@ -88,36 +87,25 @@ def gate(
     against: str,
     labels: TableSource | Mapping[str, float],
     *,
-    drawn: Literal["random"] | None = None,
-    items: TableSource | Columns | None = None,
-    system: str | Sequence[str],
-    judges: TableSource | Mapping[str, str] | None = None,
-    anchors: TableSource | Mapping[str, float] | None = None,
     margin: float = 0.0,
-    method: Method = "ppi",
+    method: Literal["ppi", "rogan-gladen"] = "ppi",
     cut: float | None = None,
-    level: float = 0.9,
-    sequential: bool = False,
-    label_bounds: tuple[float, float] | None = None,
-    item: str | None = None,
-    judge: str | Sequence[str] | None = None,
-    score: str | None = None,
-    drop: str | Sequence[str] | None = None,
+    **options: Unpack[RateOptions],
 ) -> Decision:
-    """Whether a system is better or worse than another, or undecided, as ``care gate`` decides; ask ``.passes``.
+    """Decide whether a system is better or worse than another, or undecided, as ``care gate`` does; ask ``.passes``.
 
     Parameters
     ----------
     new, against : str
         The system that is to be released, and the one that it is compared with.
     margin : float
-        Loss that is let pass, in units of the labels, of pairs in shares of wins; fix it before you look.
+        Accepted loss, in units of the labels, of pairs in shares of wins; fix it before you look.
     method : {"ppi", "rogan-gladen"}
-        How labels correct the judges; the second goes by the judges' errors on each system, and needs ``cut``.
+        How labels correct the judges; the second uses the judges' errors on each system, and needs ``cut``.
     cut : float, optional
-        An answer above it passes.
-    scores, labels, drawn, items, system, judges, anchors, level, sequential, label_bounds, item, judge, score, drop :
-        See ``rate``.
+        A score above it passes.
+    scores, labels, **options :
+        See ``rate``; the rates are those of items to come.
 
     Raises
     ------
@@ -126,18 +114,9 @@ def gate(
     FitError
         The panel gives no answer.
     """
-    inputs = TableInputs(as_table(scores, "scores"), as_table(items, "items"), judges, anchors)
-    return gate_table(
-        *_with_labels(inputs, score_columns(item, names_of(judge), score, names_of(drop)), labels, drawn),
-        TableConfig(fit=FitConfig(cut=cut), systems=names_of(system)),
-        new,
-        against,
-        margin=margin,
-        level=level,
-        method=method,
-        sequential=sequential,
-        label_bounds=label_bounds,
-    )
+    refuse_unknown("gate", options, [*get_type_hints(RateOptions), "margin", "method", "cut"])
+    table, given, config = _read(scores, labels, options, cut)
+    return gate_table(table, given, config, new, against, margin=margin, method=method, **_rating(options))
 
 
 @in_python
@@ -192,12 +171,20 @@ def select(
     )
 
 
-def _with_labels(
-    inputs: TableInputs,
-    columns: ScoreColumns,
-    labels: TableSource | Mapping[str, float],
-    drawn: Literal["random"] | None,
-) -> tuple[ScoreTable, Labels]:
-    """The tables, and the labels of a table or of a mapping, with how their items were drawn."""
-    table, options = read_table(inputs, columns, ReadingOptions(), tell_nobody), ReadingOptions()
-    return table, read_labels(labels, usual_item(table.readings[0], columns), options, unstated=drawn)
+def _read(
+    scores: TableSource | Columns, labels: Any, options: RateTables, cut: float | None = None
+) -> tuple[ScoreTable, Labels, TableConfig]:
+    """Read the tables, and the labels of a table or of a mapping with how their items were drawn."""
+    columns = score_columns(
+        options.get("item"), names_of(options.get("judge")), options.get("score"), names_of(options.get("drop"))
+    )
+    tables = as_table(scores, "scores"), as_table(options.get("items"), "items")
+    inputs = TableInputs(*tables, options.get("judges"), options.get("fit_labels"))
+    table = read_table(inputs, columns, ReadingOptions(), tell_nobody)
+    item = usual_item(table.readings[0], columns)
+    given = read_labels(labels, item, ReadingOptions(), unstated=options.get("drawn"))
+    return table, given, TableConfig(fit=FitConfig(cut=cut), systems=names_of(options.get("system")))
+
+
+def _rating(options: RateOptions) -> RatingOptions:
+    return {name: value for name, value in options.items() if name in RatingOptions.__annotations__}  # type: ignore[return-value]

@@ -1,7 +1,7 @@
 """A fit of tables that a caller has at hand: files, frames or columns."""
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import replace
 from difflib import get_close_matches
 from functools import wraps
@@ -31,29 +31,37 @@ _OPTION = re.compile(r"--([a-z]+(?:-[a-z]+)*)")
 def in_python(function: Callable[P, R]) -> Callable[P, R]:
     """Let the errors of a function name its arguments (``item=``), where they name options (``--item``).
 
-    Of judges, anchors and labels a dictionary of columns is a table, as it is of scores; any other names each value.
+    Of judges and labels a dictionary of columns is a table, as it is of scores; any other names each value.
     """
     called = signature(function)
     parameters = called.parameters
 
     @wraps(function)
     def wrapped(*args: P.args, **kwargs: P.kwargs) -> R:
-        unknown = next((name for name in kwargs if name not in parameters and "options" not in parameters), None)
-        if unknown is not None:
-            near = " or ".join(get_close_matches(unknown, parameters, 1)) or ", ".join(parameters)
-            raise TypeError(f"{function.__name__} has no argument {unknown!r}; did you mean {near}?")
+        if "options" not in parameters:
+            refuse_unknown(function.__name__, kwargs, parameters)
         try:
             given = called.bind_partial(*args, **kwargs)
-            for name in given.arguments.keys() & {"judges", "anchors", "labels"}:
-                value = given.arguments[name]
-                if isinstance(value, Mapping) and any(isinstance(x, list | tuple | np.ndarray) for x in value.values()):
-                    given.arguments[name] = as_table(value, name)
+            for arguments in (given.arguments, given.arguments.get("options", {})):
+                for name in arguments.keys() & {"judges", "labels", "fit_labels"}:
+                    value = arguments[name]
+                    columns = value.values() if isinstance(value, Mapping) else ()
+                    if any(isinstance(column, list | tuple | np.ndarray) for column in columns):
+                        arguments[name] = as_table(value, name)
             return function(*given.args, **given.kwargs)
         except CareError as error:
             told = _OPTION.sub(lambda option: option[1].replace("-", "_") + "=", str(error))
             raise type(error)(told) from error
 
     return wrapped
+
+
+def refuse_unknown(function: str, given: Iterable[str], known: Collection[str]) -> None:
+    """Raise ``TypeError`` where an argument is none of the known ones."""
+    for name in given:
+        if name not in known:
+            near = " or ".join(get_close_matches(name, list(known), 1)) or ", ".join(known)
+            raise TypeError(f"{function} has no argument {name!r}; did you mean {near}?")
 
 
 Columns = Mapping[str, Sequence[Any]]
@@ -66,7 +74,7 @@ def fit(
     *,
     items: TableSource | Columns | None = None,
     judges: TableSource | Mapping[str, str] | None = None,
-    anchors: TableSource | Mapping[str, float] | None = None,
+    labels: TableSource | Mapping[str, float] | None = None,
     probes: TableSource | Columns | None = None,
     item: str | None = None,
     judge: str | Sequence[str] | None = None,
@@ -90,8 +98,8 @@ def fit(
         The item's id, and any of ``response``, ``gold`` and ``split_unit``; no fit sees ``gold``.
     judges : path, frame, or mapping or series of pandas judge -> family, optional
         Declared families: base model, vendor or prompt.
-    anchors : path, frame, or mapping or series of pandas item -> label, optional
-        Labels that the fit may see.
+    labels : path, frame, or mapping or series of pandas item -> label, optional
+        Labels of people, which the fit sees.
     probes : path, frame or mapping column -> values, optional
         Versions of items that ``care probes make`` wrote, scored by the same judges (docs/probes.md).
     item, judge, score, drop :
@@ -111,7 +119,7 @@ def fit(
     """
     config = table_config(options)
     tables = as_table(scores, "scores"), as_table(items, "items")
-    inputs = TableInputs(*tables, judges, anchors, config.fit.scale, config.scales)
+    inputs = TableInputs(*tables, judges, labels, config.fit.scale, config.scales)
     columns = score_columns(item, names_of(judge), score, names_of(drop))
     reading = reading_options(separator, encoding, decimal, sheet, grades)
     table = read_table(inputs, columns, reading, tell_nobody)

@@ -47,7 +47,7 @@ _log = logging.getLogger(__name__)
 
 IN_PYTHON = Remedies(
     label=Step(
-        "Label ten to twenty items of `result.to_label`, and fit again with the labels: `anchors={item: label, ...}`."
+        "Label ten to twenty items of `result.to_label`, and fit again with the labels: `labels={item: label, ...}`."
     ),
     use=Step("Use the answer: `result.estimate`, in the order of `result.items`."),
     again=Step("Correct what the sentence names, and fit again."),

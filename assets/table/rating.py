@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import replace
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from care_ops.least import LABELS_TO_SETTLE
 from care_ops.metrics import rank_correlation
 from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.pairs import Duels, duel_gate
-from care_ops.results.rates import Labelled, Rates, Repeats
+from care_ops.results.rates import LEVEL, Labelled, Rates, Repeats
 from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import mean_of_present
 
@@ -27,28 +27,45 @@ Method = Literal["ppi", "rogan-gladen"]
 """How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""
 
 
+class RatingOptions(TypedDict, total=False):
+    """Options of rates and gates.
+
+    Attributes
+    ----------
+    level : float
+        Of the intervals, .9 by default.
+    population : bool
+        Whether rates are of items to come, and not of these; gates always are.
+    sequential : bool
+        Whether intervals hold however often one looks while labels come in; they are wider.
+    label_bounds : (low, high)
+        For these and for pairs: the range of a label; by default 0 and 1.
+    """
+
+    level: float
+    population: bool
+    sequential: bool
+    label_bounds: tuple[float, float] | None
+
+
 def rate_table(
     table: ScoreTable,
     labels: Labels,
     config: TableConfig,
-    *,
-    level: float = 0.9,
-    of_these_items: bool = True,
-    sequential: bool = False,
-    label_bounds: tuple[float, float] | None = None,
     watch: Watch = unwatched,
+    **options: Unpack[RatingOptions],
 ) -> Rates:
-    """Rates of the systems that ``config.systems`` names, or of all items as one; of pairs, shares of wins.
+    """Estimate rates of the systems that ``config.systems`` names, or of all items; of pairs, shares of wins.
 
-    ``sequential`` intervals hold however often one looks while labels come in; labels must lie within ``label_bounds``,
-    for these and for pairs, by default 0 and 1. Raises ``InputError`` where a label is of an item without scores, or is
-    also an anchor, the labels allow no confidence sequence or are none of pairs, or as ``systems_of`` does;
-    ``FitError`` where the panel gives no answer, or no system has enough labels.
+    Raises ``InputError`` where a label is of an item without scores, or was seen by the fit, the labels allow no
+    confidence sequence or are none of pairs, or as ``systems_of`` does; ``FitError`` where the panel gives no answer,
+    or no system has enough labels.
     """
     watch("fitting the panel", 0, 2)
-    sample = _sample(table, labels, config, label_bounds, sequential=sequential)
+    sample = _sample(table, labels, config, options)
     watch("rates", 1, 2)
-    common: dict[str, Any] = {"level": level, "of_these_items": of_these_items, "seed": config.fit.seed}
+    target = not options.get("population", False)
+    common: dict[str, Any] = {"level": options.get("level", LEVEL), "of_these_items": target, "seed": config.fit.seed}
     return replace(sample, **common).rates() if isinstance(sample, Duels) else rates_at_looks(sample, **common)
 
 
@@ -60,24 +77,22 @@ def gate_table(
     old: str,
     *,
     margin: float,
-    level: float,
     method: Method = "ppi",
-    sequential: bool = False,
-    label_bounds: tuple[float, float] | None = None,
     watch: Watch = unwatched,
+    **options: Unpack[RatingOptions],
 ) -> Decision:
-    """A decision about two systems; raises as ``rate_table`` and the gates of ``care_ops.results`` do."""
+    """Decide about two systems; raises as ``rate_table`` and the gates of ``care_ops.results`` do."""
     if not config.systems:
         raise InputError("a gate compares two systems; name the column of the items that says whose each item is")
-    if method == "rogan-gladen" and (sequential or len(config.systems) == 2):
+    if method == "rogan-gladen" and (options.get("sequential") or len(config.systems) == 2):
         raise InputError(
             "rogan-gladen corrects the share of each system's answers that passes, for one look; use ppi for pairs and "
             "for many looks"
         )
     watch("fitting the panel", 0, 2)
-    sample = _sample(table, labels, config, label_bounds, sequential=sequential)
+    sample = _sample(table, labels, config, options)
     watch("comparing the systems", 1, 2)
-    seed, cut = config.fit.seed, config.fit.cut
+    seed, cut, level = config.fit.seed, config.fit.cut, options.get("level", LEVEL)
     if isinstance(sample, Duels):
         return duel_gate(replace(sample, level=level, seed=seed), new, old, margin)
     if method == "ppi":
@@ -91,14 +106,13 @@ _BY_CHANCE, _PLAIN = 3.0, 0.3
 """Standard errors of a rank correlation that chance hardly reaches, and the least one that is told."""
 
 
-def _sample(
-    table: ScoreTable, labels: Labels, config: TableConfig, bounds: tuple[float, float] | None, *, sequential: bool
-) -> Labelled:
+def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: RatingOptions) -> Labelled:
     """The panel's answer and what was labelled, in the order of the scores; ``Duels`` where two columns name systems.
 
     For a confidence sequence labels are each item's first: a later one would change what was known at an earlier look.
     """
     named, paired = systems_of(table, config), len(config.systems) == 2
+    bounds, sequential = options.get("label_bounds"), options.get("sequential", False)
     check_labels(table, labels)
     if paired:
         labels = labels.as_shares(bounds or label_scale(labels.values.values(), config.fit.scale))
@@ -182,8 +196,8 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
     twice = [item for item in labels.values if item in table.anchors.labels]
     if twice:
         raise InputError(
-            f"{len(twice)} item(s), the first is {twice[0]!r}, are both anchors and labels; an answer that has seen a "
-            "label cannot be corrected by it, so give each label to one of the two"
+            f"{len(twice)} item(s), the first is {twice[0]!r}, are both in --labels and in --fit-labels; a score that "
+            "has seen a label cannot be corrected by it, so give each label to one of the two"
         )
     if not labels.sample:
         raise InputError(

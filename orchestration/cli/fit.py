@@ -30,7 +30,7 @@ Out = Annotated[
     typer.Option(help="Folder to write to; by default one named after the scores: scores-fit for scores.csv."),
 ]
 Items = Annotated[Path | None, typer.Option(help="item_id and any of response, gold, split_unit.")]
-AnchorFile = Annotated[Path | None, typer.Option(help="item_id, label: what the fit may see.")]
+Labels = Annotated[Path | None, typer.Option(help="item_id, label: labels of people, which the fit sees.")]
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Which aggregators, in order; repeat it. By default the recommended ones.")
 ]
@@ -57,7 +57,7 @@ def fit(
     scores: tables.Scores,
     items: Items = None,
     judges: tables.Judges = None,
-    anchors: AnchorFile = None,
+    labels: Labels = None,
     out: Out = None,
     aggregator: Aggregators = None,
     scale: tables.Scale = None,
@@ -84,7 +84,7 @@ def fit(
     given: Any = {"scale": of_panel, "scales": of_judges, "calibrate": calibrate, "intervals": intervals}
     several: dict[str, Any] = {"aggregators": aggregator, "system": system, "features": features}
     config = table_config(FitOptions(**given, **several, **settings))
-    table = tables.read_table(scores, items, judges, anchors, form, (of_panel, of_judges))
+    table = tables.read_table(scores, items, judges, labels, form, (of_panel, of_judges))
     table = with_probes(table, probes, of_panel, form.reading)
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
@@ -101,12 +101,12 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
     from assets.report.to_label import FILE
     from care_ops.results.verdict import Remedies, Step
 
-    labels, answer = out / FILE, out / "aggregates.parquet"
+    to_label, answer = out / FILE, out / "aggregates.parquet"
     again = Step("Correct what the sentence names, then fit again.", typed_again(context))
     return Remedies(
         label=Step(
-            f"Fill in the column `label` of {labels} (ten to twenty items), then fit again with the labels.",
-            typed_again(context, anchors=labels),
+            f"Fill in the column `label` of {to_label} (ten to twenty items), then fit again with the labels.",
+            typed_again(context, labels=to_label),
         ),
         use=Step(f"Use the answer: the column `estimate` of {answer}, where `aggregator` is `care`."),
         again=again,

@@ -14,6 +14,7 @@ from orchestration.cli.output import Json, console, errors, show, show_systems, 
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable, TableConfig
+    from assets.table.rating import RatingOptions
     from assets.workspace import Workspace
     from care_ops.labels import Labels as LabelRecord
     from care_ops.results.gate import Decision
@@ -43,7 +44,7 @@ Drawn = Annotated[
     typer.Option(help="How the items of labels that do not say it were drawn; only random ones speak for the others."),
 ]
 Items = Annotated[Path | None, typer.Option(help="item_id, the column that names the system, and split_unit.")]
-Anchors = Annotated[Path | None, typer.Option(help="item_id, label: other labels, which the fit may see.")]
+FitLabels = Annotated[Path | None, typer.Option(help="item_id, label: other labels, which the fit sees.")]
 Level = Annotated[float, typer.Option(help="Of the intervals.")]
 Sequential = Annotated[
     bool, typer.Option("--sequential", help="Intervals that hold however often you look while labels come in; wider.")
@@ -52,8 +53,6 @@ LabelBounds = Annotated[
     tuple[float, float] | None,
     typer.Option(help="For --sequential and pairs: between which a label must lie, such as 1 5; by default 0 and 1."),
 ]
-Looks = dict[str, Any]
-"""Options of intervals, by the names that ``assets.table.rating`` gives them."""
 
 
 @tables.with_form
@@ -65,7 +64,7 @@ def rate(
     system: tables.System = None,
     workspace: Folder = None,
     judges: tables.Judges = None,
-    anchors: Anchors = None,
+    fit_labels: FitLabels = None,
     population: Annotated[
         bool, typer.Option("--population", help="Rates among items to come, not among these.")
     ] = False,
@@ -89,17 +88,18 @@ def rate(
     if sequential and width is not None:
         raise InputError("--width counts labels for intervals of one look; leave out either it or --sequential")
     if workspace is not None:
-        tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, anchors=anchors)
+        tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
         if labels is None:
             _compare(workspace, str(scores), system, as_json=json)
             return
         table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, None)
     else:
-        table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
+        table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     _tell_first(table, given, config)
-    looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
+    options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
+    options["population"] = population
     with watching("fitting the panel") as watch:
-        rates = rate_table(table, given, config, of_these_items=not population, watch=watch, **looks)
+        rates = rate_table(table, given, config, watch, **options)
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
     title = f"{_KINDS[rates.kind]}, {level:.0%} {intervals}"
     title += "" if rates.kind == "share of wins" else "; judges alone: mean of their answer, in its own unit"
@@ -140,7 +140,7 @@ def gate(
         typer.Option(help="Kept fit (`care fits list TESTSET`) whose labels and judges must be those of now."),
     ] = None,
     judges: tables.Judges = None,
-    anchors: Anchors = None,
+    fit_labels: FitLabels = None,
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
@@ -155,7 +155,7 @@ def gate(
     if method not in ("ppi", "rogan-gladen"):
         raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
     if workspace is not None:
-        tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, anchors=anchors)
+        tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
         table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, against_edition, gate=True)
     elif labels is None or not system or against_edition is not None:
         raise InputError(
@@ -163,17 +163,17 @@ def gate(
             "--workspace"
         )
     else:
-        table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, anchors, form)
+        table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     if cut is not None:
         config = replace(config, fit=replace(config.fit, cut=cut))
     _tell_first(table, given, config)
-    looks: Looks = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
+    options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
     row: dict[str, Any]
     try:
         with watching("fitting the panel") as watch:
             how: dict[str, Any] = {"margin": margin, "method": method, "watch": watch}
-            decision = gate_table(table, given, config, new, against, **how, **looks)
-        row, said, passes = _decision_row(decision), _sentence(decision, config, looks), decision.passes
+            decision = gate_table(table, given, config, new, against, **how, **options)
+        row, said, passes = _decision_row(decision), _sentence(decision, config, options), decision.passes
     except TooFewLabelsError as error:
         row = {"outcome": "undecided", "new": new, "against": against, "why": str(error)}
         said, passes = f"not decided: {error}", None
@@ -267,7 +267,7 @@ def read_with_labels(
     items: Path | None,
     system: list[str] | None,
     judges: Path | None,
-    anchors: Path | None,
+    fit_labels: Path | None,
     form: tables.Form,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
     """The tables of a command that goes by labels; how each was read is printed."""
@@ -277,7 +277,7 @@ def read_with_labels(
 
     if labels is None:
         raise InputError("this goes by what people say: give --labels, a table of item_id and label")
-    table = tables.read_table(scores, items, judges, anchors, form)
+    table = tables.read_table(scores, items, judges, fit_labels, form)
     if system and not table.items:
         raise InputError(f"--system {system[0]}: give --items, the table that has this column")
     given = read_labels(labels, usual_item(table.readings[0], form.columns), form.reading, tables.tell, unstated=drawn)
@@ -313,9 +313,11 @@ def _decision_row(decision: Decision) -> dict[str, Any]:
     }
 
 
-def _sentence(decision: Decision, config: TableConfig, looks: Looks) -> str:
+def _sentence(decision: Decision, config: TableConfig, options: RatingOptions) -> str:
     """One plain line, for a terminal and a pull request alike."""
-    interval = f"{looks['level']:.0%} interval{' at all looks together' if looks['sequential'] else ''}"
+    interval = (
+        f"{options.get('level', 0.9):.0%} interval{' at all looks together' if options.get('sequential') else ''}"
+    )
     what = "share of wins less that of losses" if len(config.systems) == 2 else "difference"
     difference = decision.difference
     words = {"undecided": "not decided: label more items", "not worse": f"not worse by {decision.margin:g} or more"}
@@ -340,7 +342,7 @@ def judge_report(
         typer.Option(help="item_id, judge, order, score of pairs in both orders, for the effect of position."),
     ] = None,
     judges: tables.Judges = None,
-    anchors: Anchors = None,
+    fit_labels: FitLabels = None,
     level: Level = 0.9,
     json: Json = False,
     *,
@@ -350,7 +352,7 @@ def judge_report(
     from assets.table.judge_reports import judge_reports, position_sentence, sentences
     from warehouse.sources.files import read_orders
 
-    table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, anchors, form)
+    table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, fit_labels, form)
     config = replace(config, fit=replace(config.fit, cut=cut))
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:

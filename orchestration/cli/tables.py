@@ -208,12 +208,12 @@ def read_table(
     scores: Path,
     items: Path | None,
     judges: Path | None,
-    anchors: Path | None,
+    labels: Path | None,
     form: Form,
     scales: tuple[ScaleOfScores | None, Mapping[str, ScaleOfScores]] = (None, {}),
 ) -> ScoreTable:
     """Read every file, and print how each was read before anything is fitted; ``scales`` are panel's and judges'."""
-    inputs = TableInputs(scores, items, judges, anchors, *scales)
+    inputs = TableInputs(scores, items, judges, labels, *scales)
     return read_inputs(inputs, form.columns, form.reading, tell)
 
 

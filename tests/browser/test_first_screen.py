@@ -24,7 +24,7 @@ QUESTIONS = {
     "Can I use the numbers?": (".verdict .pill", "Don't use yet"),
     "Why not?": (".verdict h2", "rank the answers differently"),
     "What do I do now?": (".verdict h2 + p", "Fill in the column"),
-    "What do I type?": (".verdict pre", "care fit scores.csv --out out --anchors out/to_label.csv"),
+    "What do I type?": (".verdict pre", "care fit scores.csv --out out --labels out/to_label.csv"),
     "How far do the answers part?": (".first figure p", "of 60 differ by more than 25 places of 100"),
     "Which items settle it?": (".first svg", "label these first"),
     "Whom does the answer trust most?": (".first .ranks li", "judge with a rather long name"),

@@ -168,7 +168,7 @@ def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(fold
         rates.append(json.loads(result.stdout))
     assert rates[0] == rates[1] == rates[2]
     assert sum(row["labels"] for row in rates[0]) == COUNT
-    fitted = care("fit", folder / "scores.csv", "--anchors", folder / "page-labelled.csv", "--out", folder / "fit")
+    fitted = care("fit", folder / "scores.csv", "--labels", folder / "page-labelled.csv", "--out", folder / "fit")
     assert "20 labels of 20 items: 20 drawn at random" in fitted
 
 

@@ -122,11 +122,11 @@ def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path)
 def test_families_and_anchors_may_be_dictionaries(wide):
     families = {"gpt": "openai", "claude": "anthropic"}
     anchors = {f"i{k:02}": float(k % 7) for k in range(20)}
-    given = fit(wide, judges=families, anchors=anchors)
+    given = fit(wide, judges=families, labels=anchors)
     frames = fit(
         wide,
         judges=pd.DataFrame({"judge": list(families), "family": list(families.values())}),
-        anchors=pl.DataFrame({"item_id": list(anchors), "label": list(anchors.values())}),
+        labels=pl.DataFrame({"item_id": list(anchors), "label": list(anchors.values())}),
     )
     np.testing.assert_array_equal(given.estimate, frames.estimate)
     assert given.aggregates["care"].labels_used == 20
@@ -138,8 +138,8 @@ def test_families_and_labels_may_be_series_of_pandas(wide, items):
     """Indexed by name, as a column of a frame that is indexed by item is."""
     labels = items.set_index("item_id")["gold"].iloc[:12] > 5
     families = pd.Series({"gpt": "openai", "qwen": "alibaba"})
-    by_series = fit(wide, anchors=labels.astype(float), judges=families)
-    by_dicts = fit(wide, anchors=labels.astype(float).to_dict(), judges=families.to_dict())
+    by_series = fit(wide, labels=labels.astype(float), judges=families)
+    by_dicts = fit(wide, labels=labels.astype(float).to_dict(), judges=families.to_dict())
     np.testing.assert_array_equal(by_series.estimate, by_dicts.estimate)
     given = {"drawn": "random", "items": items, "system": "model"}
     of = [care_eval.rate(wide, kind, **given).rates for kind in (labels.astype(float), labels.astype(float).to_dict())]
@@ -150,17 +150,17 @@ def test_labels_by_item_may_have_numbers_for_ids_and_words_for_labels(wide):
     numbered = wide.assign(item_id=range(1000, 1080))
     labels = {1000 + k: float(k % 2) for k in range(12)}
     as_frame = pd.DataFrame({"item_id": list(labels), "label": list(labels.values())})
-    expected = fit(numbered, anchors=as_frame)
+    expected = fit(numbered, labels=as_frame)
     assert expected.aggregates["care"].labels_used == 12
     words = {item: "yes" if label else "no" for item, label in labels.items()}
     for anchors in (labels, {item: str(label) for item, label in labels.items()}, words):
-        np.testing.assert_array_equal(fit(numbered, anchors=anchors).estimate, expected.estimate)
+        np.testing.assert_array_equal(fit(numbered, labels=anchors).estimate, expected.estimate)
     assert (
         care_eval.rate(numbered, words, drawn="random").rates == care_eval.rate(numbered, labels, drawn="random").rates
     )
-    np.testing.assert_array_equal(fit(numbered, anchors={}, judges={}).estimate, fit(numbered).estimate)
+    np.testing.assert_array_equal(fit(numbered, labels={}, judges={}).estimate, fit(numbered).estimate)
     with pytest.raises(care_eval.InputError, match="labels: column 'label' holds 'soso'"):
-        fit(numbered, anchors={1000: "soso", 1001: "no"})
+        fit(numbered, labels={1000: "soso", 1001: "no"})
 
 
 def test_a_result_is_read_and_compared_as_a_whole(wide, tmp_path):
@@ -257,7 +257,7 @@ def test_columns_are_named_where_their_names_say_nothing(wide):
         (pd.DataFrame([["a", 1, 2]], columns=["item_id", "x", "x"]), {}, r"share a name: 'x' \(columns 2, 3\)"),
         (pd.DataFrame({"item_id": ["a"], "x": [1j]}), {}, "complex128.*; give each column one kind of value, numbers"),
         ({"item_id": ["a"], "x": np.array([1j])}, {}, "give columns of one kind of value each, numbers or text"),
-        ({"item_id": ["a"], "x": [1], "y": [2]}, {"anchors": {"a": 1, "b": "c"}}, "; give each column one kind of"),
+        ({"item_id": ["a"], "x": [1], "y": [2]}, {"labels": {"a": 1, "b": "c"}}, "; give each column one kind of"),
         ("nowhere.csv", {}, "nowhere.csv: no such file"),
     ],
 )
@@ -399,9 +399,9 @@ def test_labels_and_families_may_be_columns_as_scores_may(wide):
     names = list(wide["item_id"])[:12]
     labels = {name: float(k % 2) for k, name in enumerate(names)}
     families = {"gpt": "a", "claude": "a"}
-    by_name = fit(wide, judges=families, anchors=labels)
+    by_name = fit(wide, judges=families, labels=labels)
     columns = {"judges": {"judge": list(families), "family": list(families.values())}}
-    columns["anchors"] = {"item_id": names, "label": np.array(list(labels.values()))}
+    columns["labels"] = {"item_id": names, "label": np.array(list(labels.values()))}
     np.testing.assert_array_equal(fit(wide, **columns).estimate, by_name.estimate)
     with pytest.raises(care_eval.InputError, match="labels: columns differ in length"):
         care_eval.rate(wide, {"item_id": names, "label": [1.0]}, drawn="random")

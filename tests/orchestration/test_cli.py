@@ -53,7 +53,7 @@ def test_fit_writes_what_it_promises(tmp_path, scores):
         + "".join(f"{k:03d},text {'long ' * k},{k % 7},u{k // 2},{'ab'[k % 2]}\n" for k in range(60))
     )
     out = tmp_path / "out"
-    given = ("--items", items, "--judges", families, "--anchors", anchors, "--systems", "model")
+    given = ("--items", items, "--judges", families, "--labels", anchors, "--systems", "model")
     result = care("fit", scores, *given, "--out", out, "--json")
     assert result.exit_code == 0, result.output
     names = {"aggregates.parquet", "judges.parquet", "fit.json", "report.html", "items.html", "to_label.csv"}
@@ -313,7 +313,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
         ((tmp_path / "nowhere.csv", "--out", out), "no such file"),
         ((scores, "--out", out, "--admit", "some"), "admit is 'some'; use rule, all"),
         ((scores, "--out", scores), "is a file"),
-        ((scores, "--out", out, "--anchors", labels), "'nobody'"),
+        ((scores, "--out", out, "--labels", labels), "'nobody'"),
         ((scores, "--out", out, "--judges", families), "'nobody' has no scores"),
         ((scores, "--out", out, "--items", labels), "are not in it"),
         ((scores, "--out", out, "--scale", 5, 1), "the lowest score first"),

@@ -27,7 +27,7 @@ def test_the_site_is_built_without_a_warning(tmp_path):
     assert done.returncode == 0, done.stderr
     commands = (tmp_path / "html" / "reference" / "commands.html").read_text()
     assert 'id="care-fit"' in commands
-    assert "--anchors" in commands
+    assert "--labels" in commands
     assert "care_ops.fit.fit_panel" in (tmp_path / "html" / "reference" / "python.html").read_text()
     settings = (tmp_path / "html" / "reference" / "settings.html").read_text()
     assert template() in html.unescape(re.sub(r"<[^>]+>", "", settings)), "care.yaml as `care init` writes it"

@@ -208,7 +208,7 @@ def test_the_items_that_a_fit_asks_for_say_how_they_were_drawn_and_a_rate_goes_b
         assert (frame["drawn"] == "random").sum() >= 10 * (k + 1)
         frame["label"] = [gold.setdefault(item, str(int(item[-1]) % 2)) for item in frame["item_id"]]
         frame.to_csv(out / "to_label.csv", index=False)
-        asked.append(care(*fit, "--anchors", out / "to_label.csv")[0])
+        asked.append(care(*fit, "--labels", out / "to_label.csv")[0])
     assert set(asked) == {0}
     sample = frame[frame["drawn"] == "random"]
     sample[["item_id", "label", "drawn"]].to_csv(folder / "sample.csv", index=False)
@@ -296,7 +296,7 @@ def test_what_is_wrong_is_named(folder):
         ("--labels", folder / "chance.csv"): "the probability of item 'new-000' is 1.5; give one in (0, 1]",
         ("--labels", folder / "picked.csv"): "all 2 labelled items were chosen with an unknown probability",
         ("--labels", folder / "labels.csv", "--system", "model"): "--system model: give --items",
-        ("--labels", folder / "labels.csv", "--anchors", folder / "few.csv"): "are both anchors and labels",
+        ("--labels", folder / "labels.csv", "--fit-labels", folder / "few.csv"): "--fit-labels",
     }
     for options, sentence in cases.items():
         code, _, output = care("rate", folder / "scores.csv", *options)
@@ -356,7 +356,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     assert (code, "order names 1 orders; a pair is shown in two" in output) == (2, True), output
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
-        ("--anchors", folder / "few.csv"): "are both anchors and labels",
+        ("--fit-labels", folder / "few.csv"): "--fit-labels",
     }
     for options, sentence in cases.items():
         code, _, output = care(*given, *options)

@@ -173,7 +173,7 @@ def test_an_ambiguous_panel(tmp_path):
     assert f"care label one --workspace {folder}" in places.run
     printed, verdict = fitted(tmp_path, columns)
     assert verdict["sentence"] == sentence
-    again = f"--anchors {tmp_path / 'out' / 'to_label.csv'}"
+    again = f"--labels {tmp_path / 'out' / 'to_label.csv'}"
     assert again in printed.replace("'", "")
 
 
@@ -183,7 +183,7 @@ def test_a_panel_that_labels_settle(tmp_path):
     sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns, labels)), "settled by labels")
     assert sentence == "30 labels by people have settled which answer is right."
     write_labels(tmp_path / "labels.csv", labels)
-    _, verdict = fitted(tmp_path, columns, "--anchors", tmp_path / "labels.csv")
+    _, verdict = fitted(tmp_path, columns, "--labels", tmp_path / "labels.csv")
     assert verdict["sentence"] == sentence
 
 
@@ -492,7 +492,7 @@ def test_labels_that_a_person_filled_in_are_never_written_over(tmp_path):
     lines = to_label.read_text().splitlines()
     filled = [line.replace(",,", f",{k % 2},", 1) for k, line in enumerate(lines[1:13])]
     to_label.write_text("\n".join([lines[0], *filled, *lines[13:]]))
-    fitted(tmp_path, columns, "--anchors", to_label)
+    fitted(tmp_path, columns, "--labels", to_label)
     with to_label.open() as file:
         rows = list(csv.DictReader(file))
     assert [row["label"] for row in rows[:12]] == ["0", "1"] * 6

@@ -387,7 +387,7 @@ def command(rng: random.Random, folder: Path) -> None:
                 odd[0],
             ],
             ["fit", s, "--items", labelled, "--out", str(folder / "o")],
-            ["fit", s, "--anchors", labelled, "--out", str(folder / "o")],
+            ["fit", s, "--labels", labelled, "--out", str(folder / "o")],
             ["fit", odd[0], "--out", str(folder / "o")],
             ["fit", s, "--out", odd[0] or "x"],
             [

@@ -26,7 +26,7 @@ VERDICT = Verdict(
         Step(
             "Fill in the column `label` of /srv/evaluations/workspaces/answers_of_the_second_quarter/to_label.csv, "
             "then fit again.",
-            "care fit scores.csv --out out --anchors out/to_label.csv",
+            "care fit scores.csv --out out --labels out/to_label.csv",
         ),
     ),
     "9f2c1e",
