@@ -43,7 +43,7 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "held back": ("warning", "Look at the new fit and accept it, or mend what its checks name."),
     "model changed": ("warning", "Change `revision` in the judge's file, or pin the fit until you have."),
     "system changed": ("warning", "See what it says since; accepting the fit takes its answers of now for the usual."),
-    "canary failed": ("warning", "See whether the judge's server answers; the next night asks it again."),
+    "canary failed": ("warning", "See whether the judge's server answers; the next run asks it again."),
     "experiment failed": ("warning", "Read the sentence; no fit waits for an experiment."),
 }
 """Every kind of cause: how bad it is, and what to do where nothing more particular is known."""

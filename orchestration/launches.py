@@ -15,7 +15,7 @@ from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG
 
 _logger = logging.getLogger(__name__)
 
-ORDER = ("items", "gold", "judge_inference", "scores", *FIT, "report_index", *EXPERIMENTS)
+ORDER = ("items", "gold", "judge_inference", "canary", "scores", *FIT, "report_index", *EXPERIMENTS)
 """The stages of a night, then experiments: a launch never comes before one whose result it reads."""
 
 REASON = "care/reason"
@@ -33,8 +33,8 @@ NO_RETRY = {"dagster/max_retries": "0"}
 Requests = dict[str, set[str | None]]
 """Partitions that are asked for, by asset."""
 
-_IN_RANGES = ("judge_inference", "scores")
-"""Assets whose runs cover ranges of partitions."""
+_OF_JUDGES = ("judge_inference", "canary", "scores")
+"""Assets whose partitions are judges, or judges and test sets."""
 
 
 @dataclass(frozen=True)
@@ -75,7 +75,7 @@ def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]
     if asset == "scores":
         judge, _, testset = partition.partition("|")
         return judge, testset
-    return (partition, None) if asset == "judge_inference" else (None, partition)
+    return (partition, None) if asset in ("judge_inference", "canary") else (None, partition)
 
 
 def plan(
@@ -94,6 +94,7 @@ def plan(
     launches += _grids(requested.get("scores", set()), judges, testsets)
     # Each experiment has a run of its own, so that what is done stays done when a later one fails.
     launches += [Launch((key,), (None,), {}) for key in EXPERIMENTS if requested.get(key)]
+    launches += [Launch(("canary",), (judge,), {}) for judge in judges if judge in requested.get("canary", ())]
     launches += _shared(requested, testsets)
     launches = sorted(launches, key=lambda launch: ORDER.index(launch.assets[0]))
     if launches:
@@ -105,7 +106,7 @@ def _shared(requested: Mapping[str, Set[str | None]], testsets: Sequence[str]) -
     """A launch for each test set, and one for assets without partitions, with all of its assets that are asked for."""
     assets_of: dict[str | None, list[str]] = {}
     for asset in ORDER:
-        if asset in _IN_RANGES or asset in EXPERIMENTS:
+        if asset in _OF_JUDGES or asset in EXPERIMENTS:
             continue
         for partition in requested.get(asset, ()):
             if partition is None or partition in testsets:

@@ -61,7 +61,7 @@ class Tried:
     def look(self, stale: Mapping[Partition, Outdated], busy: Collection[Partition]) -> None:
         """Forget what has been made, and take note of what was not, although the run that was to make it has ended."""
         by_name = {_name(key): one for key, one in stale.items()}
-        lasting = ("judge_inference", *EXPERIMENTS)  # a judge that has answered may owe what it failed on
+        lasting = ("judge_inference", "canary", *EXPERIMENTS)  # a judge that has answered may owe what it failed on
         self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.partition(" ")[0] in lasting}
         for name, (version, times) in self.asked.items():
             one = by_name.get(name)
@@ -102,6 +102,16 @@ def all_outdated(workspace: Workspace, known: Mapping[str, State] | None = None)
         found[INDEX] = Outdated(*INDEX, version, says="the index says something else")
     workspace.file_hashes.save()
     return found
+
+
+def due_canaries(workspace: Workspace, stale: Mapping[Partition, Outdated]) -> dict[Partition, Outdated]:
+    """The judges that are to be asked again today, except those that still owe scores."""
+    from assets.judging.canary import due, today
+
+    owing = {one.partition for one in stale.values() if one.asset == "judge_inference" and not one.only_waits}
+    says = "it was not asked again today"
+    asked = [Outdated("canary", judge, f"{today()}", says=says) for judge in due(workspace) if judge not in owing]
+    return {one.key: one for one in asked}
 
 
 def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> set[Partition]:
@@ -240,6 +250,7 @@ def look(workspace: Workspace, instance: dg.DagsterInstance, seen: Seen) -> tupl
     known, busy = states(workspace), partitions_under_way(instance, mount)
     forget_mended_failures(workspace, known)
     stale = all_outdated(workspace, known)
+    stale |= due_canaries(workspace, stale)
     tried.look(stale, busy)
     waits = backfills_under_way(instance, mount)
     asked = [] if waits else ready(workspace, stale, tried, busy)

@@ -37,7 +37,16 @@ from orchestration.dagster_internals import (
 )
 from orchestration.instance import end_abandoned_runs, follow_partitions, under_way
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, NO_RETRY, ORDER, Launch, plan, requests, split_partition
-from orchestration.plan import INDEX, Tried, all_outdated, due_experiments, partitions_under_way, ready, that_fits
+from orchestration.plan import (
+    INDEX,
+    Tried,
+    all_outdated,
+    due_canaries,
+    due_experiments,
+    partitions_under_way,
+    ready,
+    that_fits,
+)
 
 _MOST_STEPS = 40
 """A night has about five steps. One that comes to this many asks for the same work again and again, and is ended."""
@@ -182,6 +191,7 @@ class _Run:
         """The runs of the next step; none where nothing is left to do."""
         self.known = states(self._workspace)
         every = {one.key: one for one in self._untold} | all_outdated(self._workspace, self.known)
+        every |= due_canaries(self._workspace, every)
         self._stale = {key: one for key, one in every.items() if self._scope.wants(one)}
         busy = partitions_under_way(self._instance)
         self._tried.look(self._stale, busy)

@@ -62,7 +62,7 @@ _KIND_OF = {
 _MADE_BY = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
 """Assets of the steps that have other names than theirs."""
 
-_OURS = (*ORDER, "night", "canary")
+_OURS = (*ORDER, "night")
 """The assets of a workspace, in the order of the stages."""
 
 _UNMADE = " could not be made: "
@@ -141,8 +141,6 @@ def _store(workspace: Workspace) -> AbstractContextManager[None]:
 def failure_cause(asset: str, partition: str | None, why: str, kind: str | None = None) -> Alert:
     """Why a person is told that a partition of an asset could not be made."""
     judge, testset = (None, None) if partition is None else split_partition(asset, partition)
-    if asset == "canary":
-        judge, testset = partition, None
     what = f"{asset}{f' of {partition}' if partition else ''}{_UNMADE}{why}"
     return Alert(kind or _KIND_OF.get(asset, "run failed"), what, testset, judge, asset=asset, partition=partition)
 

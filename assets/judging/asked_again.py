@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache, partial
 from pathlib import Path
 from urllib.parse import quote
@@ -46,11 +46,15 @@ class AskedAgain:
 
 @dataclass(frozen=True)
 class Retests:
-    """What a judge was asked again under its keys of now, by test set, oldest first, and the change that it shows."""
+    """What a judge was asked again under its keys of now, by test set, oldest first, and the change that it shows.
+
+    ``asked`` is the last day on which it was asked, also if it answered nothing; 0 if it never was.
+    """
 
     judge_keys: dict[str, str] = field(default_factory=dict[str, str])
     rows: tuple[AskedAgain, ...] = ()
     changed: ChangePoint | None = None
+    asked: int = 0
 
     def anchored(self, testset: str) -> int | None:
         """The first day on which it was asked again about a test set."""
@@ -73,16 +77,16 @@ def retests(workspace: Workspace, judge: str) -> Retests:
     there = {*workspace.testsets_of(judge)} if kept.rows else ()
     current = {t: key for t, key in kept.judge_keys.items() if t in there and _key(workspace, judge, t) == key}
     rows = tuple(row for row in kept.rows if row.testset in current)
-    return Retests(current, rows, kept.changed if rows else None)
+    return Retests(current, rows, kept.changed if rows else None, kept.asked or max((r.night for r in rows), default=0))
 
 
-def note(workspace: Workspace, judge: str, watched: int, rows: Sequence[AskedAgain]) -> Retests:
+def note(workspace: Workspace, judge: str, watched: int, rows: Sequence[AskedAgain], day: int) -> Retests:
     """Keep what a judge, one of so many that are watched, was asked again; a change that was told stays told."""
     before = retests(workspace, judge)
     keys = {testset: judge_key(workspace, judge, testset) for testset in {row.testset for row in rows}}
-    now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed)
+    now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed, day)
     if now.changed is None:
-        now = Retests(now.judge_keys, now.rows, change(now.differences(), LEAST_TOLD / max(watched, 1)))
+        now = replace(now, changed=change(now.differences(), LEAST_TOLD / max(watched, 1)))
     write_document(_file(workspace, judge), document_of(now))
     return now
 

@@ -7,9 +7,9 @@ what it said before (``asked_again``), and no score changes.
 import hashlib
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, date, datetime
 from typing import TYPE_CHECKING
 
 import dagster as dg
@@ -64,7 +64,7 @@ class Answer:
             partitions_def=JUDGES,
         )
     ],
-    description="Scored items asked again, every night for judges behind an API: has the model changed silently?",
+    description="Scored items asked again, every day for judges behind an API: has the model changed silently?",
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Ask again and compare."""
@@ -73,14 +73,15 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 
     judge = context.partition_key
     answers = ask_again(workspace, judge)
-    today = datetime.now(UTC).toordinal()
+    day = today().toordinal()
     again = [
-        AskedAgain(today, a.testset, a.item_key, a.kept / a.span, a.today / a.span)
+        AskedAgain(day, a.testset, a.item_key, a.kept / a.span, a.today / a.span)
         for a in answers
         if a.today is not None
     ]
     moved = sum(abs(row.moved) for row in again) / len(again) if again else None
-    changed = note(workspace, judge, len({judge, *watched(workspace)}), again).changed
+    kept = note(workspace, judge, len({judge, *watched(workspace)}), again, day)
+    changed = kept.changed
     before, now = _names(a.kept_by for a in answers), _names(a.today_by for a in answers if a.today is not None)
     others = workspace.judge(judge).engine.needs.endpoint and not now <= before
     passed = changed is None and not others
@@ -117,10 +118,40 @@ def _names(versions: Iterable[str | None]) -> set[str]:
 
 
 def watched(workspace: Workspace) -> list[str]:
-    """Judges that are asked again every night: those whose model somebody else runs."""
+    """Judges that are asked again every day: those whose model somebody else runs."""
     if workspace.canary.items == 0:
         return []
     return sorted(j for j, spec in workspace.judges.items() if spec.engine.needs.endpoint)
+
+
+def due(workspace: Workspace) -> list[str]:
+    """Judges that are to be asked again today (UTC): once a day, and only if they scored something before today."""
+    from assets.judging.asked_again import retests
+
+    day = today()
+    asked = {judge: retests(workspace, judge).asked for judge in watched(workspace)}
+    return [judge for judge, last in asked.items() if last < day.toordinal() and _scored_before(workspace, judge, day)]
+
+
+def today() -> date:
+    """The day, in UTC."""
+    return datetime.now(UTC).date()
+
+
+def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
+    """Whether a score of a judge is of an earlier day, by the statistics in the heads of its parts."""
+    import pyarrow as pa
+    import pyarrow.parquet as pq
+
+    for testset in workspace.testsets_of(judge):
+        for path in workspace.parts.scores_folder(judge, testset).glob("*.parquet"):
+            with suppress(pa.ArrowException, OSError):  # of a damaged part; whoever reads its scores reports it
+                head = pq.read_metadata(path)
+                column = head.schema.to_arrow_schema().get_field_index("created_at")
+                first = head.row_group(0).column(column).statistics if head.num_rows else None
+                if first is not None and first.min.date() < day:
+                    return True
+    return False
 
 
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
@@ -140,14 +171,14 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             sources[testset] = StoredItems(workspace.parts, testset)
             kept |= {(testset, item): row for item, row in _kept(workspace, judge, testset, sources[testset]).items()}
     chosen = _least_asked(retests(workspace, judge), kept)[: workspace.canary.items]
-    today: dict[tuple[str, str], tuple[float | None, str]] = {}
+    said: dict[tuple[str, str], tuple[float | None, str]] = {}
     account = Account(workspace, judge, purses(workspace), rates(workspace).get(judge))
     with closing(account), Pool(workspace.pool, workspace.ray) as pool, pool.session() as session:
         for testset in sorted({testset for testset, _ in chosen}):
 
             def sink(scores: list[Score], version: str, testset: str = testset) -> None:
                 account.record(len(scores))
-                today.update({(testset, score.item_id): (score.score, version) for score in scores})
+                said.update({(testset, score.item_id): (score.score, version) for score in scores})
 
             position = {item_id: k for k, item_id in enumerate(sources[testset].ids)}
             items_asked = sources[testset].read([position[item_id] for where, item_id in chosen if where == testset])
@@ -164,7 +195,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
     spans = {testset: span_of(workspace, judge, testset, scores[testset]) for testset in sources}
     answers: list[Answer] = []
     for place in chosen:
-        then, (score, version) = kept[place], today.get(place, (None, None))
+        then, (score, version) = kept[place], said.get(place, (None, None))
         answers.append(Answer(*place, then.key, then.score, score, then.engine, version, spans[place[0]]))
     return answers
 

@@ -1,6 +1,6 @@
 """How far judges agree with themselves where they are asked again, and why of some of them that is not known.
 
-The canary asks again, every night where the model is somebody else's, and where a person runs ``care judges retest``.
+The canary asks again, every day where the model is somebody else's, and where a person runs ``care judges retest``.
 It keeps what it found in Dagster's record of its runs.
 """
 
@@ -67,5 +67,5 @@ def why_no_retest(workspace: Workspace, judge: str) -> str:
         return "not measured: `canary: {items: 0}` in care.yaml lets no judge be asked again"
     command = f"care judges retest {shlex.quote(judge)}{workspace.option}"
     if engine.needs.endpoint:
-        return f"not measured yet: the nightly schedule asks it again, and `{command}` does so now"
-    return f"not measured: only models that somebody else runs are asked again every night; `{command}` asks it now"
+        return f"not measured yet: the first `care run` of a day asks it again, and `{command}` does so now"
+    return f"not measured: only models that somebody else runs are asked again every day; `{command}` asks it now"

@@ -72,7 +72,8 @@ def live(first_night, tmp_path, monkeypatch):
             drawn = 0.02 * rng.normal(size=12) + late * judge / 10
             if asked:
                 rows = zip(again, drawn.tolist(), strict=True)
-                note(workspace, "api", 1, [AskedAgain(began + night, "one", keys_of[i], 0.5, 0.5 + d) for i, d in rows])
+                again = [AskedAgain(began + night, "one", keys_of[i], 0.5, 0.5 + d) for i, d in rows]
+                note(workspace, "api", 1, again, began + night)
         loaded = load_workspace(folder)
         return folder, began, retests(loaded, "api").changed, changed_systems(loaded, "one")
 

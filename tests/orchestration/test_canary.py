@@ -1,7 +1,7 @@
 """A model behind an API that changes without a word, and one that does not."""
 
 import re
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from html import unescape
 
 import dagster as dg
@@ -15,6 +15,7 @@ from assets.report.retests import why_no_retest
 from care_ops.errors import JudgeError
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
+from orchestration.plan import Seen, look
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
 from tests.support.workspaces import QUICK, care, make, run, score_rows
@@ -86,7 +87,7 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
     for said in (trend_of(folder), care(folder, "status"), (folder / "alerts.jsonl").read_text()):
         assert told in " ".join(said.split())
     assert told in " ".join(care(folder, "gate", "one", "new", "--against", "old", code=6).split())
-    assert "Not measured yet: the nightly schedule asks it again" in unescape(page_of(folder))
+    assert "Not measured yet: the first `care run` of a day asks it again" in unescape(page_of(folder))
     assert "api: asked again about 20 items, its scores moved by 30.0% of the scale" in care(
         folder, "judges", "retest", "api"
     )
@@ -103,20 +104,28 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
     assert "Judge api changed" not in trend_of(folder)
 
 
-def test_only_judges_behind_an_api_are_asked_every_night(workspace):
-    from assets.judging.canary import watched
+def test_a_run_asks_once_a_day_and_the_daemon_by_the_same_rule(workspace, monkeypatch):
+    from assets.judging import canary
 
-    folder, *_ = workspace
-    assert watched(load_workspace(folder)) == ["api"]
+    folder, server, shift = workspace
+    assert ("canary", "api") not in run(folder).materialised, "what was scored today is not asked again today"
+    tomorrow = datetime.now(UTC).date() + timedelta(days=1)
+    monkeypatch.setattr(canary, "today", lambda: tomorrow)
+    loaded = load_workspace(folder)
+    with workspace_instance(loaded) as instance:
+        requests, _ = look(loaded, instance, Seen())
+    assert [[*request.asset_selection] for request in requests] == [[dg.AssetKey("canary")]]
+    assert requests[0].tags["dagster/partition"] == "api"
+    asked, shift[0] = len(server.requests), 3
+    outcome = run(folder)
+    assert outcome.materialised == [("canary", "api"), ("report_index", None)]
+    assert len(server.requests) == asked + 20
+    assert "Judge api changed" in care(folder, "status")
+    assert ("canary", "api") not in run(folder).materialised
+    assert len(server.requests) == asked + 20
+    monkeypatch.setattr(canary, "today", lambda: tomorrow + timedelta(days=1))
     (folder / "care.yaml").write_text(QUICK + "canary: {items: 0}\n")
-    assert watched(load_workspace(folder)) == []
-    assert ask_again_before_scores(folder).passed
-
-
-def ask_again_before_scores(folder):
-    with workspace_instance(load_workspace(folder)) as instance:
-        instance.add_dynamic_partitions("judges", ["api"])
-    return ask_again(folder)
+    assert ("canary", "api") not in run(folder).materialised
 
 
 def test_a_judge_without_a_retest_is_said_to_be_so_and_why(workspace):
