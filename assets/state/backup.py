@@ -7,14 +7,18 @@ import os
 import re
 import tarfile
 from collections.abc import Iterator
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
+
+import yaml
 
 from assets.state.rebuild import rebuild_warehouse
 from assets.state.repair import findings
 from assets.workspace import Workspace
 from care_ops.errors import InputError, WarehouseError, door
+from judges.spec import load_yaml
 from warehouse.remote.address import INDEX_FOLDER
 from warehouse.storage import replacing
 
@@ -35,12 +39,12 @@ FROM items GROUP BY testset ORDER BY testset
 """What a database holds of each test set: rows, when what people read was published, and how many fits that is."""
 
 
-def write_backup(workspace: Workspace, path: Path, *, beside: bool = False) -> tuple[int, int]:
+def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     """Copy a workspace that nobody changes meanwhile into an uncompressed tar file, which is there whole or not at all.
 
     It holds the folder of care.yaml without hidden folders and files of keys, and the data folder, under ``data``
-    wherever that lies, without what is ``MADE_AGAIN``; links are followed, and its owner alone may read it. Where files
-    that it lacks lie ``beside`` the workspace, it says where, for a drill. Returns how many files and bytes it holds.
+    wherever that lies, without what is ``MADE_AGAIN``; links are followed, and its owner alone may read it. Returns how
+    many files and bytes it holds.
 
     Raises ``InputError`` where the file lies in a folder that does not exist, or within what would be copied.
     """
@@ -51,23 +55,12 @@ def write_backup(workspace: Workspace, path: Path, *, beside: bool = False) -> t
     linked = {file.parent.resolve() for file, _ in copied}
     if path.parent in linked or any(path.is_relative_to(own.resolve()) for own in (workspace.root, workspace.data)):
         raise InputError(f"{path} lies in the workspace, which is what can be lost; name a file on another disk")
-    told = {"comment": str(workspace.root.resolve().parent)} if beside else {}
     with replacing(path) as temporary:
         temporary.touch(0o600)
-        with tarfile.open(temporary, "w", dereference=True, pax_headers=told) as archive:
+        with tarfile.open(temporary, "w", dereference=True) as archive:
             for file, name in copied:
                 archive.add(file, arcname=str(name), recursive=False)
     return len(copied), sum(file.stat().st_size for file, _ in copied)
-
-
-def place_of_drill(path: Path) -> str | None:
-    """Where the workspace of a backup lay beside files that the backup lacks; None where there are none, or it is gone.
-
-    Paths of such files begin there. Raises ``InputError`` where the file is no backup.
-    """
-    with door(path, "name a backup of a workspace"), tarfile.open(path) as archive:
-        beside = archive.pax_headers.get("comment", "")
-    return beside if os.access(beside, os.W_OK) else None
 
 
 def unpack(path: Path, folder: Path) -> int:
@@ -77,7 +70,8 @@ def unpack(path: Path, folder: Path) -> int:
     """
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
-    with door(path, "name a backup of a workspace"), tarfile.open(path) as archive:
+    # a packed file is no backup, and could hold a thousand times its size
+    with door(path, "name a backup of a workspace, a tar file that is not packed"), tarfile.open(path, "r:") as archive:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as half:
             archive.extractall(half, filter="data")
@@ -88,11 +82,23 @@ def unpack(path: Path, folder: Path) -> int:
             settings = Path(half) / "care.yaml"
             if not settings.is_file():
                 raise InputError(f"{path} holds no care.yaml; name a backup of a workspace")
-            written = settings.read_text(encoding="utf-8")
-            settings.write_text(re.sub(r"(?m)^data:.*$", "data: data", written), encoding="utf-8")
+            _keep_data_within(settings)
             for made in Path(half).iterdir():
                 made.rename(folder / made.name)
         return len(archive.getnames())
+
+
+def _keep_data_within(settings: Path) -> None:
+    """Have care.yaml name the folder ``data`` for the data, whatever it names, and however that is written."""
+    text = settings.read_text(encoding="utf-8")
+    values = load_yaml(settings)
+    if values.get("data", "data") == "data":
+        return
+    settings.write_text(re.sub(r"(?m)^data:.*$", "data: data", text), encoding="utf-8")
+    with suppress(InputError):
+        if load_yaml(settings) == {**values, "data": "data"}:  # as most write it, with the comments that stand there
+            return
+    settings.write_text(yaml.safe_dump({**values, "data": "data"}, sort_keys=False), encoding="utf-8")
 
 
 def read_back(workspace: Workspace) -> list[dict[str, Any]]:

@@ -88,13 +88,14 @@ def backup(
             with suppress(InputError):  # an address, or a variable that is not set here
                 if not (path := resolve(named, loaded.root)).is_relative_to(loaded.root.resolve()):
                     outside.add(str(path))
-        files, size = write_backup(loaded, file, beside=bool(outside))
+        files, size = write_backup(loaded, file)
     if outside:
         listed = ", ".join(sorted(outside))
         console.print(f"not in the backup, since it lies outside of {loaded.root}: {listed}; keep a copy of it, too")
+    beside = f" {shlex.quote(str(loaded.root.resolve().parent))}" if outside else ""
     console.print(
         f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore "
-        f"{shlex.quote(str(file))} --check` tries whether it can be restored; no judge is asked again"
+        f"{shlex.quote(str(file))}{beside} --check` tries whether it can be restored; no judge is asked again"
     )
 
 
@@ -102,16 +103,22 @@ def restore(
     file: Annotated[Path, typer.Argument(help="A file that `care admin backup` wrote.")],
     folder: Annotated[Path | None, typer.Argument(help="The empty folder that becomes the workspace.")] = None,
     check: Annotated[
-        bool, typer.Option("--check", help="A drill: restore it into a folder for the moment, and delete that.")
+        bool,
+        typer.Option(
+            "--check",
+            help="A drill: restore it into a temporary folder (below FOLDER if given), and delete that.",
+        ),
     ] = False,
 ) -> None:
     """Make a workspace from a backup, read every file of it and rebuild its database; ends with 1 where any is lost."""
-    from assets.state.backup import place_of_drill, read_back, unpack
+    from assets.state.backup import read_back, unpack
     from orchestration.workspace import load_workspace
 
-    if (folder is None) != check:
-        raise InputError("name the folder that becomes the workspace, or try the backup with --check; not both")
-    place = TemporaryDirectory(prefix="care-restore-", dir=place_of_drill(file)) if check else nullcontext(str(folder))
+    if folder is None and not check:
+        raise InputError("name the folder that becomes the workspace, or try the backup with --check")
+    if check and folder is not None and not folder.is_dir():
+        raise InputError(f"{folder} is no folder; with --check name one that exists, or none")
+    place = TemporaryDirectory(prefix="care-restore-", dir=folder) if check else nullcontext(str(folder))
     with place as target:
         files = unpack(file, Path(target))
         try:

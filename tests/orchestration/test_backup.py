@@ -1,6 +1,7 @@
 """A workspace is copied into one file, and a copy is a workspace again."""
 
 import tarfile
+from io import BytesIO
 
 import pytest
 from typer.testing import CliRunner
@@ -90,8 +91,10 @@ def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
     care(tmp_path / "ws", "run", "--select", "key:items or key:judge_inference or key:scores")
     told = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
     assert f"not in the backup, since it lies outside of {tmp_path / 'ws'}: {table}; keep a copy" in told
+    assert f"care admin restore {tmp_path / 'mine.tar'} {tmp_path} --check" in told
     before = sorted(tmp_path.iterdir())
-    assert "can be restored" in typed("admin", "restore", str(tmp_path / "mine.tar"), "--check"), "it is still there"
+    said = typed("admin", "restore", str(tmp_path / "mine.tar"), str(tmp_path), "--check")
+    assert "can be restored" in said, "it is still there"
     assert sorted(tmp_path.iterdir()) == before
     table.unlink()
     said = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
@@ -100,8 +103,47 @@ def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
 
 
 def test_a_restore_says_where_or_is_a_drill(copied, tmp_path):
-    for more in ([], [str(tmp_path / "back"), "--check"]):
-        assert "not both" in typed("admin", "restore", str(copied[1]), *more, code=2)
+    assert "--check" in typed("admin", "restore", str(copied[1]), code=2)
+    assert "is no folder" in typed("admin", "restore", str(copied[1]), str(tmp_path / "missing"), "--check", code=2)
+
+
+@pytest.mark.parametrize(
+    "written",
+    [
+        '"data": ELSEWHERE\n',
+        "{data: ELSEWHERE, fit: {resamples: 0}}\n",
+        "? data\n: ELSEWHERE\n",
+        "fit: {}\rdata: ELSEWHERE\r",
+    ],
+    ids=["quoted", "flow", "explicit key", "other line ends"],
+)
+@pytest.mark.parametrize("kept", ["folder", "store"])
+def test_a_backup_never_opens_the_data_that_it_was_made_of(tmp_path, monkeypatch, written, kept):
+    """However care.yaml spells where they lie, and whatever folder the head of the file names."""
+    elsewhere = tmp_path / "live" / "data"
+    elsewhere.mkdir(parents=True)
+    place = str(elsewhere) if kept == "folder" else "s3://127.0.0.1/none"
+    text = written.replace("ELSEWHERE", place).encode()
+    with tarfile.open(tmp_path / "mine.tar", "w", pax_headers={"comment": str(tmp_path / "live")}) as archive:
+        member = tarfile.TarInfo("care.yaml")
+        member.size = len(text)
+        archive.addfile(member, BytesIO(text))
+    drills = tmp_path / "drills"
+    drills.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(drills))
+    before = {path: path.stat().st_mtime_ns for path in [tmp_path / "live", elsewhere]}
+    assert "can be restored" in typed("admin", "restore", str(tmp_path / "mine.tar"), "--check")
+    typed("admin", "restore", str(tmp_path / "mine.tar"), str(tmp_path / "back"))
+    assert read_settings(tmp_path / "back").data == "data"
+    after = {path: path.stat().st_mtime_ns for path in [tmp_path / "live", elsewhere]}
+    assert after == before
+
+
+def test_a_packed_file_is_refused_before_it_is_unpacked(copied, tmp_path):
+    with tarfile.open(copied[1]) as plain, tarfile.open(tmp_path / "mine.tar.gz", "w:gz") as packed:
+        packed.addfile(plain.getmember("care.yaml"), plain.extractfile("care.yaml"))
+    said = typed("admin", "restore", str(tmp_path / "mine.tar.gz"), "--check", code=2)
+    assert "not packed" in said
 
 
 @pytest.mark.slow
