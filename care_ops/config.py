@@ -9,28 +9,18 @@ import hashlib
 import json
 import re
 import textwrap
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
-from care_ops.errors import InputError, listed
+from care_ops.errors import InputError
 from care_ops.least import LEAST_RESAMPLES
 
-Program = Literal["frobenius", "dtrace"]
-Missing = Literal["pairwise", "em"]
-ObservationModel = Literal["gaussian", "graded", "categorical", "student", "scale_mixture"]
 Absent = Literal["auto", "failed", "not_asked"]
 Placement = Literal["panel", "weights"]
-Covariance = Literal["diagonal", "full"]
-QualityRule = Literal["leading", "balance", "style", "probes", "anchors"]
-DeclaredRule = Literal["leading", "balance", "probes"]
-"""The rules for the quality factor that a person may declare."""
-
-Groups = tuple[tuple[str, ...], ...]
-"""Groups of judges, by their names."""
 
 DEFAULT_AGGREGATORS = ("care", "mv", "avg", "uws", "care_svd", "care_tensor")
 """Aggregators that every command runs unless others are named; the first is the recommended answer."""
@@ -159,93 +149,24 @@ class AdmissionRule:
 
 @dataclass(frozen=True)
 class StructureConfig:
-    """Penalties and constraints of the structure program; see ``aggregators.care_svd.fit_structure``.
+    """Penalties of the structure program; see ``aggregators.care_svd.fit_structure``.
 
     Attributes
     ----------
-    program : {"frobenius", "dtrace"}
-        Loss of the program that splits the precision into S - L: that of the paper's Algorithm 1, or the D-trace loss.
     gamma : float
-        Penalty: gamma_n = gamma * sqrt(log p / n) * median diagonal of the loss's target (the paper's theorem on sample
-        complexity asks for the order 1 / sqrt(n)).
+        Penalty: gamma_n = gamma * sqrt(log p / n) * median diagonal of the inverse correlation (the paper's theorem on
+        sample complexity asks for the order 1 / sqrt(n)).
     tau : float
         Weight of L's penalty over that of S: tau * sqrt(p), at which neither of the two takes up a shared factor alone.
-    edges_within : tuple of groups of judges, optional
-        Groups of judges, like [[a, b], [c, d]]: S has a direct edge only between judges of one group. With [] it has
-        none, with null between any two judges. See docs/method.md.
-    nonnegative_within : tuple of groups of judges
-        Groups of judges between which no entry of L is negative: what they share never sets two of them against each
-        other. With this or ``edges_within`` a general conic solver takes the place of our own.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
-    program: Program = "frobenius"
     gamma: Annotated[float, Gt(0)] = 1.0
     tau: Annotated[float, Gt(0)] = 0.5
-    edges_within: Groups | None = None
-    nonnegative_within: Groups = ()
 
     def __post_init__(self) -> None:
         check(self, "structure")
-        for name in ("edges_within", "nonnegative_within"):
-            for group in getattr(self, name) or ():
-                if len(set(group)) < 2:
-                    raise InputError(
-                        f"structure: {name} has the group [{', '.join(group)}], which is no pair of judges; give two "
-                        "names or more, or leave it out"
-                    )
-
-    @property
-    def is_constrained(self) -> bool:
-        """Whether the program has constraints of its own."""
-        return self.edges_within is not None or bool(self.nonnegative_within)
-
-    def refuse_unknown(self, judges: Collection[str], where: str) -> None:
-        """Raise ``InputError`` where a constraint names a judge that is not among these; the message begins so."""
-        groups = (*(self.edges_within or ()), *self.nonnegative_within)
-        unknown = sorted({judge for group in groups for judge in group} - set(judges))
-        if unknown:
-            raise InputError(
-                f"{where}edges_within or nonnegative_within names {listed(unknown, 5)}, which is no judge; there are "
-                f"{listed(sorted(judges), 20) or 'none'}"
-            )
-
-
-@dataclass(frozen=True)
-class TensorConfig:
-    """How ``care_tensor`` sees the judges; see ``aggregators.care_tensor``.
-
-    Attributes
-    ----------
-    states : int
-        States of ``care_tensor``'s mixture: two for each binary latent; 0 chooses by the Bayesian criterion (BIC).
-    views : {"within", "structure"}
-        How ``care_tensor`` groups judges into three views: by the precision within the states of a mixture that is
-        fitted first, or by S (Algorithm 2, step A), which has edges that are the states' own as well.
-    observation_model : {"gaussian", "graded", "categorical", "student", "scale_mixture"}
-        How a judge's score is distributed given the state. With ``gaussian`` every judge is Gaussian. With the others a
-        judge of two values is Bernoulli and one of at most ten grades is an ordered logit (with ``categorical`` its
-        grades have no order); a judge of more values is Gaussian, with ``student`` Student's t, and with
-        ``scale_mixture`` all such judges share one scale of noise on each item. See docs/method.md.
-    covariance : {"diagonal", "full"}
-        Whether Gaussian judges are independent within a state, or may depend on one another in any way (the paper's
-        Sigma); a full one is fitted to the items that every judge scored.
-    """
-
-    __pydantic_config__: ClassVar = NOTHING_ELSE
-
-    states: Annotated[int, Interval(ge=0, le=32)] = 4
-    views: Literal["within", "structure"] = "within"
-    observation_model: ObservationModel = "gaussian"
-    covariance: Covariance = "diagonal"
-
-    def __post_init__(self) -> None:
-        check(self, "tensor")
-        if self.states == 1:
-            raise InputError("tensor: states is 1, which tells no items apart; give 2 or more, or 0 to choose by BIC")
-        if self.covariance == "full" and self.observation_model != "gaussian":
-            raise InputError("tensor: a full covariance is one of Gaussian judges; leave observation_model out")
 
 
 @dataclass(frozen=True)
@@ -287,19 +208,9 @@ class FitConfig:
         standardised ones.
     calibration : Calibration
     structure : StructureConfig
-    tensor : TensorConfig
-    quality : {"leading", "balance", "probes"}
-        Which factor ``care_svd`` takes for quality where there are no anchors: the leading one, the one on which the
-        judges load most evenly, or, where there are probes, the one nearest to what they say; with ``probes`` this
-        holds for ``care_tensor`` too. See docs/method.md and docs/probes.md.
-    subtract_confounders : bool
-        Whether ``care_svd`` takes the other factors' directions off its weights.
     placement : {"panel", "weights"}
         What ``care_svd`` answers with: E[Q | J] at the location and spread of the panel's mean, or the paper's literal
         w'J, the raw scores weighted by the quality direction, with weights of sum one. See docs/method.md.
-    missing : {"pairwise", "em"}
-        Means and covariances over the items where the scores they need are present, or those of greatest likelihood,
-        which allow for scores that are missing because of others. See docs/method.md.
     resamples : int
         Bootstrap resamples for intervals of weights, 20 or more; 0 for none.
     seed : int
@@ -315,11 +226,7 @@ class FitConfig:
     scale: tuple[float, float] | None = None
     calibration: Calibration = field(default_factory=Calibration)
     structure: StructureConfig = field(default_factory=StructureConfig)
-    tensor: TensorConfig = field(default_factory=TensorConfig)
-    quality: DeclaredRule = "leading"
-    subtract_confounders: bool = False
     placement: Placement = "panel"
-    missing: Missing = "pairwise"
     resamples: Annotated[int, Ge(0)] = 60
     seed: Annotated[int, Ge(0)] = 0
     not_quality: tuple[str, ...] = ()
@@ -348,7 +255,6 @@ class FitConfig:
             **named(cls, options),
             calibration=Calibration(options.get("calibrate", "own"), options.get("prevalence")),
             structure=StructureConfig(**named(StructureConfig, options)),
-            tensor=TensorConfig(**named(TensorConfig, options)),
         )
 
     def fingerprint(self) -> str:

@@ -9,7 +9,7 @@ tags, which only scikit-learn asks for.
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from importlib import import_module
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
@@ -17,15 +17,9 @@ from numpy.typing import ArrayLike
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import (
     Calibration,
-    Covariance,
-    DeclaredRule,
     FitConfig,
-    Missing,
-    ObservationModel,
     Placement,
-    Program,
     StructureConfig,
-    TensorConfig,
 )
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
@@ -61,8 +55,6 @@ class PanelEstimator:
         Declared scale of quality: ``own``, ``uniform``, ``anchors``, or ``judge:3`` for the fourth column's.
     prevalence : float, optional
         Declared share of items with Q = 1.
-    missing : {"pairwise", "em"}
-        What is done about missing scores.
     seed : int
         Of random starts.
 
@@ -89,7 +81,6 @@ class PanelEstimator:
     scale: tuple[float, float] | None = FitConfig.scale
     calibrate: str = Calibration.scale
     prevalence: float | None = Calibration.prevalence
-    missing: Missing = FitConfig.missing
     seed: int = FitConfig.seed
 
     def fit(self, X: ArrayLike, y: ArrayLike | None = None) -> Self:  # noqa: N803  # scikit-learn's name
@@ -220,18 +211,15 @@ class CareSvdEstimator(PanelEstimator):
 
     Parameters
     ----------
-    program, gamma, tau :
+    gamma, tau :
         Penalties; see ``care_ops.config.StructureConfig``.
-    quality, subtract_confounders, placement :
-        Which factor is quality, and on which scale the answer is; see ``care_ops.config.FitConfig``.
+    placement :
+        On which scale the answer is; see ``care_ops.config.FitConfig``.
     """
 
     _of = "care_svd"
-    program: Program = StructureConfig.program
     gamma: float = StructureConfig.gamma
     tau: float = StructureConfig.tau
-    quality: DeclaredRule = FitConfig.quality
-    subtract_confounders: bool = FitConfig.subtract_confounders
     placement: Placement = FitConfig.placement
 
 
@@ -241,20 +229,13 @@ class CareTensorEstimator(PanelEstimator):
 
     Parameters
     ----------
-    program, gamma, tau :
+    gamma, tau :
         Penalties; see ``care_ops.config.StructureConfig``.
-    states, views, observation_model, covariance :
-        The mixture; see ``care_ops.config.TensorConfig``.
     """
 
     _of = "care_tensor"
-    program: Program = StructureConfig.program
     gamma: float = StructureConfig.gamma
     tau: float = StructureConfig.tau
-    states: int = TensorConfig.states
-    views: Literal["structure", "within"] = TensorConfig.views
-    observation_model: ObservationModel = TensorConfig.observation_model
-    covariance: Covariance = TensorConfig.covariance
 
 
 @dataclass(eq=False, kw_only=True)

@@ -15,7 +15,6 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
 from care_ops.least import LEAST_COLUMNS
-from care_ops.moments.missing import em_moments, expected_sums
 from care_ops.moments.state import Moments, of_panel
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate
@@ -95,18 +94,13 @@ def fit_panel(
             f"({', '.join(scores.judges) or 'none'}); add judges or loosen the admission rule"
         )
     canonical = scores.canonical()
-    third = solve == "exactly" or config.missing == "em" or not THIRD_MOMENTS.isdisjoint(config.aggregators)
+    third = solve == "exactly" or not THIRD_MOMENTS.isdisjoint(config.aggregators)
     moments = of_panel(canonical.values, third=third)
-    em = None
-    if config.missing == "em" and not moments.sparse:
-        moments, em = em_moments(moments, lambda m, c: expected_sums(canonical.values, m, c), canonical.judges)
     structure, details, failures = None, dict[str, float](), dict[str, str]()
     watch("moments and structure", 0, len(config.aggregators))
     if solve != "not":
         effort = EXACTLY if solve == "exactly" else ROUGHLY
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
-    if em is not None:
-        details = {**details, "em_iterations": em.iterations, "em_converged": em.converged}
     aggregates, more = run_aggregators(scores, moments, structure, config, anchors, probes=probes, watch=watch)
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))

@@ -92,8 +92,6 @@ class Certificate:
         The gap asked for.
     converged : bool
         Whether ``gap <= tolerance``.
-    solver_gap : float, optional
-        The relative gap that the solver itself reports, where it is not ours (``conic``).
     """
 
     primal: float
@@ -102,7 +100,6 @@ class Certificate:
     tolerance: float
     iterations: int
     converged: bool
-    solver_gap: float | None = None
 
 
 @dataclass(frozen=True)

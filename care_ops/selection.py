@@ -209,7 +209,7 @@ def _tried(
     """Every point of the grid with its value, or the reason why it has none."""
     unit = 1.0
     if aggregator == "care_tensor":  # whose grid has the penalties as they are
-        unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n, config.program)
+        unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n)
     candidates: list[Candidate] = []
     for done, (gamma, tau) in enumerate(grid):
         watch("trying penalties", done, len(grid))

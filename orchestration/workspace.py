@@ -22,7 +22,7 @@ from pydantic import (
 
 from assets.report.names import refuse_alike
 from assets.workspace import CanaryConfig, DaskConfig, ReviewConfig, Workspace
-from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
+from care_ops.config import AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
@@ -70,7 +70,7 @@ RETIRED_OF_TEST_SETS = {"source.scores.layout": "auto", "probes.seed": 0}
 MOVED = {"fit.not_quality": "`not_quality` in the file of a test set", "moments.dask_workers": "`dask: {workers: N}`"}
 """Those among them that have another place."""
 
-GROUPS_OF_FIT = {"structure": StructureConfig, "tensor": TensorConfig}
+GROUPS_OF_FIT = {"structure": StructureConfig}
 """Groups of ``FitConfig`` whose settings stand in ``fit`` itself."""
 
 
@@ -274,7 +274,6 @@ def load_workspace(root: Path) -> Workspace:
     settings = read_settings(root)
     testsets = _load_testsets(root / settings.testsets)
     judges = _load_judges(root, settings, testsets)
-    settings.fit.structure.refuse_unknown(judges, f"{root / CARE_YAML}: fit.")
     workspace = Workspace(
         root=root,
         data=data_folder(root, settings),

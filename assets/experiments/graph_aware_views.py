@@ -1,7 +1,6 @@
 """Views that respect the dependences between judges, compared with random views."""
 
 from collections.abc import Sequence
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -10,14 +9,15 @@ from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.panels import problem_of
 from assets.experiments.planted import matched, thirds
 from assets.workspace import Workspace
+from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import CareTensor
-from care_ops.config import FitConfig, TensorConfig
+from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.models import cp, mixture
 from care_ops.moments.state import accumulate
 from care_ops.scores import ScoreMatrix
 from care_ops.simulate import grouped_mixture
-from care_ops.structure.views import Views
+from care_ops.structure.views import Views, partition
 
 
 def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int = 12) -> dict[str, float]:
@@ -32,9 +32,10 @@ def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int 
         x = draw.scores - draw.scores.mean(axis=0)
         scale = x.std(axis=0)
         z, truth = x / scale, (draw.means - draw.scores.mean(axis=0)) / scale
-        own = default_views(draw.scores)
+        problem = problem_of_draw(draw.scores)
+        own = CareTensor().views(problem)
         valid.append(_is_valid(own, edges))
-        by_s = default_views(draw.scores, views="structure")
+        by_s = partition(problem.require_structure().sparse)
         valid_by_s.append(_is_valid(by_s, edges))
         mixed = np.array_split(rng.permutation(p), 3)
         random = Views((np.sort(mixed[0]), np.sort(mixed[1]), np.sort(mixed[2])), 0.0, 0.0)
@@ -66,12 +67,11 @@ def partition_experiment(noise: float, seeds: int = 20, n: int = 10_000, p: int 
     }
 
 
-def default_views(values: NDArray[np.float64], **settings: Any) -> Views:
-    """The views of ``care_tensor`` on these scores, with its default settings but for those given."""
+def problem_of_draw(values: NDArray[np.float64]) -> Problem:
+    """The problem that drawn scores are to an aggregator with default settings."""
     n, p = values.shape
     names = tuple(f"j{k:03}" for k in range(p))
-    scores = ScoreMatrix(values, tuple(f"i{k:07}" for k in range(n)), names)
-    return CareTensor().views(problem_of(scores, FitConfig(tensor=TensorConfig(**settings))))
+    return problem_of(ScoreMatrix(values, tuple(f"i{k:07}" for k in range(n)), names), FitConfig())
 
 
 def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:

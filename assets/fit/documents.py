@@ -2,7 +2,6 @@
 
 from dataclasses import dataclass
 
-from care_ops.config import Program
 from care_ops.records import Certificate
 
 
@@ -23,7 +22,6 @@ class PanelDocument:
 class SolutionRecord:
     """What is said of a structure beside its two matrices."""
 
-    program: Program
     lambda_s: float
     lambda_l: float
     certificate: Certificate

@@ -69,7 +69,7 @@ def write_structure(
     solution = None
     if solved is not None:
         folder.write_arrays("structure", {"sparse": solved.sparse, "low_rank": solved.low_rank})
-        solution = SolutionRecord(solved.program, solved.lambda_s, solved.lambda_l, solved.certificate)
+        solution = SolutionRecord(solved.lambda_s, solved.lambda_l, solved.certificate)
     folder.write(StructureDocument(details, failures, solution))
 
 
@@ -80,5 +80,5 @@ def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocume
     if solution is None:
         return None, document
     arrays = folder.read_arrays("structure")
-    penalties = (solution.program, solution.lambda_s, solution.lambda_l)
+    penalties = (solution.lambda_s, solution.lambda_l)
     return Structure(arrays["sparse"], arrays["low_rank"], *penalties, solution.certificate), document

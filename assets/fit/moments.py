@@ -23,7 +23,6 @@ ROWS_A_SHARD = 524_288
 if TYPE_CHECKING:
     from distributed import Client
 
-    from care_ops.moments.missing import GaussianFit
     from care_ops.moments.sharded import Shard
     from care_ops.moments.state import Moments
     from warehouse.artifacts import FitFolder
@@ -44,24 +43,22 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     folder = workspace.fit_folder(context.partition_key)
     summary = folder.panel_summary()
     shards, judges = shards_of(folder.panel_file, ROWS_A_SHARD), tuple(sorted(summary.present))
-    missing, em, where = workspace.fit.missing, None, "this process"
+    where = "this process"
     if is_crowd(np.array(list(summary.present.values())), summary.items):
         # then its aggregators rest on no moments but means and variances
-        state = counted = of_panel(folder.read_panel().canonical().values)
-        missing = "pairwise"
+        state = of_panel(folder.read_panel().canonical().values)
     else:
-        state, counted, em, where = _summed(folder, summary.items, shards, judges, workspace)
+        state, where = _summed(folder, summary.items, shards, judges, workspace)
     write_moments(folder, state)
     spread = np.sqrt(state.variance())
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(f"{summary.fingerprint[:24]}-{missing}-{stage_code('moments')}"),
+        data_version=dg.DataVersion(f"{summary.fingerprint[:24]}-{stage_code('moments')}"),
         metadata={
             "items": state.n,
             "judges": state.p,
             "shards": len(shards),
             "ran_on": where,
-            "missing_scores": float(1 - counted.count1.sum() / (state.n * state.p)),
-            **({} if em is None else {"em_iterations": em.iterations, "em_converged": em.converged}),
+            "missing_scores": float(1 - state.count1.sum() / (state.n * state.p)),
             "spread": bars("standard deviation by judge", dict(zip(judges, map(float, spread), strict=True))),
         },
     )
@@ -69,25 +66,21 @@ def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
 
 def _summed(
     folder: "FitFolder", items: int, shards: "list[Shard]", judges: tuple[str, ...], workspace: Workspace
-) -> "tuple[Moments, Moments, GaussianFit | None, str]":
-    """The moments of the panel's file as the settings take missing scores, and those of the scores that are there.
+) -> "tuple[Moments, str]":
+    """The moments of the panel's file, and where they were computed.
 
-    And the EM that gave the former, if one did, and where they were computed. A file that cannot be read is set aside,
-    as any reader of it does.
+    A file that cannot be read is set aside, as any reader of it does.
     """
-    from care_ops.moments.sharded import UnreadableError, em_of_shards, moments_of_shards
+    from care_ops.moments.sharded import UnreadableError, moments_of_shards
 
     try:
-        em = None
         with dask_client(items, workspace.dask) as client:
-            state = counted = moments_of_shards(shards, judges, client)
-            if workspace.fit.missing == "em":
-                state, em = em_of_shards(shards, judges, counted, client)
+            state = moments_of_shards(shards, judges, client)
             where = "this process" if client is None else f"Dask ({workspace.dask.scheduler() or 'local cluster'})"
     except UnreadableError as error:
         folder.read_panel()
         raise WarehouseError(f"{error}, though it is sound here") from None
-    return state, counted, em, where
+    return state, where
 
 
 @contextmanager

@@ -21,7 +21,7 @@ def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
     state = read_moments(folder)
-    judges = sorted(folder.read_panel().judges)
+    judges = sorted(folder.panel_summary().present)
     solved, details, failures = try_structure(state, workspace.fit_config(testset).structure, judges)
     write_structure(folder, solved, details, failures)
     if solved is None:
@@ -35,7 +35,6 @@ def structure(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
             "gap": certificate.gap,
             "converged": certificate.converged,
             "iterations": certificate.iterations,
-            **({} if certificate.solver_gap is None else {"gap_by_the_solver": certificate.solver_gap}),
             "edges": int((upper > 1e-8).sum()),
             "factors": int((mass > 1e-6).sum()),
             **details,

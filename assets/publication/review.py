@@ -439,13 +439,12 @@ def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResu
         )
         doubts.append(
             f"random starts ended in different states{otherwise}, so that care_tensor's answer may be another one "
-            "tomorrow: set `fit.observation_model: graded` where judges give votes or grades, or rely on another "
-            "aggregator"
+            "tomorrow: rely on another aggregator"
         )
     if told.anchors_confirm is False:
         doubts.append(
             "anchors speak against what the judges say without labels, and care_tensor's states decide about anchors "
-            "that were left out no better than their commoner label does: label more items, rely on another "
-            "aggregator, or set `fit.states: 0` to choose their number"
+            "that were left out no better than their commoner label does: label more items, or rely on another "
+            "aggregator"
         )
     return _result("states", not doubts, "; ".join(doubts) or "no doubt about care_tensor's states", {})

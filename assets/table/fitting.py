@@ -145,12 +145,10 @@ def fit_table(
     Raises
     ------
     InputError
-        No item has a column that is to name systems, there are too few split units for intervals, or a constraint names
-        a judge without scores.
+        No item has a column that is to name systems, or there are too few split units for intervals.
     FitError
         Fewer than three judges were admitted, no aggregator could answer, or there are no systems to compare.
     """
-    config.fit.structure.refuse_unknown(table.scores.judges, f"{table.source}: ")
     panel, checks = admit(table, config)
     panel = replace(panel, features=features_of(table, config))
     items, named = item_columns(table), systems_of(table, config)

@@ -8,14 +8,8 @@ from assets.table.fitting import TableConfig
 from care_ops.config import (
     Absent,
     AdmissionRule,
-    Covariance,
-    DeclaredRule,
     FitConfig,
-    Groups,
-    Missing,
-    ObservationModel,
     Placement,
-    Program,
     named,
 )
 from care_ops.errors import InputError, guarded
@@ -28,17 +22,12 @@ class FitOptions(TypedDict, total=False):
     ----------
     aggregators : str or sequence of str
         What is computed, in this order; by default ``care_ops.config.DEFAULT_AGGREGATORS``.
-    cut, scale, quality, subtract_confounders, placement, missing, seed :
+    cut, scale, placement, seed :
         See ``care_ops.config.FitConfig``.
     scales : mapping judge -> (low, high)
         Scales of single judges, whose scores are brought to that of the panel; ``--scale JUDGE=0:100``.
-    program, gamma, tau :
+    gamma, tau :
         Penalties of the structure program, as ``care select`` chooses them; see ``care_ops.config.StructureConfig``.
-    edges_within, nonnegative_within : sequence of sequences of str
-        Groups of judges to which the structure is held: S has edges within the former alone (none at all where it is
-        empty), L no negative entry within the latter; see ``care_ops.config.StructureConfig``.
-    states, views, observation_model, covariance :
-        How ``care_tensor`` sees the judges; see ``care_ops.config.TensorConfig``.
     calibrate : str
         Declared scale of quality: ``own``, ``uniform``, ``judge:NAME`` or ``anchors``.
     prevalence : float
@@ -60,20 +49,10 @@ class FitOptions(TypedDict, total=False):
     cut: float | None
     scale: tuple[float, float] | None
     scales: Mapping[str, tuple[float, float]]
-    quality: DeclaredRule
-    subtract_confounders: bool
     placement: Placement
-    missing: Missing
     seed: int
-    program: Program
     gamma: float
     tau: float
-    edges_within: Sequence[Sequence[str]] | None
-    nonnegative_within: Sequence[Sequence[str]]
-    states: int
-    views: Literal["structure", "within"]
-    observation_model: ObservationModel
-    covariance: Covariance
     calibrate: str
     prevalence: float | None
     admit: Literal["rule", "all"]
@@ -87,8 +66,6 @@ class FitOptions(TypedDict, total=False):
 
 _ALSO = {"systems": "system", "feature": "features", "aggregator": "aggregators"}
 """Other spellings of an option."""
-
-_GROUPS_OF_JUDGES = ("edges_within", "nonnegative_within")
 
 _NAMES = ("aggregators", "not_quality", "system", "features")
 """Options that are one name or several."""
@@ -108,20 +85,12 @@ def table_config(options: FitOptions) -> TableConfig:
         )
         names = ", ".join(sorted(FitOptions.__annotations__))
         raise InputError(f"there is no option {unknown[0]!r} of a fit; there are {names}{near}")
-    given |= {name: _groups(name, given[name]) for name in _GROUPS_OF_JUDGES if name in given}
     given |= {name: names_of(given[name]) for name in _NAMES if name in given}
     if "intervals" in given:
         given["resamples"] = given["intervals"]
     admission = AdmissionRule(**named(AdmissionRule, given))
     scales, systems, features = (given.get(name, ()) for name in ("scales", "system", "features"))
     return TableConfig(FitConfig.of(given), admission, systems, dict(scales), features)
-
-
-def _groups(option: str, groups: Sequence[Sequence[str]]) -> Groups:
-    """Groups of judges as tuples; one group that is given as if it were all of them is refused."""
-    if any(isinstance(group, str) for group in [groups, *groups]):
-        raise InputError(f"{option} is {groups!r}; give a list of groups, each a list of judges, like [['a', 'b']]")
-    return tuple(tuple(group) for group in groups)
 
 
 def names_of(names: str | Sequence[str] | None) -> tuple[str, ...]:

@@ -6,7 +6,6 @@ from typing import Any
 import numpy as np
 
 from assets.report.data import ReportData, WeightCell
-from care_ops.structure.program import Structure
 
 
 def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
@@ -52,15 +51,3 @@ def judge_rows(page: ReportData) -> list[dict[str, Any]]:
     ]
     admitted = {check.judge for check in page.checks if check.admitted}
     return sorted(rows, key=lambda row: (row["judge"] not in admitted, -(row["weight"] or 0.0)))
-
-
-def constraints_sentence(structure: Structure | None) -> str:
-    """How exactly a structure with constraints was solved; empty for one without."""
-    certificate = None if structure is None else structure.certificate
-    if certificate is None or certificate.solver_gap is None:
-        return ""
-    short = "" if certificate.converged else f", short of {certificate.tolerance:.0e}: raise gamma or drop a constraint"
-    return (
-        f"the structure is held to its constraints: relative duality gap {certificate.gap:.1e} by our certificate, "
-        f"{certificate.solver_gap:.1e} by the solver's{short}"
-    )

@@ -55,9 +55,11 @@ class Stages:
         return ended
 
     def wrap(self, module: str, function: str, stage: str) -> None:
-        """Count a function's time as a stage of its own."""
+        """Count a function's time as a stage of its own; a checkout without that function has no such stage."""
         owner = importlib.import_module(module)
-        original: Callable[..., Any] = getattr(owner, function)
+        original: Callable[..., Any] | None = getattr(owner, function, None)
+        if original is None:
+            return
 
         def counted(*args: Any, **kwargs: Any) -> Any:
             outer = self.enter(stage)

@@ -1,32 +1,26 @@
 """CARE-SVD: quality as the leading factor of the judges' precision (paper, Algorithm 1)."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 
 import numpy as np
 
 from care_ops.aggregators.base import TOO_SPARSE, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
-from care_ops.config import Program, StructureConfig
-from care_ops.errors import FitError, InputError
+from care_ops.config import StructureConfig
+from care_ops.errors import FitError
 from care_ops.least import LEAST_ITEMS, LEAST_JUDGES
-from care_ops.models.probes import evidence_of, nearness
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array
 from care_ops.structure.bounds import directions_error, identifiability, misspecification
-from care_ops.structure.conic import masks_of, solve_conic
 from care_ops.structure.factors import (
     Factors,
     choose_by_anchors,
-    choose_by_balance,
-    choose_by_probes,
     effective_judges,
     extract,
     posterior,
-    subtract_confounders,
 )
 from care_ops.structure.program import Structure, solve
 from care_ops.threads import one_blas_thread
@@ -62,13 +56,12 @@ def fit_structure(
     """Sparse + low-rank structure of the shrunk correlation of a panel.
 
     gamma and tau come from theory and from draws of the paper's own model, never from labels. Where they
-    leave L empty, tau is lowered until a factor appears, and the result says so. A program with constraints is solved
-    by ``structure.conic``, and not less exactly for a resample.
+    leave L empty, tau is lowered until a factor appears, and the result says so.
 
     Parameters
     ----------
     judges : sequence of str, optional
-        Names of the judges: for messages of errors, and for constraints, which name them.
+        The names that an error speaks of.
 
     Returns
     -------
@@ -78,8 +71,6 @@ def fit_structure(
 
     Raises
     ------
-    InputError
-        The configuration has constraints, and the judges have no names.
     FitError
         There are fewer than three judges or ten items, or no factor appears at any tau.
     """
@@ -91,11 +82,16 @@ def fit_structure(
     if moments.sparse:
         raise FitError(f"structure: {TOO_SPARSE}")
     correlation, intensity = shrink(moments.correlation(judges), n)
-    gamma = config.gamma * penalty_rate(correlation, n, config.program)
+    gamma = config.gamma * penalty_rate(correlation, n)
     tau = config.tau * float(np.sqrt(p))
-    solved = _solver(config, judges, effort)
     for lowered in range(_TAU_STEPS):
-        structure = solved(correlation, lambda_s=gamma, lambda_l=gamma * tau)
+        structure = solve(
+            correlation,
+            lambda_s=gamma,
+            lambda_l=gamma * tau,
+            tolerance=effort.tolerance,
+            max_iterations=effort.most_iterations,
+        )
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
             return structure, {"gamma_n": gamma, "tau": tau, "shrinkage": intensity, "tau_lowered": float(lowered)}
         tau /= _TAU_STEP
@@ -105,60 +101,38 @@ def fit_structure(
     )
 
 
-def _solver(config: StructureConfig, judges: Sequence[str] | None, effort: Effort) -> Callable[..., Structure]:
-    """The solver that the program's constraints ask for; it takes the correlation, ``lambda_s`` and ``lambda_l``."""
-    if not config.is_constrained:
-        return partial(solve, program=config.program, tolerance=effort.tolerance, max_iterations=effort.most_iterations)
-    if judges is None:
-        raise InputError("structure: constraints name judges, and these scores come without names; hand over the names")
-    support, nonnegative = masks_of(config, judges)
-    return partial(
-        solve_conic,
-        program=config.program,
-        support=support,
-        nonnegative=nonnegative,
-        tolerance=effort.tolerance,
-    )
-
-
-def penalty_rate(correlation: Array, n: int, program: Program) -> float:
+def penalty_rate(correlation: Array, n: int) -> float:
     """The rate that ``StructureConfig.gamma`` multiplies, which the paper's theorem on sample complexity asks for.
 
-    It is sqrt(log p / n) times the median diagonal entry of the matrix that the loss aims at: the inverse of the
-    correlation for ``frobenius``, the identity for ``dtrace``.
+    It is sqrt(log p / n) times the median diagonal entry of the inverse correlation.
 
     Parameters
     ----------
     correlation : (p, p) array, positive definite
     n : int
         Items behind the correlation.
-    program : {"frobenius", "dtrace"}
     """
     with one_blas_thread():
-        unit = float(np.median(np.diag(np.linalg.inv(correlation)))) if program == "frobenius" else 1.0
+        unit = float(np.median(np.diag(np.linalg.inv(correlation))))
     return float(np.sqrt(np.log(len(correlation)) / n)) * unit
 
 
 def care_svd(problem: Problem) -> Aggregate:
     """``care_svd``: E[Q | J] along the quality factor of L.
 
-    Without labels quality is the leading factor, or the one that ``quality`` names; anchors choose factor and sign. The
-    estimate carries the location and spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's
-    literal one, w'J (``weighted``), which has no posterior deviation.
+    Without labels quality is the leading factor; anchors choose factor and sign. The estimate carries the location and
+    spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's literal one, w'J (``weighted``),
+    which has no posterior deviation.
 
     Raises ``FitError`` where the panel has no structure, its low-rank part is zero, or literal weights cancel.
     """
     structure, correlation = problem.require_structure(), problem.correlation
     factors = extract(structure.low_rank, correlation)
-    if problem.config.quality == "balance":
-        factors = choose_by_balance(factors)
-    factors = told_by_probes(problem, factors)
     rows, labels = problem.anchors.rows(problem.scores.item_ids)
     if len(rows):
         filled, _ = condition(problem.standardised[rows], correlation)
         factors = choose_by_anchors(factors, filled, labels)
-    weights = subtract_confounders(factors) if problem.config.subtract_confounders else factors.weights
-    strength = float(factors.strengths[factors.quality])
+    weights, strength = factors.weights, float(factors.strengths[factors.quality])
     latent, sd = posterior(problem.standardised, weights, strength, correlation)
     estimate, _, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
     placement, sd = "location and spread of the panel mean", sd * unit
@@ -176,7 +150,6 @@ def care_svd(problem: Problem) -> Aggregate:
         "effective_rank": factors.effective_rank,
         "effective_judges": effective_judges(factors, correlation),
         "orientation": factors.orientation,
-        "confounders_subtracted": problem.config.subtract_confounders,
         "theory": theory_of(structure, factors),
         "certificate": asdict(structure.certificate),
         "scale": placement,
@@ -215,27 +188,6 @@ def weighted(scores: Array, weights: Array) -> Array:
     if total <= 1e-6 * float(np.abs(weights).sum()):
         raise FitError("care_svd: literal weights cancel and cannot have the sum one; leave `placement` at panel")
     return scores @ (weights / total)
-
-
-def told_by_probes(problem: Problem, factors: Factors, *, among_all: bool = False) -> Factors:
-    """The factors, the one for which the panel's probes speak as quality.
-
-    They stay as they are where another rule is configured, and where probes say nothing.
-
-    Parameters
-    ----------
-    among_all : bool
-        Whether a weak factor may be chosen too. As an answer it is the score of a few judges; to order the states of a
-        mixture, which rest on all judges, it serves.
-    """
-    if problem.config.quality != "probes":
-        return factors
-    evidence = evidence_of(problem.panel_probes, problem.scale)
-    if evidence is None:
-        return factors
-    near = nearness(evidence, factors.directions, np.nan_to_num(problem.standardised))
-    among = np.arange(len(near)) if among_all else factors.candidates()
-    return choose_by_probes(factors, near, among)
 
 
 def theory_of(structure: Structure, factors: Factors) -> dict[str, float | bool | list[float] | None]:

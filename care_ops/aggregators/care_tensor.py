@@ -12,29 +12,22 @@ from scipy.special import betaln
 from scipy.stats import binom
 
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care_svd import told_by_probes
-from care_ops.blocks import columns, few_values
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
 from care_ops.least import LABELS_TO_CONFIRM
-from care_ops.models import cp, mixture, observation
-from care_ops.models.answers import MOST_LEVELS, grades, softmax
-from care_ops.models.dependence import pseudo_likelihood
+from care_ops.models import cp, mixture
+from care_ops.models.answers import softmax
 from care_ops.models.mixture import Mixture
 from care_ops.records import Aggregate
 from care_ops.samples import is_sampled, sampled_rows
 from care_ops.scores import Array
-from care_ops.structure.bounds import tensor_rate
-from care_ops.structure.factors import Factors, extract
+from care_ops.structure.factors import extract
 from care_ops.structure.views import Views, partition, partition_within
 
 MixtureWithDetails = tuple[Mixture, dict[str, Any]]
 
-_REAL: dict[str, type[observation.StudentT] | type[observation.ScaleMixture]] = {
-    "student": observation.StudentT,
-    "scale_mixture": observation.ScaleMixture,
-}
-"""Observation models of judges with more than ten different scores; all other settings take these for Gaussian."""
+STATES = 4
+"""Of quality and one confounder, two values each (the paper's four states)."""
 
 _K_MEANS_STARTS = 5
 
@@ -59,21 +52,10 @@ Each state also starts with one imagined label of 0 and one of 1. A state that i
 imagined labels of 1 in five, so that it takes several real labels to overturn the guess.
 """
 
-_MOST_MAPPED = 12
-"""States up to which every map of states to {0, 1} is tried."""
-
-_EDGE_ITEMS = 2_000
-"""Most items from which edges within states are estimated. The regressions cost about a second of them on two dozen
-judges of four grades, and with more items even a slight misfit of the states would look like an edge."""
-
-_EDGE_ITEMS_A_COEFFICIENT = 20
-"""Items that a regression needs for each coefficient: twice the ten events a variable of Peduzzi et al. (Journal of
-Clinical Epidemiology 1996), since half of the items or fewer have the rarer grade."""
-
 
 @dataclass(frozen=True)
 class Fitted:
-    """A mixture on a panel, whatever its judges' likelihoods.
+    """A mixture on a panel.
 
     Attributes
     ----------
@@ -109,7 +91,7 @@ class States:
     score : (k,) array
         s_r = v' mu_r, where v is the quality direction of L (step E).
     details : dict
-        What is known about the starts and the tensor stage, or about the observation models.
+        What is known about the starts and the tensor stage.
     """
 
     fitted: Fitted
@@ -166,10 +148,9 @@ class CareTensor:
 
     Judges are standardised first, so the answer does not depend on their scales. Tensor, fourth-order and k-means
     starts are each refined by EM; the best likelihood is kept. States are mapped to Q by s_r = v' mu_r with v the
-    quality direction of L (step E), the leading one or, if so configured, the one that probes speak for; or by anchors
-    (step F). With anchors of more than two values the estimate is E[Q | J], each state's Q the mean label in it. The
-    posterior is that of conditionally independent judges and hence overconfident: it orders items and decides at one
-    half, and is not printed as a probability.
+    leading direction of L (step E), or by anchors (step F). With anchors of more than two values the estimate is
+    E[Q | J], each state's Q the mean label in it. The posterior is that of conditionally independent judges and hence
+    overconfident: it orders items and decides at one half, and is not printed as a probability.
     """
 
     def __init__(self, memo: dict[Hashable, MixtureWithDetails] | None = None) -> None:
@@ -178,8 +159,7 @@ class CareTensor:
         Parameters
         ----------
         memo : dict, optional
-            Keeps mixtures by their views, for many fits of the same scores that differ in nothing but penalties. Such
-            fits are compared by their estimates alone, so that no edges within states are estimated for them.
+            Keeps mixtures by their views, for many fits of the same scores that differ in nothing but penalties.
         """
         self._memo = memo
 
@@ -195,7 +175,6 @@ class CareTensor:
         latent = where_scored(problem, states.posterior @ states.quality if graded else states.log_odds)
         estimate, offset, _ = to_panel_scale(latent, problem.panel_mean, problem.ends)
         placement = "quality is the mean label of a state" if graded else "zero log-odds at the threshold"
-        edges = {} if self._memo is not None else edges_within_states(problem, states.posterior)
         return Aggregate(
             "care_tensor",
             estimate,
@@ -205,7 +184,6 @@ class CareTensor:
             labels_used=len(problem.anchors),
             details={
                 **described(problem, states),
-                **edges,
                 "views_from": "within states" if self._has_items_for_views(problem) else "S",
                 "state_confounder": states.confounder.tolist(),
                 "start": fitted.start,
@@ -224,17 +202,13 @@ class CareTensor:
         problem.require_structure()
         scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
         values = problem.standardised[scored]
-        _distinct_enough(values, problem.config.tensor.states)
+        _distinct_enough(values)
         views = self.views(problem)
-        if problem.config.tensor.observation_model == "gaussian":
-            key = tuple(tuple(int(j) for j in group) for group in views.groups)
-            best, details = self._once(key, lambda: self.components(problem, views, values))
-            joint = best.log_joint(problem.standardised)
-            fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
-        else:
-            fitted, details = self._observed(problem, scored)
-        factors = direction_of(problem)
-        score, details = fitted.means @ factors.weights, {**details, "direction": factors.rule}
+        key = tuple(tuple(int(j) for j in group) for group in views.groups)
+        best, details = self._once(key, lambda: self.components(problem, views, values))
+        joint, details = best.log_joint(problem.standardised), dict(details)
+        fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
+        score = fitted.means @ direction_of(problem)
         quality = label_free_map(score)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
@@ -259,89 +233,60 @@ class CareTensor:
         values : (m, p) array
             Standardised scores of the items that have any.
         """
-        k, shape, details = problem.config.tensor.states, problem.config.tensor.covariance, dict[str, Any]()
-        if shape == "full":
-            values = values[~np.isnan(values).any(axis=1)]
-            _distinct_enough(values, k)
-        if k == 0:
-            k, criterion = mixture.number_of_states(values, problem.rng)
-            k = max(k, 2)
-            details["bic"] = {str(states): value for states, value in criterion.items()}
-        scale = problem.scale
+        details, scale = dict[str, Any](), problem.scale
         tensor = cp.augmented_moment(problem.moments, views)
         tensor = cp.scale_tensor(tensor, (scale[views.groups[0]], scale[views.groups[1]], scale[views.groups[2]]))
         by_views, free = problem.rng.spawn(2)  # so that k-means starts are the same whatever the views
         sample = _sample(values, problem)
-        starts, details["tensor"] = view_starts(sample, tensor, problem.correlation, views, k, by_views)
-        from_starts = partial(mixture.best_of, sample, shape=shape, finalists=1)
-        fits = [self._once(("free", k, shape), lambda: from_starts(free_starts(sample, k, free)))]
+        starts, details["tensor"] = view_starts(sample, tensor, problem.correlation, views, by_views)
+        from_starts = partial(mixture.best_of, sample, finalists=1)
+        fits = [self._once("free", lambda: from_starts(free_starts(sample, free)))]
         if starts:
             fits.append(from_starts(starts))
         for number in range(1, _MORE_ROUNDS + 1):
             if _two_agree(fits):
                 break
-            fits.append(from_starts(free_starts(sample, k, free, first=number * _K_MEANS_STARTS)))
+            fits.append(from_starts(free_starts(sample, free, first=number * _K_MEANS_STARTS)))
         details["starts_agree"] = _two_agree(fits)
         details["start_likelihoods"] = {name: value for _, short in fits for name, value in short.items()}
         finished = sorted((fit for fit, _ in fits), key=lambda fit: -fit.log_likelihood)
         if not details["starts_agree"]:
-            weights = direction_of(problem).weights
-            first, second = (fit.posterior(sample) @ label_free_map(fit.means @ weights) for fit in finished[:2])
+            direction = direction_of(problem)
+            first, second = (fit.posterior(sample) @ label_free_map(fit.means @ direction) for fit in finished[:2])
             details["starts_alike"] = float(np.mean((first > 0.5) == (second > 0.5)))
         if len(sample) < len(values):
-            finished = [mixture.continued(fit, values, shape) for fit in mixture.contenders(finished, sample)]
+            finished = [mixture.continued(fit, values) for fit in mixture.contenders(finished, sample)]
             details |= {"start_items": len(sample), "contenders": len(finished)}
-        best = max(finished, key=lambda fit: fit.log_likelihood)
-        rate = asdict(tensor_rate(best.means, best.weights, best.covariance, views.groups, len(values)))
-        details["rate"] = {name: value if np.isfinite(value) else None for name, value in rate.items()}
-        return best, details
-
-    def _observed(self, problem: Problem, scored: NDArray[np.bool_]) -> tuple[Fitted, dict[str, Any]]:
-        """The mixture of judges with the observation models that their scores ask for (``models.observation``)."""
-        k = problem.config.tensor.states or 4
-        values, parts = _as_observed(problem)
-        model = observation.fit(values[scored], parts, k, problem.rng)
-        joint = model.log_joint(values)
-        weight = softmax(joint[scored])[0]
-        z = problem.standardised[scored]
-        present = ~np.isnan(z)
-        means = (weight.T @ np.where(present, z, 0.0)) / np.maximum(weight.T @ present, 1e-12)
-        fitted = Fitted(model.weights, means, joint, model.log_likelihood, model.converged, "k-means")
-        judges = problem.scores.judges
-        by_model = {type(part).__name__: [judges[j] for j in part.columns] for part in model.models}
-        details = {"judges": by_model, "tensor": {"used": False}, "starts_agree": model.starts_agree}
-        return fitted, details
+        return max(finished, key=lambda fit: fit.log_likelihood), details
 
     def views(self, problem: Problem) -> Views:
-        """Views by the precision within states, or by S where that is asked for or too few items are complete.
+        """Views by the precision within states, or by S where too few items are complete.
 
         They only offer starts for EM, so that a sample of many items (``samples``) tells them.
 
         Raises ``FitError`` where the panel has no structure, or fewer than three judges.
         """
-        (rng,) = problem.rng.spawn(
-            1
-        )  # its own, also where it is not used, so that EM's starts do not hang on the views
+        # its own, also where it is not used, so that EM's starts do not hang on the views
+        (rng,) = problem.rng.spawn(1)
         if not self._has_items_for_views(problem):
             return partition(problem.require_structure().sparse)
         complete = _sample(problem.standardised[~np.isnan(problem.standardised).any(axis=1)], problem)
-        k = problem.config.tensor.states or 4
 
         def within() -> MixtureWithDetails:
-            starts = [(str(s), mixture.k_means_plus_plus(complete, k, rng)) for s in range(_WITHIN_STARTS)]
+            starts = [(str(s), mixture.k_means_plus_plus(complete, STATES, rng)) for s in range(_WITHIN_STARTS)]
             fitted, likelihoods = mixture.best_of(
                 complete, starts, shape="full", finalists=1, tolerance=_WITHIN_TOLERANCE
             )
             return fitted, dict(likelihoods)
 
-        fitted, _ = self._once(("within", k), within)
+        fitted, _ = self._once("within", within)
         return partition_within(fitted.covariance, len(complete))
 
     @staticmethod
     def _has_items_for_views(problem: Problem) -> bool:
-        """Whether views are to come from within states, and the complete items suffice for that."""
+        """Whether the complete items suffice for views within states."""
         complete = int((~np.isnan(problem.standardised)).all(axis=1).sum())
-        return problem.config.tensor.views == "within" and complete >= _WITHIN_ITEMS * problem.scores.shape[1]
+        return complete >= _WITHIN_ITEMS * problem.scores.shape[1]
 
     def _once(self, key: Hashable, make: Callable[[], MixtureWithDetails]) -> MixtureWithDetails:
         if self._memo is None:
@@ -351,10 +296,10 @@ class CareTensor:
         return self._memo[key]
 
 
-def free_starts(values: Array, k: int, rng: np.random.Generator, first: int = 0) -> list[tuple[str, Array]]:
+def free_starts(values: Array, rng: np.random.Generator, first: int = 0) -> list[tuple[str, Array]]:
     """Starts for EM that need no views: k-means centres, numbered from ``first`` on."""
     numbers = range(first + 1, first + _K_MEANS_STARTS + 1)
-    return [(f"k-means {number}", mixture.k_means_plus_plus(values, k, rng)) for number in numbers]
+    return [(f"k-means {number}", mixture.k_means_plus_plus(values, STATES, rng)) for number in numbers]
 
 
 def _sample(values: Array, problem: Problem) -> Array:
@@ -371,10 +316,9 @@ def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 
 
-def direction_of(problem: Problem) -> Factors:
-    """The factors of L, with the direction in which quality is read (step E)."""
-    factors = extract(problem.require_structure().low_rank, problem.correlation)
-    return told_by_probes(problem, factors, among_all=True)
+def direction_of(problem: Problem) -> Array:
+    """The leading direction of L, in which quality is read (step E), (p,)."""
+    return extract(problem.require_structure().low_rank, problem.correlation).weights
 
 
 def label_free_map(score: Array) -> Array:
@@ -385,7 +329,7 @@ def label_free_map(score: Array) -> Array:
 
 
 def view_starts(
-    values: Array, tensor: Array, correlation: Array, views: Views, k: int, rng: np.random.Generator
+    values: Array, tensor: Array, correlation: Array, views: Views, rng: np.random.Generator
 ) -> tuple[list[tuple[str, Array]], dict[str, Any]]:
     """Starts for EM from the views: the third moment's components where it has any, fourth-order corners.
 
@@ -396,8 +340,6 @@ def view_starts(
     tensor : (1 + p1, 1 + p2, 1 + p3) array
         Augmented third moment of the scores (``cp.augmented_moment``).
     correlation : (p, p) array
-    k : int
-        States.
 
     Returns
     -------
@@ -410,7 +352,7 @@ def view_starts(
     methods: tuple[tuple[cp.Method, str], ...] = (("jennrich", "tensor"), ("power", "power"))
     for method, name in methods:
         try:
-            bare = cp.decompose(tensor, views, k, rng, method=method, items=len(values))
+            bare = cp.decompose(tensor, views, STATES, rng, method=method, items=len(values))
         except FitError as error:
             details[f"why_not_{method}"] = str(error)
             continue
@@ -422,86 +364,11 @@ def view_starts(
             "noise": bare.noise,
             "warning": bare.warning,
         }
-    for d in sorted({2, k - 1}):
+    for d in (2, STATES - 1):
         if 1 < d < len(correlation):
             subspace = cp.cross_view_subspace(correlation, views, d)
-            starts.append((f"fourth order, {d}", mixture.fourth_order(values, subspace, k, rng)))
+            starts.append((f"fourth order, {d}", mixture.fourth_order(values, subspace, STATES, rng)))
     return starts, details
-
-
-def _as_observed(problem: Problem) -> tuple[Array, list[observation.ObservationModel]]:
-    """Scores as observation models take them, (n, p), and the observation models that the scores ask for.
-
-    Judges of at most ten different scores have grades 0, 1, ...; the others have standardised scores.
-    """
-    setting = problem.config.tensor.observation_model
-    values = problem.standardised.copy()
-    grade, levels, graded = _graded(problem.scores.values)
-    values[:, graded] = np.where(grade[:, graded] >= 0, grade[:, graded], np.nan)
-    free = graded & ((levels == 2) | (setting == "categorical"))
-    models: list[observation.ObservationModel] = []
-    for chosen, make in (
-        (np.flatnonzero(free), lambda c: observation.Graded(c, tuple(int(levels[j]) for j in c))),
-        (np.flatnonzero(graded & ~free), lambda c: observation.Ordinal(c, tuple(int(levels[j]) for j in c))),
-        (np.flatnonzero(~graded), _REAL.get(setting, observation.Gaussian)),
-    ):
-        if len(chosen):
-            models.append(make(tuple(int(j) for j in chosen)))
-    return values, models
-
-
-def _graded(values: Array) -> tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.bool_]]:
-    """Scores as grades, (n, p), how many each judge has, and whether these are its own ten or fewer scores, (p,)."""
-    grade = grades(values)
-    few = [few_values(column, MOST_LEVELS) is not None for column in columns(values)]
-    return grade, grade.max(axis=0) + 1, np.array(few)
-
-
-def edges_within_states(problem: Problem, posterior: Array) -> dict[str, Any]:
-    """Pairs of graded judges that depend on one another within the states, where the judges' own models are fitted.
-
-    Each judge is regressed on the others with a level for each state (``dependence.pseudo_likelihood``), so that an
-    edge is an agreement that neither the states nor a third judge explain. The posterior takes the judges as
-    independent within states, and counts such a pair as two witnesses. A strong edge blurs the states, so that a false
-    edge may stand below it. With ``observation_model: gaussian`` votes and grades do not fit their states well enough
-    to tell an edge from that misfit, and no edges are given.
-
-    Parameters
-    ----------
-    posterior : (n, k) array
-        P(state | J) of the fitted mixture.
-
-    Returns
-    -------
-    dict
-        Empty with Gaussian judges or without two graded ones. Else ``edges``, a list of pairs of judges with the Wald
-        statistic and the p-value of each, clearest first, and ``edge_items``, the number of items behind them; or
-        ``why_no_edges``.
-    """
-    if problem.config.tensor.observation_model == "gaussian":
-        return {}
-    every_grade, every_level, is_graded = _graded(problem.scores.values)
-    graded = np.flatnonzero(is_graded)
-    if len(graded) < 2:
-        return {}
-    grade, levels = every_grade[:, graded], every_level[graded]
-    rows = np.flatnonzero((grade >= 0).all(axis=1))
-    rows = np.sort(problem.rng.choice(rows, _EDGE_ITEMS, replace=False)) if len(rows) > _EDGE_ITEMS else rows
-    needed = _EDGE_ITEMS_A_COEFFICIENT * (posterior.shape[1] + int((levels - 1).sum()))
-    if len(rows) < needed:
-        return {
-            "why_no_edges": f"edges between {len(graded)} graded judges need {needed} items that all of them scored, "
-            f"there are {len(rows)} (at most {_EDGE_ITEMS} are used)"
-        }
-    model = pseudo_likelihood(grade[rows], [int(level) for level in levels], posterior[rows])
-    first, second = np.nonzero(np.triu(model.edges, 1))
-    clearest_first = np.lexsort((-model.statistics[first, second], model.p_values[first, second]))
-    names = [problem.scores.judges[j] for j in graded]
-    edges = [
-        {"judges": [names[a], names[b]], "statistic": float(model.statistics[a, b]), "p": float(model.p_values[a, b])}
-        for a, b in zip(first[clearest_first], second[clearest_first], strict=True)
-    ]
-    return {"edges": edges, "edge_items": len(rows)}
 
 
 def quality_by_anchors(posterior: Array, labels: Array, label_free: Array | None = None) -> Array:
@@ -520,7 +387,7 @@ def quality_by_anchors(posterior: Array, labels: Array, label_free: Array | None
         Q of each state, 0 or 1, as it is without labels. Without it the labels decide alone.
     """
     k = posterior.shape[1]
-    if len(np.unique(labels)) > 2 or k > _MOST_MAPPED:
+    if len(np.unique(labels)) > 2:
         return (posterior.T @ labels + labels.mean()) / (posterior.sum(axis=0) + 1.0)
     if label_free is not None and evidence_for(label_free, posterior, labels) >= 0:
         return label_free
@@ -601,11 +468,10 @@ def upper_label(labels: Array) -> Array:
     return (labels > 0.5 * (labels.min() + labels.max())).astype(np.float64)
 
 
-def _distinct_enough(values: Array, states: int) -> None:
+def _distinct_enough(values: Array) -> None:
     """Raise ``FitError`` where there are fewer different rows than states: a state would be a single pattern."""
-    different = mixture.different_rows(values, at_least=max(states, 2))
-    if different < max(states, 2):
+    different = mixture.different_rows(values, at_least=STATES)
+    if different < STATES:
         raise FitError(
-            f"care_tensor: {max(states, 2)} states need as many different rows of scores, there are {different}; "
-            "lower `fit.states`, or add items"
+            f"care_tensor: {STATES} states need as many different rows of scores, there are {different}; add items"
         )

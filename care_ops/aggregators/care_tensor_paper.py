@@ -5,6 +5,7 @@ from scipy.optimize import linear_sum_assignment
 
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import (
+    STATES,
     Fitted,
     States,
     described,
@@ -21,9 +22,6 @@ from care_ops.models import cp, mixture
 from care_ops.records import Aggregate
 from care_ops.scores import Array
 from care_ops.structure.views import Views, partition
-
-_STATES = 4
-"""(Q, C) = 00, 01, 10, 11."""
 
 _ITEMS_A_JUDGE = 10
 """Items a judge behind the covariance within states, which is inverted."""
@@ -81,13 +79,12 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
     views = views or partition(structure.sparse)
     first, second, third = (problem.scale[group] for group in views.groups)
     tensor = cp.scale_tensor(cp.augmented_moment(problem.moments, views), (first, second, third))
-    weights, means, misfit = cp.mixture_by_least_squares(tensor, views, _STATES, problem.rng)
+    weights, means, misfit = cp.mixture_by_least_squares(tensor, views, STATES, problem.rng)
     within, floored = within_states(problem.correlation, weights, means)
     joint = mixture.Mixture(weights, means, within, float("nan"), 0, True, "third moment").log_joint(
         problem.standardised
     )
-    factors = direction_of(problem)
-    score = means @ factors.weights
+    score = means @ direction_of(problem)
     quality = label_free_map(score)
     rows, labels = problem.anchors.rows(problem.scores.item_ids)
     prototypes = anchor_prototypes(np.nan_to_num(problem.standardised[rows]), labels, weights, means)

@@ -79,11 +79,6 @@ class Mixture:
         """P(state | J), shape (n, k)."""
         return softmax(self.log_joint(values))[0]
 
-    def bic(self, n: int) -> float:
-        """Bayesian information criterion over n items, with one variance a judge; lower is better."""
-        k, p = self.means.shape
-        return -2 * n * self.log_likelihood + (k - 1 + k * p + p) * float(np.log(n))
-
 
 def expectation_maximisation(
     values: Array,
@@ -332,20 +327,6 @@ def different_rows(values: Array, at_least: int) -> int:
         if different >= at_least:
             break
     return different
-
-
-def number_of_states(values: Array, rng: np.random.Generator) -> tuple[int, dict[int, float]]:
-    """Number of states by the Bayesian information criterion, and the criterion of each number that was tried.
-
-    The number is right where judges fit the model. Where they do not, it grows with the number of items.
-    """
-    criterion: dict[int, float] = {}
-    for k in range(1, 7):
-        centres = [(f"k-means {s + 1}", k_means_plus_plus(values, k, rng)) for s in range(5 if k > 1 else 1)]
-        criterion[k] = best_of(values, centres)[0].bic(len(values))
-        if k >= 2 and criterion[k] > criterion[k - 1] > criterion.get(k - 2, np.inf):
-            break
-    return min(criterion, key=lambda k: criterion[k]), criterion
 
 
 def log_sum(log_values: Array) -> Array:

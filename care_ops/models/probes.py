@@ -311,28 +311,6 @@ def doubted(told: list[Hypothesis], signal: float, otherwise: Mapping[str, float
     return [replace(h, prior=signal * h.prior + (1 - signal) * otherwise.get(h.name, 0.0)) for h in told]
 
 
-def nearness(evidence: FallsAndMoves, directions: Array, judges: Array) -> Array:
-    """Correlation over the items of the score along each direction with the score by the probes' own weights, (h,).
-
-    Unlike what a direction itself makes of the versions, it rests on all kinds through the weights, which divide by
-    what dresses do, and on how the panel's items differ, which is finer than spoiling. It is zero for every direction
-    where the own weights are.
-
-    Parameters
-    ----------
-    directions : (p, h) array
-        Weights of the standardised judges.
-    judges : (n, p) array
-        Standardised scores, missing ones as 0.
-    """
-    own = judges[:, evidence.asked] @ evidence.own_weights()
-    own = own - own.mean()
-    scores = judges @ directions
-    scores = scores - scores.mean(axis=0)
-    size = np.sqrt((own @ own) * (scores**2).sum(axis=0))
-    return np.where(size > 0, own @ scores / np.where(size > 0, size, 1.0), 0.0)
-
-
 def unit_variance(weights: Array, covariance: Array) -> Array:
     """``weights`` scaled so that the score has variance one; as they are where it has none."""
     variance = float(weights @ covariance @ weights)

@@ -1,4 +1,4 @@
-"""Moments, and EM for missing scores, over row ranges of a Parquet file, in this process or on Dask workers.
+"""Moments over row ranges of a Parquet file, in this process or on Dask workers.
 
 A shard is a path and a range of rows, so that workers read for themselves and memory stays bounded
 whatever n. A worker that does not have the file is handed these rows. Partial states are added in the
@@ -13,12 +13,11 @@ from dataclasses import dataclass, replace
 from functools import partial, reduce
 from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from care_ops.errors import InputError
-from care_ops.moments.missing import ExpectedSums, GaussianFit, em_moments, expected_sums
 from care_ops.moments.state import Moments, accumulate_columns, default_shift
 from care_ops.scores import Array
 from care_ops.threads import one_blas_thread
@@ -31,8 +30,6 @@ if TYPE_CHECKING:
 _BATCH_ROWS = 16_384
 _TASKS_A_THREAD = 2
 """Tasks that a worker's thread is given before it has answered the first: one that it does, and one to go on with."""
-
-_Sum = TypeVar("_Sum", Moments, ExpectedSums)
 
 
 class UnreadableError(Exception):
@@ -137,25 +134,8 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Clie
     if not shards:
         raise InputError("moments: the score table has no rows")
     shift = default_shift(next(read_batches(shards[0], judges)).T)
-    return _sum_over(shards, partial(shard_moments, judges=judges, shift=shift), client)
-
-
-def em_of_shards(
-    shards: list[Shard], judges: tuple[str, ...], moments: Moments, client: Client | None = None
-) -> tuple[Moments, GaussianFit | None]:
-    """``missing.em_moments`` over the rows of all shards, each read once an iteration.
-
-    Parameters
-    ----------
-    shards, judges, client : as in ``moments_of_shards``
-    moments : Moments
-        Moments of the same rows.
-    """
-
-    def expect(mean: Array, covariance: Array) -> ExpectedSums:
-        return _sum_over(shards, partial(_shard_expectation, judges=judges, mean=mean, covariance=covariance), client)
-
-    return em_moments(moments, expect, judges)
+    task = partial(shard_moments, judges=judges, shift=shift)
+    return reduce(_plus, map(task, shards) if client is None else _answers(shards, task, client))
 
 
 def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments:
@@ -164,21 +144,11 @@ def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moment
         return accumulate_columns(read_batches(shard, judges), shift, expected=shard.stop - shard.start)
 
 
-def _shard_expectation(shard: Shard, judges: tuple[str, ...], mean: Array, covariance: Array) -> ExpectedSums:
-    with one_blas_thread():
-        return reduce(_plus, [expected_sums(batch.T, mean, covariance) for batch in read_batches(shard, judges)])
-
-
-def _sum_over(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client | None) -> _Sum:
-    """The sum of ``task`` over the shards, in their order."""
-    return reduce(_plus, map(task, shards) if client is None else _answers(shards, task, client))
-
-
-def _plus(one: _Sum, other: _Sum) -> _Sum:
+def _plus(one: Moments, other: Moments) -> Moments:
     return one + other
 
 
-def _answers(shards: list[Shard], task: Callable[[Shard], _Sum], client: Client) -> Iterator[_Sum]:
+def _answers(shards: list[Shard], task: Callable[[Shard], Moments], client: Client) -> Iterator[Moments]:
     """What workers answer, in the order of the shards, a few of which are under way at a time.
 
     Each worker reads the file by its path. As soon as one cannot, it and all that follow are handed the rows.

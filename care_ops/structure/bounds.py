@@ -3,7 +3,6 @@
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from care_ops.errors import InputError
 from care_ops.scores import Array
@@ -137,87 +136,3 @@ def misspecification(connection: Array, latent_precision: Array) -> Misspecifica
     sign = 1.0 if direction @ leading >= 0 else -1.0
     deviation = float(np.linalg.norm(leading - sign * direction))
     return Misspecification(confounding <= gap / 2, 2 * confounding / gap, deviation)
-
-
-@dataclass(frozen=True)
-class TensorRate:
-    """The scale of the tensor step's error (thm:care-tensor-rate), without the theorem's universal constants.
-
-    The theorem leaves the constants open, so that only ratios of these numbers have a meaning: a panel with half the
-    ``means`` of another one can be expected to have half its error.
-
-    Attributes
-    ----------
-    noise : float
-        sigma_max, the square root of the largest eigenvalue of the within-state covariance.
-    gap : float
-        delta. The theorem takes it from the perturbation theory of the decomposition without a formula. Here it is the
-        k-th singular value of the pair moment of the first two views, by which the whitening divides.
-    least_weight : float
-        pi_min, the smallest mixing weight.
-    means : float
-        sigma_max^3 / delta * sqrt(p log(p / epsilon) / n): the error of a state's mean is at most a constant times it.
-    weights : float
-        sqrt(p log(p / epsilon) / n): the error of the mixing weights is at most a constant times it.
-    items : float
-        sigma_max^6 / (delta^2 pi_min^2) * p log(p / epsilon): the theorem asks for a constant times as many items.
-    """
-
-    noise: float
-    gap: float
-    least_weight: float
-    means: float
-    weights: float
-    items: float
-
-
-def tensor_rate(
-    means: Array,
-    weights: Array,
-    covariance: Array,
-    groups: tuple[NDArray[np.intp], NDArray[np.intp], NDArray[np.intp]],
-    n: int,
-    epsilon: float = 0.05,
-) -> TensorRate:
-    """The quantities of thm:care-tensor-rate for a mixture that is planted or fitted.
-
-    Parameters
-    ----------
-    means : (k, p) array
-        Means of the states.
-    weights : (k,) array
-        Mixing weights.
-    covariance : (p, p) array
-        Covariance within the states, in the squared unit of ``means``.
-    groups : three index arrays
-        The judges of each view.
-    n : int
-        Items, at least one.
-    epsilon : float
-        Probability of failure, between 0 and 1.
-
-    Returns
-    -------
-    TensorRate
-        ``means`` and ``items`` are infinite where the views do not tell the states apart.
-
-    Raises
-    ------
-    InputError
-        ``epsilon`` lies outside (0, 1), or there is no item.
-    """
-    if not 0 < epsilon < 1 or n < 1:
-        raise InputError(f"bounds: epsilon must lie in (0, 1) and n be positive, got {epsilon} and {n}")
-    p, k = means.shape[1], len(weights)
-    # the pair moment of views that are augmented by a constant, as ``models.cp`` decomposes it
-    first, second = (np.column_stack([np.ones(k), means[:, group]]) for group in groups[:2])
-    singular = np.linalg.svd((first * weights[:, None]).T @ second, compute_uv=False)
-    gap = float(singular[k - 1]) if len(singular) >= k else 0.0
-    noise = float(np.sqrt(np.linalg.eigvalsh(covariance)[-1]))
-    spread = p * float(np.log(p / epsilon))
-    least = float(weights.min())
-    error_of_weights = float(np.sqrt(spread / n))
-    if gap <= 0:
-        return TensorRate(noise, 0.0, least, float("inf"), error_of_weights, float("inf"))
-    error_of_means = noise**3 / gap * error_of_weights
-    return TensorRate(noise, gap, least, error_of_means, error_of_weights, noise**6 / (gap * least) ** 2 * spread)

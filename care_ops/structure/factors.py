@@ -5,15 +5,17 @@ every panel, so the pipeline shows where the others would point.
 """
 
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
-from care_ops.config import QualityRule
 from care_ops.errors import FitError
 from care_ops.moments.missing import condition
 from care_ops.scores import Array
+
+QualityRule = Literal["leading", "balance", "style", "anchors"]
 
 _RELATIVE_RANK_TOLERANCE = 1e-6
 
@@ -163,26 +165,6 @@ def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors
         quality=chosen,
         rule="anchors",
     )
-
-
-def choose_by_probes(factors: Factors, nearness: Array, among: NDArray[np.intp]) -> Factors:
-    """The factor whose score is nearest to what the judges' responses to probes say.
-
-    Signs stay, since what responses say is told too roughly to turn a factor round. Where no factor is near, the
-    factors stay as they are. The rule is wrong where a version that is declared to keep quality spoils it, or the other
-    way round.
-
-    Parameters
-    ----------
-    nearness : (h,) array
-        Of each factor (``models.probes.nearness``).
-    among : array of int
-        Factors of which one may be chosen.
-    """
-    chosen = int(among[np.argmax(nearness[among])])
-    if float(nearness[chosen]) <= 0:
-        return factors
-    return replace(factors, quality=chosen, rule="probes")
 
 
 def subtract_confounders(factors: Factors) -> Array:

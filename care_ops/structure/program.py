@@ -1,28 +1,20 @@
 """Sparse + low-rank structure of the judges' precision matrix, with a certificate.
 
-Two convex programs share one solver (paper, Algorithm 1 step 2). With R = S - L the estimate of the
-observable precision Theta = K_JJ - K_JH K_HH^{-1} K_HJ:
-
-- ``frobenius``: 1/2 ||Theta_hat - R||_F^2, the loss of Algorithm 1, Theta_hat = Sigma^{-1};
-- ``dtrace``: 1/2 tr(R Sigma R) - tr R, whose unpenalised minimiser is Sigma^{-1} (Zhang and Zou,
-  "Sparse precision matrix estimation via lasso penalized D-trace loss", Biometrika 2014);
-
-each plus ``lambda_s ||S||_1 + lambda_l tr L`` subject to L >= 0 and, where asked, R >= 0. The solver is
-consensus ADMM, whose blocks all have closed forms (Ma, Xue and Zou, Neural Computation 2013), stopped by
-the duality gap, once the objective has settled, rather than by how little the iterates moved.
+The convex program of Algorithm 1, step 2: with R = S - L the estimate of the observable precision
+Theta = K_JJ - K_JH K_HH^{-1} K_HJ, minimise 1/2 ||Sigma^{-1} - R||_F^2 + lambda_s ||S||_1 + lambda_l tr L subject
+to L >= 0 and, where it is needed, R >= 0. The solver is consensus ADMM, whose blocks all have closed forms (Ma, Xue
+and Zou, Neural Computation 2013), stopped by the duality gap, once the objective has settled, rather than by how
+little the iterates moved.
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.linalg.lapack import dsyevd  # type: ignore[attr-defined]  # compiled
 
-from care_ops.config import Program
 from care_ops.errors import FitError, InputError
 from care_ops.records import Certificate
 from care_ops.scores import Array
-from care_ops.structure.losses import LOSSES, Loss, checked, symmetric
 from care_ops.threads import one_blas_thread
 
 _OVER_RELAXATION = 1.7
@@ -48,12 +40,12 @@ class Structure:
         S, the direct conditional edges between judges.
     low_rank : (p, p) array
         L, positive semi-definite: what the latent factors explain.
-    program, lambda_s, lambda_l : the program solved.
+    lambda_s, lambda_l : float
+        The penalties.
     """
 
     sparse: Array
     low_rank: Array
-    program: Program
     lambda_s: float
     lambda_l: float
     certificate: Certificate
@@ -69,7 +61,6 @@ def solve(
     *,
     lambda_s: float,
     lambda_l: float,
-    program: Program = "frobenius",
     tolerance: float = 1e-6,
     max_iterations: int = 20_000,
 ) -> Structure:
@@ -81,8 +72,6 @@ def solve(
         Correlation or covariance matrix of the judges, symmetric positive definite.
     lambda_s, lambda_l : float
         Penalties on ``||S||_1`` and ``tr L``; Algorithm 1's gamma and gamma * tau.
-    program : {"frobenius", "dtrace"}
-        The loss; see the module's docstring.
     tolerance : float
         Relative duality gap to stop at.
     max_iterations : int
@@ -99,55 +88,34 @@ def solve(
     FitError
         ``sigma`` is singular, so that the program has no finite precision to decompose.
     """
-    return solve_path(
-        sigma, [(lambda_s, lambda_l)], program=program, tolerance=tolerance, max_iterations=max_iterations
-    )[0]
-
-
-def solve_path(
-    sigma: Array,
-    penalties: Sequence[tuple[float, float]],
-    *,
-    program: Program = "frobenius",
-    tolerance: float = 1e-6,
-    max_iterations: int = 20_000,
-) -> list[Structure]:
-    """Solutions at several penalties, each started from the one before.
-
-    Every solution has its own certificate, so the start changes the time it takes and no more. Neighbours in
-    the list should be neighbours in the penalties.
-
-    Parameters
-    ----------
-    penalties : sequence of (lambda_s, lambda_l)
-    sigma, program, tolerance, max_iterations : as in ``solve``
-
-    Returns
-    -------
-    list of Structure, in the order of ``penalties``
-
-    Raises
-    ------
-    InputError, FitError
-        As ``solve``.
-    """
-    sigma = checked(sigma)
-    for lambda_s, lambda_l in penalties:
-        check_penalties(lambda_s, lambda_l)
-    with one_blas_thread():
-        admm = _Consensus(LOSSES[program](sigma))
-        solutions: list[Structure] = []
-        for lambda_s, lambda_l in penalties:
-            admm.aim(np.full(sigma.shape, float(lambda_s)), float(lambda_l))
-            sparse, low_rank, certificate = admm.run(tolerance, max_iterations)
-            solutions.append(Structure(sparse, low_rank, program, float(lambda_s), float(lambda_l), certificate))
-    return solutions
-
-
-def check_penalties(lambda_s: float, lambda_l: float) -> None:
-    """Raise ``InputError`` unless both penalties are positive and finite."""
+    sigma = _checked(sigma)
     if not (0 < lambda_s < np.inf and 0 < lambda_l < np.inf):
         raise InputError(f"structure: penalties must be positive and finite, got {lambda_s=} and {lambda_l=}")
+    with one_blas_thread():
+        admm = _Consensus(_Frobenius(sigma), float(lambda_s), float(lambda_l))
+        sparse, low_rank, certificate = admm.run(tolerance, max_iterations)
+    return Structure(sparse, low_rank, float(lambda_s), float(lambda_l), certificate)
+
+
+class _Frobenius:
+    """f(R) = 1/2 ||Theta_hat - R||_F^2; ``start`` is its minimiser."""
+
+    def __init__(self, sigma: Array) -> None:
+        values, vectors = np.linalg.eigh(sigma)
+        self.theta = _symmetric((vectors / values) @ vectors.T)
+        self.start = self.theta
+
+    def value(self, r: Array) -> float:
+        """f(R)."""
+        return 0.5 * float(np.sum((self.theta - r) ** 2))
+
+    def prox(self, v: Array, rho: float) -> Array:
+        """The minimiser of f(R) + rho/2 ||R - V||^2."""
+        return (self.theta + rho * v) / (1.0 + rho)
+
+    def conjugate(self, g: Array) -> float:
+        """The largest <G, R> - f(R) over all R."""
+        return 0.5 * float(np.sum(g * g)) + float(np.sum(g * self.theta))
 
 
 class _Consensus:
@@ -157,15 +125,11 @@ class _Consensus:
     (copies, p, p) array, since at a panel's size numpy's calls cost more than its arithmetic.
     """
 
-    def __init__(self, loss: Loss) -> None:
-        self.loss, self.with_cone = loss, False
+    def __init__(self, loss: _Frobenius, penalty: float, lambda_l: float) -> None:
+        self.loss, self.penalty, self.lambda_l, self.with_cone = loss, penalty, lambda_l, False
         self.x = np.stack([loss.start, loss.start, np.zeros_like(loss.start)])
         self.z, self.u = self.x.copy(), np.zeros_like(self.x)
         self.rho, self.outside = _START_RHO, 0
-
-    def aim(self, penalty: Array, lambda_l: float) -> None:
-        """Set the penalties; the copies and multipliers stay where they are."""
-        self.penalty, self.lambda_l = penalty, lambda_l
 
     def run(self, tolerance: float, limit: int) -> tuple[Array, Array, Certificate]:
         iteration, best, last = 0, None, np.inf
@@ -238,7 +202,7 @@ class _Consensus:
 
     def _certify(self) -> tuple[float, float, Array, Array]:
         """(primal, dual, S, L): a feasible primal point and a feasible dual value."""
-        sparse, low_rank = symmetric(self.x[1]), symmetric(self.x[2])
+        sparse, low_rank = _symmetric(self.x[1]), _symmetric(self.x[2])
         lowest = float(np.linalg.eigvalsh(sparse - low_rank)[0])
         if lowest < 0:
             sparse = sparse - lowest * np.eye(len(sparse))
@@ -248,7 +212,7 @@ class _Consensus:
             + float(np.sum(self.penalty * np.abs(sparse)))
             + self.lambda_l * float(np.trace(low_rank))
         )
-        multiplier = symmetric(self.rho * (self.x[1] - self.z[1] + self.u[1]))
+        multiplier = _symmetric(self.rho * (self.x[1] - self.z[1] + self.u[1]))
         multiplier = np.clip(multiplier, -self.penalty, self.penalty)
         top = float(np.linalg.eigvalsh(multiplier)[-1])
         if top > self.lambda_l:
@@ -276,3 +240,35 @@ def _shrink_psd(a: Array, threshold: float) -> Array:
     first = int(np.searchsorted(values, threshold, side="right"))
     root = vectors[:, first:] * np.sqrt(values[first:] - threshold)
     return root @ root.T
+
+
+def _symmetric(a: Array) -> Array:
+    """The symmetric part of a matrix."""
+    return 0.5 * (a + a.T)
+
+
+def _checked(sigma: Array) -> Array:
+    """The matrix that can be decomposed, exactly symmetric.
+
+    Raises
+    ------
+    InputError
+        ``sigma`` is not a finite symmetric matrix.
+    FitError
+        ``sigma`` is singular, so that there is no finite precision to decompose.
+    """
+    sigma = np.asarray(sigma, dtype=np.float64)
+    if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1]:
+        raise InputError(f"structure: sigma must be a square matrix, got shape {sigma.shape}")
+    if not np.isfinite(sigma).all():
+        raise InputError("structure: sigma holds NaN or infinity; drop judges without variance first")
+    if not np.allclose(sigma, sigma.T, rtol=1e-8, atol=1e-10 * float(np.abs(sigma).max())):
+        raise InputError("structure: sigma is not symmetric")
+    values = np.linalg.eigvalsh(sigma)
+    if values[0] <= 1e-12 * max(float(values[-1]), 1.0):
+        raise FitError(
+            f"structure: sigma is singular (smallest eigenvalue {values[0]:.2e}): two judges may be "
+            "copies of each other, or there are fewer items than judges; drop one, or shrink the matrix "
+            "(moments.shrink)"
+        )
+    return _symmetric(sigma)

@@ -117,7 +117,7 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
 def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> None:
     """Aggregates and systems, and at the end what a reader needs first: the verdict, the weights, and the page."""
     from assets.table.files import PAGE
-    from assets.table.rows import aggregate_rows, constraints_sentence, in_words
+    from assets.table.rows import aggregate_rows, in_words
 
     page = result.page
     rows = aggregate_rows(page)
@@ -126,9 +126,6 @@ def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> N
         show_systems(page, f"systems, by {page.systems.aggregator}")
     for name, why in page.failures.items():
         errors.print(f"could not answer: {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
-    kept = constraints_sentence(result.fit.structure)
-    if kept and not as_json:
-        console.print(kept)
     print_verdict(result.verdict, errors if as_json else console, everything=everything)
     if not as_json:
         _print_weights(page)

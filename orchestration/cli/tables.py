@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-import csv
 import inspect
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
@@ -16,7 +15,7 @@ from rich.markup import escape
 from assets.table.reading import TableInputs, reading_options, score_columns
 from assets.table.reading import declared_scales as declared_scales
 from assets.table.reading import read_table as read_inputs
-from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig, TensorConfig, explained
+from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig, explained
 from care_ops.errors import InputError
 from orchestration.cli.output import errors
 from warehouse.testsets import ReadingOptions, ScoreColumns
@@ -61,23 +60,19 @@ OF_FILES = {
 }
 """Options that say what the columns of a table are and how it is read, each with its type and its help text."""
 
-_OTHERWISE = ("aggregators", "scale", "calibration", "structure", "tensor", "resamples")
+_OTHERWISE = ("aggregators", "scale", "calibration", "structure", "resamples")
 """Fields of a fit's settings whose options have another name or form; see ``care fit``."""
 
 SETTINGS = {
     entry.name: (hints[entry.name], words[entry.name].replace("``", ""))
-    for kind in (FitConfig, StructureConfig, TensorConfig, AdmissionRule, Calibration)
+    for kind in (FitConfig, StructureConfig, AdmissionRule, Calibration)
     for hints, words in [(get_type_hints(kind), explained(kind))]
     for entry in fields(kind)
     if entry.name not in _OTHERWISE
 }
 """Options that are settings of a fit or of admission by the same names, each with its type and its help text."""
 
-_GROUPS = ("edges_within", "nonnegative_within")
-"""Options whose value is groups of judges; each use of such an option is one group, its names separated by commas."""
-
 _SEVERAL = {
-    **dict.fromkeys(_GROUPS, "Repeatable, each time a group like a,b; 'none' stands for []."),
     "not_quality": "Repeatable: words, sentences, list_items, numbers, or a --feature.",
 }
 """Options that can be repeated, and what is said of that."""
@@ -87,8 +82,6 @@ _OFTEN = ("not_quality", "cut", "seed")
 
 READING, METHODS = "How a table is read", "Settings of the methods"
 """Panels of a command's help."""
-
-_NO_GROUP = "none"
 
 Settings = dict[str, Any]
 R = TypeVar("R")
@@ -118,7 +111,6 @@ def with_settings(command: Callable[..., R]) -> Callable[..., R]:
     """Give a command an option for each of ``SETTINGS``; it gets those that were given as the dict ``settings``."""
 
     def settings(given: dict[str, Any]) -> Settings:
-        given |= {name: _judge_groups(given[name]) for name in _GROUPS if given[name]}
         return {name: value for name, value in given.items() if value is not None and name != "help_all"}
 
     added = [
@@ -177,13 +169,6 @@ def _option(name: str, kind: Any, text: str, **shown: Any) -> inspect.Parameter:
     word = f"--{name.replace('_', '-')}"
     option = Annotated[kind | None, typer.Option(word, help=escape(text), show_default=False, **shown)]
     return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=None, annotation=option)
-
-
-def _judge_groups(groups: Sequence[str]) -> list[list[str]]:
-    """The groups of judges that are written as ``a,b``; a name that has a comma stands in quotes, as in CSV."""
-    if list(groups) == [_NO_GROUP]:
-        return []
-    return [[name.strip() for name in names] for names in csv.reader(groups, skipinitialspace=True)]
 
 
 def refuse_given(why: str, form: Form, **options: object) -> None:

@@ -34,7 +34,7 @@ CERTIFICATE = Certificate(2.0, 1.5, 0.25, 1e-6, 40, converged=False)
 
 DOCUMENTS = [
     FitDocument((("care", "f1"), ("avg", "f2")), {"mv": "no cut"}, "e", "p", "s", "c"),
-    StructureDocument({"tau": 1.5}, {}, SolutionRecord("frobenius", 0.5, 0.25, CERTIFICATE)),
+    StructureDocument({"tau": 1.5}, {}, SolutionRecord(0.5, 0.25, CERTIFICATE)),
     StructureDocument({}, {"structure": "too few judges"}, None),
     FactorsDocument(
         ("words",),

@@ -71,17 +71,3 @@ def test_each_has_its_answer_or_its_error(name):
         assert not found.failures
     else:
         assert words in found.failures["structure"]
-
-
-TOLD_BY_EM = ("a judge without a score", "no score at all", "judges that share no item")
-
-
-@pytest.mark.filterwarnings("error")
-@pytest.mark.parametrize("name", [n for n, (_, answer, _) in CASES.items() if answer and n not in LONG])
-def test_em_answers_likewise_or_says_why_not(name):
-    values, answer, words = CASES[name]
-    if name in TOLD_BY_EM:
-        with pytest.raises(CareError, match=words):
-            fit_panel(matrix(values), FitConfig(missing="em"))
-        return
-    assert tuple(fit_panel(matrix(values), FitConfig(missing="em")).aggregates) == answer

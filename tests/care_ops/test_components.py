@@ -188,15 +188,6 @@ def test_em_with_and_without_holes_is_the_same_em(rng):
     assert holed.log_likelihood == pytest.approx(whole.log_likelihood, abs=1e-2)
 
 
-@pytest.mark.parametrize("states", [2, 3, 4])
-def test_the_number_of_states_is_found_where_judges_are_gaussian(rng, states):
-    means = rng.uniform(-2, 2, (states, 8))
-    scores = means[rng.integers(0, states, 3_000)] + 0.6 * rng.standard_normal((3_000, 8))
-    found, criterion = mixture.number_of_states(scores, rng)
-    assert found == states
-    assert min(criterion.values()) == criterion[states]
-
-
 def test_judges_that_all_hang_together_within_states_are_cut_where_they_hang_least():
     covariance = 0.5 * np.ones((9, 9)) + 0.5 * np.eye(9)  # every partial correlation is clear
     for third in range(3):

@@ -98,15 +98,10 @@ def test_labels_and_families_reach_the_fit(scores):
 
 
 def test_every_parameter_reaches_the_configuration():
-    parameters = {"program": "dtrace", "gamma": 0.5, "tau": 0.2, "quality": "balance", "subtract_confounders": True}
-    config = CareSvdEstimator(**parameters, placement="weights", missing="em", calibrate="judge:1", seed=4)._config()
-    assert config.structure == StructureConfig("dtrace", 0.5, 0.2)
-    assert (config.quality, config.subtract_confounders, config.missing, config.seed) == ("balance", True, "em", 4)
-    assert (config.calibration.scale, config.placement) == ("judge:00001", "weights")
-    assert CareTensorEstimator(covariance="full")._config().tensor.covariance == "full"
-    tensor = CareTensorEstimator(states=2, views="within", observation_model="graded", gamma=2.0)._config()
-    assert (tensor.tensor.states, tensor.tensor.views, tensor.tensor.observation_model) == (2, "within", "graded")
-    assert tensor.structure.gamma == 2.0
+    config = CareSvdEstimator(gamma=0.5, tau=0.2, placement="weights", calibrate="judge:1", seed=4)._config()
+    assert config.structure == StructureConfig(0.5, 0.2)
+    assert (config.calibration.scale, config.placement, config.seed) == ("judge:00001", "weights", 4)
+    assert CareTensorEstimator(gamma=2.0)._config().structure.gamma == 2.0
     assert AggregatorEstimator(aggregator="median", cut=2.0)._config().cut == 2.0
 
 

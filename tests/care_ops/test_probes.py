@@ -18,7 +18,6 @@ from care_ops.models.probes import (
     FallsAndMoves,
     evidence_of,
     measured,
-    nearness,
     responses_by_kind,
 )
 from care_ops.probes import NO_PROBES, ProbeResponses
@@ -156,42 +155,6 @@ def test_a_rival_style_is_recognised_and_the_evidence_told():
     assert shares["probes"] > 0.25  # its prior
     assert "hypotheses" not in aggregate.details  # which says that labels settled the question
     assert aggregate.details["declared"]["dress 1"] == "keeps"
-
-
-@pytest.mark.parametrize("style", [0.4, 1.2])
-def test_the_rule_probes_points_care_svd_and_care_tensor_at_quality(style):
-    """Over ten panels whose judges share a style, quality is followed better than without probes."""
-    config = FitConfig(aggregators=("care_svd", "care_tensor"), quality="probes")
-    gain = {name: list[float]() for name in config.aggregators}
-    for seed in range(10):
-        draw = probed_panel(np.random.default_rng([seed, 31]), Probing(), style=style)
-        without = fit_panel(scores_of(draw), config).aggregates
-        told = fit_panel(scores_of(draw), config, probes=draw.probes).aggregates
-        assert told["care_svd"].details["rule"] == told["care_tensor"].details["direction"] == "probes"
-        for name in gain:
-            after, before = (np.corrcoef(f[name].estimate, draw.quality)[0, 1] for f in (told, without))
-            gain[name].append(after - before)
-    assert np.mean(gain["care_svd"]) > -1e-9
-    assert np.mean(gain["care_tensor"]) > -1e-9
-    if style > 1:
-        assert np.mean(gain["care_svd"]) > 0.1
-
-
-def test_one_gross_kind_does_not_make_a_style_the_quality():
-    """A judge of style falls by three standard deviations where one kind happens to take its style away."""
-    rng = np.random.default_rng(9)
-    quality, style = rng.standard_normal((2, 200))
-    judges = np.column_stack([*(quality + 0.5 * rng.standard_normal((3, 200))), style])
-    judges /= judges.std(axis=0)
-    falls = 0.1 * rng.standard_normal((40, 3, 4))
-    falls[:, 0, 3] += 3.0  # gross
-    falls[:, 1:, :3] += 0.5  # two kinds that take quality away
-    moves = np.zeros((40, 1, 4))
-    moves[:, 0, 3] = 0.5
-    evidence = FallsAndMoves(np.ones(4, dtype=bool), falls, moves)
-    of_style, of_quality = nearness(evidence, np.array([[0, 1], [0, 1], [0, 1], [1, 0]], dtype=float), judges)
-    assert 0 < of_style < of_quality
-    assert of_quality > 0.8
 
 
 def test_intervals_of_weights_know_of_probes():

@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 
 from care_ops.errors import InputError
 from care_ops.moments import sharded
-from care_ops.moments.missing import em_moments, expected_sums
-from care_ops.moments.sharded import Shard, UnreadableError, em_of_shards, moments_of_shards, shards_of, with_part
+from care_ops.moments.sharded import Shard, UnreadableError, moments_of_shards, shards_of, with_part
 from care_ops.moments.state import Moments, accumulate
 
 JUDGES = ("a", "b", "c", "d")
@@ -69,17 +68,6 @@ def test_judges_come_in_the_order_asked_for_and_nulls_and_integers_are_read(tmp_
 def test_no_shards_are_told():
     with pytest.raises(InputError, match="no rows"):
         moments_of_shards([], JUDGES)
-
-
-def test_em_over_shards_is_em(tmp_path, rng):
-    values = scores(rng, 1_200)
-    shards = shards_of(write(tmp_path / "scores.parquet", values), 170)
-    moments = moments_of_shards(shards, JUDGES)
-    state, fit = em_of_shards(shards, JUDGES, moments)
-    wanted, _ = em_moments(moments, lambda m, c: expected_sums(values, m, c))
-    assert fit is not None
-    assert fit.converged
-    same(state, wanted, 1e-9)
 
 
 def slowly(shard: Shard, judges: tuple[str, ...], shift: np.ndarray) -> Moments:

@@ -43,7 +43,7 @@ def test_without_a_word_it_says_what_most_people_want_in_ten_lines():
 def test_settings_of_the_methods_are_shown_on_request():
     few, all_of_them = care("fit", "--help"), care("fit", "--help-all")
     hidden = {name for name in SETTINGS if f"--{name.replace('_', '-')} " not in few}
-    assert {"gamma", "tau", "states", "program", "views"} <= hidden
+    assert {"gamma", "tau", "placement"} <= hidden
     assert not {"seed", "cut", "not_quality"} & hidden
     assert all(f"--{name.replace('_', '-')}" in all_of_them for name in SETTINGS)
     assert "--gamma" not in care("fit", "--help"), "the next help is short again"

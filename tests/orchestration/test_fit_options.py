@@ -1,20 +1,17 @@
 """Options of ``care fit`` and of the Python library are the same, and what ``care select`` advises can be followed."""
 
 import inspect
-import itertools
 import json
 import re
 import shlex
-from dataclasses import asdict, replace
+from dataclasses import replace
 
-import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-import care_eval
 from assets.table.fitting import TableConfig
 from assets.table.options import FitOptions, table_config
-from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig, TensorConfig
+from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig
 from care_ops.errors import InputError
 from orchestration.cli.app import app
 from orchestration.cli.fit import fit
@@ -22,7 +19,7 @@ from orchestration.cli.tables import SETTINGS
 from orchestration.template import template
 from tests.support.matrices import matrix
 
-OF_FILES = {"scores", "out", "items", "judges", "anchors", "probes", "json", "why"}
+OF_FILES = {"scores", "out", "items", "judges", "labels", "probes", "json", "why"}
 OF_TYPER = {"context", "help_all"}
 OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet", "grades"}
 IN_ONE_OPTION = {"scales"}
@@ -55,7 +52,7 @@ def test_the_command_has_every_option_of_the_library_and_no_other():
 
 def test_an_option_says_what_care_yaml_says_of_the_setting():
     said = " ".join(template().replace("#", " ").replace("``", "").split())
-    for name in ("tau", "states", "missing", "quality", "max_missing", "absent", "seed"):
+    for name in ("tau", "placement", "max_missing", "absent", "seed"):
         (option,) = inspect.signature(fit).parameters[name].annotation.__metadata__
         assert option.help in said, name
 
@@ -66,20 +63,10 @@ def test_every_option_reaches_the_configuration():
             "aggregators": "care",
             "cut": 2.0,
             "scale": (0.0, 4.0),
-            "quality": "balance",
-            "subtract_confounders": True,
             "placement": "weights",
-            "missing": "em",
             "seed": 3,
-            "program": "dtrace",
             "gamma": 0.5,
             "tau": 0.25,
-            "edges_within": [["a", "b"], ("c", "d")],
-            "nonnegative_within": [["b", "c"]],
-            "states": 2,
-            "views": "within",
-            "observation_model": "graded",
-            "covariance": "diagonal",
             "calibrate": "uniform",
             "prevalence": 0.3,
             "admit": "all",
@@ -97,12 +84,8 @@ def test_every_option_reaches_the_configuration():
             2.0,
             (0.0, 4.0),
             Calibration("uniform", 0.3),
-            StructureConfig("dtrace", 0.5, 0.25, (("a", "b"), ("c", "d")), (("b", "c"),)),
-            TensorConfig(2, "within", "graded"),
-            "balance",
-            True,
+            StructureConfig(0.5, 0.25),
             "weights",
-            "em",
             20,
             seed=3,
             not_quality=("words", "age"),
@@ -118,63 +101,6 @@ def test_every_option_reaches_the_configuration():
 def test_an_option_that_does_not_exist_is_refused_with_those_that_do():
     with pytest.raises(InputError, match=r"no option 'gama' of a fit; there are .*gamma"):
         table_config({"gama": 1.0})
-
-
-@pytest.mark.parametrize("groups", [["a", "b"], "ab"])
-def test_one_group_of_judges_without_the_list_around_it_is_refused(groups):
-    with pytest.raises(InputError, match=r"edges_within is .*; give a list of groups, each a list of judges"):
-        table_config({"edges_within": groups})
-
-
-def off_diagonal(structure_of, names, pairs):
-    """Entries of a matrix over a result's judges, at pairs of names."""
-    return np.array([structure_of[names.index(a), names.index(b)] for a, b in pairs])
-
-
-def test_constraints_hold_by_the_command_as_in_python_and_are_certified(files):
-    """The command and the library say the same certificate, and S and L are as asked."""
-    scores = files / "scores.csv"
-    free = care_eval.fit(scores, aggregators="care_svd", intervals=0)
-    first, second = free.judges[:2]
-    groups = [[first, second]]
-    held = care_eval.fit(
-        scores, aggregators="care_svd", intervals=0, edges_within=groups, nonnegative_within=[free.judges]
-    )
-    structure = held.table.fit.structure
-    names = sorted(held.judges)
-    forbidden = [(a, b) for a, b in itertools.combinations(names, 2) if {a, b} != {first, second}]
-    assert np.any(off_diagonal(free.table.fit.structure.sparse, names, forbidden) != 0)
-    assert np.all(off_diagonal(structure.sparse, names, forbidden) == 0)
-    assert structure.low_rank.min() >= 0
-    assert held.certificate == structure.certificate
-    assert max(held.certificate.gap, held.certificate.solver_gap) <= 1e-6
-    assert "by our certificate" in held.summary()
-    assert "by our certificate" not in free.summary()
-
-    words = ["--edges-within", f"{first}, {second}", "--nonnegative-within", ",".join(free.judges)]
-    done = care("fit", scores, *words, "--aggregator", "care_svd", "--intervals", 0, "--out", files / "out")
-    assert done.exit_code == 0, done.output
-    assert "the structure is held to its constraints: relative duality gap" in done.output
-    provenance = json.loads((files / "out" / "fit.json").read_text())["provenance"]
-    assert provenance["structure"]["certificate"] == asdict(held.certificate)
-    assert provenance["config"]["structure"]["edges_within"] == groups
-
-
-def test_no_edge_at_all_can_be_asked_for_by_the_command(files):
-    done = care(
-        "fit", files / "scores.csv", "--edges-within", "none", "--aggregator", "care_svd", "--intervals", 0,
-        "--out", files / "out",
-    )  # fmt: skip
-    assert done.exit_code == 0, done.output
-    structure = json.loads((files / "out" / "fit.json").read_text())["provenance"]["config"]["structure"]
-    assert structure["edges_within"] == []
-
-
-def test_a_constraint_on_a_judge_without_scores_is_told_in_one_sentence(files):
-    done = care("fit", files / "scores.csv", "--nonnegative-within", "j000,nobody", "--out", files / "out")
-    assert done.exit_code == 2
-    assert "names nobody, which is no judge; there are" in " ".join(done.output.split())
-    assert not (files / "out").exists()
 
 
 def test_the_advice_of_care_select_is_a_command(files):
@@ -194,9 +120,9 @@ def test_the_advice_of_care_select_is_a_command(files):
 
 
 def test_a_word_that_is_none_of_those_allowed_is_refused(files):
-    done = care("fit", files / "scores.csv", "--missing", "guess", "--out", files / "out")
+    done = care("fit", files / "scores.csv", "--placement", "guess", "--out", files / "out")
     assert done.exit_code == 2
-    assert "fit: missing is 'guess'; use pairwise, em" in done.output
+    assert "fit: placement is 'guess'; use panel, weights" in done.output
 
 
 def test_a_judge_on_another_scale_is_said_to_lie_outside_and_not_to_repeat_itself(files):

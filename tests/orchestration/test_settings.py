@@ -13,7 +13,7 @@ from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
 from assets.report.names import labels_name, page_name
-from care_ops.config import AdmissionRule, FitConfig, StructureConfig, TensorConfig
+from care_ops.config import AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import InputError
 from judges.spec import read_model
 from orchestration.cli.app import app
@@ -29,7 +29,7 @@ from orchestration.workspace import (
 from tests.support.workspaces import make, write_judge, write_testset
 from warehouse.testsets import TestsetSpec
 
-MOST_FIELDS = {"care": 55, "judge": 48, "testset": 92}
+MOST_FIELDS = {"care": 45, "judge": 48, "testset": 92}
 """Fields that the files of a workspace may have, groups and the fields within them.
 
 A test set was raised from 90 by `reading.grades`, of items and of scores, for which no other field went.
@@ -108,10 +108,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
     ("text", "sentence"),
     [
         ("fit: {gamma: 0}", "fit.gamma: Input should be greater than 0"),
-        ("fit: {states: 1}", "states is 1, which tells no items apart"),
         ("fit: {resamples: 3}", "resamples is 3; give 0"),
-        ("fit: {nonnegative_within: [[a]]}", "nonnegative_within has the group [a], which is no pair of judges"),
-        ("fit: {edges_within: [a, b]}", "fit.edges_within.0: Input should be a valid tuple"),
         ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
         ("panel: {min_gain: 0.1}", "panel.min_gain is no setting any more: it is 0.25 for everybody; delete the line"),
@@ -197,12 +194,6 @@ def test_no_setting_is_added_unless_another_one_goes():
     assert known == MOST_FIELDS
 
 
-def test_a_constraint_on_a_judge_that_does_not_exist_is_told(tmp_path):
-    (tmp_path / "care.yaml").write_text("fit: {edges_within: [[sonnet, gpt]]}")
-    with pytest.raises(InputError, match=r"care\.yaml: fit\.edges_within .* names gpt, sonnet, .*; there are none"):
-        load_workspace(tmp_path)
-
-
 @pytest.mark.parametrize(("one", "other"), [("A", "a"), ("caf\u00e9", "cafe\u0301"), ("stra\u00dfe", "STRASSE")])
 @pytest.mark.parametrize("kind", ["judge", "test set"])
 def test_names_that_some_systems_take_for_one_are_refused(tmp_path, kind, one, other):
@@ -225,7 +216,6 @@ def test_bounds_hold_in_python_too():
         lambda: AdmissionRule(max_missing=1.5),
         lambda: AdmissionRule(admit="perhaps"),  # type: ignore[arg-type]
         lambda: StructureConfig(gamma=0.0),
-        lambda: TensorConfig(states=40),
         lambda: FitConfig(resamples=-1),
     ):
         with pytest.raises(InputError, match=r"is .*; (give|use) "):
@@ -251,7 +241,7 @@ def test_no_setting_has_two_declarations():
     ]
     names = {kind.__name__: {f.name for f in fields(kind)} - {*DECLARED_BY_TEST_SETS} for kind in kinds}
     names["Settings"] = set(Settings.model_fields)
-    assert len(names) == 10
+    assert len(names) == 9
     for package in PACKAGES:
         for path in (ROOT / package).rglob("*.py"):
             for other, theirs in declared(path):
