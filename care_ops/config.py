@@ -39,6 +39,12 @@ AGGREGATORS = (
 )
 """Names in ``aggregators.REGISTRY``, in the order in which they are shown."""
 
+PAPER_PROFILE: dict[str, Any] = {
+    "aggregators": ("care_svd", "care_tensor_paper", "mv", "avg", "ws", "uws", "dawid_skene", "glad", "mace"),
+    "placement": "weights",
+}
+"""Settings of ``profile: paper``: Algorithms 1 and 2 as written, and the baselines of the paper's tables."""
+
 LABEL_FREE = tuple(name for name in AGGREGATORS if name not in ("best_judge", "care_tensor_paper"))
 """All but ``best_judge``, which needs labels, and ``care_tensor_paper``, which
 refuses panels whose third moment shows no states."""
@@ -113,6 +119,17 @@ def explained(kind: type) -> dict[str, str]:
             for name in names:
                 words_of[name].append(line.strip())
     return {name: " ".join(filter(None, words)) for name, words in words_of.items()}
+
+
+def with_profile(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return settings of a fit with those of their ``profile``, which settings given beside it override.
+
+    Raises ``InputError`` where the profile has another name than ``care`` (the defaults) or ``paper``.
+    """
+    profile, given = options.get("profile", "care"), {k: v for k, v in options.items() if k != "profile"}
+    if profile not in ("care", "paper"):
+        raise InputError(f"fit: no profile {profile!r}; use care or paper")
+    return {**PAPER_PROFILE, **given} if profile == "paper" else given
 
 
 def named(kind: type, options: Mapping[str, Any]) -> dict[str, Any]:
@@ -251,6 +268,7 @@ class FitConfig:
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> FitConfig:
         """The configuration that options of one flat list give; ``calibrate`` is the scale of quality."""
+        options = with_profile(options)
         return cls(
             **named(cls, options),
             calibration=Calibration(options.get("calibrate", "own"), options.get("prevalence")),

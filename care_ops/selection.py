@@ -8,13 +8,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.aggregators.base import Aggregator
-from care_ops.aggregators.care_svd import care_svd, fit_structure, penalty_rate
+from care_ops.aggregators.care_svd import fit_structure, penalty_rate
 from care_ops.aggregators.care_tensor import CareTensor
+from care_ops.aggregators.registry import REGISTRY
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import Watch, run_aggregators, unwatched
 from care_ops.metrics import evaluate
 from care_ops.moments.state import Moments, accumulate, shrink
+from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, content_seed
 
 Criterion = Literal["order", "error"]
@@ -24,12 +26,16 @@ _TENSOR_STEPS = (1e-3, 5e-3, 1e-2, 5e-2, 1e-1)
 GRIDS: dict[str, tuple[tuple[float, float | None], ...]] = {
     "care_svd": tuple((g, None) for g in (0.1, 0.2, 0.25, 0.5, 0.75, 1.0, 2.0, 3.0, 5.0, 7.0, 10.0)),
     "care_tensor": tuple((g, t) for g in _TENSOR_STEPS for t in _TENSOR_STEPS),
+    "care_tensor_paper": tuple((g, t) for g in _TENSOR_STEPS for t in _TENSOR_STEPS),
 }
 """Pairs of gamma and tau of the paper's appendix "Hyperparameter Tuning"; no tau: this project's own.
 
-For the tensor they are Algorithm 1's penalties as they are. Those for CARE-SVD belong to the released program, which
-multiplies them by a weight of its own, and are taken as multiples of the theory's rate.
+They are Algorithm 1's penalties as they stand, for CARE-SVD where its estimate is the literal w'J (``placement``). For
+the estimate of this project they are multiples of the theory's rate, which depends on the number of items.
 """
+
+Penalised = Literal["care_svd", "care_tensor", "care_tensor_paper"]
+"""Aggregators that have penalties."""
 
 _FOLDS = 5
 
@@ -46,6 +52,8 @@ class Candidate:
         The same penalties as multiples of the theory's rate.
     value : float or None
         Value of the criterion, of which higher is better; None where the aggregator could not answer.
+    aggregate : Aggregate or None
+        The estimate, where an aggregator was fitted.
     """
 
     gamma: float
@@ -53,6 +61,7 @@ class Candidate:
     config: StructureConfig
     value: float | None
     why_not: str | None = None
+    aggregate: Aggregate | None = None
 
 
 @dataclass(frozen=True)
@@ -112,17 +121,51 @@ def forward(names: Sequence[str], error: Callable[[list[str]], float], patience:
     return path, errors
 
 
+def fit_grid(
+    scores: ScoreMatrix,
+    config: FitConfig,
+    aggregator: Penalised,
+    *,
+    grid: Sequence[tuple[float, float | None]] | None = None,
+    watch: Watch = unwatched,
+) -> list[Candidate]:
+    """Fit the aggregator, without any label, at every point of the grid; no candidate has a value yet.
+
+    Parameters
+    ----------
+    grid : sequence of (gamma, tau or None), optional
+        By default the paper's (``GRIDS``).
+    """
+    canonical = scores.canonical()
+    moments = accumulate(canonical.values)
+    registry = {**REGISTRY, "care_tensor": Aggregator("care_tensor", CareTensor(memo={}).fit)}
+    literal = aggregator != "care_svd" or config.placement == "weights"
+    unit = 1.0
+    if literal:
+        unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n)
+
+    def fitted(structure_config: StructureConfig) -> tuple[None, Aggregate]:
+        structure, _ = fit_structure(moments, structure_config, canonical.judges)
+        at = replace(config, structure=structure_config, aggregators=(aggregator,))
+        aggregates, failures = run_aggregators(scores, moments, structure, at, registry=registry)
+        if aggregator in failures:
+            raise FitError(failures[aggregator])
+        return None, aggregates[aggregator]
+
+    return _tried(grid or GRIDS[aggregator], unit, moments.p, config.structure, fitted, watch)
+
+
 def select_with_labels(
     scores: ScoreMatrix,
     config: FitConfig,
     labels: Array,
     *,
-    aggregator: Literal["care_svd", "care_tensor"] = "care_svd",
+    aggregator: Penalised = "care_svd",
     criterion: Criterion = "order",
     grid: Sequence[tuple[float, float | None]] | None = None,
     watch: Watch = unwatched,
 ) -> Selection:
-    """The penalties under which the aggregate does best on the labelled items.
+    """Return the penalties under which the aggregate does best on the labelled items.
 
     The aggregate itself sees no label: they choose penalties and nothing else.
 
@@ -145,26 +188,28 @@ def select_with_labels(
     labelled = ~np.isnan(labels)
     if labelled.sum() < 2 or np.ptp(labels[labelled]) == 0:
         raise InputError(f"selection: at least two labels that differ are needed, there are {int(labelled.sum())}")
-    canonical = scores.canonical()
-    moments = accumulate(canonical.values)
-    registry: dict[str, Aggregator] = {
-        "care_svd": Aggregator("care_svd", care_svd),
-        "care_tensor": Aggregator("care_tensor", CareTensor(memo={}).fit),
-    }
+    candidates = fit_grid(scores, config, aggregator, grid=grid, watch=watch)
+    return chosen_by(candidates, config, labels, aggregator, criterion)
 
-    def agreement(structure_config: StructureConfig) -> float | None:
-        structure, _ = fit_structure(moments, structure_config, canonical.judges)
-        at = replace(config, structure=structure_config, aggregators=(aggregator,))
-        aggregates, failures = run_aggregators(scores, moments, structure, at, registry=registry)
-        if aggregator in failures:
-            raise FitError(failures[aggregator])
-        answer = aggregates[aggregator]
+
+def chosen_by(
+    candidates: Sequence[Candidate], config: FitConfig, labels: Array, aggregator: str, criterion: Criterion
+) -> Selection:
+    """Return the best of some fitted candidates by labels, (n,), NaN where there is none.
+
+    Raises ``FitError`` where no candidate has an estimate.
+    """
+    labelled = ~np.isnan(labels)
+
+    def valued(candidate: Candidate) -> Candidate:
+        answer = candidate.aggregate
+        if answer is None:
+            return candidate
         measured = evaluate(answer.estimate[labelled], labels[labelled], threshold=answer.threshold, scale=config.scale)
         right = measured.accuracy if measured.mae is None else -measured.mae
-        return measured.order if criterion == "order" else right
+        return replace(candidate, value=measured.order if criterion == "order" else right)
 
-    candidates = _tried(grid or GRIDS[aggregator], aggregator, moments, config.structure, agreement, watch)
-    return _chosen(aggregator, criterion, candidates, int(labelled.sum()))
+    return _chosen(aggregator, criterion, [valued(candidate) for candidate in candidates], int(labelled.sum()))
 
 
 def select_without_labels(
@@ -191,32 +236,32 @@ def select_without_labels(
     z = (scores.values - centre) / scale
     parts = [(accumulate(z[fold != k]), accumulate(z[fold == k]).covariance()) for k in range(_FOLDS)]
 
-    def likelihood(structure_config: StructureConfig) -> float:
-        return float(np.mean([_held_out(train, test, structure_config, scores.judges) for train, test in parts]))
+    def likelihood(structure_config: StructureConfig) -> tuple[float, None]:
+        return float(np.mean([_held_out(train, test, structure_config, scores.judges) for train, test in parts])), None
 
-    candidates = _tried(GRIDS["care_svd"], "care_svd", whole, config.structure, likelihood, watch)
+    candidates = _tried(GRIDS["care_svd"], 1.0, whole.p, config.structure, likelihood, watch)
     return _chosen("care_svd", "held-out log likelihood", candidates, 0)
 
 
 def _tried(
     grid: Sequence[tuple[float, float | None]],
-    aggregator: str,
-    moments: Moments,
+    unit: float,
+    p: int,
     config: StructureConfig,
-    value_of: Callable[[StructureConfig], float | None],
+    fitted: Callable[[StructureConfig], tuple[float | None, Aggregate | None]],
     watch: Watch,
 ) -> list[Candidate]:
-    """Every point of the grid with its value, or the reason why it has none."""
-    unit = 1.0
-    if aggregator == "care_tensor":  # whose grid has the penalties as they are
-        unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n)
+    """Return every point of the grid with its value and estimate, or the reason why it has none.
+
+    ``unit`` is what ``StructureConfig.gamma`` multiplies where the grid has penalties as they are, else one.
+    """
     candidates: list[Candidate] = []
     for done, (gamma, tau) in enumerate(grid):
         watch("trying penalties", done, len(grid))
-        relative_tau = config.tau if tau is None else tau / float(np.sqrt(moments.p))
-        relative = replace(config, gamma=gamma / unit, tau=relative_tau)
+        relative = replace(config, gamma=gamma / unit, tau=config.tau if tau is None else tau / float(np.sqrt(p)))
         try:
-            candidates.append(Candidate(gamma, tau, relative, value_of(relative)))
+            value, aggregate = fitted(relative)
+            candidates.append(Candidate(gamma, tau, relative, value, aggregate=aggregate))
         except FitError as error:
             candidates.append(Candidate(gamma, tau, relative, None, str(error)))
     return candidates

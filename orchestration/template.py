@@ -25,6 +25,7 @@ def schema() -> dict[str, Any]:
     """JSON schema of care.yaml, for editors; the settings of ``fit`` are flat, as they are in the file."""
     document = Settings.model_json_schema()
     fit = document["$defs"]["FitConfig"]["properties"]
+    fit["profile"] = {"enum": ["care", "paper"], "description": "paper: the paper's algorithms and baselines"}
     for group, kind in GROUPS_OF_FIT.items():
         del fit[group]
         fit |= document["$defs"].pop(kind.__name__)["properties"]

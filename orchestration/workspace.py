@@ -22,7 +22,7 @@ from pydantic import (
 
 from assets.report.names import refuse_alike
 from assets.workspace import CanaryConfig, DaskConfig, ReviewConfig, Workspace
-from care_ops.config import AdmissionRule, FitConfig, StructureConfig
+from care_ops.config import AdmissionRule, FitConfig, StructureConfig, with_profile
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
@@ -37,8 +37,8 @@ FULL_SIZE = "CARE_FULL_SIZE"
 """Environment variable that asks for experiments at full size, whatever care.yaml says."""
 
 
-DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality")
-"""Fields of ``FitConfig`` that care.yaml does not set."""
+DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality", "placement")
+"""Fields of ``FitConfig`` that care.yaml does not set: a test set does, and the profile the last one."""
 
 RETIRED = {
     "panel.max_mode_share": 0.95,
@@ -78,10 +78,11 @@ def _grouped(fit: Any) -> Any:
     """The settings of ``fit``, which are flat in care.yaml, in the groups that ``care_ops`` has."""
     if not isinstance(fit, dict):
         return fit
-    settings: dict[str, Any] = dict(fit)  # type: ignore[arg-type]
-    for name in settings.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
+    for name in fit.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
         advice = "a test set declares it" if name in DECLARED_BY_TEST_SETS else "write its settings into `fit` itself"
+        advice = "write `profile: paper`" if name == "placement" else advice
         raise ValueError(f"{name} does not belong here; {advice}")
+    settings = with_profile(fit)
     for group, kind in GROUPS_OF_FIT.items():
         settings[group] = {f.name: settings.pop(f.name) for f in fields(kind) if f.name in settings}
     return settings

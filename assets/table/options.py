@@ -9,7 +9,6 @@ from care_ops.config import (
     Absent,
     AdmissionRule,
     FitConfig,
-    Placement,
     named,
 )
 from care_ops.errors import InputError, guarded
@@ -22,7 +21,9 @@ class FitOptions(TypedDict, total=False):
     ----------
     aggregators : str or sequence of str
         What is computed, in this order; by default ``care_ops.config.DEFAULT_AGGREGATORS``.
-    cut, scale, placement, seed :
+    profile : {"care", "paper"}
+        ``paper``: the paper's algorithms as written and its baselines; options given beside it override its own.
+    cut, scale, seed :
         See ``care_ops.config.FitConfig``.
     scales : mapping judge -> (low, high)
         Scales of single judges, whose scores are brought to that of the panel; ``--scale JUDGE=0:100``.
@@ -46,10 +47,10 @@ class FitOptions(TypedDict, total=False):
     """
 
     aggregators: str | Sequence[str]
+    profile: Literal["care", "paper"]
     cut: float | None
     scale: tuple[float, float] | None
     scales: Mapping[str, tuple[float, float]]
-    placement: Placement
     seed: int
     gamma: float
     tau: float

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, get_args
+from typing import Any, Literal, cast, get_args
 
 import numpy as np
 
@@ -12,15 +12,12 @@ from care_ops.errors import InputError, listed
 from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.metrics import evaluate
 from care_ops.scores import Array, ScoreMatrix
-from care_ops.selection import Selection, select_with_labels, select_without_labels, validation_items
+from care_ops.selection import Penalised, Selection, select_with_labels, select_without_labels, validation_items
 from warehouse.items import ItemRecord
 from warehouse.sources.files import Tell, read_items, read_scores
 from warehouse.sources.reading import Reading
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions, ScoreColumns
-
-Penalised = Literal["care_svd", "care_tensor"]
-"""Aggregators that have penalties."""
 
 ChoiceCriterion = Literal["order", "error", "likelihood"]
 
@@ -78,7 +75,7 @@ class Search:
     def __post_init__(self) -> None:
         """Check the words."""
         if self.aggregator not in get_args(Penalised):
-            raise InputError(f"aggregator is {self.aggregator!r}; penalties belong to care_svd and care_tensor")
+            raise InputError(f"aggregator is {self.aggregator!r}; penalties belong to {', '.join(get_args(Penalised))}")
         if self.criterion not in get_args(ChoiceCriterion):
             raise InputError(f"criterion is {self.criterion!r}; use order, error or likelihood")
 
@@ -114,7 +111,7 @@ def select_table(
         matrix,
         config,
         np.where(may_choose, gold, np.nan),
-        aggregator="care_svd" if search.aggregator == "care_svd" else "care_tensor",
+        aggregator=cast(Penalised, search.aggregator),
         criterion="order" if search.criterion == "order" else "error",
         watch=watch,
     )

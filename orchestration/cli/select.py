@@ -27,7 +27,7 @@ def select(
     items: Annotated[
         Path, typer.Option(help="Table with item_id, and for labels gold; split_unit keeps items together.")
     ],
-    aggregator: Annotated[str, typer.Option(help="care_svd or care_tensor.")] = "care_svd",
+    aggregator: Annotated[str, typer.Option(help="care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
     criterion: Annotated[str, typer.Option(help="order, error, or likelihood, which needs no labels.")] = "order",
     share: Annotated[float, typer.Option(help="Share of the items whose gold may choose the penalties.")] = 0.15,
     split: Annotated[

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import fields
 from functools import wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple, TypeVar, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple, TypeVar, get_args, get_type_hints
 
 import typer
 from rich.markup import escape
@@ -60,7 +60,7 @@ OF_FILES = {
 }
 """Options that say what the columns of a table are and how it is read, each with its type and its help text."""
 
-_OTHERWISE = ("aggregators", "scale", "calibration", "structure", "resamples")
+_OTHERWISE = ("aggregators", "scale", "calibration", "structure", "resamples", "placement")
 """Fields of a fit's settings whose options have another name or form; see ``care fit``."""
 
 SETTINGS = {
@@ -69,7 +69,7 @@ SETTINGS = {
     for hints, words in [(get_type_hints(kind), explained(kind))]
     for entry in fields(kind)
     if entry.name not in _OTHERWISE
-}
+} | {"profile": (Literal["care", "paper"], "paper: the paper's algorithms as written, and its baselines.")}
 """Options that are settings of a fit or of admission by the same names, each with its type and its help text."""
 
 _SEVERAL = {

@@ -63,7 +63,7 @@ OTHERWISE = {
     "cut": 6.0,
     "scale": (0.0, 12.0),
     "scales": {"a": (0.0, 10.0)},
-    "placement": "weights",
+    "profile": "paper",
     "seed": 3,
     "gamma": 0.5,
     "tau": 0.25,

@@ -8,7 +8,7 @@ import pytest
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
-from care_ops.selection import GRIDS, select_with_labels, select_without_labels, validation_items
+from care_ops.selection import GRIDS, fit_grid, select_with_labels, select_without_labels, validation_items
 from care_ops.simulate import joint_gaussian
 from tests.support.matrices import matrix
 
@@ -31,7 +31,7 @@ def test_whole_split_units_are_drawn(rng):
         validation_items(["a"] * 90 + ["b"] * 10, 0.95, np.random.default_rng(0))
 
 
-@pytest.mark.parametrize("aggregator", ["care_svd", "care_tensor"])
+@pytest.mark.parametrize("aggregator", ["care_svd", "care_tensor", "care_tensor_paper"])
 def test_the_choice_is_the_best_of_the_grid_on_the_labels(drawn, rng, aggregator):
     scores, quality = drawn
     labels = np.where(rng.random(1_500) < 0.15, quality, np.nan)
@@ -40,6 +40,7 @@ def test_the_choice_is_the_best_of_the_grid_on_the_labels(drawn, rng, aggregator
     assert [(c.gamma, c.tau) for c in found.candidates] == list(grid)
     assert found.labels_used == int((~np.isnan(labels)).sum())
     values = [c.value for c in found.candidates]
+    assert sum(v is not None for v in values) >= 3
     assert found.best.value == max(v for v in values if v is not None)
     again = fit_panel(scores, FitConfig(aggregators=(aggregator,), structure=found.best.config)).aggregates[aggregator]
     known = ~np.isnan(labels)
@@ -47,6 +48,16 @@ def test_the_choice_is_the_best_of_the_grid_on_the_labels(drawn, rng, aggregator
 
     assert tau(again.estimate[known], labels[known]) == pytest.approx(found.best.value)  # also through the memo
     assert again.labels_used == 0
+
+
+def test_literal_weights_come_with_literal_penalties(drawn):
+    """Algorithm 1's gamma_n is the grid's number, whatever the number of items."""
+    scores, _ = drawn
+    config = FitConfig(placement="weights")
+    (literal,), (relative,) = (fit_grid(scores, c, "care_svd", grid=[(0.1, None)]) for c in (config, FitConfig()))
+    assert relative.config.gamma == 0.1
+    (twice,) = fit_grid(scores.select_items(np.arange(1_500) < 375), config, "care_svd", grid=[(0.1, None)])
+    assert literal.config.gamma / twice.config.gamma == pytest.approx(2, rel=0.1), "the rate falls as 1 / sqrt(n)"
 
 
 def test_error_counts_scale_and_accuracy(drawn, rng):

@@ -8,7 +8,9 @@ import signal
 import subprocess
 import sys
 import time
+from contextlib import nullcontext
 from dataclasses import asdict, replace
+from types import SimpleNamespace
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -23,6 +25,7 @@ from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.injected_bias import changes
 from assets.experiments.orthogonality import errors_at
 from assets.experiments.panels import ExperimentPanel
+from assets.experiments.paper_tables import recorded, tuned
 from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, OF_PANELS, experiments, outdated
 from assets.experiments.sweep import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
@@ -37,6 +40,7 @@ from care_ops.least import LEAST_ITEMS
 from care_ops.metrics import mean_ranks
 from care_ops.results.association import benjamini_hochberg, permuted
 from care_ops.scores import ScoreMatrix
+from care_ops.selection import fit_grid
 from care_ops.simulate import (
     SUFFICIENT_TABLES,
     second_order_insufficient,
@@ -46,6 +50,7 @@ from judges.items import Score, Status
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, make, run, write_items
 
+LITERAL = FitConfig(placement="weights")
 QUICK = "key:tensor_against_svd or key:injected_bias or key:quality_factor"
 
 
@@ -167,6 +172,23 @@ def test_refusals_are_counted_and_lower_no_mean():
     assert row[ORACLE] == "0.900 ± 0.000; 1 of 2 refused"
 
 
+def test_the_profile_of_the_paper_fits_its_algorithms_and_baselines(tmp_path):
+    folder = make(tmp_path / "ws", n=80)
+    with (folder / "care.yaml").open("a") as settings:
+        settings.write("fit: {profile: paper, seed: 3, resamples: 0}\n")
+    config = load_workspace(folder).fit
+    assert config.aggregators[:2] == ("care_svd", "care_tensor_paper")
+    assert {"ws", "dawid_skene", "glad", "mace"} <= set(config.aggregators)
+    assert (config.placement, config.seed) == ("weights", 3)
+    assert FitConfig.of({"profile": "paper", "aggregators": ("avg",)}).aggregators == ("avg",), "what is given counts"
+    with pytest.raises(InputError, match="use care or paper"):
+        FitConfig.of({"profile": "authors"})
+    assert not run(folder).failures
+    with load_workspace(folder).warehouse.reader() as connection:
+        names = {name for (name,) in connection.execute("SELECT DISTINCT aggregator FROM latest_aggregates").fetchall()}
+    assert {"care_svd", "mv", "ws", "dawid_skene", "glad", "mace"} <= names
+
+
 def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_they_are_orthogonal():
     orthogonal, overlapping = (errors_at(overlap, 3, 10_000) for overlap in (0.0, 0.4))
     assert orthogonal["confounders subtracted"] > orthogonal["leading factor"] + 0.01
@@ -221,6 +243,33 @@ def a_panel(values: np.ndarray, gold: np.ndarray, **config: object) -> Experimen
     ids = tuple(f"i{k:05}" for k in range(n))
     scores = ScoreMatrix(values, ids, tuple(f"j{k:02}" for k in range(p)))
     return ExperimentPanel("one", scores, gold, list(ids), [None] * n, FitConfig(**config))
+
+
+def test_penalties_are_chosen_on_the_split_and_measured_on_the_rest():
+    rng = np.random.default_rng(8)
+    quality = rng.normal(size=400)
+    panel = a_panel(quality[:, None] + rng.normal(size=(400, 6)), quality)
+    estimates = [
+        answer.aggregate.estimate for answer in fit_grid(panel.scores, LITERAL, "care_svd") if answer.aggregate
+    ]
+    expected = list[float]()
+    for seed in range(2):
+        chooses = np.isin(np.arange(400), np.random.default_rng([seed, 51]).permutation(400)[:60])
+        best = min(estimates, key=lambda e: np.abs(e - quality)[chooses].mean())
+        expected.append(float(np.abs(best - quality)[~chooses].mean()))
+    found = tuned(panel, panel.scores, quality, "care_svd", 2)
+    assert found["care_svd as written"] == pytest.approx(np.mean(expected))
+    assert found["care_svd as written, sd"] == pytest.approx(np.std(expected))
+
+
+def test_a_recorded_judge_that_misses_more_than_a_tenth_is_dropped_as_any_other(monkeypatch):
+    values = np.random.default_rng(9).normal(size=(100, 4))
+    values[:11, 1] = values[:10, 2] = np.nan
+    panel = a_panel(values, values[:, 0])
+    monkeypatch.setattr("assets.experiments.paper_tables.read_scores", lambda _connection, _testset: panel.scores)
+    workspace = SimpleNamespace(warehouse=SimpleNamespace(reader=nullcontext), judges={})
+    kept, dropped = recorded(workspace, panel)
+    assert (kept.judges, dropped) == (("j00", "j02", "j03"), ["j01"])
 
 
 def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_gain():

@@ -52,7 +52,7 @@ def test_the_command_has_every_option_of_the_library_and_no_other():
 
 def test_an_option_says_what_care_yaml_says_of_the_setting():
     said = " ".join(template().replace("#", " ").replace("``", "").split())
-    for name in ("tau", "placement", "max_missing", "absent", "seed"):
+    for name in ("tau", "max_missing", "absent", "seed"):
         (option,) = inspect.signature(fit).parameters[name].annotation.__metadata__
         assert option.help in said, name
 
@@ -63,7 +63,7 @@ def test_every_option_reaches_the_configuration():
             "aggregators": "care",
             "cut": 2.0,
             "scale": (0.0, 4.0),
-            "placement": "weights",
+            "profile": "paper",
             "seed": 3,
             "gamma": 0.5,
             "tau": 0.25,
@@ -120,9 +120,9 @@ def test_the_advice_of_care_select_is_a_command(files):
 
 
 def test_a_word_that_is_none_of_those_allowed_is_refused(files):
-    done = care("fit", files / "scores.csv", "--placement", "guess", "--out", files / "out")
+    done = care("fit", files / "scores.csv", "--profile", "guess", "--out", files / "out")
     assert done.exit_code == 2
-    assert "fit: placement is 'guess'; use panel, weights" in done.output
+    assert "fit: no profile 'guess'; use care or paper" in done.output
 
 
 def test_a_judge_on_another_scale_is_said_to_lie_outside_and_not_to_repeat_itself(files):
