@@ -115,21 +115,35 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
 
 
 def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> None:
-    """Aggregates and systems, and at the end what a reader needs first: the verdict, the weights, and the page."""
+    """Print the verdict and the page; with ``everything`` also each method and the judge weights."""
     from assets.table.files import PAGE
     from assets.table.rows import aggregate_rows, in_words
 
     page = result.page
     rows = aggregate_rows(page)
-    show(rows if as_json else in_words(rows), page.title, as_json=as_json)
+    if as_json or everything:
+        show(rows if as_json else in_words(rows), page.title, as_json=as_json)
     if page.systems.systems and not as_json:
         show_systems(page, f"systems, by {page.systems.aggregator}")
     for name, why in page.failures.items():
         errors.print(f"could not answer: {name}: {why.removeprefix(f'{name}: ')}", style="yellow")
     print_verdict(result.verdict, errors if as_json else console, everything=everything)
-    if not as_json:
+    if as_json:
+        return
+    if everything:
         _print_weights(page)
-        console.print(f"report: {out / PAGE}")
+    if gold := _against_gold(page):
+        console.print(gold)
+    console.print(f"report: {out / PAGE}")
+
+
+def _against_gold(page: ReportData) -> str:
+    """Return the order of the recommended scores and of the plain average against gold; empty without gold."""
+    names = [name for name in (page.lead, "avg") if name in page.evaluations]
+    found = {name: page.evaluations[name] for name in names if page.evaluations[name].order is not None}
+    metric = "tau" if all(one.auc is None for one in found.values()) else "AUC"
+    orders = ", ".join(f"{name} {one.order:.2f}" for name, one in found.items())
+    return f"order against gold ({metric}): {orders}" if found else ""
 
 
 def _print_weights(page: ReportData) -> None:
