@@ -167,7 +167,7 @@ def test_order_against_gold_of_two_values_is_told_by_auc_which_no_tie_can_buy(tm
     scores.write_text("\n".join([f"item_id,{heads}", *rows]) + "\n")
     items.write_text("item_id,gold\n" + "".join(f"q{k},{values[int(g)]}\n" for k, g in enumerate(good)))
     told = ("--items", items, "--out", out, "--intervals", 0, "--aggregator", "avg", "--aggregator", "mv")
-    fit, chosen = care("fit", scores, *told), care("select", scores, "--items", items)
+    fit, chosen = care("fit", scores, *told, "--why"), care("select", scores, "--items", items)
     evaluated = json.loads((out / "fit.json").read_text())["evaluation"]
     assert evaluated["mv"]["tau"] > evaluated["avg"]["tau"], "as tau-b has it"
     assert evaluated["mv"]["auc"] < evaluated["avg"]["auc"]
