@@ -21,7 +21,7 @@ from assets.results.gold import aligned
 from assets.table.criteria import CriteriaFit, write_criteria
 from assets.table.files import aggregates_table, judges_table, make_folder, write_files
 from assets.table.fitting import TableFit
-from assets.table.rows import aggregate_rows, constraints_sentence, in_words, judge_rows
+from assets.table.rows import aggregate_rows, in_words, judge_rows
 from care_ops.errors import InputError
 from care_ops.labels import Drawn
 from care_ops.records import Aggregate, Certificate
@@ -183,13 +183,13 @@ class FitResult:
 
     def summary(self) -> str:
         """All aggregates and judges as text."""
-        page, constraints = self.table.page, constraints_sentence(self.table.fit.structure)
+        page = self.table.page
         tables = [
             _text_table("aggregates", in_words(aggregate_rows(page))),
             _text_table(f"judges, weights in {self.recommended}", judge_rows(page)),
         ]
         verdict = "\n".join(self.verdict.lines(everything=True))
-        return "\n\n".join([verdict, "\n".join([*self._head(), *filter(None, [constraints])]), *tables])
+        return "\n\n".join([verdict, "\n".join(self._head()), *tables])
 
     def __repr__(self) -> str:
         """A summary of at most ten lines and a thousand characters."""

@@ -7,9 +7,10 @@ import numpy as np
 from scipy.stats import rankdata
 
 from assets.report.data import JudgeRow, ReportData, Retest, WeightCell
-from care_ops.least import LABELS_TO_ADVISE
-from care_ops.metrics import auc, tau
+from care_ops.least import LABELS_TO_ADVISE, LEAST_LABELS
+from care_ops.metrics import auc, is_binary, tau
 from care_ops.records import DropEvidence
+from care_ops.results.judge_gate import Measure, agreement_with_people, may_gate
 from care_ops.scores import Array
 from judges.items import FROM_A_FILE
 
@@ -52,11 +53,12 @@ class PartedItem:
 
 @dataclass(frozen=True)
 class AgainstLabels:
-    """Order by a judge alone, and by the answer (AUC or Kendall's tau)."""
+    """Order by a judge alone, and by the recommended score (AUC or Kendall's tau); whether the judge may gate."""
 
     metric: str
     alone: float | None
     answer: float | None
+    gate: str = ""
 
 
 @dataclass(frozen=True)
@@ -147,7 +149,30 @@ def _against_labels(data: ReportData, j: int, answer: Array) -> AgainstLabels | 
     metric, order = ("AUC", auc) if len(np.unique(data.gold[known])) == 2 else ("Kendall's tau", tau)
     scored = known & ~np.isnan(data.scores.values[:, j])
     alone = order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None
-    return AgainstLabels(metric, alone, order(answer[known], data.gold[known]))
+    gate = _may_gate(data.scores.judges[j], data.scores.values[:, j], data.gold)
+    return AgainstLabels(metric, alone, order(answer[known], data.gold[known]), gate)
+
+
+def _may_gate(judge: str, scores: Array, gold: Array) -> str:
+    """Return whether a judge may gate at the default bar; empty where scores and gold are not on one scale."""
+    known = ~np.isnan(gold) & ~np.isnan(scores)
+    if known.sum() < LEAST_LABELS:
+        return ""
+    low, high = scores[known].min(), scores[known].max()
+    binary = is_binary(gold)
+    if (binary and not is_binary(scores)) or gold[known].min() < low or gold[known].max() > high:
+        return ""
+    found = agreement_with_people(judge, scores, gold, np.ones(len(gold)), 0.5, grades=None if binary else gold)
+    measure: Measure = "kappa" if binary else "weighted_kappa"
+    if (statistic := found.measure(measure)) is None:
+        return ""
+    advice = may_gate(found, measure=measure)
+    more = f", about {advice.more_labels:,} more labels would decide" if advice.more_labels else ""
+    name = measure.replace("_", " ")
+    return (
+        f"{name} {statistic.value:.2f} ({statistic.lo:.2f} … {statistic.hi:.2f}) by {found.labels:,} labels; "
+        f"may gate at {advice.bar:g}: {advice.outcome}{more}"
+    )
 
 
 def advice(card: JudgeCard) -> str:

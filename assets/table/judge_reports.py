@@ -6,11 +6,14 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from assets.results.comparison import recommended_answer
+from assets.results.gold import aligned
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns
 from assets.table.rating import check_labels
 from care_ops.anchors import Anchors
 from care_ops.errors import FitError, InputError
 from care_ops.labels import Labels
+from care_ops.least import LEAST_LABELS
+from care_ops.results.judge_gate import GateAdvice, Measure, PeopleAgreement, Statistic, agreement_with_people
 from care_ops.results.judge_report import JudgeReport, Share, position_effect, report_of
 from care_ops.results.rates import Labelled
 from care_ops.scores import Array, ScoreMatrix
@@ -18,11 +21,27 @@ from care_ops.scores import Array, ScoreMatrix
 _TIE = 0.5
 
 
+PANEL = "panel"
+"""Name of the recommended score among the judges of a report."""
+
+
 @dataclass(frozen=True)
 class Reports:
-    """The reports by judge, those that cannot be made with the reason, the ids behind rows, and labels of a tie."""
+    """The reports by judge, the panel's agreement with people, and what has no report.
+
+    Attributes
+    ----------
+    panel : PeopleAgreement or None
+        Of the recommended score, which has seen no label; None where labels or scores allow none.
+    left_out : dict judge -> reason
+    item_ids : sequence of str
+        The ids behind rows.
+    ties : int
+        Labels that decide nothing.
+    """
 
     reports: list[JudgeReport]
+    panel: PeopleAgreement | None
     left_out: dict[str, str]
     item_ids: Sequence[str]
     ties: int
@@ -44,8 +63,8 @@ def judge_reports(
     """
     check_labels(table, labels)
     every, labels = labels, _decided(labels, config.fit.cut)
-    if only is not None and only not in table.scores.judges:
-        raise InputError(f"no judge {only!r}; there are {', '.join(table.scores.judges)}")
+    if only not in (None, PANEL, *table.scores.judges):
+        raise InputError(f"no judge {only!r}; there are {', '.join(table.scores.judges)}, and {PANEL!r}")
     answer = recommended_answer(admit(table, config)[0], config.fit, table.anchors)
     item_ids = table.scores.item_ids
     given = np.array([labels.values[i] if i in labels.sample else np.nan for i in item_ids], dtype=np.float64)
@@ -54,17 +73,25 @@ def judge_reports(
     weights[~np.isnan(given)] = Anchors.of(labels).weights(labelled)
     chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
     people, lengths = Labelled(answer, given, units=item_columns(table).units(), chance=chance), _lengths(table)
+    grades = _grades(table, every)
     reports: list[JudgeReport] = []
     left_out: dict[str, str] = {}
     for name, scores in zip(table.scores.judges, table.scores.values.T, strict=True):
-        if only is not None and name != only:
+        if only not in (None, PANEL, name):
             continue
         try:
             cut = _cut(name, scores, config.fit.cut)
-            reports.append(report_of(name, scores, people, weights, cut, lengths=lengths, level=level))
+            reports.append(report_of(name, scores, people, weights, cut, grades=grades, lengths=lengths, level=level))
         except FitError as error:
             left_out[name] = str(error)
-    return Reports(reports, left_out, item_ids, len(every) - len(labels))
+    panel = None
+    if len(labelled) >= LEAST_LABELS and only in (None, PANEL):
+        cut = config.fit.cut if config.fit.cut is not None else float(np.nanmean([report.cut for report in reports]))
+        panel = agreement_with_people(
+            PANEL, answer, given, weights, cut, grades=grades, units=people.units, level=level
+        )
+    reports = [] if only == PANEL else reports
+    return Reports(reports, panel, left_out, item_ids, len(every) - len(labels))
 
 
 def _decided(labels: Labels, cut: float | None) -> Labels:
@@ -80,6 +107,14 @@ def _decided(labels: Labels, cut: float | None) -> Labels:
             f"{(min(grades) + max(grades)) / 2:g}, or labels of 0 and 1"
         )
     return Labels(tuple(replace(label, value=float(label.value > cut)) for label in labels.given))
+
+
+def _grades(table: ScoreTable, labels: Labels) -> Array | None:
+    """Return the labels as grades; None where they are 0 and 1, or go beyond the scale that the judges use."""
+    low, high = np.nanmin(table.scores.values), np.nanmax(table.scores.values)
+    if labels.binary or not all(low <= label.value <= high for label in labels.given):
+        return None
+    return aligned(table.scores.item_ids, labels.values)
 
 
 def _cut(judge: str, scores: Array, declared: float | None) -> float:
@@ -103,21 +138,48 @@ def _lengths(table: ScoreTable) -> Array | None:
     return other - one if any(second) else one
 
 
+def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
+    """Return the answer to whether a judge may gate, with what would decide it."""
+    statistic, name = found.measure(advice.measure), _MEASURES[advice.measure]
+    said = f"{name} {_interval(statistic)}" if statistic is not None else f"{name} is not defined"
+    more = f"; about {advice.more_labels:,} more labels would decide" if advice.more_labels else ""
+    return f"may {advice.judge} gate? {advice.outcome}: {said}, bar {advice.bar:g}, {found.labels} labels{more}"
+
+
+_MEASURES: dict[Measure, str] = {"kappa": "kappa", "weighted_kappa": "weighted kappa", "auc": "AUC"}
+
+
+def _interval(statistic: Statistic) -> str:
+    return f"{statistic.value:.2f} ({statistic.lo:.2f} to {statistic.hi:.2f})"
+
+
+def people_sentences(found: PeopleAgreement) -> list[str]:
+    """Return what kappa, AUC and bias say of a judge, each with its interval."""
+    shown = [
+        f"{words} {_interval(statistic)}"
+        for name, words in _MEASURES.items()
+        if (statistic := found.measure(name)) is not None
+    ]
+    bias, graded = found.bias, found.weighted_kappa is not None
+    scale, unit = (1, "points of the scale") if graded else (100, "points of the pass rate")
+    kind = "stricter than" if bias.hi < 0 else "milder than" if bias.lo > 0 else "beside"
+    range_of = f"{scale * bias.lo:+.2g} to {scale * bias.hi:+.2g}"
+    return [", ".join(shown), f"bias {scale * bias.value:+.2g} {unit} ({range_of}): {kind} people"]
+
+
 def sentences(report: JudgeReport, item_ids: Sequence[str], *, pairs: bool) -> list[str]:
-    """What the figures say, in plain sentences."""
+    """Return what the figures say, in plain sentences."""
     lines = [
+        *people_sentences(report.people),
         f"of the answers people passed, the judge passed {_said(report.passed_of_passed)}",
         f"of the answers people failed, the judge failed {_said(report.failed_of_failed)}",
         f"it is right on {_said(report.accuracy)} by {report.labels} labels alone, and on {_said(report.assisted)} "
         "with the panel's help",
     ]
-    if report.kappa is not None:
-        lines.append(f"kappa {report.kappa:.2f}, where people pass {report.base_rate.value:.0%}")
-    thirds = [f"{share:.0%}" if share is not None else "(no label)" for share in report.thirds]
-    lines.append(f"of its lowest, middle and highest third people pass {thirds[0]}, {thirds[1]} and {thirds[2]}")
     sent = ", ".join(f"{error:.0%} with {share:.0%} sent" for share, error in report.sent.items() if share)
     lines.append(
-        f"{report.sent[0.0]:.0%} of its decisions are wrong; where people decide about what it is least sure of: {sent}"
+        f"{report.sent[0.0]:.0%} of its decisions are wrong, where people pass {report.base_rate.value:.0%}; if people "
+        f"decide about what it is least sure of: {sent}"
     )
     if report.length is not None:
         effect, what = report.length, "how much longer the second text is" if pairs else "length"

@@ -14,6 +14,7 @@ from scipy.stats import t as student
 from care_ops.errors import FitError
 from care_ops.least import LEAST_ITEMS, LEAST_LABELS
 from care_ops.metrics import rank_correlation
+from care_ops.results.judge_gate import PeopleAgreement, agreement_with_people
 from care_ops.results.rates import LEVEL, Labelled, Repeats, rates_of
 from care_ops.scores import Array
 
@@ -87,16 +88,14 @@ class JudgeReport:
         A score above it passes.
     passed_of_passed, failed_of_failed : Share or None
         True positive and true negative rate; None where people passed, or failed, none.
-    kappa : float or None
-        Cohen's, None where people or the judge say the same of all.
+    people : PeopleAgreement
+        Kappa, AUC and bias, with intervals.
     base_rate : Share
         Of what people pass.
     accuracy : Share
         By the labels alone.
     assisted : Share
         Accuracy over all items, the labels assisted by the panel's answer (``rates_of``).
-    thirds : tuple of three floats or None
-        Share that people pass in the lowest, the middle and the highest third of the judge's scores.
     sent : dict share -> error
         Share of the judge's decisions that are wrong where people decide about that share, the least certain first.
     misses : tuple of int
@@ -108,11 +107,10 @@ class JudgeReport:
     cut: float
     passed_of_passed: Share | None
     failed_of_failed: Share | None
-    kappa: float | None
+    people: PeopleAgreement
     base_rate: Share
     accuracy: Share
     assisted: Share
-    thirds: tuple[float | None, float | None, float | None]
     sent: dict[float, float]
     length: LengthEffect | None
     misses: tuple[int, ...]
@@ -125,10 +123,11 @@ def report_of(
     weights: Array,
     cut: float,
     *,
+    grades: Array | None = None,
     lengths: Array | None = None,
     level: float = LEVEL,
 ) -> JudgeReport:
-    """The figures of one judge.
+    """Return the figures of one judge.
 
     Parameters
     ----------
@@ -139,6 +138,8 @@ def report_of(
         the share of several that is 1, on which an estimate may rest.
     weights : (n,) array
         How much each label counts (``Anchors.weights``).
+    grades : (n,) array, optional
+        The labels as grades on the judge's scale.
     lengths : (n,) array, optional
         Of the text that is judged, or the difference of two.
 
@@ -159,11 +160,12 @@ def report_of(
         cut=cut,
         passed_of_passed=_share(w * people, passes, level),
         failed_of_failed=_share(w * (1.0 - people), 1.0 - passes, level),
-        kappa=_kappa(passes, people, w),
+        people=agreement_with_people(
+            judge, scores, labels, weights, cut, grades=grades, units=given.units, level=level
+        ),
         base_rate=_certain(_share(w, people, level)),
         accuracy=_certain(_share(w, right, level)),
         assisted=_assisted(given, np.where(scores > cut, 1.0, -1.0), rows, right, level),
-        thirds=_thirds(scores, rows, people, w),
         sent=_sent(doubt, rows, right, w),
         length=None if lengths is None else _length(lengths, scores, labels, level),
         misses=_misses(rows, doubt, right),
@@ -194,27 +196,6 @@ def _share(weights: Array, holds: Array, level: float) -> Share | None:
 def _certain(share: Share | None) -> Share:
     assert share is not None  # the weights of a sample add to more than 0
     return share
-
-
-def _kappa(passes: Array, people: Array, weights: Array) -> float | None:
-    share = weights / weights.sum()
-    judge, human = float(share @ passes), float(share @ people)
-    agreement = float(share @ np.where(passes > 0, people, 1.0 - people))
-    by_chance = judge * human + (1.0 - judge) * (1.0 - human)
-    return None if by_chance >= 1.0 else (agreement - by_chance) / (1.0 - by_chance)
-
-
-def _thirds(
-    scores: Array, rows: NDArray[np.intp], people: Array, weights: Array
-) -> tuple[float | None, float | None, float | None]:
-    """Share that people pass by thirds of all the judge's scores; None where a third has no label."""
-    edges = np.nanquantile(scores, [1 / 3, 2 / 3])
-    third = np.searchsorted(edges, scores[rows], side="left")
-    low, middle, high = (
-        float(np.average(people[third == k], weights=weights[third == k])) if (third == k).any() else None
-        for k in range(3)
-    )
-    return low, middle, high
 
 
 def _sent(doubt: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:

@@ -14,11 +14,12 @@ from orchestration.cli.editions import fits
 from orchestration.cli.fit import fit
 from orchestration.cli.history import history
 from orchestration.cli.imports import import_
+from orchestration.cli.judge_report import judge_report
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
 from orchestration.cli.output import keep_standard_error, print_logs
 from orchestration.cli.probes import probes
-from orchestration.cli.rate import gate, judge_report, rate
+from orchestration.cli.rate import gate, rate
 from orchestration.cli.retention import backup, forget, gc, restore
 from orchestration.cli.run import run
 from orchestration.cli.select import select

@@ -60,6 +60,15 @@ def test_a_judge_whose_scores_are_the_answer_is_as_good_as_it_by_gold(data):
     assert first.answer == second.answer != first.alone
 
 
+def test_a_card_says_whether_a_judge_may_gate_where_gold_is_on_its_scale(data):
+    assert {card.labels.gate for card in judge_cards(data)[:-1]} == {""}, "gold is 0 and 1, and judges give grades"
+    graded = replace(data, gold=np.clip(np.round(data.scores.values[:, 0]), 4, 6))
+    cards = {card.row.check.judge: card for card in judge_cards(graded)}
+    first = cards[data.scores.judges[0]].labels.gate
+    assert first.startswith("weighted kappa 0.")
+    assert "may gate at 0.6: yes" in first
+
+
 def test_a_card_says_what_a_judge_could_change_if_it_said_anything(data):
     first, second = data.scores.judges[:2]
     found = Influence({first: 7, second: 3}, {first: 2, second: 1}, 8, (first,), 7, len(data.scores.item_ids))

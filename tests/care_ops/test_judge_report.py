@@ -46,7 +46,7 @@ def test_kappa_and_base_rate_are_those_of_the_table():
     scores = np.repeat([1.0, 1.0, 0.0, 0.0], [20, 10, 5, 15])
     labels = np.repeat([1.0, 0.0, 1.0, 0.0], [20, 10, 5, 15])
     report = report_of("j", scores, Labelled(scores, labels), np.ones(50), 0.5)
-    assert report.kappa == pytest.approx((0.7 - 0.5) / 0.5)
+    assert report.people.kappa.value == pytest.approx((0.7 - 0.5) / 0.5)
     assert (report.passed_of_passed.value, report.failed_of_failed.value) == (0.8, 0.6)
     assert report.base_rate.value == 0.5
     always = report_of("j", np.append(np.ones(49), 0.0), Labelled(scores, np.ones(50)), np.ones(50), 0.5)

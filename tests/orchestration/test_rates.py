@@ -319,7 +319,11 @@ def test_a_judge_is_reported_beside_grades_as_beside_what_the_cut_makes_of_them(
     given = ["judges", "report", tmp_path / "scores.csv", "--json", "--labels"]
     code, by_grades, _ = care(*given, tmp_path / "grades.csv", "--cut", "3")
     assert code == 0
-    assert json.loads(by_grades) == json.loads(care(*given, tmp_path / "passed.csv", "--cut", "3")[1])
+    by_votes = json.loads(care(*given, tmp_path / "passed.csv", "--cut", "3")[1])
+    for graded, voted in zip(json.loads(by_grades), by_votes, strict=True):
+        assert graded["people"]["kappa"] == voted["people"]["kappa"], "both are about passing"
+        assert graded["people"]["weighted_kappa"]["value"] > 0.3
+        assert voted["people"]["weighted_kappa"] is None
     for options in ([], ["--cut", "5"]):
         code, _, told = care(*given, tmp_path / "grades.csv", *options)
         assert (code, "the labels are grades from 1 to 5" in told, "as --cut 3" in told) == (2, True, True)
@@ -329,16 +333,16 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     given = ["judges", "report", folder / "scores.csv", "--labels", folder / "labels.csv", "--cut", "0.5"]
     code, printed, _ = care(*given, "--of", "a")
     assert code == 0
-    for words in ("of the answers people passed, the judge passed", "kappa", "worst misses: ", "where people decide"):
+    for words in ("of the answers people passed, the judge passed", "kappa", "worst misses: ", "if people decide"):
         assert words in printed
     code, printed, _ = care(*given, "--json")
     rows = json.loads(printed)
-    assert [row["judge"] for row in rows] == list("abcde")
-    for row in rows:
+    assert [row["judge"] for row in rows] == ["panel", *"abcde"]
+    for row in rows[1:]:
         assert row["labels"] == 120
         assert row["passed_of_passed"]["lo"] < row["passed_of_passed"]["value"] < row["passed_of_passed"]["hi"]
     narrow = json.loads(care(*given, "--json", "--level", "0.5")[1])
-    assert all(one["accuracy"]["lo"] > other["accuracy"]["lo"] for one, other in zip(narrow, rows, strict=True))
+    assert all(one["accuracy"]["lo"] > other["accuracy"]["lo"] for one, other in zip(narrow[1:], rows[1:], strict=True))
     with_texts = folder / "texts.csv"
     header, *items = (folder / "items.csv").read_text().splitlines()
     write(
@@ -356,6 +360,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
     assert (code, "order names 1 orders; a pair is shown in two" in output) == (2, True), output
     cases = {
         ("--of", "nobody"): "no judge 'nobody'; there are a, b, c, d, e",
+        ("--by", "nothing"): "use kappa, weighted_kappa, auc",
         ("--fit-labels", folder / "few.csv"): "--fit-labels",
     }
     for options, sentence in cases.items():
@@ -363,6 +368,22 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         assert (code, sentence in output) == (2, True), output
     code, _, output = care(*given[:-2])
     assert (code, "--cut says above which it passes an answer" in output) == (2, True), output
+
+
+def test_a_judge_may_gate_where_its_interval_is_above_the_bar(folder):
+    """Exit 0 above the bar, 3 below it, 4 in between, with the number of labels that would decide."""
+    given = ["judges", "report", folder / "scores.csv", "--labels", folder / "labels.csv", "--cut", "0.5"]
+    panel, *judges = json.loads(care(*given, "--json")[1])
+    kappa = panel["people"]["kappa"]
+    assert all(kappa["value"] > judge["people"]["kappa"]["value"] - 0.1 for judge in judges)
+    for bar, code, outcome in ((kappa["lo"] - 0.02, 0, "yes"), (kappa["value"], 4, "not yet"), (0.99, 3, "no")):
+        ended, printed, _ = care(*given, "--bar", f"{bar:.4f}", "--gate")
+        assert (ended, f"may panel gate? {outcome}: kappa {kappa['value']:.2f}" in printed) == (code, True), printed
+        assert care(*given, "--bar", f"{bar:.4f}")[0] == 0, "without --gate a report is no decision"
+    near = json.loads(care(*given, "--json", "--bar", f"{(kappa['value'] + kappa['lo']) / 2:.4f}")[1])[0]["gate"]
+    assert near["more_labels"] == pytest.approx(3 * panel["people"]["labels"], rel=0.05)
+    assert care(*given, "--of", "a", "--by", "auc", "--bar", 0.5, "--gate")[0] == 0
+    assert "may panel" not in care(*given, "--of", "a")[1]
 
 
 def test_labels_that_run_against_every_judge_are_told(folder):

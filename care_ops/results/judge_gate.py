@@ -1,0 +1,223 @@
+"""May a judge gate a release: its agreement with people, with intervals, against a bar that a team sets.
+
+Intervals come from influence values: how much one more label of this item would move the statistic. They allow unequal
+weights and split units. Kappa is put on Fisher's scale and AUC on the logit, which keeps intervals within the range
+(Fleiss, Cohen and Everitt, Psychological Bulletin 1969; DeLong, DeLong and Clarke-Pearson, Biometrics 1988).
+"""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+from scipy.special import expit, logit
+from scipy.stats import t as student
+
+from care_ops.errors import InputError
+from care_ops.scores import Array, rows_of
+
+Measure = Literal["kappa", "weighted_kappa", "auc"]
+"""What a bar may be about."""
+
+MEASURES: tuple[Measure, ...] = get_args(Measure)
+
+DEFAULT_BAR = 0.6
+"""Kappa from which agreement is commonly called substantial (Landis and Koch, Biometrics 1977)."""
+
+Scale = Callable[[float], float]
+"""To the scale on which an interval is symmetric, or back."""
+
+_MOST_LABELS = 100_000
+"""Labels beyond which no number is given: the judge is at the bar."""
+
+
+@dataclass(frozen=True)
+class Statistic:
+    """A statistic with its interval."""
+
+    value: float
+    lo: float
+    hi: float
+
+    def against(self, bar: float) -> Literal["yes", "not yet", "no"]:
+        """Return whether the whole interval is at or above the bar, below it, or on both sides."""
+        return "yes" if self.lo >= bar else "no" if self.hi < bar else "not yet"
+
+
+@dataclass(frozen=True)
+class PeopleAgreement:
+    """How one judge, or the panel, agrees with people on the labelled items that it scored.
+
+    Attributes
+    ----------
+    kappa : Statistic or None
+        Cohen's, of passing; None where people or the judge pass all items, or none.
+    weighted_kappa : Statistic or None
+        With quadratic weights, of the grades themselves; None where labels are no grades on the judge's scale.
+    auc : Statistic or None
+        Chance that the judge scores an item that people passed above one that they failed.
+    bias : Statistic
+        Judge less people: in points of the scale where labels are grades, else of the pass rate (.05 is five points).
+    """
+
+    judge: str
+    labels: int
+    kappa: Statistic | None
+    weighted_kappa: Statistic | None
+    auc: Statistic | None
+    bias: Statistic
+
+    def measure(self, name: Measure) -> Statistic | None:
+        """Return one of the statistics by its name."""
+        return getattr(self, name)
+
+
+@dataclass(frozen=True)
+class GateAdvice:
+    """Whether a judge may gate.
+
+    Attributes
+    ----------
+    outcome : {"yes", "not yet", "no"}
+        Whether the interval of the measure is at or above the bar, on both sides of it, or below it.
+    more_labels : int or None
+        About how many more labels would decide; 0 where nothing is open, None where no number can be given.
+    """
+
+    judge: str
+    outcome: str
+    measure: Measure
+    bar: float
+    more_labels: int | None
+
+
+def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
+    """Compare a judge's agreement with people to a bar.
+
+    An interval shrinks with the square root of the labels. The number of labels that would decide is the one at which
+    the nearer end of today's interval would reach the bar, if the value stayed.
+
+    Raises
+    ------
+    InputError
+        The bar is not below 1, or the measure is not one of ``Measure``.
+
+    Examples
+    --------
+    >>> from care_ops.results.judge_gate import PeopleAgreement, Statistic, may_gate
+    >>> kappa = Statistic(0.7, 0.5, 0.82)
+    >>> found = PeopleAgreement("gpt", 50, kappa, None, None, Statistic(0.02, -0.1, 0.1))
+    >>> may_gate(found, 0.6).outcome, may_gate(found, 0.4).outcome
+    ('not yet', 'yes')
+    """
+    if not 0 < bar < 1:
+        raise InputError(f"a bar lies between 0 and 1, got {bar:g}; .6 of kappa is common")
+    statistic = found.measure(measure)
+    if statistic is None:
+        return GateAdvice(found.judge, "not yet", measure, bar, None)
+    outcome = statistic.against(bar)
+    if outcome != "not yet":
+        return GateAdvice(found.judge, outcome, measure, bar, 0)
+    apart = abs(statistic.value - bar)
+    half = statistic.value - statistic.lo if statistic.value >= bar else statistic.hi - statistic.value
+    needed = math.ceil(found.labels * (half / apart) ** 2) if apart > 0 else _MOST_LABELS
+    return GateAdvice(found.judge, outcome, measure, bar, needed - found.labels if needed < _MOST_LABELS else None)
+
+
+def agreement_with_people(
+    judge: str,
+    scores: Array,
+    labels: Array,
+    weights: Array,
+    cut: float,
+    *,
+    grades: Array | None = None,
+    units: Sequence[str] | None = None,
+    level: float = 0.9,
+) -> PeopleAgreement:
+    """Estimate how a judge agrees with people, over the items that both scored.
+
+    Parameters
+    ----------
+    scores : (n,) array
+        The judge's; NaN where it gave none.
+    labels : (n,) array
+        Of people: 1 passes and 0 fails, or the share of several; NaN where there is none.
+    weights : (n,) array
+        How much each label counts.
+    cut : float
+        A score above it passes.
+    grades : (n,) array, optional
+        Labels as grades on the judge's scale.
+    units : sequence of n str, optional
+        Split units; labels of one unit count as one draw.
+    """
+    rows = np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels))
+    score, people, weight = scores[rows], labels[rows], weights[rows] / weights[rows].sum()
+    passes = (score > cut).astype(np.float64)
+    names = [str(row) for row in rows] if units is None else [units[int(row)] for row in rows]
+    draws = [np.array(group, dtype=np.intp) for group in rows_of(names).values()]
+
+    def interval(value: float, influence: Array, to: Scale, back: Scale, slope: float) -> Statistic:
+        sums = np.array([float(weight[group] @ influence[group]) for group in draws])
+        count = max(len(draws) - 1, 1)
+        error = math.sqrt(float(sums @ sums) * (count + 1) / count) * slope
+        half = float(student.ppf((1 + level) / 2, count)) * error
+        return Statistic(value, float(back(to(value) - half)), float(back(to(value) + half)))
+
+    apart = (passes - people) if grades is None else (score - grades[rows])
+    bias = float(weight @ apart)
+    return PeopleAgreement(
+        judge,
+        len(rows),
+        _kappa(passes, people, weight, interval),
+        None if grades is None else _kappa(score, grades[rows], weight, interval),
+        _auc(score, people, weight, interval),
+        interval(bias, apart - bias, float, float, 1.0),
+    )
+
+
+def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:
+    """Return kappa with quadratic weights, which of 0 and 1 is Cohen's: one less observed over expected difference."""
+    mean, other = float(weight @ first), float(weight @ second)
+    observed = float(weight @ (first - second) ** 2)
+    expected = float(weight @ (first**2 + second**2)) - 2 * mean * other
+    if expected <= 0 or np.ptp(first) == 0 or np.ptp(second) == 0:
+        return None
+    value = 1 - observed / expected
+    by_observed = (first - second) ** 2 - observed
+    by_expected = first**2 + second**2 - 2 * (first * other + second * mean) + 2 * mean * other - expected
+    influence = (observed * by_expected - expected * by_observed) / expected**2
+    if observed == 0:  # as if half a label disagreed, in the direction that costs most
+        value = 1 - 0.5 / (len(first) * expected)
+        influence = np.full(len(first), 1 - value) * math.sqrt(len(first))
+        found = interval(value, influence, np.arctanh, np.tanh, 1 / (1 - value**2))
+        return Statistic(1.0, found.lo, 1.0)
+    safe = min(max(value, -0.999), 0.999)
+    found = interval(safe, influence, np.arctanh, np.tanh, 1 / (1 - safe**2))
+    return Statistic(value, found.lo, found.hi)
+
+
+def _auc(score: Array, people: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:
+    """Return the chance that a passed item is scored above a failed one, ties half."""
+    passed, failed = weight * people, weight * (1 - people)
+    if passed.sum() <= 0 or failed.sum() <= 0:
+        return None
+    order = np.unique(score, return_inverse=True)[1]
+    count = int(order.max()) + 1
+    above = _above(np.bincount(order, passed, count).astype(np.float64))[order] / passed.sum()
+    below = 1 - _above(np.bincount(order, failed, count).astype(np.float64))[order] / failed.sum()
+    value = float(passed @ below) / float(passed.sum())
+    influence = people * (below - value) / passed.sum() + (1 - people) * (above - value) / failed.sum()
+    margin = 0.5 / (len(score) + 1)
+    safe = min(max(value, margin), 1 - margin)
+    if not margin <= value <= 1 - margin:
+        influence = np.full(len(score), math.sqrt(safe * (1 - safe)))
+    found = interval(safe, influence, logit, expit, 1 / (safe * (1 - safe)))
+    return Statistic(value, min(found.lo, value), max(found.hi, value))
+
+
+def _above(mass: Array) -> Array:
+    """Return the mass above each value, with half of its own."""
+    return mass[::-1].cumsum()[::-1] - 0.5 * mass

@@ -1,0 +1,95 @@
+"""``care judges report``: each judge and the panel beside people, and whether they may gate a release."""
+
+from __future__ import annotations
+
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from care_ops.errors import InputError
+from orchestration.cli import tables
+from orchestration.cli.output import Json, console, errors, show
+from orchestration.cli.rate import NOT_ENOUGH, REGRESSION, Drawn, FitLabels, Labels, Level, read_with_labels
+
+
+@tables.with_form
+def judge_report(
+    scores: tables.Scores,
+    labels: Labels,
+    drawn: Drawn = None,
+    of: Annotated[str | None, typer.Option(help="Name of one judge; by default all are reported.")] = None,
+    items: Annotated[Path | None, typer.Option(help="item_id and texts, for the effect of length; split_unit.")] = None,
+    cut: Annotated[
+        float | None, typer.Option(help="A score, or a grade, above it passes; needed unless these have two values.")
+    ] = None,
+    orders: Annotated[
+        Path | None,
+        typer.Option(help="item_id, judge, order, score of pairs in both orders, for the effect of position."),
+    ] = None,
+    judges: tables.Judges = None,
+    fit_labels: FitLabels = None,
+    bar: Annotated[
+        float, typer.Option(help="What a judge must reach to gate: .6 of kappa is commonly called substantial.")
+    ] = 0.6,
+    by: Annotated[str, typer.Option(help="What the bar is about: kappa, weighted_kappa or auc.")] = "kappa",
+    gate: Annotated[
+        bool, typer.Option("--gate", help="Exit with 3 (no) or 4 (not yet) unless the judge, or the panel, may gate.")
+    ] = False,
+    level: Level = 0.9,
+    json: Json = False,
+    *,
+    form: tables.Form,
+) -> None:
+    """Compare each judge and the panel with people: may it gate, its agreement, bias, and what else it follows."""
+    from assets.table.judge_reports import (
+        PANEL,
+        gate_sentence,
+        judge_reports,
+        people_sentences,
+        position_sentence,
+        sentences,
+    )
+    from care_ops.results.judge_gate import MEASURES, may_gate
+    from warehouse.sources.files import read_orders
+
+    if by not in MEASURES:
+        raise InputError(f"--by is {by!r}; use {', '.join(MEASURES)}")
+    table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, fit_labels, form)
+    config = replace(config, fit=replace(config.fit, cut=cut))
+    found = judge_reports(table, given, config, only=of, level=level)
+    if found.ties:
+        errors.print(f"{found.ties} ties are left out: a judge is reported on what people decide")
+    people = [*([] if found.panel is None else [found.panel]), *(report.people for report in found.reports)]
+    advice = {each.judge: may_gate(each, bar, by) for each in people}
+    if json:
+        rows = {
+            report.judge: {**asdict(report), "misses": [found.item_ids[row] for row in report.misses]}
+            for report in found.reports
+        }
+        if found.panel is not None:
+            rows = {PANEL: {"judge": PANEL, "people": asdict(found.panel)}, **rows}
+        show([{**row, "gate": asdict(advice[judge])} for judge, row in rows.items()], "", as_json=True)
+    else:
+        for each in people:
+            console.print(gate_sentence(advice[each.judge], each))
+    shown = None if orders is None else read_orders(orders, tell=tables.tell)
+    pairs = any(record.response_2 for record in table.items.values())
+    if found.panel is not None and not json:
+        console.print(f"{PANEL}:", style="bold")
+        for sentence in people_sentences(found.panel):
+            console.print(f"  {sentence}")
+    for report in () if json else found.reports:
+        console.print(f"{report.judge}:", style="bold")
+        for sentence in sentences(report, found.item_ids, pairs=pairs):
+            console.print(f"  {sentence}")
+        position = None if shown is None else position_sentence(shown, report.judge, report.cut)
+        if position is not None:
+            console.print(f"  {position}")
+    for name, why in found.left_out.items():
+        errors.print(f"no report of {name}: {why}", style="yellow")
+    if gate:
+        decided = advice.get(of or PANEL)
+        if decided is None or decided.outcome != "yes":
+            raise typer.Exit(REGRESSION if decided is not None and decided.outcome == "no" else NOT_ENOUGH)
