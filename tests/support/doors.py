@@ -84,7 +84,7 @@ def _file(rng: random.Random) -> tuple[str, bytes]:
     table = _rich(rng) if rng.random() < 0.5 else _table()
     records = _table().to_pylist()
     if kind in ("csv", "tsv"):
-        content = _cells(rng).encode("utf-8", "surrogatepass")
+        content = _cells(rng).encode(rng.choice(["utf-8", "utf-8", "utf-16"]), "surrogatepass")
         return kind, content if rng.random() < 0.6 else hostile.bytes_of(content, rng)
     if kind in ("csv.gz", "csv.zst"):
         packed = pa.compress(
@@ -94,6 +94,8 @@ def _file(rng: random.Random) -> tuple[str, bytes]:
     if kind == "json":
         content = hostile.as_json(hostile.spoilt(records, rng), rng)
         return kind, content if rng.random() < 0.8 else hostile.bytes_of(content, rng)
+    if kind == "jsonl" and rng.random() < 0.1:
+        return kind, b"".join(b'{"item_id": "i%d", "k%d": 1}\n' % (k, k) for k in range(rng.choice([600, 6000])))
     if kind == "jsonl":
         return kind, b"\n".join(hostile.as_json(hostile.spoilt(record, rng), rng) for record in records)
     if kind == "xlsx":
@@ -103,6 +105,8 @@ def _file(rng: random.Random) -> tuple[str, bytes]:
         return kind, hostile.text("SELECT 'i' || k AS item_id, k AS a, k AS b FROM range(9) t(k)", rng).encode(
             "utf-8", "replace"
         )
+    if kind == "parquet" and rng.random() < 0.1:
+        table = pa.table({"item_id": ["x"], "a": [1]}).take(pa.nulls(10**7, pa.int8()).fill_null(0))
     if kind == "parquet":
         sink = io.BytesIO()
         pq.write_table(table, sink, compression=rng.choice(["none", "zstd", "snappy"]))

@@ -8,10 +8,13 @@ import json
 import os
 import subprocess
 import sys
+import time
 import zipfile
 from pathlib import Path
 
+import numpy as np
 import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -23,6 +26,7 @@ from warehouse.importers.registry import read_import
 from warehouse.sources.files import read_items, read_scores
 from warehouse.sources.tables import read_input_table
 from warehouse.spreadsheets import as_meant, csv_of, write_file
+from warehouse.testsets import ReadingOptions
 
 ROOT = Path(__file__).parents[2]
 
@@ -112,9 +116,49 @@ def test_an_arrow_table_whose_offsets_lead_out_of_it_is_refused(tmp_path):
     assert "cannot be read" in refusal(pa.ipc.open_file(spoilt).read_all())
 
 
-def test_a_hexadecimal_text_is_no_number(tmp_path):
-    assert "0x1f" in refusal(write(tmp_path, "s.csv", "item_id,a,b\nx,0x1f,2\ny,3,4\n"))
-    assert read_scores(write(tmp_path, "t.csv", "item_id,a,b\n0x1f,1,2\ny,3,4\n")).scores.item_ids == ("0x1f", "y")
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16", "utf-16-le"])
+def test_a_hexadecimal_text_is_no_number_and_a_formula_is_as_it_was_meant(encoding, tmp_path):
+    options = ReadingOptions(encoding=encoding)
+
+    def written(name: str, text: str) -> Path:
+        return write(tmp_path, name, text.encode(encoding))
+
+    assert "0x1f" in refusal(
+        written("s.csv", "item_id,a,b\nx,0x1f,2\ny,3,4\n"), lambda path: read_scores(path, options=options)
+    )
+    named = written("t.csv", "item_id,a,b\n0x1f,1,2\n'=x,3,4\n")
+    assert read_scores(named, options=options).scores.item_ids == ("0x1f", "=x")
+
+
+def test_reading_takes_time_in_proportion_to_the_columns():
+    def seconds(judges: int) -> float:
+        values = {f"k{k}": np.arange(12) % (k % 7 + 2) for k in range(judges)}
+        table = pa.table({"item_id": [f"i{k}" for k in range(12)], **values})
+        began = time.process_time()
+        assert len(read_scores(table).scores.judges) == judges
+        return time.process_time() - began
+
+    seconds(10)
+    assert seconds(3200) < 8 * seconds(800)
+
+
+def test_objects_with_a_key_each_ask_for_no_square_of_cells(tmp_path):
+    lines = "".join(json.dumps({"item_id": f"i{k}", f"k{k}": 1}) + "\n" for k in range(5000))
+    assert "few of them each; write a row for each" in refusal(write(tmp_path, "s.jsonl", lines))
+
+
+@pytest.mark.parametrize("suffix", ["parquet", "arrow"])
+def test_a_small_file_of_many_equal_rows_is_refused_before_it_takes_memory(suffix, tmp_path):
+    rows, path = 70_000_000, tmp_path / f"scores.{suffix}"
+    table = pa.table({"item_id": pa.DictionaryArray.from_arrays(pa.array(np.zeros(rows, np.int8)), ["x"])})
+    if suffix == "parquet":
+        pq.write_table(table, path, compression="zstd", row_group_size=rows)
+    else:
+        wide = table.append_column("a", pa.array(np.zeros(rows, np.int32)))
+        with pa.ipc.new_file(path, wide.schema, options=pa.ipc.IpcWriteOptions(compression="zstd")) as writer:
+            writer.write_table(wide)
+    assert path.stat().st_size < 200_000
+    assert "unpack to" in refusal(path)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from care_ops.errors import InputError
 
-_SMALL, _MOST_TIMES_LARGER = 2**30, 200
+_SMALL, _MOST_TIMES_LARGER = 2**28, 200
 """Bytes that any compressed file may unpack to, and times its own size that a larger one may."""
 
 _BLOCK_BYTES = 2**24
@@ -104,12 +104,18 @@ def within_memory(where: object) -> Generator[None]:
 
 def refuse_bomb(path: Path, compression: str) -> None:
     """Raise ``InputError`` where a compressed file unpacks to many times its size."""
-    packed, unpacked = path.stat().st_size, 0
+    unpacked = 0
     with pa.input_stream(path, compression=compression) as stream:
         while block := stream.read(_BLOCK_BYTES):
             unpacked += len(block)
-            if unpacked > max(_SMALL, _MOST_TIMES_LARGER * packed):
-                raise InputError(
-                    f"{path}: {packed:,} bytes unpack to more than {unpacked:,}, as those of a damaged or malicious "
-                    "file do; if that is meant, unpack it, and give what comes out"
-                )
+            refuse_size(path, unpacked)
+
+
+def refuse_size(path: Path, unpacked: int) -> None:
+    """Raise ``InputError`` where what a file unpacks to, in bytes, is many times its size."""
+    packed = path.stat().st_size
+    if unpacked > max(_SMALL, _MOST_TIMES_LARGER * packed):
+        raise InputError(
+            f"{path}: {packed:,} bytes unpack to {unpacked:,} or more, as those of a damaged or malicious "
+            "file do; if that is meant, unpack it, and give what comes out"
+        )

@@ -5,12 +5,14 @@ regard to case, spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``
 """
 
 import re
-from collections.abc import Collection, Mapping, Sequence
+from collections import Counter
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 
 from care_ops.errors import InputError
 from warehouse.conversations import NAMES as CONVERSATIONS
@@ -261,43 +263,40 @@ def computed(table: pa.Table) -> list[str]:
     numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
     if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN:
         return []
-    moved = {name: _moved_by_rounding(numeric.column(name)) for name in numeric.column_names}
-    found = _made_of_others(numeric.slice(0, _SCREENED), moved, least=0)
-    if not found:
+    names = numeric.column_names
+    screened = _made_of_others(numeric.slice(0, _SCREENED), np.arange(len(names)))
+    if not len(screened):
         return []
-    given = {name: set(numeric.column(name).drop_null().unique().to_pylist()) for name in numeric.column_names}
-
-    def tells(name: str) -> bool:
-        """Whether it has values that no other gives, or too many for a vote; one value alone is a dead judge's."""
-        by_others = set[float]().union(*(values for other, values in given.items() if other != name))
-        return len(given[name]) > (_FEW_VALUES if given[name] <= by_others else 1)
-
-    found = [name for name in found if tells(name)]
-    return _made_of_others(numeric, {name: moved[name] for name in found}, least=_COUNTED_ROWS)
+    given = [set(column.drop_null().unique().to_pylist()) for column in numeric.columns]
+    givers = Counter(value for values in given for value in values)
+    # one value alone is a dead judge's, and a few that others give too are a vote
+    telling = [
+        k for k in screened if len(given[k]) > (_FEW_VALUES if all(givers[value] > 1 for value in given[k]) else 1)
+    ]
+    return [names[k] for k in _made_of_others(numeric, np.array(telling, dtype=np.intp), least=_COUNTED_ROWS)]
 
 
-def _moved_by_rounding(column: pa.ChunkedArray) -> float:
-    given = column.drop_null().to_numpy()
-    given = given[~np.isnan(given)]
+def _made_of_others(table: pa.Table, which: NDArray[np.intp], *, least: int = 0) -> NDArray[np.intp]:
+    """Those of the columns that the others make in every complete row; none where these are fewer than ``least``."""
+    values = np.column_stack([column.to_numpy().astype(float) for column in table.columns])
+    moved = np.array([_moved_by_rounding(column) for column in values.T])[which]
+    values = values[~np.isnan(values).any(axis=1)]
+    if len(values) < least or not len(which):
+        return which[:0]
+    own, others = values[:, which], values.shape[1] - 1
+    sums, ordered = values.sum(axis=1)[:, None] - own, np.sort(values, axis=1)
+    rank = np.array([np.searchsorted(row, of) for row, of in zip(ordered, own, strict=True)]).reshape(own.shape)
+    # without the value at its rank, the middle of the others is one further on where it stands before it
+    low, high = ((others - 1) // 2, others // 2)
+    middle = [np.take_along_axis(ordered, at + (rank <= at), axis=1) for at in (low, high)]
+    made = (sums / others, sums, (middle[0] + middle[1]) / 2)
+    return which[np.any([(np.abs(own - each) <= moved).all(axis=0) for each in made], axis=0)]
+
+
+def _moved_by_rounding(values: NDArray[np.float64]) -> float:
+    given = values[~np.isnan(values)]
     width = float(np.ptp(given)) if len(given) else 0.0
     return _ROUNDED if width > _LEAST_WIDTH else 1e-6 * width
-
-
-def _made_of_others(table: pa.Table, moved: Mapping[str, float], *, least: int) -> list[str]:
-    """Those of the columns that the others make in every complete row; none where these are fewer than ``least``.
-
-    ``moved`` has the columns in question, and how far rounding may have moved each.
-    """
-    values = np.column_stack([column.to_numpy().astype(float) for column in table.columns])
-    values = values[~np.isnan(values).any(axis=1)]
-    total, found = values.sum(axis=1), list[str]()
-    for name in moved if len(values) >= least else []:
-        k = table.column_names.index(name)
-        others = (total - values[:, k]) / (table.num_columns - 1)
-        made = (others, total - values[:, k], np.median(np.delete(values, k, axis=1), axis=1))
-        if any((np.abs(values[:, k] - each) <= moved[name]).all() for each in made):
-            found.append(name)
-    return found
 
 
 def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ()) -> str | None:

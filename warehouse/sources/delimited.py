@@ -64,6 +64,23 @@ class _Dialect:
         comma = " with a decimal comma" if self.decimal == "," else ""
         return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
 
+    def utf8(self) -> pa.NativeFile:
+        """The file as bytes of UTF-8, whatever its own encoding."""
+        stream = open_stream(self.path)
+        return (
+            stream if self.encoding.startswith("utf-8") else pa.transcoding_input_stream(stream, self.encoding, "utf8")
+        )
+
+    def holds(self, pattern: re.Pattern[bytes]) -> bool:
+        """Whether the pattern occurs in the text; it has few bytes, and may lie across two blocks."""
+        end = b""
+        with self.utf8() as stream:
+            while block := stream.read(_BLOCK_BYTES):
+                if pattern.search(end + block):
+                    return True
+                end = block[-16:]
+        return False
+
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """All records, beginning with the names of the columns, each with the number of its first line."""
         allow_long_fields()
@@ -96,15 +113,11 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     written = next((record for _, record in dialect.records()), [])
     names = name_columns(written)
     refuse_repeated(str(path), names)
-    as_text = names if _has(path, _HEXADECIMAL) else plan(names).as_text
     try:
+        as_text = names if dialect.holds(_HEXADECIMAL) else plan(names).as_text
         table = pc.read_csv(
-            open_stream(path),
-            read_options=pc.ReadOptions(
-                encoding="utf8" if dialect.encoding.startswith("utf-8") else dialect.encoding,
-                skip_rows=dialect.skipped,
-                block_size=_BLOCK_BYTES,
-            ),
+            dialect.utf8(),
+            read_options=pc.ReadOptions(skip_rows=dialect.skipped, block_size=_BLOCK_BYTES),
             parse_options=pc.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
             convert_options=pc.ConvertOptions(
                 null_values=MISSING,
@@ -120,10 +133,10 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
         raise
     if any(pa.types.is_binary(column.type) for column in table.columns):  # pyarrow's type for text that is not UTF-8
         _refuse_undecodable(path, dialect.encoding)
-    if _has(path, _QUOTE):
+    if dialect.holds(_QUOTE):
         _check_quotes(dialect, table.num_rows)
     notes = ("the first line, sep=, names the separator",) if dialect.skipped else ()
-    if _has(path, _APOSTROPHE):
+    if dialect.holds(_APOSTROPHE):
         table = pa.table({name: _as_meant(table.column(k)) for k, name in enumerate(names)})
         notes += ("an apostrophe before =, +, -, @ keeps a spreadsheet from running a cell, and is left out",)
     return InputTable(
@@ -224,14 +237,6 @@ def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
     if not pa.types.is_string(column.type):
         return column
     return pa.chunked_array([[cell and as_meant(cell) for cell in column.to_pylist()]], pa.string())
-
-
-def _has(path: Path, pattern: re.Pattern[bytes]) -> bool:
-    with open_stream(path) as stream:
-        while block := stream.read(_BLOCK_BYTES):
-            if pattern.search(block):
-                return True
-    return False
 
 
 def _check_quotes(dialect: _Dialect, rows: int) -> None:

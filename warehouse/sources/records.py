@@ -24,6 +24,9 @@ from warehouse.testsets import ReadingOptions
 
 _RECORDS_AT_ONCE = 65_536
 
+_MOST_CELLS, _MOST_TIMES_FILLED = 2**24, 200
+"""Cells of any table, and times the cells that are filled in a larger one."""
+
 _MOST_GB, _LONGEST_S = 4, 300
 _READS_SHEETS = """
 import json
@@ -47,7 +50,7 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     if not first:
         raise InputError(f"{path}: the file is empty; it needs at least one record")
     if _is_whole_object(first) and (second or ".json" not in path.suffixes):
-        table = _table_of(record for _, record in _lines(path, options))
+        table = _table_of(path, (record for _, record in _lines(path, options)))
         return InputTable(
             str(path),
             table,
@@ -57,7 +60,7 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     records, where = _document(path, options)
     return InputTable(
         str(path),
-        _table_of(records),
+        _table_of(path, records),
         f"Python's json, {where}",
         locate=lambda rows: [f"record {row + 1}" for row in rows],
     )
@@ -235,15 +238,22 @@ def _are_records(value: Any) -> bool:
     return isinstance(value, list) and bool(value) and all(isinstance(record, dict) for record in value)
 
 
-def _table_of(records: Iterable[Record]) -> pa.Table:
+def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
     """Turn records into a table, in batches, so that they are not all in memory as Python objects at once."""
     parts: list[dict[str, pa.Array]] = []
     names: dict[str, None] = {}
     sizes: list[int] = []
-    waiting = iter(records)
+    waiting, filled, rows = iter(records), 0, 0
     while batch := list(islice(waiting, _RECORDS_AT_ONCE)):
         for record in batch:
             names.update(dict.fromkeys(record))
+        filled += sum(map(len, batch))
+        rows += len(batch)
+        if rows * len(names) > max(_MOST_CELLS, _MOST_TIMES_FILLED * filled):
+            raise InputError(
+                f"{path}: {rows:,} objects have {len(names):,} different keys, and few of them each; write a row for "
+                "each item, judge and score"
+            )
         parts.append({name: _column([record.get(name) for record in batch]) for name in names})
         sizes.append(len(batch))
     return pa.table(

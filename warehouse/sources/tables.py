@@ -4,7 +4,7 @@ A file's name says of which kind it is, and its first bytes must agree; no parse
 """
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import partial, wraps
 from pathlib import Path
@@ -13,7 +13,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 import pyarrow as pa
 
 from care_ops.errors import InputError, door
-from warehouse.sources.bounds import refuse_bomb, within_memory
+from warehouse.sources.bounds import refuse_bomb, refuse_size, within_memory
 from warehouse.sources.delimited import read_delimited
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
 from warehouse.sources.query import read_query
@@ -34,6 +34,7 @@ _FIRST_BYTES = {
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
 }
 _REMEDY = "save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet"
+_LEAST_CELL_BYTES = 4
 _OF_FRAMES = "give each column one kind of value, numbers or text"
 
 
@@ -144,15 +145,29 @@ def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     input_table = names if only is None else [name for name in names if name in only]
     # names that stand in many rows of a long table stay encoded, and are never written out
     encoded = [name for name in input_table if only and name in wanted.as_text and is_text(schema.field(name).type)]
-    table = pq.ParquetFile(path, read_dictionary=encoded).read(columns=input_table)
+    file = pq.ParquetFile(path, read_dictionary=encoded)
+    refuse_size(path, file.metadata.num_rows * len(input_table) * _LEAST_CELL_BYTES)  # before a value is unpacked
+    groups = (file.read_row_group(k, columns=input_table) for k in range(file.num_row_groups))
+    table = _bounded(path, groups) if file.num_row_groups else file.read(columns=input_table)
     unread = tuple(name for name in names if name not in input_table)
     return InputTable(str(path), table, f"pyarrow {pa.__version__} as Parquet", unread=unread)
 
 
 def _from_arrow(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
-    import pyarrow.feather as feather
+    with pa.ipc.open_file(path) as file:
+        batches = (_validated(pa.Table.from_batches([file.get_batch(k)])) for k in range(file.num_record_batches))
+        table = _bounded(path, batches) if file.num_record_batches else file.read_all()
+    return InputTable(str(path), table, f"pyarrow {pa.__version__} as an Arrow file")
 
-    return InputTable(str(path), _validated(feather.read_table(path)), f"pyarrow {pa.__version__} as an Arrow file")
+
+def _bounded(path: Path, parts: Iterable[pa.Table]) -> pa.Table:
+    """The parts of a file as one table; ``InputError`` where they are too large for the file."""
+    kept, unpacked = list[pa.Table](), 0
+    for part in parts:
+        unpacked += part.nbytes
+        refuse_size(path, unpacked)
+        kept.append(part)
+    return pa.concat_tables(kept)
 
 
 def _validated(table: pa.Table) -> pa.Table:
