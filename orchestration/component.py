@@ -20,10 +20,13 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
         Folder of care.yaml; a relative path begins at the folder of the component's ``defs.yaml``.
     key_prefix : str or tuple of str
         Of the keys of its assets, so that several workspaces stand in one project.
+    watch : bool
+        Run the sensors that follow judges and test sets and send alerts, though care.yaml asks for no run by itself.
     """
 
     workspace: str
     key_prefix: str | tuple[str, ...] = ()
+    watch: bool = False
 
     @property
     def prefix(self) -> tuple[str, ...]:
@@ -43,4 +46,4 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
         every = context.component_tree.get_all_components(type(self))
         if [each.prefix for each in every].count(self.prefix) > 1:
             raise InputError(f"{folder}: two workspaces have one prefix of keys; give each a `key_prefix` of its own")
-        return build_defs(folder, key_prefix=self.prefix)
+        return build_defs(folder, key_prefix=self.prefix, watch=self.watch)

@@ -71,6 +71,7 @@ def build_defs(
     workspace: Workspace | WorkspaceResource | None = None,
     *,
     key_prefix: str | Sequence[str] = (),
+    watch: bool = False,
 ) -> dg.Definitions:
     """Definitions over the workspace at ``root``, without an executor: a host's own is taken, or Dagster's.
 
@@ -85,6 +86,9 @@ def build_defs(
     key_prefix : str or sequence of str
         Of every asset key; sensors, schedules, jobs, resource, pools and partitions are named by it too, so that
         several workspaces stand in one code location.
+    watch : bool
+        Run the sensors that follow judges and test sets and send alerts, though care.yaml asks for no run by itself.
+        They ask no judge.
     """
     mount = Mount((key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix))
     folder = Path(root or os.environ.get("CARE_WORKSPACE", ".")).absolute()
@@ -102,8 +106,8 @@ def build_defs(
             dg.define_asset_job(mount.name(job), [mount.key(asset) for asset in selected], description=description)
             for job, (selected, description) in JOBS.items()
         ],
-        sensors=build_sensors(folder, mount, load),
-        schedules=build_schedules(mount, settings.nightly),
+        sensors=build_sensors(folder, mount, load, settings, watch=watch),
+        schedules=build_schedules(mount, load, settings.nightly),
     )
 
 
@@ -116,4 +120,4 @@ def nightly_check(nightly: NightlySettings | None) -> dg.AssetsDefinition:
     return night.map_asset_specs(lambda spec: spec.replace_attributes(freshness_policy=policy))
 
 
-defs = dg.Definitions.merge(build_defs(), dg.Definitions(executor=dg.in_process_executor))
+defs = dg.Definitions.merge(build_defs(watch=True), dg.Definitions(executor=dg.in_process_executor))

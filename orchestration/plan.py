@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -25,6 +26,9 @@ _ATTEMPTS = 2
 """How often the daemon asks for the same: once, and once more where that failed."""
 
 _LONGEST_TAG = 200
+
+_NIGHT_IS_NEW_S = 3600.0
+"""A sensor that has never looked before takes an older night for one that is over."""
 
 INDEX = ("report_index", None)
 """The index of all pages, which is made once, at the end."""
@@ -221,7 +225,9 @@ class Seen:
     tried : dict name -> (version, times)
         What it has asked for and is outdated still.
     night : float or None
-        When the last night was, at which what failed may be asked for once more.
+        When the last night began. What failed before it may be asked for once more.
+    at_work : bool
+        Whether something of that night was still to be asked for or under way.
     moment : str
         Hash of the runs that had not ended, and of the times of the workspace's own files.
     looked_at : float
@@ -232,39 +238,66 @@ class Seen:
 
     tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
     night: float | None = None
+    at_work: bool = False
     moment: str = ""
     looked_at: float = 0.0
     day: str = ""
     until: float = 0.0
 
 
-def look(workspace: Workspace, instance: dg.DagsterInstance, seen: Seen) -> tuple[list[dg.RunRequest], Seen]:
+def look(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    seen: Seen,
+    *,
+    only_at_night: bool = False,
+    run_key: str | None = None,
+) -> tuple[list[dg.RunRequest], Seen]:
     """What is outdated and to be asked for, and what is remembered of it.
 
     What failed is asked for once more, and then left alone until what it is made of changes or the next night comes.
+
+    Parameters
+    ----------
+    only_at_night : bool
+        Ask for nothing between nights. A night begins with the asset `night`, and ends when nothing of it is left to
+        be asked for, under way or in a batch of an endpoint.
+    run_key : str, optional
+        What the key of each run begins with; given by the schedule, which asks for no experiment.
     """
     follow_partitions(workspace, instance)  # a partition has to be there to be asked for
     mount = workspace.mount
     night = last_night(instance, mount)
-    tried = Tried(_ATTEMPTS, dict(seen.tried) if night == seen.night else {})
+    begins = night != seen.night
+    if only_at_night and not seen.at_work:
+        since = time.time() - _NIGHT_IS_NEW_S if seen.night is None else seen.night
+        if night is None or night <= since:
+            return [], replace(seen, night=night)
+    tried = Tried(_ATTEMPTS, {} if begins else dict(seen.tried))
     known, busy = states(workspace), partitions_under_way(instance, mount)
     forget_mended_failures(workspace, known)
     stale = all_outdated(workspace, known)
     stale |= due_canaries(workspace, stale)
     tried.look(stale, busy)
+    if begins:
+        tried.note([one for key, one in stale.items() if key in busy])  # the schedule has asked for it
     waits = backfills_under_way(instance, mount)
     asked = [] if waits else ready(workspace, stale, tried, busy)
-    if not (asked or waits or busy):
+    if not (asked or waits or busy or run_key):
         asked, seen = experiment_of_the_day(workspace, tried, seen)
         stale.update({one.key: one for one in asked})
     first = {one.key for one in asked if not tried.times(one)}
     tried.note(asked)
     apart = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
     launches = plan(requests(one.key for one in asked), instance, mount, apart)
-    return [_request(launch, stale, first, mount) for launch in launches], replace(seen, tried=tried.asked, night=night)
+    at_work = bool(asked or waits or busy or any(one.only_waits for one in stale.values()))
+    seen = replace(seen, tried=tried.asked, night=night, at_work=at_work)
+    return [_request(launch, stale, first, mount, run_key) for launch in launches], seen
 
 
-def _request(launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition], mount: Mount) -> dg.RunRequest:
+def _request(
+    launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition], mount: Mount, run_key: str | None
+) -> dg.RunRequest:
     """A run of Dagster: with the reason in its tags, and whether what fails in it is asked for once more."""
     keys = [(asset, partition) for asset in launch.assets for partition in launch.partitions]
     tags = {**launch.tags, **NO_RETRY, REASON: stale[keys[0]].why[:_LONGEST_TAG]}
@@ -272,4 +305,5 @@ def _request(launch: Launch, stale: Mapping[Partition, Outdated], first: set[Par
         tags[TRIED_AGAIN] = "true"
     if not launch.tags and launch.partitions[0] is not None:
         tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve a `partition_key` of dynamic ones
-    return dg.RunRequest(asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags)
+    key = run_key and f"{run_key} {launch.label} {launch.partitions[0] or ''}"
+    return dg.RunRequest(key, asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags)

@@ -1,15 +1,20 @@
-"""The nightly schedule: begins a night, at which what failed is asked for once more."""
+"""The nightly schedule: requests what is stale at its hour."""
+
+from collections.abc import Callable, Iterator
 
 import dagster as dg
 
 from assets.mount import Mount
+from assets.workspace import Workspace
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.launches import REASON
 from orchestration.workspace import NightlySettings
 
 
-def build_schedules(mount: Mount, nightly: NightlySettings | None) -> list[dg.ScheduleDefinition]:
-    """The schedule, which is stopped where care.yaml names no hour."""
+def build_schedules(
+    mount: Mount, load: Callable[[], Workspace], nightly: NightlySettings | None
+) -> list[dg.ScheduleDefinition]:
+    """Build the schedule, which is stopped where care.yaml names no hour; ``load`` reads the workspace at each tick."""
     settings = nightly or NightlySettings.model_construct()
 
     @dg.schedule(
@@ -18,10 +23,15 @@ def build_schedules(mount: Mount, nightly: NightlySettings | None) -> list[dg.Sc
         execution_timezone=settings.zone,
         job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
         default_status=dg.DefaultScheduleStatus.STOPPED if nightly is None else dg.DefaultScheduleStatus.RUNNING,
-        description="Begins a night: what failed before is asked for once more.",
+        description="Requests what is stale at its hour; `stale_assets_sensor` requests what follows from that.",
     )
-    def nightly_schedule(context: dg.ScheduleEvaluationContext) -> dg.RunRequest:
+    def nightly_schedule(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
+        from orchestration.plan import Seen, look
+
         tonight = context.scheduled_execution_time.isoformat()
-        return dg.RunRequest(f"{tonight} night", asset_selection=[mount.key("night")], tags={REASON: "nightly"})
+        yield dg.RunRequest(f"{tonight} night", asset_selection=[mount.key("night")], tags={REASON: "nightly"})
+        # What unfinished runs make is left out: a daemon that was down catches up with several ticks at once.
+        asked, _ = look(load(), context.instance, Seen(), run_key=tonight)
+        yield from asked
 
     return [nightly_schedule]

@@ -42,22 +42,35 @@ _RUNS_LOOKED_AT_EVERY_S = 5
 """What follows from a run, or from a new judge, is asked for soon; to see whether there is any costs little."""
 
 
-def build_sensors(folder: Path, mount: Mount, load: Callable[[], Workspace]) -> list[dg.SensorDefinition]:
-    """Sensors over the workspace in a folder; at each tick care.yaml is read anew, and the workspace by ``load``."""
+def build_sensors(
+    folder: Path, mount: Mount, load: Callable[[], Workspace], settings: Settings, *, watch: bool
+) -> list[dg.SensorDefinition]:
+    """Build the sensors over the workspace in a folder; at each tick care.yaml and the workspace are read again.
+
+    They are stopped unless asked for: `stale_assets_sensor` by `nightly` or `on_change` in care.yaml, all others also
+    by ``watch``.
+    """
+    runs = settings.nightly is not None or settings.on_change
+    of_stale, of_others = (
+        dg.DefaultSensorStatus.RUNNING if asked_for else dg.DefaultSensorStatus.STOPPED
+        for asked_for in (runs, runs or watch)
+    )
     return [
-        _workspace_sensor(folder, mount, load),
-        _stale_assets_sensor(folder, mount, load),
-        _alert_on_failure(folder, mount, load),
-        _note_canceled_runs(mount, load),
-        *([_telemetry(mount, load)] if wanted("traces") or wanted("metrics") else []),
+        _workspace_sensor(folder, mount, load, of_others),
+        _stale_assets_sensor(folder, mount, load, of_stale),
+        _alert_on_failure(folder, mount, load, of_others),
+        _note_canceled_runs(mount, load, of_others),
+        *([_telemetry(mount, load, of_others)] if wanted("traces") or wanted("metrics") else []),
     ]
 
 
-def _workspace_sensor(folder: Path, mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefinition:
+def _workspace_sensor(
+    folder: Path, mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus
+) -> dg.SensorDefinition:
     @dg.sensor(
         name=mount.name("workspace_sensor"),
         minimum_interval_seconds=_WATCHED_EVERY_S,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=status,
         description="Adds and deletes partitions of test sets and judges; tells what needs a person, and what is over.",
     )
     def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
@@ -125,13 +138,16 @@ def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
     return content_hash([times, sorted(record.dagster_run.run_id for record in unfinished_runs(instance))])
 
 
-def _stale_assets_sensor(folder: Path, mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefinition:
+def _stale_assets_sensor(
+    folder: Path, mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus
+) -> dg.SensorDefinition:
     @dg.sensor(
         name=mount.name("stale_assets_sensor"),
         job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
         minimum_interval_seconds=_RUNS_LOOKED_AT_EVERY_S,
-        default_status=dg.DefaultSensorStatus.RUNNING,
-        description="Asks for what is outdated: as often as care.yaml says, and soon after a run has ended.",
+        default_status=status,
+        description="Requests what is stale: with `nightly` in care.yaml what follows from a night that the schedule "
+        "has begun; with `on_change`, or switched on here without either, as soon as files change.",
     )
     def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         from orchestration.plan import Seen, look
@@ -140,7 +156,10 @@ def _stale_assets_sensor(folder: Path, mount: Mount, load: Callable[[], Workspac
         now, moment = time.time(), _moment(folder, context.instance)
         if moment == seen.moment and now - seen.looked_at < _WATCHED_EVERY_S:
             return dg.SkipReason("no run has ended and no file of the workspace has changed since the last look")
-        asked, seen = look(load(), context.instance, replace(seen, moment=moment, looked_at=now))
+        settings = read_settings(folder)
+        only_at_night = settings.nightly is not None and not settings.on_change
+        seen = replace(seen, moment=moment, looked_at=now)
+        asked, seen = look(load(), context.instance, seen, only_at_night=only_at_night)
         if asked:  # a run may begin and end before the next tick, which would then find everything as it was
             seen = replace(seen, moment="")
         cursor = json.dumps(asdict(seen))
@@ -149,10 +168,12 @@ def _stale_assets_sensor(folder: Path, mount: Mount, load: Callable[[], Workspac
     return stale_assets_sensor
 
 
-def _alert_on_failure(folder: Path, mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefinition:
+def _alert_on_failure(
+    folder: Path, mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus
+) -> dg.SensorDefinition:
     @dg.run_failure_sensor(
         name=mount.name("alert_on_failure"),
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=status,
         description="Sends an alert of a run that failed and is not tried again, to where `alerts` in care.yaml says.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
@@ -177,11 +198,13 @@ def _alert_on_failure(folder: Path, mount: Mount, load: Callable[[], Workspace])
     return alert_on_failure
 
 
-def _note_canceled_runs(mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefinition:
+def _note_canceled_runs(
+    mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus
+) -> dg.SensorDefinition:
     @dg.run_status_sensor(
         name=mount.name("note_canceled_runs"),
         run_status=dg.DagsterRunStatus.CANCELED,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=status,
         description="Remembers what a canceled run was still to make, for the verdict on its test set. Nobody is "
         "alerted: a person canceled it.",
     )
@@ -192,11 +215,11 @@ def _note_canceled_runs(mount: Mount, load: Callable[[], Workspace]) -> dg.Senso
     return note_canceled_runs
 
 
-def _telemetry(mount: Mount, load: Callable[[], Workspace]) -> dg.SensorDefinition:
+def _telemetry(mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus) -> dg.SensorDefinition:
     @dg.sensor(
         name=mount.name("telemetry"),
         minimum_interval_seconds=_MEASURED_EVERY_S,
-        default_status=dg.DefaultSensorStatus.RUNNING,
+        default_status=status,
         description="Sends traces of runs that have ended, and metrics, to where OTEL_EXPORTER_OTLP_ENDPOINT says.",
     )
     def telemetry(context: dg.SensorEvaluationContext) -> dg.SkipReason:

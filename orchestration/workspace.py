@@ -61,6 +61,8 @@ RETIRED = {
     "experiment_sizes": {},
     "watch_seconds": 30,
     "experiments.minutes": 20,
+    "judges": "judges",
+    "testsets": "testsets",
 }
 """Settings of care.yaml that are constants now, as `care init` once wrote them."""
 
@@ -108,7 +110,7 @@ class _Declared(BaseModel):
 
 
 class NightlySettings(_Declared):
-    """``nightly``: when the nightly schedule runs, and by when the night must have come to an end."""
+    """``nightly``: when a daemon makes what is stale, and by when the night must have come to an end."""
 
     at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the night")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
@@ -244,8 +246,6 @@ class Settings(_Declared):
         description="folder of parts, warehouse, fits and reports; or the address of a store that holds them, like "
         "s3://bucket/path, of which the folder `data` is then a copy (docs/deployment.md)",
     )
-    judges: LocalPath = Field(default="judges", description="folder with a YAML file for each judge")
-    testsets: LocalPath = Field(default="testsets", description="folder with a YAML file for each test set")
     panel: AdmissionRule = AdmissionRule()
     fit: Annotated[FitConfig, BeforeValidator(_grouped)] = FitConfig()
     judging: PoolConfig = PoolConfig()
@@ -255,6 +255,11 @@ class Settings(_Declared):
     canary: CanaryConfig = CanaryConfig()
     experiments: Annotated[ExperimentSettings, BeforeValidator(_sized)] = ExperimentSettings.model_construct()
     nightly: NightlySettings | None = None
+    on_change: bool = Field(
+        default=False,
+        description="whether a daemon makes what is stale as soon as files change, and asks judges at any hour; by "
+        "default at the hour of `nightly` alone",
+    )
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="owners of every asset: team:NAME, or an e-mail address"
     )
@@ -273,7 +278,7 @@ def load_workspace(root: Path) -> Workspace:
     """
     root = root.absolute()
     settings = read_settings(root)
-    testsets = _load_testsets(root / settings.testsets)
+    testsets = _load_testsets(root / "testsets")
     judges = _load_judges(root, settings, testsets)
     workspace = Workspace(
         root=root,
@@ -330,7 +335,8 @@ def read_settings(root: Path) -> Settings:
 
 def folder_of(root: Path, what: Literal["judges", "testsets"]) -> Path:
     """The folder of the files of judges or test sets; ``InputError`` where there is no workspace."""
-    return root.absolute() / getattr(read_settings(root.absolute()), what)
+    read_settings(root.absolute())
+    return root.absolute() / what
 
 
 def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S]:
@@ -370,7 +376,7 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
 
 
 def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
-    judges = _read_all(root / settings.judges, "judge", lambda path: _with_its_folder(load_spec(path), root))
+    judges = _read_all(root / "judges", "judge", lambda path: _with_its_folder(load_spec(path), root))
     for testset in testsets.values():
         declared = testset.recorded
         if declared is None:
@@ -385,7 +391,7 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
                 raise
         for judge in recorded:
             _merge_recorded(judges, judge, declared.family(judge), testset.name, path)
-    refuse_alike("judge", judges, root / settings.judges)
+    refuse_alike("judge", judges, root / "judges")
     return judges
 
 

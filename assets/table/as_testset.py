@@ -42,7 +42,7 @@ data: data
 # anchors:
 #   {name}: labels/{name}.csv
 
-# When a daemon (`care admin daemon`) brings everything up to date, beside looking at the files every half minute.
+# When a daemon (`care admin daemon`) brings everything up to date; `on_change: true`: as soon as files change.
 # nightly:
 #   at: "02:00"
 #   zone: Europe/Berlin

@@ -43,7 +43,7 @@ from tests.support.workspaces import make, query, score_rows, write_items, write
 
 _JUDGES = ("length", "conciseness", "redundancy", "question_coverage")
 _ITEMS = 30
-_FIT = "fit: {{resamples: 0, aggregators: [{}]}}\nreview: {{hold: false}}\n"
+_FIT = "fit: {{resamples: 0, aggregators: [{}]}}\nreview: {{hold: false}}\non_change: true\n"
 _CODE = "orchestration.definitions"
 _EARLIEST_S, _LATEST_S, _LONGEST_AWAY_S = 1.0, 40.0, 10.0
 _QUIET_S = 10.0

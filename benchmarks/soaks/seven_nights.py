@@ -26,7 +26,7 @@ from tests.support.workspaces import QUICK, score_rows
 
 _QUIET_S = 45.0
 _LONGEST_NIGHT_S = 900.0
-_CARE = QUICK
+_CARE = QUICK + "on_change: true\n"
 
 
 def main() -> None:

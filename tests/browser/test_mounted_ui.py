@@ -10,7 +10,7 @@ import yaml
 from playwright.sync_api import Page, expect
 
 from assets.mount import Mount
-from tests.support.dagster_ui import WAIT_MS, answering, choose, started, switch
+from tests.support.dagster_ui import WAIT_MS, answering, choose, started
 from tests.support.servers import free_port
 from tests.support.workspaces import make, query
 
@@ -31,8 +31,8 @@ def orders() -> None: ...
 HERE = Path(__file__).parent
 defs = dg.Definitions.merge(
     dg.Definitions([orders], executor=dg.multiprocess_executor, resources={"workspace": "theirs"}),
-    build_defs(HERE / "a", key_prefix="team_a"),
-    build_defs(HERE / "b", key_prefix=["org", "team_b"]),
+    build_defs(HERE / "a", key_prefix="team_a", watch=True),
+    build_defs(HERE / "b", key_prefix=["org", "team_b"], watch=True),
 )
 """
 JUDGES = ("length", "conciseness", "redundancy")
@@ -61,8 +61,6 @@ def test_two_workspaces_beside_a_host_are_materialised_by_clicking(chromium, pla
     web = [str(tools / "dagster-webserver"), "-h", "127.0.0.1", "-p", str(port), *target]
     with started(web, log, home) as process:
         ui = answering(process, port, log)
-        for mount in MOUNTS.values():  # what is made is made by a click, so no daemon may ask for it before
-            switch(page, ui, mount.name("stale_assets_sensor"), on=False)
         daemon = [str(tools / "dagster-daemon"), "run", *target]
         with started(daemon, place / "daemon.log", home), dg.DagsterInstance.from_config(str(home)) as instance:
             looks_apart(page, ui, place)

@@ -94,7 +94,6 @@ def test_a_new_judge_is_materialised_by_clicking_and_the_fit_follows(chromium, t
     fits = query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL")
     page = chromium.new_page(viewport={"width": 1500, "height": 950})
     with serving(folder, tmp_path / "ui.log") as ui:
-        switch(page, ui, "stale_assets_sensor", on=False)
         write_judge(folder, "readability")
         see(page, f"{ui}/assets/judge_inference?view=partitions", "readability")
         launch = choose(page, f"{ui}/assets/judge_inference", "Missing", "readability")

@@ -36,7 +36,7 @@ def deployment(tmp_path):
     binaries = postgres_binaries()
     if binaries is None:
         pytest.skip("install Debian's package `postgresql` to run the tests of the deployment")
-    workspace = make(tmp_path / "ws", judges=("length", "conciseness", "redundancy"), care=QUICK)
+    workspace = make(tmp_path / "ws", judges=("length", "conciseness", "redundancy"), care=QUICK + "on_change: true\n")
     with postgres(binaries) as address:
         deployment = Deployment.of(workspace, tmp_path / "home", address)
         try:
