@@ -1,11 +1,13 @@
 """Alerts: one JSON document when something needs a person, and one more when that is over.
 
-What needs a person is a cause, and each cause is told once: which ones are open is kept in ``alerts.json`` of the data.
+What needs a person is a cause, and each cause is told once, and once more where its reason becomes another one: which
+ones are open is kept in ``alerts.json`` of the data.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Callable, Generator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import asdict, dataclass, field, replace
@@ -143,17 +145,31 @@ class Desk:
         return {key: alert for key, alert in self._book.open.items() if owed.get(key) != "resolved"}
 
     def tell(self, cause: Alert) -> bool:
-        """Note a cause, with a line in the file, unless that has been done; returns whether it is noted now."""
+        """Note a cause, with a line in the file, unless that has been done; returns whether it is noted now.
+
+        An alert that is open gets the reason of now. Where that says something else, and not only other numbers, it is
+        noted again.
+        """
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
-        if not self.reaches_anybody or alert.key in self.open:
+        if not self.reaches_anybody:
             return False
-        self._note(alert)
-        return True
+        kept = self.open.get(alert.key)
+        if kept is None:
+            self._note(alert)
+            return True
+        alert = replace(alert, since=kept.since)
+        if without_counts(kept.what) != without_counts(alert.what):
+            self._note(alert)
+            return True
+        if kept.what != alert.what:
+            with self._changed() as book:
+                book.open[alert.key] = alert
+        return False
 
     def _note(self, alert: Alert) -> None:
         write_line(self._settings, self._root, alert)
         with self._changed() as book:
-            book.open.setdefault(alert.key, alert)
+            book.open[alert.key] = alert
             book.owed[alert.key] = alert.state
 
     def send(self) -> None:
@@ -212,6 +228,11 @@ class Desk:
             self._book = self._kept()
             yield self._book
             self._keep(self._book)
+
+
+def without_counts(said: str) -> str:
+    """What is said, without its numbers but for the code of an HTTP answer."""
+    return re.sub(r"(?<!HTTP )\b\d[\d.,]*", "", said)
 
 
 def opened(cause: Alert, workspace: str) -> Alert:

@@ -24,6 +24,7 @@ from assets.judging.journal import recover
 from assets.metadata import reasons_of
 from assets.report.outdated import Outdated, Partition, State, states
 from assets.state.rebuild import is_outdated, rebuild_warehouse
+from assets.state.repair import verify_some
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
 from orchestration.alerts import failure_message
@@ -126,6 +127,7 @@ def run_stale(
         sweep(workspace)
         finish_forgetting(workspace)
         recover(workspace)
+        verify_some(workspace)
         run = _Run(workspace, instance, scope, untold)
         follow_partitions(workspace, instance)
         outcome = Outcome()

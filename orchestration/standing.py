@@ -7,9 +7,11 @@ left behind, and asks for the index where a page says something else.
 from __future__ import annotations
 
 import logging
+import re
 import time
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
+from dataclasses import replace
 from datetime import datetime
 from functools import partial
 from typing import TYPE_CHECKING
@@ -22,7 +24,7 @@ from assets.fit.stages import STAGES
 from assets.judging.canary import CHECK, watched
 from assets.metadata import reasons_of
 from assets.workspace import Workspace
-from orchestration.alerts import Alert, Desk, failure_message, opened
+from orchestration.alerts import Alert, Desk, failure_message, opened, without_counts
 from orchestration.dagster_internals import RANGE_START_TAG, materialisations, planned_materialisations
 from orchestration.launches import ORDER, split_partition
 from orchestration.stores import store_held
@@ -147,14 +149,32 @@ def failure_cause(asset: str, partition: str | None, why: str, kind: str | None 
 
 def tell_failures(desk: Desk, failures: Iterable[Alert]) -> None:
     """Tell of what failed; scores that lack a judge that has failed, or a judge failing by the same, are no others."""
-    for cause in sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER)):
-        told, why = desk.open.values(), cause.what.partition(_UNMADE)[2]
+    causes = sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER))
+    for cause in _of_judges_together(causes):
+        why, told = cause.what.partition(_UNMADE)[2], desk.open.values()
         silent = {
             "scores failed": any(alert.kind == "judge failed" and alert.judge == cause.judge for alert in told),
-            "judge failed": any(why.removeprefix(f"{alert.testset}: ") in alert.what for alert in told),
+            "judge failed": any(_unnamed(why.removeprefix(f"{a.testset}: ")) in _unnamed(a.what) for a in told),
         }
         if not silent.get(cause.kind):
             desk.tell(cause)
+
+
+def _of_judges_together(causes: Iterable[Alert]) -> Iterator[Alert]:
+    """The causes, those of judges that failed for one reason as one, which names them all."""
+    alike: dict[tuple[str, str], list[Alert]] = {}
+    for cause in causes:
+        reason = _unnamed(cause.what.partition(_UNMADE)[2]) if cause.kind == "judge failed" else cause.what
+        alike.setdefault((cause.kind, reason), []).append(cause)
+    for first, *others in alike.values():
+        names = ", ".join(str(each.judge) for each in (first, *others))
+        what = f"{first.asset} of {names}{_UNMADE}{first.what.partition(_UNMADE)[2]}"
+        yield replace(first, what=what) if others and first.kind == "judge failed" else first
+
+
+def _unnamed(reason: str) -> str:
+    """A reason without its counts, and without what stands in quotes: names of judges and of their models."""
+    return without_counts(re.sub(r"'[^']*'|\"[^\"]*\"", "''", reason))
 
 
 def failures_of_run(workspace: Workspace, run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]) -> list[Alert]:

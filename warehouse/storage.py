@@ -96,9 +96,21 @@ def replacing(path: Path) -> Generator[Path]:
             set_aside(path, _IS_A_FOLDER)
         with _record_of(path).replacing(path, temporary):
             temporary.replace(path)
+        _sync_folder(path.parent)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def _sync_folder(folder: Path) -> None:
+    """Write a folder's names to the disk: a power failure may undo a rename, although the file itself was written."""
+    if not hasattr(os, "O_DIRECTORY"):  # Windows opens no folder
+        return
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
 
 
 def delete(path: Path) -> None:

@@ -16,6 +16,7 @@ from urllib.parse import quote
 from assets.judge_keys import effective_spec, judge_key
 from assets.workspace import Workspace
 from care_ops.errors import CareError
+from care_ops.least import LEAST_ITEMS
 from care_ops.records import ChangePoint
 from care_ops.results.attribution import FALSE_ALARMS, Difference, change
 from warehouse.documents import document_of, read_record
@@ -89,6 +90,20 @@ def note(workspace: Workspace, judge: str, watched: int, rows: Sequence[AskedAga
         now = replace(now, changed=change(now.differences(), LEAST_TOLD / max(watched, 1)))
     write_document(_file(workspace, judge), document_of(now))
     return now
+
+
+def is_as_before(changed: ChangePoint, again: Sequence[AskedAgain]) -> bool:
+    """Whether a judge that had changed, asked again about these items, is nearer to its old scores than to its new."""
+    shift = sum(row.moved for row in again) / max(len(again), 1)
+    return len(again) >= LEAST_ITEMS and abs(shift) < abs(changed.shift) / 2
+
+
+def forget_change(workspace: Workspace, judge: str, again: Sequence[AskedAgain]) -> None:
+    """Forget what a judge said from its change on, except the last time: its model of before answers again."""
+    kept = retests(workspace, judge)
+    if kept.changed is not None:
+        rows = tuple(row for row in kept.rows if row.night < kept.changed.night)
+        write_document(_file(workspace, judge), document_of(replace(kept, rows=(*rows, *again), changed=None)))
 
 
 def span_of(workspace: Workspace, judge: str, testset: str, scores: Collection[float]) -> float:

@@ -68,7 +68,7 @@ class Answer:
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Ask again and compare."""
-    from assets.judging.asked_again import AskedAgain, note
+    from assets.judging.asked_again import AskedAgain, forget_change, is_as_before, note
     from care_ops.results.attribution import of_judges
 
     judge = context.partition_key
@@ -94,6 +94,16 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     if others:
         says += f"; {', '.join(sorted(now - before))} answered, where {', '.join(sorted(before))} did before"
     says += "; no evidence of a change" if changed is None else f". {of_judges({judge: changed})[0].rstrip('.')}"
+    if changed is not None and not others and is_as_before(changed, again):
+        in_doubt = _scored_since(workspace, judge, changed.night)
+        since = date.fromordinal(changed.night).isoformat()
+        says += f". Today it answers as it did before {since}"
+        passed = in_doubt == 0
+        if passed:
+            forget_change(workspace, judge, again)
+            says += ", and nothing was scored since: its scores stand"
+        else:
+            says += f"; {in_doubt} items were scored since then, and those alone are in doubt"
     if not passed:
         says += (
             ". Change `revision` in the judge's file to score everything anew, or pin the fit (`care fits promote`) "
@@ -136,6 +146,16 @@ def due(workspace: Workspace) -> list[str]:
 def today() -> date:
     """The day, in UTC."""
     return datetime.now(UTC).date()
+
+
+def _scored_since(workspace: Workspace, judge: str, day: int) -> int:
+    """How many items a judge has scored on this day or later, under its key of now."""
+    count = 0
+    for testset in workspace.testsets_of(judge):
+        key = judge_key(workspace, judge, testset)
+        days = workspace.parts.read_scores(judge, testset, ("created_at",), key=key)["created_at"].to_pylist()
+        count += sum(each.toordinal() >= day for each in days)
+    return count
 
 
 def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:

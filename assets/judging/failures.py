@@ -118,6 +118,8 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
         spec = workspace.judge(judge)
         try:
             key = judge_key(workspace, judge, testset)
+            if spec.engine.needs.endpoint:
+                workspace.parts.must_not_pay_twice(judge, testset)
         except CareError as error:
             owing.append(Unheard(judge, items, False, items, why=str(error)))
             continue

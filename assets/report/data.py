@@ -57,13 +57,16 @@ class Changes:
 class Retest:
     """A judge held against itself: items that it was asked about again, how far its scores moved, when, by whom.
 
-    ``moved`` is the mean absolute change as a share of the scale; None where it answered none of them.
+    ``moved`` is the mean absolute change as a share of the scale; None where it answered none of them. ``says`` is what
+    the check said, which ``passed`` where there is no evidence of another model.
     """
 
     items: int
     moved: float | None
     asked_at: str
     answered_by: str = ""
+    passed: bool = True
+    says: str = ""
 
 
 @dataclass(frozen=True)

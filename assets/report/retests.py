@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 import dagster as dg
 
 from assets.judge_keys import effective_spec, engine_context
+from assets.judging.canary import CHECK
 from assets.judging.failures import answers
 from assets.mount import ALONE, Mount
 from assets.report.data import Retest
@@ -30,7 +31,8 @@ def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = ALONE) 
     asked, moved = kept.get("asked"), kept.get("moved")
     asked_at = f"{datetime.fromtimestamp(records[0].timestamp, UTC):%Y-%m-%d %H:%M}"
     if isinstance(asked, int) and asked and (moved is None or isinstance(moved, float)):
-        return Retest(asked, moved, asked_at, str(kept.get("answered_by", "")))
+        passed, says = kept.get(CHECK) is not False, str(kept.get("says", ""))
+        return Retest(asked, moved, asked_at, str(kept.get("answered_by", "")), passed, says)
     return None
 
 

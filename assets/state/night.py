@@ -1,4 +1,4 @@
-"""``night``: a nightly comparison of what is stored with what the workspace asks for.
+"""``night``: a nightly comparison of what is stored with what the workspace asks for; some of the parts are verified.
 
 The asset's freshness policy tells a team when nights have stopped.
 """
@@ -25,7 +25,9 @@ def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Count what is missing or outdated, and list the test sets whose latest fit is held back."""
     from assets.publication.editions import held_back
     from assets.report.outdated import outdated, states
+    from assets.state.repair import verify_some
 
+    verify_some(workspace)
     found = outdated(workspace, states(workspace)).values()
     rows = [{"asset": one.asset, "partition": one.partition or "", "why": one.why} for one in found]
     held = [t for t in sorted(workspace.testsets) if held_back(workspace, t) is not None]

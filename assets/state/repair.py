@@ -1,10 +1,12 @@
 """Damaged files of a workspace: found by reading all of them, and set aside on request."""
 
 import sqlite3
+from bisect import bisect_right
 from collections.abc import Callable, Iterator
-from contextlib import closing
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from math import ceil
 from pathlib import Path
 from typing import Literal
 from urllib.parse import unquote
@@ -15,14 +17,28 @@ from assets.workspace import FORGOTTEN, Workspace
 from care_ops.errors import WarehouseError
 from warehouse.artifacts import arrays_of, panel_of
 from warehouse.fits import fit_of
+from warehouse.panel_rows import drop_slice
 from warehouse.parts import read_scores_part
 from warehouse.refusals import refusal
-from warehouse.storage import DamagedError, delete, noted, notes_below, read_document, read_lines, read_table, set_aside
+from warehouse.storage import (
+    DamagedError,
+    delete,
+    find_sound,
+    noted,
+    notes_below,
+    read_document,
+    read_lines,
+    read_table,
+    set_aside,
+    write_document,
+)
 
 State = Literal["fails", "warns", "ok"]
 Read = Callable[[Path], object]
 _FROM_A_BACKUP = "`care run` makes it again if it is of the latest edition; an older one comes back from a backup only"
 _AGAIN = "`care run` makes it again"
+_SHARES, _BYTES_AT_ONCE = 20, 32 * 2**20
+"""Nights in which all parts are read once, and the most that is read in one."""
 
 
 @dataclass(frozen=True)
@@ -63,6 +79,44 @@ def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | N
     return [*set_aside_before, *damaged]
 
 
+def verify_some(workspace: Workspace) -> list[Path]:
+    """Read the next few parts of items and scores, and set aside what is damaged; returns what was.
+
+    Every call goes on after the part at which the last one ended: a twentieth of the parts, and no more than 32 MiB, so
+    that a rotten part is noticed within some weeks of nights although nothing reads it. Its items are then asked again,
+    or, if that costs money, the judge fails and says so until a person decides (``care doctor --repair``).
+    """
+    root, cursor = workspace.parts.root, workspace.data / "dagster" / "verified.json"
+    parts = sorted((str(path.relative_to(root)), path, read) for path, read, _ in _parts(root))
+    last = str((find_sound(cursor, read_document) or {}).get("last", ""))
+    start = bisect_right([name for name, *_ in parts], last)
+    damaged: list[Path] = []
+    left = _BYTES_AT_ONCE
+    for name, path, read in [*parts[start:], *parts[:start]][: ceil(len(parts) / _SHARES)]:
+        if left <= 0:
+            break
+        with suppress(FileNotFoundError):
+            left -= path.stat().st_size
+            last = name
+            if find_sound(path, read) is None and not path.exists():
+                damaged.append(path)
+                if not _costs_money(workspace, path.parent):
+                    _have_asked_again(workspace, path.parent)
+    if parts:
+        write_document(cursor, {"last": last})
+    return damaged
+
+
+def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:
+    """Parts of items and scores with the reader of each, in a fixed order, and what follows when it is set aside."""
+    for pattern, read, then in (
+        ("items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
+        ("scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
+    ):
+        for path in sorted(root.glob(pattern)):
+            yield path, read, then
+
+
 def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
     """Findings for the files that were set aside when they were read; some cost money to make again."""
     for note in notes_below(workspace.data):
@@ -70,6 +124,7 @@ def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
         costs = _costs_money(workspace, note.parent.parent)
         if repair:
             delete(note)
+            _have_asked_again(workspace, note.parent.parent)
             then = "its items are asked again by the next `care run`, which costs money" if costs else _AGAIN
             yield Finding(noted(note), "ok", f"{says}; {then}")
         elif costs:
@@ -85,17 +140,29 @@ def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
 
 def _costs_money(workspace: Workspace, folder: Path) -> bool:
     """Whether a folder holds the score parts of a judge that is paid for."""
-    names = [part.removeprefix("judge=") for part in folder.parts if part.startswith("judge=")]
-    judge = workspace.judges.get(unquote(names[-1])) if names else None
+    judge = workspace.judges.get(_named(folder, "judge"))
     return judge is not None and judge.engine.needs.endpoint
+
+
+def _have_asked_again(workspace: Workspace, folder: Path) -> None:
+    """Drop a folder's scores from the database, so that the judge is asked for what its parts lack."""
+    judge, testset = _named(folder, "judge"), _named(folder, "testset")
+    if judge and testset and workspace.warehouse.usable():
+        with workspace.warehouse.writer() as connection:
+            drop_slice(connection, judge, testset)
+
+
+def _named(folder: Path, kind: str) -> str:
+    """The judge or the test set of a folder of parts; empty where it is of none."""
+    names = [part.removeprefix(f"{kind}=") for part in folder.parts if part.startswith(f"{kind}=")]
+    return unquote(names[-1]) if names else ""
 
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Read, str]]:
     """Every file with the reader that knows its format, and what follows when it has been set aside."""
-    parts, fits = workspace.parts.root, workspace.fit_folder("").path.parent
+    yield from _parts(workspace.parts.root)
+    fits = workspace.fit_folder("").path.parent
     for folder, pattern, read, then in (
-        (parts, "items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
-        (parts, "scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
         (fits, "testset=*/*.parquet", panel_of, _AGAIN),
         (fits, "testset=*/*.arrays", arrays_of, _AGAIN),
         (fits, "testset=*/*.json", read_document, _AGAIN),

@@ -14,6 +14,7 @@ from care_ops.errors import CareError, InputError
 from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, errors, print_failures, show, watching
 from orchestration.cli.pin import pin
+from orchestration.cli.rate import JUDGE_CHANGED
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -275,7 +276,10 @@ def _probe_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
 
 @judges.command("retest")
 def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], workspace: Root = Path()) -> None:
-    """Ask a judge again about a few items that it has scored, and show on its card how far its scores moved."""
+    """Ask a judge again about a few items that it has scored, and show on its card how far its scores moved.
+
+    Ends with 6 where another model seems to answer, as `care gate` does.
+    """
     from assets.report.retests import last_retest
     from judges.items import FROM_A_FILE
     from orchestration.definitions import build_defs
@@ -299,10 +303,10 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
     elif found.moved is None:
         console.print(f"{name}: it answered none of {found.items} items")
     else:
-        console.print(
-            f"{name}: asked again about {found.items} items, its scores moved by {found.moved:.1%} of the scale on "
-            f"average{f'; answered by {found.answered_by}' if found.answered_by else ''}"
-        )
+        by = f" (answered by {found.answered_by})" if found.answered_by else ""
+        console.print(f"{name}: {found.says}{by}")
+    if found is not None and not found.passed:
+        raise typer.Exit(JUDGE_CHANGED)
 
 
 def _launches(loaded: Workspace, name: str) -> list[Launch]:

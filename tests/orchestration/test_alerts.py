@@ -237,6 +237,32 @@ def test_a_file_that_is_gone_is_one_cause_however_many_judges_are_read_from_it(t
     assert len(desk.open) == 2
 
 
+KEY = "judge {!r}: the endpoint answers HTTP {} for model {!r} ({}); check base_url, model and the key"
+
+
+def test_a_key_that_six_judges_share_is_one_cause_and_says_what_is_wrong_now(hook, tmp_path):
+    address, taken, _ = hook
+    names = [f"j{k}" for k in range(6)]
+
+    def fail(code, says, judges=names):
+        desk = Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
+        for some in judges if isinstance(judges[0], list) else [judges]:
+            why = {name: KEY.format(name, code, f"m-{name}", says) for name in some}
+            tell_failures(desk, [failure_cause("judge_inference", name, why[name]) for name in some])
+        desk.send()
+        return [*Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").open.values()]
+
+    (alert,) = fail(401, "incorrect key, request 17")
+    assert all(name in alert.what for name in names)
+    fail(401, "incorrect key, request 18", [[name] for name in names])  # as runs of the daemon fail one by one
+    assert len(taken) == 1
+    (alert,) = fail(503, "overloaded")
+    assert "HTTP 503" in alert.what
+    assert [each["state"] for each in taken] == ["open", "open"]
+    assert "overloaded" in taken[1]["text"]
+    assert (taken[1]["key"], taken[1]["since"]) == (taken[0]["key"], taken[0]["since"])
+
+
 def test_a_failed_experiment_is_over_once_it_has_been_made(hook, tmp_path):
     """What is outdated does not say: no night waits for an experiment."""
     address, taken, _ = hook

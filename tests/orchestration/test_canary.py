@@ -88,9 +88,9 @@ def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace
         assert told in " ".join(said.split())
     assert told in " ".join(care(folder, "gate", "one", "new", "--against", "old", code=6).split())
     assert "Not measured yet: the first `care run` of a day asks it again" in unescape(page_of(folder))
-    assert "api: asked again about 20 items, its scores moved by 30.0% of the scale" in care(
-        folder, "judges", "retest", "api"
-    )
+    said = " ".join(care(folder, "judges", "retest", "api", code=6).split())
+    assert "api: 20 items moved by 30.0% of the scale on average" in said
+    assert told in said
     page = unescape(page_of(folder))
     assert page.count("(by the canary), its scores moved by 30.0% of the scale on average") == 1
     assert page.count("Answered by vendor/large-2026-11-01.") == 1
@@ -126,6 +126,34 @@ def test_a_run_asks_once_a_day_and_the_daemon_by_the_same_rule(workspace, monkey
     monkeypatch.setattr(canary, "today", lambda: tomorrow + timedelta(days=1))
     (folder / "care.yaml").write_text(QUICK + "canary: {items: 0}\n")
     assert ("canary", "api") not in run(folder).materialised
+
+
+def test_a_model_that_came_back_puts_only_what_was_scored_meanwhile_in_doubt(workspace, monkeypatch):
+    from assets.judging import canary
+
+    folder, server, shift = workspace
+    run(folder)
+    before, tomorrow = score_rows(folder), datetime.now(UTC).date() + timedelta(days=1)
+    monkeypatch.setattr(canary, "today", lambda: tomorrow)
+    shift[0] = 3
+    assert "changed" in care(folder, "judges", "retest", "api", code=6)
+    shift[0] = 0
+    said = " ".join(care(folder, "judges", "retest", "api").split())
+    assert f"answers as it did before {tomorrow}" in said
+    assert "its scores stand" in said
+    assert "revision" not in said
+    assert retests(load_workspace(folder), "api").changed is None
+    asked = len(server.requests)
+    run(folder)
+    assert len(server.requests) == asked
+    assert score_rows(folder) == before
+    assert "Judge api changed" not in care(folder, "status")
+
+    monkeypatch.setattr(canary, "today", lambda: datetime.now(UTC).date())
+    shift[0] = 3
+    assert "changed" in care(folder, "judges", "retest", "api", code=6)
+    shift[0] = 0
+    assert "40 items were scored since then" in " ".join(care(folder, "judges", "retest", "api", code=6).split())
 
 
 def test_a_judge_without_a_retest_is_said_to_be_so_and_why(workspace):

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from assets.state.repair import verify_some
 from orchestration.cli.app import app
 from orchestration.instance import dagster_home
 from orchestration.workspace import load_workspace
@@ -56,6 +57,24 @@ def test_the_doctor_tells_what_is_damaged_and_sets_it_aside_on_request(after_a_n
     assert not run(after_a_night).failures
     assert query(after_a_night, ESTIMATES) == before
     assert parts[0].exists()
+
+
+def test_every_part_is_read_within_some_nights_although_nothing_needs_it(after_a_night):
+    workspace = load_workspace(after_a_night)
+    parts = sorted((after_a_night / "data" / "parts").rglob("*.parquet"))
+    rotten = [part for part in parts if "scores" in part.parts][-1]
+    DAMAGES["flipped"](rotten)
+    nights = [verify_some(workspace) for _ in range(20)]
+    assert [path for night in nights for path in night] == [rotten]
+    assert not rotten.exists()
+    assert list((rotten.parent / "damaged").glob(f"{rotten.name}.*"))
+    outcome = run(after_a_night)
+    assert not outcome.failures
+    assert rotten.exists(), "its items were asked again, which costs nothing"
+    cursor = after_a_night / "data" / "dagster" / "verified.json"
+    before = cursor.read_text()
+    run(after_a_night)
+    assert cursor.read_text() != before, "each run goes on"
 
 
 @pytest.mark.slow
@@ -109,19 +128,20 @@ def test_a_judge_that_costs_money_is_asked_again_on_request_only(paid):
     folder, server = paid
     damaged, whole = sorted((folder / "data" / "parts" / "scores" / "judge=api" / "testset=one").glob("*.parquet"))
     DAMAGES["flipped"](damaged)
-    (folder / "data" / "care.duckdb").unlink()
-    asked = len(server.requests)
+    assert [path for _ in range(20) for path in verify_some(load_workspace(folder))] == [damaged]
+    scored, asked = "SELECT count(*) FROM scores JOIN judges USING (judge_ix) WHERE judge = 'api'", len(server.requests)
     for _ in range(2):
         message = run(folder).failures["judge_inference", "api"]
         assert "1 part(s) with scores of judge 'api' on 'one' were damaged" in message
         assert "`care doctor --repair`" in message
     assert len(server.requests) == asked
+    assert query(folder, scored) == [(40,)], "the database has them, and fits go on with them"
     assert any(state == "fails" and "costs money" in sentence for state, sentence in doctor(folder))
     assert all(state == "ok" for state, _ in doctor(folder, "--repair"))
     assert not run(folder).failures
     assert 0 < len(server.requests) - asked <= 20, "the items of one of two batches"
     assert whole.exists()
-    assert query(folder, "SELECT count(*) FROM scores JOIN judges USING (judge_ix) WHERE judge = 'api'") == [(40,)]
+    assert query(folder, scored) == [(40,)]
 
 
 @pytest.fixture(scope="module")

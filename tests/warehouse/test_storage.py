@@ -4,6 +4,7 @@ import logging
 import os
 import random
 from datetime import UTC, datetime, timedelta
+from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
@@ -185,6 +186,17 @@ def test_an_unfinished_write_leaves_the_old_file(tmp_path):
         fail_halfway()
     assert path.read_bytes() == b"old"
     assert leftovers(tmp_path) == []
+
+
+def test_a_new_name_is_on_the_disk_before_a_write_ends(tmp_path, monkeypatch):
+    synced, sync, replace = [], os.fsync, type(tmp_path).replace
+    monkeypatch.setattr(
+        os, "fsync", lambda fd: (synced.append(str(Path(f"/proc/self/fd/{fd}").readlink())), sync(fd))[1]
+    )
+    monkeypatch.setattr(type(tmp_path), "replace", lambda *paths: (synced.append("named"), replace(*paths))[1])
+    write_bytes(tmp_path / "file", b"new")
+    assert synced[1:] == ["named", str(tmp_path)]
+    assert synced[0].startswith(str(tmp_path / ".file"))
 
 
 @pytest.fixture
