@@ -96,7 +96,8 @@ def leave_record_of_runs(workspace: Workspace) -> None:
     archive = making.with_suffix(".tar")
     with tarfile.open(archive, "w") as file:
         file.add(making, arcname=".")
-    copy.index.keep(_RUNS, copy.objects.put(RECORD_OF_RUNS, archive).tag)
+    version = copy.objects.put(RECORD_OF_RUNS, archive)
+    copy.index.keep(_RUNS, version.tag if version else None)
     shutil.rmtree(making.parent)
 
 

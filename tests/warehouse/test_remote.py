@@ -238,6 +238,8 @@ DELETES_BY_ITSELF = {
     ("warehouse/database.py", "replace_by"),
     ("warehouse/manifest.py", "discard"),
     ("warehouse/parts.py", "sweep"),
+    ("assets/judging/journal.py", "stored"),
+    ("assets/judging/journal.py", "recover"),
     ("assets/state/backup.py", "unpack"),
     ("assets/state/retention.py", "sweep"),
     ("assets/state/repair.py", "_dagster"),
@@ -336,52 +338,22 @@ def test_a_renewed_lease_stays(machine, monkeypatch):
         write_bytes(here.folder / "report" / "a", b"here")
 
 
-def test_a_store_without_conditional_writes_is_told_once(machine, caplog):
-    for _ in range(2):
-        with at_work(machine()):
-            pass
-    told = [record.message for record in caplog.records if "does not promise conditional writes" in record.message]
-    assert len(told) == 1
-    assert told[0].startswith(machine().address)
-
-
-def test_a_named_profile_is_read_by_boto3(tmp_path, monkeypatch):
-    (tmp_path / "credentials").write_text("[mine]\naws_access_key_id = known\naws_secret_access_key = secret\n")
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.delenv(name, raising=False)
-    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(tmp_path / "credentials"))
-    monkeypatch.setenv("AWS_PROFILE", "mine")
-    provider = objects.credentials_of_profile("s3://bucket")["credential_provider"]
-    assert provider()["access_key_id"] == "known"
-    assert objects.credentials_of_profile("gs://bucket") == {}
-    monkeypatch.setitem(sys.modules, "boto3", None)
-    with pytest.raises(InputError, match="AWS_PROFILE is set, and boto3, which reads profiles, is not installed"):
-        objects.credentials_of_profile("s3://bucket")
-
-
-def test_a_store_that_ignores_conditions_is_told_and_still_keeps_machines_apart(machine, monkeypatch, caplog):
-    """Some servers take a conditional write for any write."""
-    monkeypatch.setattr(objects.Objects, "create", objects.Objects.put)
-    monkeypatch.setattr(objects.Objects, "replace", lambda store, key, content, _: store.put(key, content))
-    monkeypatch.setattr(leases, "_RENEWED_EVERY_S", 0.05)
-    monkeypatch.setattr(leases, "VALID_S", 2.0)
-    here, there = machine("one"), machine("two")
-    with at_work(here):
-        assert "does not promise conditional writes" in caplog.text
-        with pytest.raises(WarehouseError, match="is at work on"), at_work(there, patience=3.0):
-            pass
-        with pytest.raises(WarehouseError, match="is no longer held by this process"):
-            _write_until_lost(here)
-    assert there.lease.holder() == "`care run`", "the lease of another machine is not overwritten"
-
-
-def _write_until_lost(copy: StoreCopy) -> None:
-    """Write as long as that is allowed, while another machine claims the lease without asking."""
-    claim = json.dumps({"machine": "another", "who": "`care run`"}).encode()
+def write_until_refused(copy: StoreCopy) -> None:
+    """Write for a minute at most."""
     until = time.monotonic() + 60
     while time.monotonic() < until:
-        copy.objects.put(leases.KEY, claim)
         write_bytes(copy.folder / "report" / "a", b"here")
+
+
+def test_a_holder_whose_lease_was_taken_over_notices_at_its_next_renewal(machine, monkeypatch):
+    monkeypatch.setattr(leases, "_RENEWED_EVERY_S", 0.05)
+    here = machine()
+    claim = json.dumps({"machine": "another", "who": "`care run`"}).encode()
+    with at_work(here):
+        here.objects.put(leases.KEY, claim)
+        with pytest.raises(WarehouseError, match="is no longer held by this process"):
+            write_until_refused(here)
+    assert here.lease.holder() == "`care run`", "the lease of another machine is not overwritten"
 
 
 def test_an_index_that_cannot_be_read_is_told(machine):

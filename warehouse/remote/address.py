@@ -17,6 +17,7 @@ def usable_address(address: str) -> str:
     repeated in the message.
     """
     parts = urlsplit(address)
+    is_folder = parts.scheme == "file"
     if parts.username is not None or parts.password is not None or parts.query or parts.fragment:
         raise ValueError(
             f"the {parts.scheme} address has more than a bucket and a path; credentials are not written into files, "
@@ -25,10 +26,9 @@ def usable_address(address: str) -> str:
     if parts.scheme not in SCHEMES:
         names = ", ".join(f"{scheme}://" for scheme in SCHEMES)
         raise ValueError(f"{address} is an address of an unknown kind; give a path of this machine, or one of {names}")
-    if parts.scheme == "file" and (parts.netloc or parts.path in ("", "/")):
-        raise ValueError(f"{address} names no folder; give it as file:///path/to/folder")
-    if parts.scheme != "file" and not parts.netloc:
-        raise ValueError(f"{address} names no bucket; give it as {parts.scheme}://bucket/path")
+    if is_folder == bool(parts.netloc) or (is_folder and parts.path in ("", "/")):
+        expected = "folder; give it as file:///path/to/folder" if is_folder else "bucket; give it as s3://bucket/path"
+        raise ValueError(f"{address} names no {expected}")
     if "//" in parts.path or {".", ".."} & set(parts.path.split("/")):
         raise ValueError(f"{address} has a folder without a name of its own in its path; write it without // and ..")
     return address.rstrip("/")

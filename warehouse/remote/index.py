@@ -1,12 +1,12 @@
-"""What a data folder knows of the store that it is a copy of: which content of each object it holds.
+"""What a data folder knows of its store: which content of each object it holds.
 
 The index is a small SQLite file in the folder. It can be deleted together with the folder, and never alone: without
 it nobody can tell a file that the store has lost from one that the store has never had.
 """
 
 import sqlite3
-from collections.abc import Generator
-from contextlib import closing, contextmanager
+import uuid
+from contextlib import closing
 from pathlib import Path
 
 from care_ops.errors import WarehouseError
@@ -15,11 +15,12 @@ from warehouse.refusals import refusal
 UNCERTAIN = ""
 """Tag of a file that was being written or deleted; only the store knows whether it exists, and with which content."""
 
-_TABLES = (
-    "CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, tag TEXT NOT NULL)",
-    "CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
-)
+_TABLES = """
+CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, tag TEXT NOT NULL);
+CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
+"""
 _LOCK_WAIT_S = 60.0
+_MACHINE = "machine"
 
 
 class Index:
@@ -30,48 +31,45 @@ class Index:
 
     def tags(self) -> dict[str, str]:
         """The tag of each object that the folder has a copy of, or ``UNCERTAIN``, by key."""
-        with self._connection() as connection:
-            return dict(connection.execute("SELECT key, tag FROM objects").fetchall())
+        return dict(self._run("SELECT key, tag FROM objects"))
 
     def knows(self, key: str) -> bool:
         """Whether the folder has, or may have, a copy of this object."""
-        with self._connection() as connection:
-            return connection.execute("SELECT 1 FROM objects WHERE key = ?", (key,)).fetchone() is not None
+        return bool(self._run("SELECT key, tag FROM objects WHERE key = ?", key))
 
     def note(self, key: str, tag: str) -> None:
         """Keep that the folder has the object's content with this tag."""
-        with self._connection() as connection:
-            connection.execute("INSERT OR REPLACE INTO objects VALUES (?, ?)", (key, tag))
+        self._run("INSERT OR REPLACE INTO objects VALUES (?, ?)", key, tag)
 
     def drop(self, key: str) -> None:
         """Forget an object."""
-        with self._connection() as connection:
-            connection.execute("DELETE FROM objects WHERE key = ?", (key,))
+        self._run("DELETE FROM objects WHERE key = ?", key)
 
     def fact(self, name: str) -> str | None:
         """What ``keep`` kept under a name."""
-        with self._connection() as connection:
-            row = connection.execute("SELECT value FROM facts WHERE name = ?", (name,)).fetchone()
-        return None if row is None else str(row[0])
+        return dict(self._run("SELECT name, value FROM facts WHERE name = ?", name)).get(name)
 
     def keep(self, name: str, value: str | None) -> None:
         """Keep a value under a name; None removes it."""
-        with self._connection() as connection:
-            if value is None:
-                connection.execute("DELETE FROM facts WHERE name = ?", (name,))
-            else:
-                connection.execute("INSERT OR REPLACE INTO facts VALUES (?, ?)", (name, value))
+        if value is None:
+            self._run("DELETE FROM facts WHERE name = ?", name)
+        else:
+            self._run("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
-    @contextmanager
-    def _connection(self) -> Generator[sqlite3.Connection]:
-        """A connection of its own for each use: the folder may be deleted between two."""
+    def machine(self) -> str:
+        """A name for this data folder, which no other has; made on first use."""
+        if self.fact(_MACHINE) is None:
+            self.keep(_MACHINE, uuid.uuid4().hex)
+        return str(self.fact(_MACHINE))
+
+    def _run(self, statement: str, *values: str) -> list[tuple[str, str]]:
+        """Run a statement over a connection of its own: the folder may be deleted between two."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with closing(sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)) as connection:
                 connection.execute("PRAGMA synchronous = OFF")  # what a failure of the power loses is fetched again
-                for statement in _TABLES:
-                    connection.execute(statement)
-                yield connection
+                connection.executescript(_TABLES)
+                return connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise WarehouseError(
                 refusal(error, self.path)

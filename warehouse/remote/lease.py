@@ -1,21 +1,18 @@
 """One machine writes to a store at a time: the lease is an object that says which, and is renewed while it works.
 
-Taking the lease is a conditional write, which of two machines one wins. A lease that has not been renewed for a minute,
-by the clock of the machine that waits for it, is that of a process which was killed, and is taken over; the machine
-itself takes its own over at once. Where a store does not promise conditional writes, a warning says so, once for each
-data folder: two machines that begin within the same second may then both believe that they hold it.
+Of two machines that take it at once a conditional write lets one win. A lease that has not been renewed for a minute,
+by the clock of the machine that waits, is taken over; a machine takes its own over at once. A folder has no conditional
+replacement: two machines that take over a lease within the same second may then both hold it until one renews it.
 """
 
 import json
 import logging
 import threading
 import time
-import uuid
 from collections.abc import Callable
 from datetime import UTC, datetime
 
 from care_ops.errors import WarehouseError
-from warehouse.remote.index import Index
 from warehouse.remote.objects import Objects, Version
 
 KEY = "lease.json"
@@ -24,20 +21,16 @@ VALID_S = 60.0
 
 _RENEWED_EVERY_S = 15.0
 _POLL_S = 1.0
-_MACHINE, _TOLD = "machine", "conditional writes"
-_NOT_PROMISED = "not promised"
 
 _log = logging.getLogger(__name__)
 
 
 class Lease:
-    """The lease of one store, as this machine sees it; processes of one machine share it, by its name in the index."""
+    """The lease of one store, which processes of one machine share by the name that ``machine`` returns."""
 
-    def __init__(self, objects: Objects, index: Index) -> None:
-        self._objects, self._index = objects, index
-        self._who = ""
-        self._renewed = 0.0
-        self._lost = False
+    def __init__(self, objects: Objects, machine: Callable[[], str]) -> None:
+        self._objects, self._machine = objects, machine
+        self._who, self._renewed, self._lost = "", 0.0, False
         self._ending = threading.Event()
         self._thread: threading.Thread | None = None
 
@@ -52,24 +45,21 @@ class Lease:
         Where there is a wait, ``say`` is called once with a sentence that names whom it is for. Raises
         ``WarehouseError`` where another machine held it for as long as there is ``patience``, in seconds.
         """
-        self._who = who
+        self._who, told = who, False
         started = seen = time.monotonic()
         waited_for: Version | None = None
-        told = False
         while True:
             current = self._objects.get(KEY)
-            if current is None and self._create():
-                break
             if current is None:
+                if self._objects.put(KEY, self._document(), "create"):
+                    return
                 continue
-            content, version = current
-            holder = json.loads(content)
+            holder, version = json.loads(current[0]), current[1]
             if waited_for != version:
                 waited_for, seen = version, time.monotonic()
-            is_over = holder["machine"] == self._machine() or time.monotonic() - seen > VALID_S
-            if is_over and self._take_over(version):
-                break
-            if is_over:
+            if holder["machine"] == self._machine() or time.monotonic() - seen > VALID_S:
+                if self._take_over(version):
+                    return
                 continue
             if patience is not None and time.monotonic() - started >= patience:
                 raise WarehouseError(
@@ -79,12 +69,10 @@ class Lease:
                 told = True
                 say(f"waiting for {holder['who']}, who works on {self._objects.address}")
             time.sleep(_POLL_S)
-        self._say_what_is_not_promised()
 
     def begin_renewing(self, who: str) -> None:
         """Keep the lease, which this machine has, until ``end_renewing``."""
-        self._who, self._lost = who, False
-        self._renewed = time.monotonic()
+        self._who, self._lost, self._renewed = who, False, time.monotonic()
         self._ending.clear()
         self._thread = threading.Thread(target=self._renew_until_end, name="lease", daemon=True)
         self._thread.start()
@@ -104,9 +92,14 @@ class Lease:
         except WarehouseError as error:
             _log.warning("The lease could not be given back and ends in %.0f s (%s).", VALID_S, error)
 
+    @property
+    def holds(self) -> bool:
+        """Whether this process renews the lease."""
+        return self._thread is not None
+
     def must_hold(self) -> None:
         """Raise ``WarehouseError`` where this process does not hold the lease, or not any more."""
-        if self._thread is None:
+        if not self.holds:
             raise WarehouseError(
                 f"{self._objects.address} is written by commands that hold it alone, and this one does not; "
                 "run `care run`, which does"
@@ -118,50 +111,28 @@ class Lease:
                 "where this one ended"
             )
 
-    @property
-    def holds(self) -> bool:
-        """Whether this process renews the lease."""
-        return self._thread is not None
-
-    def _create(self) -> bool:
-        return self._objects.create(KEY, self._document())
-
     def _take_over(self, version: Version) -> bool:
-        """Take the lease from one who no longer renews it; by deleting it first where it cannot be replaced."""
         try:
-            return self._replace(version)
+            return self._objects.put(KEY, self._document(), version) is not None
         except NotImplementedError:
             self._objects.delete([KEY])
-            return self._create()
-
-    def _replace(self, version: Version) -> bool:
-        """Write the lease in the place of a version; ``NotImplementedError`` where the store does not compare them."""
-        if self._index.fact(_TOLD) == _NOT_PROMISED:
-            raise NotImplementedError
-        return self._objects.replace(KEY, self._document(), version)
+            return self._objects.put(KEY, self._document(), "create") is not None
 
     def _renew_until_end(self) -> None:
         while not self._ending.wait(_RENEWED_EVERY_S):
             try:
-                self._renew()
+                began, version = time.monotonic(), self._own()
+                if version is not None and not self._write_over(version):
+                    version = self._own()  # another process of this machine may have renewed it
+                self._lost, self._renewed = version is None, self._renewed if version is None else began
             except WarehouseError as error:
                 _log.info("The lease could not be renewed: %s", error)
 
-    def _renew(self) -> None:
-        """Write the lease anew, unless another machine has taken it over."""
-        began, version = time.monotonic(), self._own()
-        if version is not None and not self._renewed_in_place_of(version):
-            version = self._own()  # another process of this machine may have renewed it
-        self._lost = version is None
-        if not self._lost:
-            self._renewed = began
-
-    def _renewed_in_place_of(self, version: Version) -> bool:
+    def _write_over(self, version: Version) -> bool:
         try:
-            return self._replace(version)
+            return self._objects.put(KEY, self._document(), version) is not None
         except NotImplementedError:
-            self._objects.put(KEY, self._document())
-            return True
+            return self._objects.put(KEY, self._document()) is not None
 
     def _own(self) -> Version | None:
         """The version of the lease in the store, where that names this machine."""
@@ -169,30 +140,5 @@ class Lease:
         return current[1] if current is not None and json.loads(current[0])["machine"] == self._machine() else None
 
     def _document(self) -> bytes:
-        moment = datetime.now(UTC).isoformat()
-        return json.dumps({"machine": self._machine(), "who": self._who, "renewed": moment}).encode()
-
-    def _machine(self) -> str:
-        """A name for this data folder, which no other has; made on first use."""
-        name = self._index.fact(_MACHINE)
-        if name is None:
-            name = uuid.uuid4().hex
-            self._index.keep(_MACHINE, name)
-        return name
-
-    def _say_what_is_not_promised(self) -> None:
-        """Try once, while the lease is held, whether the store refuses what it should refuse; warn if it does not."""
-        if self._index.fact(_TOLD) is not None:
-            return
-        refuses, first = not self._create(), self._own()
-        try:
-            promised = refuses and first is not None and self._replace(first) and not self._replace(first)
-        except NotImplementedError:
-            promised = False
-        if not promised:
-            _log.warning(
-                "%s does not promise conditional writes: let one machine at a time work on it, since two that begin "
-                "within the same second may not notice each other",
-                self._objects.address,
-            )
-        self._index.keep(_TOLD, "promised" if promised else _NOT_PROMISED)
+        renewed = datetime.now(UTC).isoformat()
+        return json.dumps({"machine": self._machine(), "who": self._who, "renewed": renewed}).encode()
