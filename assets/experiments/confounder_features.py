@@ -8,7 +8,6 @@ from numpy.typing import NDArray
 
 from assets.experiments.base import Bars, Experiment, ExperimentFindings, Heatmap, Table
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, declared_numbers, factored, panels, problem_of
-from assets.judge_keys import effective_spec, engine_context, judge_key
 from assets.workspace import Workspace
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import CareTensor, States
@@ -17,8 +16,7 @@ from care_ops.errors import FitError
 from care_ops.least import LEAST_ITEMS
 from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
 from care_ops.results.interpret import FEATURES, text_features
-from care_ops.scores import Array, canonical_order, mean_of_present, restore
-from judges.trial import position_bias
+from care_ops.scores import Array, canonical_order, restore
 
 _FACTORS = 4
 
@@ -127,7 +125,7 @@ def _strongest(
 
 
 def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], Array]:
-    """Features of the responses, what the test set declares, and how judges were asked; names and (n, f)."""
+    """Features of the responses and what the test set declares; names and (n, f)."""
     features: dict[str, Array] = {}
     if any(panel.responses):
         text_columns = text_features(panel.responses)
@@ -135,34 +133,7 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
         features["numbers, given words"] = residual_ranks(features["numbers"], features["words"])
     declared = declared_numbers(workspace, panel, workspace.testset(panel.testset).features)
     features |= {name.replace("_", " "): column for name, column in declared.items()}
-    features |= asked_features(workspace, panel)
     return list(features), np.column_stack(list(features.values())) if features else np.empty((len(panel.gold), 0))
-
-
-def asked_features(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Array]:
-    """Valid mass and position bias, means over the panel's language models that tell them, (n,) each."""
-    row_of = {item: k for k, item in enumerate(panel.scores.item_ids)}
-    by_feature: dict[str, list[Array]] = {"valid mass": [], "position bias": []}
-    for judge in panel.scores.judges:
-        if judge not in workspace.judges or not workspace.judges[judge].engine.needs.template:
-            continue
-        spec, key = effective_spec(workspace, judge, panel.testset), judge_key(workspace, judge, panel.testset)
-        answers = engine_context(workspace).template(spec).answers(spec.scale)
-        columns = ("item_id", "valid_mass", "p_json")
-        mass, bias = np.full(len(row_of), np.nan), np.full(len(row_of), np.nan)
-        for row in workspace.parts.read_scores(judge, panel.testset, columns, key=key).to_pylist():
-            if row["item_id"] in row_of:
-                place = position_bias(row["p_json"], answers)
-                mass[row_of[row["item_id"]]] = np.nan if row["valid_mass"] is None else row["valid_mass"]
-                bias[row_of[row["item_id"]]] = np.nan if place is None else place
-        by_feature["valid mass"].append(mass)
-        by_feature["position bias"].append(bias)
-    means: dict[str, Array] = {}
-    for name, columns in by_feature.items():
-        known = [column for column in columns if not np.isnan(column).all()]
-        if known:
-            means[name] = mean_of_present(np.array(known))
-    return means
 
 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
@@ -198,8 +169,8 @@ EXPERIMENT = Experiment(
     paper="On Review-5K the factors beside quality follow length, lists and the like (heat map of correlations).",
     protocol=(
         "E[factor | J] and, as written, <u, J> of the raw scores; Pr(C = 1 | J) of the four states of care_tensor and, "
-        "as written, of care_tensor_paper; against eight features of the response, those that the test set declares, "
-        "and, of language models, valid mass and position bias. Spearman over means of split units; numbers also with "
+        "as written, of care_tensor_paper; against eight features of the response and those that the test set "
+        "declares. Spearman over means of split units; numbers also with "
         "the ranks of words taken out. Permutation p-values, false discovery rate by Benjamini and Hochberg within a "
         "test set."
     ),

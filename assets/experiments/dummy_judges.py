@@ -27,9 +27,9 @@ _MOST_DRAWN = 60
 
 def dummies(workspace: Workspace) -> ExperimentFindings:
     """Add two programs that read length and keywords alone, and people where there are any, to each panel."""
-    tables, says, figures = list[Table](), list[str](), list[Heatmap]()
-    apart_of: dict[str, list[bool]] = {"dummies": [], "people": []}
-    following, measures = list[bool](), dict[str, float]()
+    tables, says, figures, measures = list[Table](), list[str](), list[Heatmap](), dict[str, float]()
+    late: dict[str, list[bool]] = {"dummies": [], "people": []}
+    following = list[bool]()
     for panel in panels(workspace):
         joined, dummy_names, people = _joined(workspace, panel)
         if not dummy_names and not people:
@@ -40,45 +40,32 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
         except FitError:
             says.append(f"{panel.testset}: the panel has no factor.")
             continue
-        judges = sorted(joined.judges)
-        shown = latent.shape[1]
-        loadings = factors.directions[:, :shown]
+        judges, shown = sorted(joined.judges), latent.shape[1]
+        loadings, followed = factors.directions[:, :shown], _correlations(joined.select_judges(judges), latent)
         for k, strength in enumerate(factors.strengths[:shown]):
             for judge, loading in zip(judges, loadings[:, k], strict=True):
                 measures[f"{panel.testset}/factor {k + 1}/{judge}"] = float(loading)
                 measures[f"{panel.testset}/factor {k + 1}/{judge} as written"] = float(loading * np.sqrt(strength))
-        factor_names = [f"factor {k + 1}" for k in range(shown)]
-        title = f"{panel.testset}: loadings"
+        title, columns = f"{panel.testset}: loadings", [f"factor {k + 1}" for k in range(shown)]
         if len(judges) <= _MOST_DRAWN:
             marks = [[f"{value:+.2f}" for value in row] for row in loadings]
-            figures.append(Heatmap(title, judges, factor_names, loadings.tolist(), marks))
-        followed = _correlations(joined.select_judges(judges), latent)
+            figures.append(Heatmap(title, judges, columns, loadings.tolist(), marks))
         tables.append(_by_factor(title, judges, loadings))
-        tables.append(
-            _by_factor(f"{panel.testset}: correlation of each judge's scores with E[factor | J]", judges, followed)
-        )
-        if people:
-            rows_of_people = [judges.index(person) for person in people]
-            following += [bool(np.argmax(np.abs(followed[k])) == 0) for k in rows_of_people]
-            says.append(_why_people_load_late(panel.testset, people, judges, loadings, followed))
+        correlations = f"{panel.testset}: correlation of each judge's scores with E[factor | J]"
+        tables.append(_by_factor(correlations, judges, followed))
         for kind, listed in (("dummies", dummy_names), ("people", people)):
-            if listed:
-                most = {d: int(np.argmax(np.abs(loadings[judges.index(d)]))) for d in listed}
-                loads = [
-                    f"{d} {loadings[judges.index(d), k]:+.2f} on {factor_names[k]}"
-                    + (f" ({loadings[judges.index(d), 0]:+.2f} on the leading one)" if k else "")
-                    for d, k in most.items()
-                ]
-                apart = sum(k != 0 for k in most.values())
-                apart_of[kind] += [k != 0 for k in most.values()]
-                says.append(
-                    f"{panel.testset}, {kind}: loading most, {', '.join(loads)}; {apart} of {len(most)} away from the "
-                    "leading factor."
-                )
+            rows = [judges.index(name) for name in listed]
+            most = [int(np.argmax(np.abs(loadings[row]))) for row in rows]
+            late[kind] += [k != 0 for k in most]
+            shares = [
+                f"{judges[row]} {loadings[row, k]:+.2f} on factor {k + 1}" for row, k in zip(rows, most, strict=True)
+            ]
+            says += [f"{panel.testset}, {kind}: loading most, {', '.join(shares)}."] if rows else []
+        following += [bool(np.argmax(np.abs(followed[judges.index(person)])) == 0) for person in people]
     measures |= {
-        f"share of {kind} that load most away from the leading factor": float(np.mean(apart))
-        for kind, apart in apart_of.items()
-        if apart
+        f"share of {kind} that load most away from the leading factor": float(np.mean(found))
+        for kind, found in late.items()
+        if found
     }
     if following:
         measures["share of people that correlate most with the leading factor"] = float(np.mean(following))
@@ -102,21 +89,6 @@ def _correlations(scores: ScoreMatrix, latent: Array) -> Array:
         for column, known in zip(values.T, ~np.isnan(values).T, strict=True)
     ]
     return np.array(rows)
-
-
-def _why_people_load_late(testset: str, people: list[str], judges: list[str], loadings: Array, followed: Array) -> str:
-    """People's loadings on the leading factor, which are given all other judges, beside their plain correlations."""
-    rows = [judges.index(person) for person in people]
-    others = [k for k in range(len(judges)) if k not in rows]
-    most = np.argmax(np.abs(followed[rows]), axis=1)
-    return (
-        f"{testset}, people: a loading says what a judge adds to a factor that the other judges do not say already. By "
-        f"plain correlation with the factors' scores people follow the leading one by "
-        f"{', '.join(f'{followed[k, 0]:.2f}' for k in rows)} (the other judges by {np.median(followed[others, 0]):.2f} "
-        f"in the median), and {int((most == 0).sum())} of {len(people)} follow it more than any other factor; their "
-        f"loadings on it are {', '.join(f'{loadings[k, 0]:+.2f}' for k in rows)}, those of the other judges "
-        f"{np.median(np.abs(loadings[others, 0])):.2f} in the median."
-    )
 
 
 def _joined(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str], list[str]]:
@@ -145,7 +117,8 @@ EXPERIMENT = Experiment(
         "The two dummies read every response of the test set and join its panel, as do the people whose ratings it "
         "declares (`raters`); loadings are the unit directions of L, strongest factor first, signed towards the "
         "panel's mean; as written they are those times the root of their eigenvalue, since the paper's are longer than "
-        "one. A dummy that scores all alike stays out."
+        "one. A loading says what a judge adds that the others do not say already; the second table has "
+        "plain correlations. A dummy that scores all alike stays out."
     ),
     run=dummies,
 )

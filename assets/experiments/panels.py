@@ -1,7 +1,7 @@
 """The workspace's own panels, as the experiments read them."""
 
 import hashlib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,14 +20,11 @@ from care_ops.fit import try_structure
 from care_ops.least import LEAST_GOLD
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.moments.state import accumulate, shrink
-from care_ops.results.uncertainty import rows_by_unit
 from care_ops.scores import Array, ScoreMatrix, content_seed
 from care_ops.structure.factors import Factors, extract, posterior
 from judges.engines.program import ProgramJudgeEngine
 from judges.items import Item
 from judges.spec import ProgramEngine
-
-_TAILS = ((1 - 0.95) / 2, 1 - (1 - 0.95) / 2)
 
 DUMMIES = ("length", "keyword")
 """Programs that read nothing of what is said."""
@@ -137,26 +134,6 @@ def program_of(workspace: Workspace, judge: str) -> str | None:
     """The built-in program that a judge is, if it is one."""
     engine = workspace.judges[judge].engine if judge in workspace.judges else None
     return engine.program if isinstance(engine, ProgramEngine) else None
-
-
-def gains_in_order(
-    panel: ExperimentPanel, base: Array, others: Mapping[str, Array], rows: NDArray[np.intp], resamples: int, seed: int
-) -> dict[str, tuple[float, float]]:
-    """95 % intervals of how much better other estimates order these rows than ``base`` does, by name.
-
-    Split units are drawn with replacement, the same for all; an estimate whose order is never defined is left out.
-    """
-    rng = np.random.default_rng(seed)
-    ids, units = [panel.scores.item_ids[k] for k in rows], [panel.units[k] for k in rows]
-    members = [rows[members_of_unit] for members_of_unit in rows_by_unit(ids, units)]
-    draws: dict[str, list[float]] = {name: [] for name in others}
-    for _ in range(resamples):
-        drawn = np.concatenate([members[k] for k in rng.integers(0, len(members), len(members))])
-        before = panel.order(base, drawn)
-        for name, estimate in others.items():
-            draws[name].append(panel.order(estimate, drawn) - before)
-    ends = {name: np.nanquantile(d, _TAILS) for name, d in draws.items() if not np.isnan(d).all()}
-    return {name: (float(low), float(high)) for name, (low, high) in ends.items()}
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:

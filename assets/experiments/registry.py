@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     from assets.experiments.base import Experiment
 
 OF_PANELS = (
-    "aggregation_tables",
     "paper_tables",
     "quality_factor",
     "confounder_features",
@@ -26,7 +25,7 @@ OF_PANELS = (
     "injected_bias",
     "adversarial_answers",
 )
-"""Keys of the experiments that read the workspace's panels and gold."""
+"""Keys of the experiments that read the workspace's panels and gold; the ablations among them compare with its fits."""
 
 KEYS = (
     *OF_PANELS,
@@ -82,12 +81,19 @@ def reads_now(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[st
     return reads
 
 
+def _upstream(key: str) -> tuple[str, ...]:
+    """What an experiment reads: the ledger all others, one of panels also gold; each comes after the fits."""
+    if key == LEDGER:
+        return tuple(other for other in KEYS if other != LEDGER)
+    return ("aggregates", "gold") if key in OF_PANELS else ("aggregates",)
+
+
 def _spec(key: str) -> dg.AssetSpec:
-    upstream = ("panel", "gold") if key in OF_PANELS else ()
+    mapping = None if key == LEDGER else dg.AllPartitionMapping()
     return dg.AssetSpec(
         key,
         group_name="experiments",
-        deps=[dg.AssetDep(asset, partition_mapping=dg.AllPartitionMapping()) for asset in upstream],
+        deps=[dg.AssetDep(asset, partition_mapping=mapping) for asset in _upstream(key)],
         kinds={"html"},
         code_version=code_version(f"{__package__}.{key}", "care_ops"),
         description=f"Experiment: {key.replace('_', ' ')}.",

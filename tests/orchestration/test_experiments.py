@@ -15,12 +15,11 @@ from types import SimpleNamespace
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from scipy.stats import false_discovery_control, spearmanr, studentized_range
+from scipy.stats import false_discovery_control, spearmanr
 
-from assets.experiments.adversarial_answers import planted, recovered
-from assets.experiments.aggregation_tables import critical_difference
+from assets.experiments.adversarial_answers import PLANTED_RATES, planted
 from assets.experiments.base import ExperimentFindings, Heatmap
-from assets.experiments.confounder_features import asked_features, tensor_confounder
+from assets.experiments.confounder_features import tensor_confounder
 from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.injected_bias import changes
 from assets.experiments.orthogonality import errors_at
@@ -30,14 +29,12 @@ from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, OF_PANELS, experiments, outdated
 from assets.experiments.sweep import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.theory_rates import slope_of
-from assets.experiments.versions import Versions
-from assets.judge_keys import effective_spec, engine_context, judge_key
+from assets.experiments.versions import NO_VERSIONS, Versions
 from assets.state.retention import forget
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.least import LEAST_ITEMS
-from care_ops.metrics import mean_ranks
 from care_ops.results.association import benjamini_hochberg, permuted
 from care_ops.scores import ScoreMatrix
 from care_ops.selection import fit_grid
@@ -46,7 +43,6 @@ from care_ops.simulate import (
     second_order_insufficient,
     second_order_sufficient,
 )
-from judges.items import Score, Status
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import JUDGES, care, make, run, write_items
 
@@ -208,18 +204,6 @@ def test_a_slope_and_its_interval():
     assert high - low < 0.05
 
 
-def test_mean_ranks_leave_out_who_did_not_answer_everywhere():
-    orders = {
-        "a": {"x": 0.9, "y": 0.8, "z": 0.7, "w": 0.95},
-        "b": {"x": 0.6, "y": 0.7, "z": 0.5, "w": float("nan")},
-    }
-    ranks, difference = mean_ranks(orders)
-    assert ranks == {"x": 1.5, "y": 1.5, "z": 3.0}
-    # Demsar's table: q at .05 for three classifiers is 2.343
-    assert float(studentized_range.ppf(0.95, 3, np.inf)) / np.sqrt(2) == pytest.approx(2.343, abs=0.001)
-    assert difference == pytest.approx(2.343 * np.sqrt(3 * 4 / 12), abs=0.001)
-
-
 def test_permutation_p_values_and_discoveries_agree_with_scipy():
     rng = np.random.default_rng(1)
     latent = rng.normal(size=(60, 2))
@@ -276,7 +260,7 @@ def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_
     rng = np.random.default_rng(3)
     n = 600
     quality, noise = rng.normal(size=n), rng.normal(size=(n, 13))
-    panel = a_panel(0.5 * quality[:, None] + noise[:, :4], (quality > 0).astype(float))
+    panel = a_panel(0.5 * quality[:, None] + noise[:, :4], quality)
     columns = {"sharp": quality + 0.2 * noise[:, 4], **{f"noise {k}": noise[:, 5 + k] for k in range(8)}}
     programs = {name: Candidate(column, "style") for name, column in columns.items()}
     validation = np.arange(n) % 10 == 0
@@ -285,11 +269,11 @@ def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_
     assert errors[1] < errors[0] - 0.05
     best = int(np.argmin(errors))
     assert len(path) == min(best + 4, len(programs)), "four steps without gain, then it ends"
-    blind = a_panel(panel.scores.values, np.where(validation, panel.gold, 1 - panel.gold))
+    blind = a_panel(panel.scores.values, np.where(validation, panel.gold, -panel.gold))
     assert greedy(blind, programs, validation) == (path, errors), "labels outside the validation rows choose nothing"
 
 
-def test_planted_answers_to_triggers_come_back():
+def test_planted_answers_are_wrong_and_accepted_at_their_rates():
     rng = np.random.default_rng(4)
     gold = (rng.random(3_000) < 0.6).astype(float)
     right = np.where(rng.random((3_000, 6)) < 0.9, gold[:, None], 1 - gold[:, None])
@@ -298,17 +282,14 @@ def test_planted_answers_to_triggers_come_back():
     assert not truth[trigger >= 0].any(), "an answer that says nothing is wrong"
     # what the recorded judges say of an attacked item is what they said of some wrong answer
     assert scores[trigger >= 0][:, :6].mean() == pytest.approx(right[gold == 0].mean(), abs=0.01)
-    rates, errs = recovered(scores, truth, trigger, 4)
-    assert rates == pytest.approx([0.1, 0.25, 0.4, 0.55, 0.7, 0.85], abs=0.02), "told the truth, it is what was planted"
-    assert errs.tolist() == [0.0] * 6
-    everything = np.ones(len(truth), dtype=bool)
-    assert np.isnan(recovered(scores, everything, trigger, 4)[0]).all()
+    rates = [scores[trigger == t][:, 6:].mean() for t in range(6)]
+    assert rates == pytest.approx(PLANTED_RATES, abs=0.02)
 
 
 def test_what_does_not_move_has_not_changed():
     rng = np.random.default_rng(5)
     before = rng.normal(size=(200, 1)) + rng.normal(size=(200, 5))
-    same = Versions("one", tuple("abcde"), {}, True, before, {"none": (np.arange(200), before.copy())}, FitConfig())
+    same = Versions("one", tuple("abcde"), {}, before, {"none": (np.arange(200), before.copy())}, FitConfig())
     assert "care_svd as written" in changes(same, "none")
     for distance, kept, error in changes(same, "none").values():
         assert distance == pytest.approx(0, abs=1e-9)
@@ -316,7 +297,7 @@ def test_what_does_not_move_has_not_changed():
         assert error == pytest.approx(0, abs=1e-9)
     # every judge's scores rise by one standard deviation of the mean of all versions: so does the mean
     shift = np.full(5, 2.0)
-    raised = Versions("one", tuple("abcde"), {}, True, before, {"up": (np.arange(200), before + shift)}, FitConfig())
+    raised = Versions("one", tuple("abcde"), {}, before, {"up": (np.arange(200), before + shift)}, FitConfig())
     both = np.concatenate([before.mean(axis=1), before.mean(axis=1) + 2])
     distance, kept, error = changes(raised, "up")["avg"]
     assert distance == pytest.approx(2 / both.std())
@@ -331,43 +312,6 @@ def test_the_tensors_confounder_is_the_planted_one():
     agreement = np.mean((estimated > 0.5) == draw.confounder)
     mapped = np.mean((estimated > 0.5) == draw.quality)
     assert max(agreement, mapped, 1 - agreement, 1 - mapped) > 0.98, "a factor of the state, though not which is Q"
-
-
-def test_valid_mass_and_position_bias_are_read_from_what_judges_wrote(tmp_path):
-    folder = make(tmp_path / "ws", n=60)
-    (folder / "judges" / "model.yaml").write_text(
-        "engine: {kind: transformers, model: nobody/none, template: preference}\ntestsets: [one]\n"
-    )
-    workspace = load_workspace(folder)
-    values = np.random.default_rng(0).normal(size=(60, 1))
-    panel = ExperimentPanel(
-        "one",
-        ScoreMatrix(values, tuple(f"i{k}" for k in range(60)), ("model",)),
-        np.zeros(60),
-        [""] * 60,
-        [None] * 60,
-        FitConfig(),
-    )
-    answers = engine_context(workspace).template(effective_spec(workspace, "model", "one")).answers(None)
-    first, *_, last = answers
-    both = json.dumps({"ab": {first: 0.5, last: 0.5}, "ba": {last: 1.0}})
-    rows = [
-        Score(f"i{k}", f"k{k}", 0.0, Status.OK, p_json=both, valid_mass=0.75 if k else None).as_row() for k in range(60)
-    ]
-    workspace.parts.write_scores("model", "one", "of another revision", "none", [{**rows[3], "valid_mass": 0.1}])
-    workspace.parts.write_scores("model", "one", judge_key(workspace, "model", "one"), "none", rows)
-    features = asked_features(workspace, panel)
-    assert np.isnan(features["valid mass"][0])
-    assert features["valid mass"][1:].tolist() == [0.75] * 59
-    expected = ((answers[first] + answers[last]) / 2 + answers[last]) / 2
-    assert features["position bias"].tolist() == [pytest.approx(expected)] * 60
-
-
-def test_bars_of_ranks_meet_where_nemenyi_sees_no_difference():
-    bars = critical_difference({"x": 1.0, "y": 2.5, "z": 3.2}, 2.0)
-    assert bars.names == ["x", "y", "z"]
-    assert bars.high[0] > bars.low[1]
-    assert bars.high[0] < bars.low[2], "2.2 apart, more than 2.0"
 
 
 @pytest.mark.slow
@@ -387,15 +331,9 @@ def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
     assert {line.split(":")[0].split(",")[0] for line in says(workspace, "dummy_judges")["says"]} == {"one"}
     kept = says(workspace, "injected_bias")
     assert any(line.startswith("dressed, verbosity, in sd, least first:") for line in kept["says"])
-    assert any("the panel's 5 judges" in table["title"] for table in kept["tables"])
+    assert any("; 5 judges" in table["title"] for table in kept["tables"])
     attacks = next(t["rows"] for t in says(workspace, "adversarial_answers")["tables"] if "dressed" in t["title"])
-    with workspace.warehouse.reader() as connection:
-        called = connection.execute(
-            "SELECT avg((value > 5)::INT) FROM scores JOIN items USING (item_ix) WHERE item_id = 'i0 colon'"
-        ).fetchone()
-    assert [(row["attack"], row["items"], row["a judge"]) for row in attacks] == [
-        ("colon", 1, pytest.approx(called[0]))
-    ]
+    assert [row["attack"] for row in attacks] == ["colon"]
     assert {attacks[0][name] for name in ("mv", "avg", "ws")} <= {0.0, 1.0}, "one item is called right or not"
     pictures = [f for key in ("dummy_judges", "confounder_features") for f in says(workspace, key)["figures"]]
     assert {f["kind"] for f in pictures} >= {Heatmap("", (), (), (), ()).kind}
@@ -407,31 +345,6 @@ def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
         InputError, match="versions of 'nobody', which is no test set with items of its own; those are one"
     ):
         load_workspace(folder)
-
-
-@pytest.mark.slow
-def test_a_test_set_that_nobody_judges_fails_nothing_and_programs_are_asked(tmp_path):
-    folder = make(tmp_path / "ws", n=60, testsets="[one]")
-    rows = ["item_id,question,answer,pair,variant"]
-    for k in range(60):
-        text = f"Rome is city {k}. It is old" + " and large" * (k % 5) + " and Rome" * (k % 3)
-        rows += [f"a{k},Which?,{text}.,{k},original", f"b{k},Which?,{text} and everyone knows it 😀.,{k},emoji"]
-    (folder / "texts.csv").write_text("\n".join(rows) + "\n")
-    sheet = folder / "testsets" / "texts.yaml"
-    sheet.write_text(
-        "source: {kind: files, items: texts.csv, columns: {prompt: question, response: answer}}\n"
-        "versions: {pair: pair, version: variant}\n"
-    )
-    assert not run(folder).failures
-    assert run(folder).materialised == []
-    workspace = load_workspace(folder)
-    assert not run(folder, selection="key:injected_bias").failures
-    kept = says(workspace, "injected_bias")
-    assert any(line.startswith("texts, emoji, in sd, least first:") for line in kept["says"])
-    assert any("program judges, asked here" in table["title"] for table in kept["tables"])
-    sheet.write_text(sheet.read_text().replace("variant", "version_of"))
-    failed = run(folder).failures
-    assert "no item has a column 'version_of'" in failed["items", "texts"]
 
 
 @pytest.mark.slow
@@ -503,8 +416,7 @@ def test_a_panel_that_an_experiment_leaves_out_is_told_the_reason(tmp_path):
     assert says(workspace, "confounder_features")["says"] == [
         f"one: not run, its items are of 8 split units, and it takes {LEAST_ITEMS}."
     ]
-    (dressed,) = says(workspace, "injected_bias")["says"]
-    assert dressed.startswith("one: not run, 0 of its judges are built-in programs, which can be asked again here.")
+    assert says(workspace, "injected_bias")["says"] == [NO_VERSIONS]
 
 
 def made_in(outcome):

@@ -180,8 +180,9 @@ def test_the_graph_is_the_way_of_one_score(tmp_path):
         "report_index": ["report", "review"],
         "canary": ["judge_inference"],
         "night": [],
-        **{key: ["gold", "panel"] for key in OF_PANELS},
-        **{key: [] for key in EXPERIMENTS if key not in OF_PANELS},
+        **{key: ["aggregates", "gold"] for key in OF_PANELS},
+        **{key: ["aggregates"] for key in EXPERIMENTS if key not in (*OF_PANELS, "ledger")},
+        "ledger": sorted(key for key in EXPERIMENTS if key != "ledger"),
     }
 
 

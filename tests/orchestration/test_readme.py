@@ -59,7 +59,6 @@ from care_ops.aggregators.care_svd import EXACTLY
 object.__setattr__(EXACTLY, "most_iterations", 300)
 
 for key, size in {
-    "aggregation_tables": {"seeds": 1, "resamples": 20},
     "regime_sufficient": {"seeds": 1, "items": 400},
     "regime_insufficient": {"seeds": 1, "strengths": [0.0, 1.0]},
     "graph_aware_views": {"seeds": 1, "items": [400]},
