@@ -20,6 +20,7 @@ from care_ops.metrics import rank_correlation
 from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.pairs import Duels, duel_gate
 from care_ops.results.rates import LEVEL, Labelled, Rates, Repeats
+from care_ops.results.repeats import VarianceSplit, passes_of_tasks, variance_split
 from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import mean_of_present
 
@@ -40,12 +41,15 @@ class RatingOptions(TypedDict, total=False):
         Whether intervals hold however often one looks while labels come in; they are wider.
     label_bounds : (low, high)
         For these and for pairs: the range of a label; by default 0 and 1.
+    pass_k : int
+        Runs of a system on one task (``split_unit``) that must all pass; by default 1, which is the pass rate.
     """
 
     level: float
     population: bool
     sequential: bool
     label_bounds: tuple[float, float] | None
+    pass_k: int
 
 
 def rate_table(
@@ -137,7 +141,24 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
         [row_of[item] for item in usable] if sequential else None,
         bounds,
     )
+    if (k := options.get("pass_k", 1)) != 1:
+        if paired or sequential:
+            raise InputError(
+                f"pass^{k} is about answers and one look; leave out --sequential, or name one system column"
+            )
+        return passes_of_tasks(sample, item_columns(table).units(), k)
     return Duels(**vars(sample), pairs=named) if paired else sample
+
+
+def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | None:
+    """Split the variance of the scores; None where no system has several runs on a task, and of pairs."""
+    tasks = item_columns(table).units()
+    if len(config.systems) == 2:
+        return None
+    owners = [names[0] if names else None for names in systems_of(table, config)]
+    if len({*zip(owners, tasks, strict=True)}) == len(tasks) or len({*tasks}) < 2 or len(table.scores.judges) < 2:
+        return None
+    return variance_split(table.scores.values, owners, tasks, seed=config.fit.seed)
 
 
 def workspace_table(

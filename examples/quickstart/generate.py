@@ -45,7 +45,7 @@ def answer(rng: random.Random, topic: str, right: int, fillers: int) -> str:
 
 
 def main() -> None:
-    """Draw the answers, their scores and forty labels, and write four tables beside this file."""
+    """Draw the answers, their scores and 48 labels, and write four tables beside this file."""
     rng = random.Random(7)
     judges = [(f"{vendor}-{size}", vendor) for vendor in LENGTH_BIAS for size in ("small", "large")]
     items, scores = [], []
@@ -61,8 +61,8 @@ def main() -> None:
                 for judge, vendor in judges:
                     seen = 2.2 + 1.1 * right + LENGTH_BIAS[vendor] * (fillers - 6) / 3.74 + rng.gauss(0, 1.3)
                     scores.append((item, judge, min(10, max(0, round(seen)))))
-    drawn = rng.sample(items, 40)
-    labels = [(row[0], int(row[-1] >= 3), "random") for row in drawn]
+    drawn = {f"q{question:02}" for question in rng.sample(range(50), 12)}
+    labels = [(row[0], int(row[-1] >= 3), "random") for row in items if row[3] in drawn]
     for name, head, rows in (
         ("scores.csv", ("item_id", "judge", "score"), scores),
         ("items.csv", ("item_id", "prompt", "response", "split_unit", "system", "run", "gold"), items),

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
     from care_ops.labels import Labels as LabelRecord
     from care_ops.results.gate import Decision
     from care_ops.results.rates import Rate
+    from care_ops.results.repeats import VarianceSplit
 
 _OF_TABLES = "is for tables; with --workspace the test set's file says it, so leave it out"
 _KINDS = {
@@ -53,6 +54,10 @@ LabelBounds = Annotated[
     tuple[float, float] | None,
     typer.Option(help="For --sequential and pairs: between which a label must lie, such as 1 5; by default 0 and 1."),
 ]
+PassK = Annotated[
+    int,
+    typer.Option(min=1, help="Rate pass^k: this many runs of a system on a task (split_unit) that all pass."),
+]
 
 
 @tables.with_form
@@ -74,6 +79,7 @@ def rate(
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
+    pass_k: PassK = 1,
     json: Json = False,
     *,
     form: tables.Form,
@@ -82,7 +88,7 @@ def rate(
 
     Of a workspace's test set without --labels: how far each system is behind the best, as its page says.
     """
-    from assets.table.rating import rate_table
+    from assets.table.rating import rate_table, score_variance
     from care_ops.results.rates import labels_needed
 
     if sequential and width is not None:
@@ -97,17 +103,24 @@ def rate(
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     _tell_first(table, given, config)
     options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
-    options["population"] = population
+    options |= {"population": population, "pass_k": pass_k}
     with watching("fitting the panel") as watch:
         rates = rate_table(table, given, config, watch, **options)
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
-    title = f"{_KINDS[rates.kind]}, {level:.0%} {intervals}"
+    kind = _KINDS[rates.kind] if pass_k == 1 else f"pass^{pass_k}: share of tasks on which {pass_k} runs all pass"
+    title = f"{kind}, {level:.0%} {intervals}"
     title += "" if rates.kind == "share of wins" else "; judges alone: mean of their answer, in its own unit"
     rows = [_row(each) for each in rates.rates]
     if width is not None:
         for row, each in zip(rows, rates.rates, strict=True):
             row[f"labels for +-{width:g}"] = labels_needed(each, width)
+    split, best = score_variance(table, config), rates.rates[0].system
+    if split is not None:
+        for row in rows:
+            row["judge noise"] = split.noise_between(best, row["system"])
     show(rows, title, as_json=json)
+    if split is not None and not json:
+        console.print(variance_sentence(split))
     for name, why in rates.left_out.items():
         errors.print(f"no rate for {name}: {why}", style="yellow")
 
@@ -144,12 +157,13 @@ def gate(
     level: Level = 0.9,
     sequential: Sequential = False,
     label_bounds: LabelBounds = None,
+    pass_k: PassK = 1,
     json: Json = False,
     *,
     form: tables.Form,
 ) -> None:
     """Compare two systems: 0 passes, 3 is worse, 4 not enough evidence, 5 labels changed, 6 a judge changed."""
-    from assets.table.rating import gate_table
+    from assets.table.rating import gate_table, score_variance
     from care_ops.results.gate import TooFewLabelsError
 
     if method not in ("ppi", "rogan-gladen"):
@@ -168,12 +182,18 @@ def gate(
         config = replace(config, fit=replace(config.fit, cut=cut))
     _tell_first(table, given, config)
     options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
+    options["pass_k"] = pass_k
     row: dict[str, Any]
     try:
         with watching("fitting the panel") as watch:
             how: dict[str, Any] = {"margin": margin, "method": method, "watch": watch}
             decision = gate_table(table, given, config, new, against, **how, **options)
+        split = score_variance(table, config)
+        noise = None if split is None else split.noise_between(new, against)
         row, said, passes = _decision_row(decision), _sentence(decision, config, options), decision.passes
+        if noise is not None:
+            row["judge noise"] = noise
+            said += f"; {noise:.0%} of the variance of the judges' difference is their noise"
     except TooFewLabelsError as error:
         row = {"outcome": "undecided", "new": new, "against": against, "why": str(error)}
         said, passes = f"not decided: {error}", None
@@ -282,6 +302,13 @@ def read_with_labels(
         raise InputError(f"--system {system[0]}: give --items, the table that has this column")
     given = read_labels(labels, usual_item(table.readings[0], form.columns), form.reading, tables.tell, unstated=drawn)
     return table, given, TableConfig(systems=tuple(system or ()))
+
+
+def variance_sentence(split: VarianceSplit) -> str:
+    """Return where the variance of a score comes from."""
+    words = {"judge": "judges", "item": "tasks", "run": "runs of a system on a task", "residual": "noise of the judges"}
+    parts = ", ".join(f"{words[name]} {part.share:.0%}" for name, part in split.components.items())
+    return f"variance of a score: {parts}; judge noise: its share in the variance of the difference to the best"
 
 
 def _row(rate: Rate) -> dict[str, Any]:

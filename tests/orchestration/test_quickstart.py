@@ -34,3 +34,23 @@ def test_the_fit_removes_the_planted_length_bias(tables):
     tau = {name: found["tau"] for name, found in document["evaluation"].items()}
     assert tau["care"] > tau["avg"] + 0.03
     assert "order against gold (tau): care 0.8" in done.output
+
+
+def test_repeated_runs_give_pass_k_and_the_judges_noise(tables):
+    """The planted chance of a pass is .43 and .69, and of two passes on one question less."""
+    given = ["--items", tables / "items.csv", "--system", "system", "--labels", tables / "labels.csv", "--json"]
+
+    def asked(*words):
+        done = CliRunner().invoke(app, [str(word) for word in (*words, *given)])
+        return done.exit_code, json.loads(done.stdout)
+
+    once, twice = (asked("rate", tables / "scores.csv", "--pass-k", k)[1] for k in (1, 2))
+    assert [row["system"] for row in once] == [row["system"] for row in twice] == ["v2", "v1"]
+    for one, both in zip(once, twice, strict=True):
+        assert both["value"] < one["value"]
+        assert (one["items"], both["items"], both["labels"]) == (100, 50, 12)
+    assert once[0]["judge noise"] is None
+    assert 0 < once[1]["judge noise"] < 0.3
+    code, (row,) = asked("gate", tables / "scores.csv", "v2", "--against", "v1", "--pass-k", 2)
+    assert (row["outcome"], code) in (("better", 0), ("undecided", 4))
+    assert row["judge noise"] == once[1]["judge noise"]
