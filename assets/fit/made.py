@@ -7,17 +7,16 @@ from dataclasses import asdict, dataclass
 from functools import wraps
 from typing import TYPE_CHECKING, Any
 
-import dagster as dg
-
 from assets.code import code_version
 from assets.fit.stages import STAGES, stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import keys_of_judges
 from assets.judging.batches import open_batches
-from assets.partitions import TESTSETS
 from assets.versions import settings_version
 
 if TYPE_CHECKING:
+    import dagster as dg
+
     from assets.workspace import Workspace
     from warehouse.artifacts import FitFolder
 
@@ -68,6 +67,9 @@ def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None
 
 def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Make], dg.AssetsDefinition]:
     """An asset with a partition a test set, in the group that its folder is; it notes what it was made from."""
+    import dagster as dg  # half of what `care status` takes
+
+    from assets.partitions import TESTSETS
 
     def asset(make: Make) -> dg.AssetsDefinition:
         module = make.__module__

@@ -83,6 +83,11 @@ def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | No
     return why_no_score(workspace, judge, testset, statuses, "items asked so far")
 
 
+def slice_name(judge: str, testset: str) -> str:
+    """The partition of a judge's scores on a test set, as Dagster writes its key (``assets.partitions.SLICES``)."""
+    return f"{judge}|{testset}"
+
+
 def has_abstained(workspace: Workspace, judge: str, statuses: Collection[str]) -> bool:
     """Whether a program had nothing to say of any item, which is no failure; ``statuses`` are what became of them."""
     needs = workspace.judge(judge).engine.needs

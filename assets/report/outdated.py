@@ -18,8 +18,7 @@ from assets.fit.stages import fit_code, stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import judge_item, judge_key
 from assets.judging.batches import open_batches
-from assets.judging.failures import Unheard, has_abstained, unheard
-from assets.partitions import slice_key
+from assets.judging.failures import Unheard, has_abstained, slice_name, unheard
 from assets.probe_items import probe_items
 from assets.publication.documents import ReviewDocument
 from assets.report.documents import HeldDocument
@@ -169,7 +168,7 @@ def _judged(
         if given <= max(entry.in_batch, entry.items - entry.unscored if entry.loaded else 0):
             return  # else what it gave before it failed, or before the rest is there, is loaded
     version = content_hash([key, items_hash, entry.to_ask, given])
-    yield Outdated("scores", str(slice_key(entry.judge, testset)), version, says="the judge has scored since")
+    yield Outdated("scores", slice_name(entry.judge, testset), version, says="the judge has scored since")
 
 
 def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: Unheard) -> bool:
@@ -205,7 +204,7 @@ def _without_scores(
         ).fetchall()
         if not has_abstained(workspace, judge, [status for (status,) in statuses]):
             version = content_hash([key, items_hash, "no score"])
-            yield Outdated("scores", str(slice_key(judge, testset)), version, says="no item has a score")
+            yield Outdated("scores", slice_name(judge, testset), version, says="no item has a score")
 
 
 def _fitted(

@@ -8,8 +8,8 @@ import subprocess
 import sys
 import time
 import webbrowser
-from collections.abc import Collection, Mapping
-from contextlib import suppress
+from collections.abc import Mapping
+from contextlib import nullcontext, suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -21,30 +21,55 @@ from orchestration.cli.output import Json, Root, Why, console, errors, print_ver
 if TYPE_CHECKING:
     from assets.report.outdated import State
     from assets.workspace import Workspace
+    from care_ops.results.verdict import Verdict
+
+_STALE = 3
+"""Exit code of `care status --exit-code` where something is missing or stale, or a fit waits for a person."""
 
 _LAST_WORDS_S = 2.0
 _DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
 _WEBSERVER = __name__.removesuffix("cli.show") + "webserver"
 
 
-def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> None:
+def status(
+    workspace: Root = Path(),
+    json: Json = False,
+    why: Why = False,
+    exit_code: Annotated[
+        bool,
+        typer.Option("--exit-code", help="For a probe: end with 1 where something failed, with 3 where it is stale."),
+    ] = False,
+) -> None:
     """Show the verdict on each test set, how much each judge scored, what is missing, stale or failed; the bill."""
-    from assets.experiments.registry import KEYS, outdated_kept
-    from assets.judging.batches import told
-    from assets.judging.bill import bill_of_night, bills
-    from assets.partitions import JUDGES
     from assets.report.outdated import states
     from assets.report.verdicts import current_verdicts
-    from orchestration.instance import failed_last, partition_statuses, workspace_instance
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(workspace)
-    known = states(loaded)
-    with workspace_instance(loaded) as instance:
-        of_judges = partition_statuses(instance, "judge_inference", JUDGES)
-        failed = sorted(key.path[-1] for key in failed_last(instance, [loaded.mount.key(key) for key in KEYS]))
-    slices = _judged(loaded, known, {judge for judge, said in of_judges.items() if said == "FAILED"})
-    verdicts = current_verdicts(loaded, known)
+    with loaded.warehouse.reader() if loaded.warehouse.usable() else nullcontext():  # opened once: others share it
+        known = states(loaded)
+        slices = _judged(loaded, known)
+        verdicts = current_verdicts(loaded, known)
+        _print_status(loaded, slices, verdicts, json=json, why=why)
+    if not exit_code:
+        return
+    if "failed" in slices.values() or any(verdict.state == "failed" for verdict in verdicts.values()):
+        raise typer.Exit(1)
+    if any(state.outdated for state in known.values()) or any(v.state == "waiting" for v in verdicts.values()):
+        raise typer.Exit(_STALE)
+
+
+def _print_status(
+    loaded: Workspace,
+    slices: Mapping[tuple[str, str], str],
+    verdicts: Mapping[str, Verdict],
+    *,
+    json: bool,
+    why: bool,
+) -> None:
+    from assets.judging.batches import told
+    from assets.judging.bill import bill_of_night, bills
+
     if json:
         paid = {(bill.judge, bill.testset): bill.dollars for bill in bills(loaded)}
         sentences = {testset: verdict.headline for testset, verdict in verdicts.items()}
@@ -66,17 +91,38 @@ def status(workspace: Root = Path(), json: Json = False, why: Why = False) -> No
         console.print(bill)
     for sentence in filter(None, (loaded.labels_of_nobody(), *told(loaded))):
         console.print(sentence)
+    if loaded.experiments_when == "changed" or any((loaded.data / "experiments").glob("*")):
+        _print_experiments(loaded)
+
+
+def _print_experiments(loaded: Workspace) -> None:
+    from assets.experiments.registry import KEYS, outdated_kept
+    from orchestration.instance import failed_last, workspace_instance
+
     if outdated := outdated_kept(loaded):
         console.print(f"experiments out of date: {', '.join(outdated)}")
+    with workspace_instance(loaded) as instance:
+        failed = sorted(key.path[-1] for key in failed_last(instance, [loaded.mount.key(key) for key in KEYS]))
     if failed:
         console.print(f"experiments that failed: {', '.join(failed)}; `care run --select key:{failed[0]}` says why")
 
 
-def _judged(workspace: Workspace, known: Mapping[str, State], failed: Collection[str]) -> dict[tuple[str, str], str]:
+def _failed_judges(loaded: Workspace) -> set[str]:
+    """Judges whose last run failed, by Dagster's record, whose import takes longer than all else here."""
+    from assets.partitions import JUDGES
+    from orchestration.instance import partition_statuses, workspace_instance
+
+    with workspace_instance(loaded) as instance:
+        of_judges = partition_statuses(instance, "judge_inference", JUDGES)
+    return {judge for judge, said in of_judges.items() if said == "FAILED"}
+
+
+def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
     """What is there of each judge on each test set: scores of items, or ``missing``, ``stale`` or ``failed``.
 
-    It follows from what is stored; Dagster's record says only which judges have ``failed``, of those without any score.
+    It follows from what is stored; Dagster's record is asked only about judges without any score.
     """
+    failed: set[str] | None = None
     counts: dict[tuple[str, str], tuple[int, int]] = {}
     if workspace.warehouse.usable():
         with workspace.warehouse.reader() as connection:
@@ -90,8 +136,12 @@ def _judged(workspace: Workspace, known: Mapping[str, State], failed: Collection
         sent = {entry.judge: f", {entry.in_batch} in a batch" for entry in state.owing if entry.in_batch}
         for judge in workspace.judges_of(testset):
             n_ok, n_items = counts.get((judge, testset), (0, None))
-            without_scores = judge in failed or (n_items is not None and ("scores", f"{judge}|{testset}") in outdated)
-            if judge in broken or (without_scores and not n_ok):
+            is_silent = not n_ok and judge not in broken
+            without_scores = is_silent and n_items is not None and ("scores", f"{judge}|{testset}") in outdated
+            if is_silent and not without_scores:
+                failed = _failed_judges(workspace) if failed is None else failed
+                without_scores = judge in failed
+            if judge in broken or without_scores:
                 said[judge, testset] = "failed"
             elif n_items is None:
                 said[judge, testset] = "missing"

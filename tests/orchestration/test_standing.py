@@ -369,3 +369,32 @@ def _materialise_elsewhere(daemon: Daemon) -> subprocess.Popen[bytes]:
             stderr=log,
             start_new_session=True,
         )
+
+
+STATUS = """
+import sys
+from typer.testing import CliRunner
+from orchestration.cli.app import app
+result = CliRunner().invoke(app, ["status", "--exit-code", "--workspace", sys.argv[1]])
+print(result.output, result.exit_code, "dagster" in sys.modules)
+"""
+
+
+def test_status_of_a_sound_workspace_imports_no_dagster_and_writes_nothing(after_a_night):
+    def files():
+        return {path: path.stat().st_mtime_ns for path in [after_a_night, *after_a_night.rglob("*")]}
+
+    before = files()
+    said = subprocess.run([sys.executable, "-c", STATUS, after_a_night], capture_output=True, text=True, check=True)
+    assert said.stdout.split()[-2:] == ["0", "False"], said.stdout + said.stderr
+    assert "40 / 40" in said.stdout
+    assert files() == before
+
+
+def test_status_ends_with_a_code_for_a_probe(after_a_night):
+    care(after_a_night, "status", "--exit-code")
+    write_items(after_a_night, edited=3)
+    care(after_a_night, "status", "--exit-code", code=3)
+    care(after_a_night, "status")
+    write_judge(after_a_night, "oracle")
+    assert "failed" in care(after_a_night, "status", "--exit-code", code=1)
