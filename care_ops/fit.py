@@ -3,11 +3,11 @@
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
-from care_ops.aggregators.base import Aggregator, Problem
+from care_ops.aggregators.base import OF_SCORES, Aggregator, Problem
 from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
 from care_ops.aggregators.placement import placed
 from care_ops.aggregators.registry import REGISTRY
@@ -150,6 +150,7 @@ def run_aggregators(
     content = content_seed(canonical)
     aggregates: dict[str, Aggregate] = {}
     failures: dict[str, str] = {}
+    computed: dict[str, Any] = {}
     with one_blas_thread():  # more threads make small problems slower
         for done, name in enumerate(config.aggregators):
             watch(f"fitting {name}", done, len(config.aggregators))
@@ -163,6 +164,7 @@ def run_aggregators(
                 anchors if aggregator.uses_labels else NO_ANCHORS,
                 probes,
             )
+            vars(problem).update(computed)
             try:
                 aggregate = placed(aggregator.fit(problem), problem, anchors)
                 aggregates[name] = aggregate.mapped(
@@ -170,4 +172,5 @@ def run_aggregators(
                 )
             except FitError as error:
                 failures[name] = str(error)
+            computed = {shared: vars(problem)[shared] for shared in OF_SCORES if shared in vars(problem)}
     return aggregates, failures

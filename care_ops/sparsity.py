@@ -32,11 +32,16 @@ def is_sparse(values: Array) -> bool:
     values : (n, p) array
         NaN is missing.
     """
-    present = ~np.isnan(values)
+    absent = np.isnan(values)
+    if not absent.any():
+        return False
+    present = ~absent
     if is_crowd(present.sum(axis=0), len(values)):
         return True
+    if present.all(axis=1).any():
+        return False
     together = present.astype(np.float64)
-    return not present.all(axis=1).any() and lacks_pairs(together.T @ together)
+    return lacks_pairs(together.T @ together)
 
 
 def is_crowd(present: NDArray[np.integer] | Array, items: int) -> bool:

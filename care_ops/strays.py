@@ -92,7 +92,11 @@ def without_strays(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[
     judge 'gpt': outside of its other scores, 1 to 10, are 99 (1 of 30): taken as missing;
     --scale gpt=LOW:HIGH declares its scale
     """
-    columns = {judge: scores.values[:, j] for j, judge in enumerate(scores.judges) if judge not in declared}
+    columns = {
+        judge: np.ascontiguousarray(scores.values[:, j])
+        for j, judge in enumerate(scores.judges)
+        if judge not in declared
+    }
     sizes = {judge: _size(column) for judge, column in columns.items()}
     usual = float(np.median([size for size in sizes.values() if size is not None] or [SIZES[0]]))
     found: list[Strays] = []

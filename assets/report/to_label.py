@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import hashlib
+import heapq
 import io
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
@@ -36,7 +37,7 @@ def items_to_label(data: ReportData, anchors: Anchors) -> dict[str, Drawn]:
     sample = anchors.labels if anchors.sample is None else anchors.sample
     how: dict[str, Drawn] = {item: "chosen" for item in data.label_first if item not in anchors.labels}
     drawn = 0
-    for item in sorted((item for item in data.scores.item_ids if item not in sample), key=_place):
+    for item in _first_places([item for item in data.scores.item_ids if item not in sample], len(how) + len(anchors)):
         if drawn == AT_RANDOM:
             break
         drawn += item not in how and item not in anchors.labels
@@ -44,9 +45,13 @@ def items_to_label(data: ReportData, anchors: Anchors) -> dict[str, Drawn]:
     return how
 
 
-def _place(item_id: str) -> bytes:
-    """The item's place in a random order that new items and scores do not change."""
-    return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).digest()
+def _first_places(item_ids: Sequence[str], passed_over: int) -> list[str]:
+    """The first items in a random order that new items and scores do not change; ``AT_RANDOM`` more than asked for."""
+
+    def place(item_id: str) -> bytes:
+        return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).digest()
+
+    return heapq.nsmallest(passed_over + AT_RANDOM, item_ids, key=place)
 
 
 def _alike(anchors: Anchors) -> bool:

@@ -1,6 +1,7 @@
 """Gold as an evaluation may see it, and values brought into the order of the items."""
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 import numpy as np
 
@@ -13,6 +14,8 @@ from warehouse.items import ItemColumnsRead
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> ItemColumnsRead:
     """The panel's items in its order, without the gold of anchors and of what shares a split unit with one."""
+    if list(scores.item_ids) == items.item_ids:
+        return replace(items, gold=held_out_gold(items, anchors))
     gold = dict(zip(items.item_ids, held_out_gold(items, anchors).tolist(), strict=True))
     responses = dict(zip(items.item_ids, items.responses, strict=True))
     units = dict(zip(items.item_ids, items.split_units, strict=True))
@@ -26,6 +29,8 @@ def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -
 
 def held_out_gold(items: ItemColumnsRead, anchors: Anchors) -> Array:
     """Gold with NaN for anchors and for every item that shares a split unit with one."""
+    if not anchors.labels:
+        return items.gold
     units = items.units()
     seen = {unit for item, unit in zip(items.item_ids, units, strict=True) if item in anchors.labels}
     return np.where([unit in seen for unit in units], np.nan, items.gold)

@@ -3,6 +3,8 @@
 import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
+from functools import cached_property
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -74,10 +76,12 @@ class ScoreTable:
     probes: ProbeResponses = NO_PROBES
     brought: Sequence[Brought] = ()
 
-    @property
+    @cached_property
     def records(self) -> list[ItemRecord]:
         """What is known of the scored items, in the order of the scores; one record for all of which nothing is."""
         nothing = ItemRecord("")
+        if not self.items:
+            return [nothing] * len(self.scores.item_ids)
         return [self.items.get(item, nothing) for item in self.scores.item_ids]
 
 
@@ -202,6 +206,8 @@ def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
 
 def _stood(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[str, str] | None]:
     """The left and the right system of each pair of the panel, where they are known."""
+    if not any(named):
+        return [None] * len(panel.item_ids)
     system_of = dict(zip(table.scores.item_ids, named, strict=True))
     return [(pair[0], pair[1]) if (pair := system_of[item]) and len(pair) > 1 else None for item in panel.item_ids]
 
@@ -233,9 +239,10 @@ def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, A
 
 def fit_id(table: ScoreTable, config: TableConfig) -> str:
     """The id of a fit of a table: a hash of its code and of all it is made from, whatever the order of the rows."""
+    known = sorted(zip(table.scores.item_ids, table.records, strict=True), key=itemgetter(0)) if table.items else []
     items = [
         [item, r.response, r.response_2, r.gold, r.split_unit, *map(r.metadata.get, config.systems + config.features)]
-        for item, r in sorted(zip(table.scores.item_ids, table.records, strict=True), key=lambda row: row[0])
+        for item, r in known
     ]
     people = [table.anchors.content(), table.anchors.shares, table.probes.fingerprint()]
     return content_hash([table.scores.fingerprint(), items, people, asdict(config), fit_code()])[:16]

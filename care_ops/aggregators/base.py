@@ -20,6 +20,9 @@ from care_ops.scores import Array, ScoreMatrix, mean_of_present, varies
 from care_ops.sparsity import comparable, is_sparse
 from care_ops.structure.program import Structure
 
+OF_SCORES = ("correlation", "scale", "sparse", "standardised", "filled", "panel_mean", "ends")
+"""Cached properties of a ``Problem`` that follow from its scores and its configuration, whatever the aggregator."""
+
 TOO_SPARSE = (
     "most judges scored less than half of the items, and two of them share too few for their correlation; use care, "
     "factor_analysis or dawid_skene, which need no pairs of judges"
@@ -87,6 +90,12 @@ class Problem:
         judges' scales are unlike (``sparsity.comparable``).
         """
         return comparable(self.scores.values) if self.sparse else self.moments.standardise(self.scores.values)
+
+    @cached_property
+    def filled(self) -> Array:
+        """``standardised`` with 0 where a score is missing, (n, p)."""
+        absent = np.isnan(self.standardised)
+        return np.where(absent, 0.0, self.standardised) if absent.any() else self.standardised
 
     @cached_property
     def sparse_factor(self) -> SparseFactor:

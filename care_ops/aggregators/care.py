@@ -61,7 +61,7 @@ def care(problem: Problem) -> Aggregate:
     candidates = candidates_of(answers)
     latent = answers.latent
     details = evidence(problem, answers, candidates)
-    z = np.nan_to_num(problem.standardised)
+    z = problem.filled
     hypotheses, alone = told_by_probes(problem, candidates.hypotheses)
     if alone:
         latent = np.sum([h.prior * h.score for h in alone], axis=0)
@@ -193,7 +193,7 @@ def averaging(problem: Problem, answers: Defensible) -> partial[ModelAverage | N
     """What averages hypotheses by the panel's anchors, ready for many lists of them; None where these do not differ."""
     rows, labels = problem.anchors.rows(problem.scores.item_ids)
     counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
-    departures = departures_of(answers, np.nan_to_num(problem.standardised))
+    departures = departures_of(answers, problem.filled)
     return partial(
         average_hypotheses, factors=factors_of(answers), judges=departures, rows=rows, labels=labels, counts=counts
     )
@@ -207,7 +207,7 @@ def told_by_probes(problem: Problem, hypotheses: list[Hypothesis]) -> tuple[list
     evidence = evidence_of(problem.panel_probes, problem.scale)
     if evidence is None:
         return hypotheses, []
-    told = weigh(hypotheses, evidence, np.nan_to_num(problem.standardised))
+    told = weigh(hypotheses, evidence, problem.filled)
     alone = doubted(told, evidence.signal, {"care": 1.0})
     return doubted(told, evidence.signal, {h.name: h.prior for h in hypotheses}), alone
 

@@ -36,11 +36,14 @@ _MORE_ROUNDS = 4
 
 _WITHIN_STARTS = 8
 
+_WITHIN_ITERATIONS = 100
+"""Most iterations of the mixture that views come from where items are many: views only offer starts."""
+
 _WITHIN_ITEMS = 10
 """Items a judge, all of whose scores are there, that views within states need; with fewer they come from S."""
 
-_WITHIN_TOLERANCE = 1e-6
-"""Rise of the mean log likelihood at which the mixture that the views come from has settled."""
+_START_TOLERANCE = 1e-6
+"""Rise of the mean log likelihood at which a mixture has settled from which views or starts are taken."""
 
 _FOLDS = 10
 _BY_CHANCE = 0.05
@@ -201,7 +204,7 @@ class CareTensor:
         """
         problem.require_structure()
         scored: NDArray[np.bool_] = ~np.all(np.isnan(problem.standardised), axis=1)
-        values = problem.standardised[scored]
+        values = problem.standardised if scored.all() else problem.standardised[scored]
         _distinct_enough(values)
         views = self.views(problem)
         key = tuple(tuple(int(j) for j in group) for group in views.groups)
@@ -239,7 +242,8 @@ class CareTensor:
         by_views, free = problem.rng.spawn(2)  # so that k-means starts are the same whatever the views
         sample = _sample(values, problem)
         starts, details["tensor"] = view_starts(sample, tensor, problem.correlation, views, by_views)
-        from_starts = partial(mixture.best_of, sample, finalists=1)
+        tolerance = _START_TOLERANCE if len(sample) < len(values) else mixture.TOLERANCE
+        from_starts = partial(mixture.best_of, sample, finalists=1, tolerance=tolerance)
         fits = [self._once("free", lambda: from_starts(free_starts(sample, free)))]
         if starts:
             fits.append(from_starts(starts))
@@ -255,7 +259,7 @@ class CareTensor:
             first, second = (fit.posterior(sample) @ label_free_map(fit.means @ direction) for fit in finished[:2])
             details["starts_alike"] = float(np.mean((first > 0.5) == (second > 0.5)))
         if len(sample) < len(values):
-            finished = [mixture.continued(fit, values) for fit in mixture.contenders(finished, sample)]
+            finished = [mixture.accelerated(fit, values) for fit in mixture.contenders(finished, sample)]
             details |= {"start_items": len(sample), "contenders": len(finished)}
         return max(finished, key=lambda fit: fit.log_likelihood), details
 
@@ -270,12 +274,17 @@ class CareTensor:
         (rng,) = problem.rng.spawn(1)
         if not self._has_items_for_views(problem):
             return partition(problem.require_structure().sparse)
-        complete = _sample(problem.standardised[~np.isnan(problem.standardised).any(axis=1)], problem)
+        complete = _sample(problem.standardised, problem, np.flatnonzero(_complete(problem)))
 
         def within() -> MixtureWithDetails:
             starts = [(str(s), mixture.k_means_plus_plus(complete, STATES, rng)) for s in range(_WITHIN_STARTS)]
             fitted, likelihoods = mixture.best_of(
-                complete, starts, shape="full", finalists=1, tolerance=_WITHIN_TOLERANCE
+                complete,
+                starts,
+                shape="full",
+                finalists=1,
+                tolerance=_START_TOLERANCE,
+                max_iterations=_WITHIN_ITERATIONS if is_sampled(len(problem.standardised)) else 500,
             )
             return fitted, dict(likelihoods)
 
@@ -285,8 +294,7 @@ class CareTensor:
     @staticmethod
     def _has_items_for_views(problem: Problem) -> bool:
         """Whether the complete items suffice for views within states."""
-        complete = int((~np.isnan(problem.standardised)).all(axis=1).sum())
-        return complete >= _WITHIN_ITEMS * problem.scores.shape[1]
+        return int(_complete(problem).sum()) >= _WITHIN_ITEMS * problem.scores.shape[1]
 
     def _once(self, key: Hashable, make: Callable[[], MixtureWithDetails]) -> MixtureWithDetails:
         if self._memo is None:
@@ -302,12 +310,20 @@ def free_starts(values: Array, rng: np.random.Generator, first: int = 0) -> list
     return [(f"k-means {number}", mixture.k_means_plus_plus(values, STATES, rng)) for number in numbers]
 
 
-def _sample(values: Array, problem: Problem) -> Array:
-    """A sample of the rows where they are many (``samples``), else the rows themselves."""
-    if not is_sampled(len(values)):
-        return values
+def _sample(values: Array, problem: Problem, among: NDArray[np.intp] | None = None) -> Array:
+    """A sample of the rows, or of those of them that are named, where they are many (``samples``); else all of them."""
+    many = len(values) if among is None else len(among)
+    if not is_sampled(many):
+        return values if among is None else values[among]
     (rng,) = problem.rng.spawn(1)  # its own, so that nothing else that is drawn depends on the sample
-    return values[sampled_rows(len(values), rng)]
+    rows = sampled_rows(many, rng)
+    return values[rows if among is None else among[rows]]
+
+
+def _complete(problem: Problem) -> NDArray[np.bool_]:
+    """Whether every judge scored the item, (n,)."""
+    complete: NDArray[np.bool_] = ~np.any(np.isnan(problem.standardised), axis=1)
+    return complete
 
 
 def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:

@@ -113,7 +113,7 @@ def _inverted(terms: Array, correlation: Array) -> Array:
 
 def _error(correlation: Array, normal: Array) -> Array:
     """Standard errors of correlations by the influence of single items, whatever the scores' distribution, (p, p)."""
-    seen, z = (~np.isnan(normal)).astype(np.float64), np.nan_to_num(normal)
+    seen, z = (~np.isnan(normal)).astype(np.float64), np.where(np.isnan(normal), 0.0, normal)
     items = np.maximum(seen.T @ seen, 1.0)
     square, cube, fourth = (z**2).T @ z**2 / items, (z**3).T @ z / items, (z**4).T @ seen / items
     variance = square - correlation * (cube + cube.T) + correlation**2 / 4 * (fourth + fourth.T + 2 * square)

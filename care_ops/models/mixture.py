@@ -14,13 +14,22 @@ from care_ops.scores import Array
 Shape = Literal["diagonal", "full"]
 
 SAME_STATES = 1e-4
-"""Nats of log likelihood an item within which two fits count as the same: EM stops at a thousandth of it."""
+"""Nats of log likelihood an item within which two fits count as the same."""
+
+TOLERANCE = SAME_STATES / 1_000
+"""Rise of the mean log likelihood at which EM stops."""
 
 VARIANCE_FLOOR = 1e-3
 """Least variance of standardised scores within states, in any direction."""
 
 _STANDARD_ERRORS = 3.0
 """A fit that is likelier on a sample by more than so many standard errors is likelier on all items."""
+
+_RANKED_ITEMS, _RANKED_AFTER = 10_000, 30
+"""Items and iterations after which starts of EM are ranked: they need not be told apart within ``SAME_STATES``."""
+
+_MOST_PASSES = 500
+"""Most passes over all items of an accelerated EM."""
 
 _FIRST_ROWS = 1_000
 """Rows among which different ones are looked for before all rows are sorted."""
@@ -57,6 +66,13 @@ class Mixture:
         return by_rows(self._log_joint, values)
 
     def _log_joint(self, values: Array) -> Array:
+        if not np.isnan(values).any() and not (self.covariance - np.diag(np.diag(self.covariance))).any():
+            variance = np.diag(self.covariance)
+            scaled = self.means / variance
+            squares = (
+                (values**2 @ (1.0 / variance))[:, None] - 2 * values @ scaled.T + np.sum(self.means * scaled, axis=1)
+            )
+            return np.log(self.weights) - 0.5 * (squares + float(np.log(2 * np.pi * variance).sum()))
         out = np.tile(np.log(self.weights), (len(values), 1))
         present = ~np.isnan(values)
         if present.all():  # the one pattern, without sorting the rows
@@ -87,7 +103,7 @@ def expectation_maximisation(
     covariance: Array,
     *,
     shape: Shape = "diagonal",
-    tolerance: float = 1e-7,
+    tolerance: float = TOLERANCE,
     max_iterations: int = 500,
     start: str = "given",
 ) -> Mixture:
@@ -144,10 +160,10 @@ def _complete(x: Array, shape: Shape) -> _Step:
         constant = np.log(weights) - 0.5 * np.sum(means.T * towards, axis=0)
         evidence, mass, first = 0.0, np.zeros(len(means)), np.zeros(means.shape)
         for rows in blocks(n):
-            r, logs = softmax(x[rows] @ towards + constant)
-            evidence += float(logs.sum())
-            mass += r.sum(axis=0)
-            first += r.T @ x[rows]
+            r, logs = _shares(towards.T @ x[rows].T + constant[:, None])
+            evidence += logs
+            mass += r.sum(axis=1)
+            first += r @ x[rows]
         squares = float(np.sum(precision * second)) / n + p * float(np.log(2 * np.pi)) + determinant
         likelihood = evidence / n - 0.5 * squares
         mass = np.maximum(mass, 1e-9)
@@ -176,11 +192,12 @@ def _with_holes(values: Array) -> _Step:
         evidence, total = 0.0, np.zeros(len(means))
         mass, first = np.zeros(means.shape), np.zeros(means.shape)
         for rows in blocks(n):
-            r, logs = softmax(filled[rows] @ scaled.T - 0.5 * (mask[rows] @ (means * scaled).T) + np.log(weights))
-            evidence += float(logs.sum())
-            total += r.sum(axis=0)
-            mass += r.T @ mask[rows]
-            first += r.T @ filled[rows]
+            squared = 0.5 * (means * scaled) @ mask[rows].T
+            r, logs = _shares(scaled @ filled[rows].T - squared + np.log(weights)[:, None])
+            evidence += logs
+            total += r.sum(axis=1)
+            mass += r @ mask[rows]
+            first += r @ filled[rows]
         constant = float(np.sum(squares / variance + count * np.log(2 * np.pi * variance))) / n
         likelihood = evidence / n - 0.5 * constant
         share = np.maximum(total / n, 1.0 / (10 * n))
@@ -189,6 +206,19 @@ def _with_holes(values: Array) -> _Step:
         return likelihood, share / share.sum(), centre, floored(np.diag(scatter / np.maximum(count, 1.0)))
 
     return step
+
+
+def _shares(joint: Array) -> tuple[Array, float]:
+    """P(state | item) from its logarithm up to a constant of the item, (k, n), which is overwritten; and their sum.
+
+    States are rows: numpy takes maxima and sums over a few long rows ten times as fast as over many short ones.
+    """
+    top = joint.max(axis=0)
+    joint -= top
+    np.exp(joint, out=joint)
+    total = joint.sum(axis=0)
+    joint /= total
+    return joint, float(np.log(total).sum() + top.sum())
 
 
 def floored(covariance: Array) -> Array:
@@ -252,7 +282,7 @@ def fourth_order(values: Array, subspace: Array, k: int, rng: np.random.Generato
     axes = np.linalg.qr(rng.standard_normal((d, d)))[0]
     for _ in range(100):
         projected = z @ axes
-        u, _, vt = np.linalg.svd(z.T @ projected**3 / len(z) - 3 * axes, full_matrices=False)
+        u, _, vt = np.linalg.svd(z.T @ (projected * projected * projected) / len(z) - 3 * axes, full_matrices=False)
         turned = u @ vt
         moved = 1 - float(np.abs(np.sum(turned * axes, axis=0)).min())
         axes = turned
@@ -272,9 +302,12 @@ def best_of(
     *,
     shape: Shape = "diagonal",
     finalists: int = 2,
-    tolerance: float = 1e-7,
+    tolerance: float = TOLERANCE,
+    max_iterations: int = 500,
 ) -> tuple[Mixture, dict[str, float]]:
     """The likeliest mixture over starts: each a few iterations, the leading ones until they have converged.
+
+    The few iterations are on a sample of ``_RANKED_ITEMS`` where there are more items.
 
     Parameters
     ----------
@@ -285,12 +318,15 @@ def best_of(
     mixture : Mixture
     likelihoods : dict start -> log likelihood after its short run
     """
+    few = values
+    if len(values) > _RANKED_ITEMS:
+        few = values[np.random.default_rng(len(values)).choice(len(values), _RANKED_ITEMS, replace=False)]
     short = [
-        expectation_maximisation(values, *start_near(values, centres), shape=shape, start=name, max_iterations=30)
+        expectation_maximisation(few, *start_near(few, centres), shape=shape, start=name, max_iterations=_RANKED_AFTER)
         for name, centres in starts
     ]
     leading = sorted(short, key=lambda fit: -fit.log_likelihood)[:finalists]
-    finished = [continued(fit, values, shape, tolerance) for fit in leading]
+    finished = [continued(fit, values, shape, tolerance, max_iterations) for fit in leading]
     best = max(finished, key=lambda fit: fit.log_likelihood)
     return best, {fit.start: fit.log_likelihood for fit in short}
 
@@ -313,11 +349,54 @@ def contenders(fits: Sequence[Mixture], sample: Array) -> list[Mixture]:
     return kept
 
 
-def continued(fit: Mixture, values: Array, shape: Shape = "diagonal", tolerance: float = 1e-7) -> Mixture:
+def continued(
+    fit: Mixture, values: Array, shape: Shape = "diagonal", tolerance: float = TOLERANCE, max_iterations: int = 500
+) -> Mixture:
     """The fit that EM on these items reaches from where another fit ended, as one of a sample of them."""
     return expectation_maximisation(
-        values, fit.weights, fit.means, fit.covariance, shape=shape, start=fit.start, tolerance=tolerance
+        values,
+        fit.weights,
+        fit.means,
+        fit.covariance,
+        shape=shape,
+        start=fit.start,
+        tolerance=tolerance,
+        max_iterations=max_iterations,
     )
+
+
+def accelerated(fit: Mixture, values: Array) -> Mixture:
+    """What ``continued`` reaches with a diagonal covariance, in a third of its passes over the items.
+
+    After each two steps of EM the parameters leap along the curve that the steps bend into (SQUAREM; Varadhan and
+    Roland, Scandinavian Journal of Statistics 2008). A leap that lowers the likelihood is taken back.
+    """
+    step = _with_holes(values) if np.isnan(values).any() else _complete(values, "diagonal")
+    at = (fit.weights, fit.means, fit.covariance)
+    passes, converged, current = 0, False, -np.inf
+    while passes < _MOST_PASSES and not converged:
+        before, *once = step(*at)
+        current, *twice = step(*once)
+        passes, converged = passes + 2, current - before < TOLERANCE
+        if converged:
+            at = (once[0], once[1], once[2])
+            break
+        leap = _leap(at, once, twice)
+        there, *beyond = step(*leap)
+        passes += 1
+        at = (beyond[0], beyond[1], beyond[2]) if there > current else (twice[0], twice[1], twice[2])
+    return Mixture(*at, current, passes, converged, fit.start)
+
+
+def _leap(at: Sequence[Array], once: Sequence[Array], twice: Sequence[Array]) -> tuple[Array, Array, Array]:
+    """Weights, means and covariance where the curve through three iterates leads."""
+    first = [b - a for a, b in zip(at, once, strict=True)]
+    bend = [c - b - d for b, c, d in zip(once, twice, first, strict=True)]
+    length = float(sum(np.sum(d**2) for d in first) / max(sum(np.sum(v**2) for v in bend), 1e-300)) ** 0.5
+    alpha = max(length, 1.0)
+    weights, means, covariance = (a + 2 * alpha * d + alpha**2 * v for a, d, v in zip(at, first, bend, strict=True))
+    weights = np.maximum(weights, 0.1 * twice[0])
+    return weights / weights.sum(), means, floored(covariance)
 
 
 def different_rows(values: Array, at_least: int) -> int:

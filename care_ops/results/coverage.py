@@ -169,7 +169,7 @@ def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
 
 def _absent_by_score(values: Array, present: NDArray[np.integer]) -> float:
     scored = int((present > 0).sum())
-    if present.min(initial=0) == present.max(initial=0) or scored < TELLING_ITEMS:
+    if scored < TELLING_ITEMS or present.min() == present.max():
         return 0.0
     centred = values - mean_of_present(values)
     spread = np.sqrt(mean_of_present(centred**2))

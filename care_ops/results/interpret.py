@@ -48,6 +48,8 @@ def counted(responses: Sequence[str | None], others: Sequence[str | None] | None
     >>> counted(["one two", None])["words"].round(2)
     array([1.1, nan])
     """
+    if list(responses).count(None) == len(responses):
+        return {}
     counts = np.array([_counted(text) for text in responses]).reshape(-1, len(COUNTED))
     if others is not None and any(text is not None for text in others):
         counts = counts - np.array([_counted(text) for text in others]).reshape(-1, len(COUNTED))

@@ -2,6 +2,7 @@
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
@@ -158,7 +159,7 @@ def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) ->
 
     The labels count as chosen, so that no refit calibrates probabilities, of which nothing is kept.
     """
-    ids = tuple(f"{k:09d}" for k in range(len(rows)))
+    ids = _item_ids(len(rows))
     features = {name: feature[rows] for name, feature in scores.features.items()}
     resample = ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families, features)
     if not anchors.labels:
@@ -169,6 +170,12 @@ def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) ->
         return {new: values[old] for new, old in drawn.items() if old in values}
 
     return resample, Anchors(of_rows(anchors.labels), of_rows(anchors.counts), {}, anchors.shares)
+
+
+@lru_cache(maxsize=1)
+def _item_ids(items: int) -> tuple[str, ...]:
+    """Ids of the items of a resample, the same tuple for every resample."""
+    return tuple(f"{k:09d}" for k in range(items))
 
 
 def _matched(loadings: Array, reference: Array) -> Array:

@@ -4,6 +4,7 @@ import itertools
 
 import numpy as np
 import pytest
+from scipy.stats import norm
 from tensorly.decomposition import parafac
 
 from care_ops.errors import FitError
@@ -216,3 +217,28 @@ def test_a_link_of_seven_standard_errors_holds_judges_in_one_view():
     views = partition_within(np.linalg.inv(precision), items)
     assert sorted(sorted(group.tolist()) for group in views.groups) == [[0, 1, 2], [3, 4, 5], [6, 7, 8]]
     assert views.largest_cross_edge == pytest.approx(0.0, abs=1e-6)
+
+
+def test_accelerated_em_ends_where_em_ends_in_fewer_passes(rng):
+    draw = four_state_mixture(rng, n=6_000, p=12, noise=1.0)
+    for holes in (0.0, 0.1):
+        values = np.where(rng.random(draw.scores.shape) < holes, np.nan, draw.scores - draw.scores.mean(axis=0))
+        start = mixture.expectation_maximisation(
+            values[:500], *mixture.start_near(values[:500], mixture.k_means_plus_plus(values[:500], 4, rng))
+        )
+        slow = mixture.continued(start, values, tolerance=1e-10, max_iterations=5_000)
+        quick = mixture.accelerated(start, values)
+        assert quick.converged
+        assert quick.log_likelihood > slow.log_likelihood - 1e-6
+        assert quick.iterations < mixture.continued(start, values).iterations
+        np.testing.assert_allclose(quick.posterior(values), slow.posterior(values), atol=0.02)
+
+
+def test_log_densities_of_independent_judges_are_those_of_the_general_case(rng):
+    means, variance = rng.normal(size=(3, 5)), rng.uniform(0.5, 2.0, 5)
+    fit = mixture.Mixture(np.array([0.2, 0.3, 0.5]), means, np.diag(variance), 0.0, 0, True, "given")
+    values = rng.normal(size=(50, 5))
+    direct = np.log(fit.weights) + np.stack(
+        [norm.logpdf(values, mean, np.sqrt(variance)).sum(axis=1) for mean in means], axis=1
+    )
+    np.testing.assert_allclose(fit.log_joint(values), direct, atol=1e-10)

@@ -76,7 +76,7 @@ def _distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
     first_row[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
     in_order = bool((np.diff(first_row[:-1]) > 0).all())
     if in_order and (first_row[:-1] < len(codes)).all() and first_row[-1] == len(codes):
-        return [_name(value) for value in values], codes
+        return values if is_text(encoded.dictionary.type) else [_name(value) for value in values], codes
     used = np.flatnonzero(first_row < len(codes))
     order = used[np.argsort(first_row[used])]
     place = np.empty(len(first_row), dtype=np.int32)
