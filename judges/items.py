@@ -20,6 +20,10 @@ RAW_LIMIT = 500
 """Characters that are kept of an engine's own words."""
 
 
+TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
+"""Names of the texts that an item may have."""
+
+
 class Status(StrEnum):
     """The outcome of asking a judge about one item. Any status other than ``ok`` means that the score is missing."""
 

@@ -12,7 +12,7 @@ from math import ceil
 from typing import NamedTuple, TypeVar
 from zlib import crc32
 
-from judges.items import Item, Score
+from judges.items import TEXTS, Item, Score
 from judges.spec import JudgeSpec
 
 T = TypeVar("T")
@@ -187,8 +187,7 @@ class Batches:
 def _shown(unread: Collection[str], question: Question) -> list[str | None]:
     """An item's texts but for those that no prompt shows."""
     item = question.item
-    names = ("prompt", "response", "response_2", "reference", "aspect")
-    return [getattr(item, name) for name in names if name not in unread]
+    return [getattr(item, name) for name in TEXTS if name not in unread]
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:

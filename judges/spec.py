@@ -161,6 +161,9 @@ class LanguageModel(EngineBase):
     profile : {"care", "paper", "paper-raw"}
         ``paper`` is the paper's way to ask and to read: its own prompts where they differ from ours, raw text, eight
         tokens, the first number, one order. ``paper-raw`` is the same with our prompts.
+    fence : bool
+        Whether the item's texts stand in a fence that they cannot close, with the instructions repeated after it, so
+        that a text which speaks to the judge is less often obeyed. `care judges new` writes it. It is part of the key.
     """
 
     model: str
@@ -171,6 +174,7 @@ class LanguageModel(EngineBase):
     min_valid_mass: float = Field(default=0.5, ge=0, le=1)
     max_tokens: int = Field(default=16, ge=1)
     profile: Literal["care", "paper", "paper-raw"] = "care"
+    fence: bool = False
 
     @model_validator(mode="before")
     @classmethod
@@ -180,6 +184,12 @@ class LanguageModel(EngineBase):
             return {"prompt": prompt, "scoring": "text", "orders": "given", "max_tokens": 8, **data}
         return data
 
+    @model_validator(mode="after")
+    def _paper_has_no_fence(self) -> Self:
+        if self.fence and self.profile != "care":
+            raise ValueError(f"fence: the paper asked without one; leave out fence, or profile: {self.profile}")
+        return self
+
     def with_template(self, name: str | None) -> Self:
         """A copy that uses a test set's prompt template, where the engine declares none itself."""
         return self if self.template is not None else self.model_copy(update={"template": name})
@@ -187,7 +197,8 @@ class LanguageModel(EngineBase):
     def key_content(self) -> dict[str, Any]:
         """The settings that change a score; where and how fast the model runs is not among them."""
         names = ("kind", "model", "revision", "base_url", *LanguageModel.model_fields)
-        return {name: value for name, value in self.model_dump().items() if name in names and name != "template"}
+        in_revision = ("template", "fence")
+        return {name: value for name, value in self.model_dump().items() if name in names and name not in in_revision}
 
 
 SPEED_ONLY = frozenset(
@@ -321,8 +332,8 @@ class OpenAIEngine(LanguageModel):
     model_must_be : str, optional
         The one name of a model that may answer. Without it any may, since an alias stands for changing models; who
         answered is recorded with the scores.
-    requests_per_minute, tokens_per_minute : float, optional
-        Largest number of requests that are started, and of tokens that they take, in a minute.
+    requests_per_minute : float, optional
+        Largest number of requests that are started in a minute.
     concurrency : int
         Largest number of requests that are open at the same time; fewer are, while the endpoint says that it is too
         many.
@@ -356,7 +367,6 @@ class OpenAIEngine(LanguageModel):
     revision: str | None = None
     model_must_be: str | None = None
     requests_per_minute: float | None = Field(default=None, gt=0)
-    tokens_per_minute: float | None = Field(default=None, gt=0)
     concurrency: int = Field(default=8, ge=1)
     timeout_s: float = Field(default=60.0, gt=0)
     retries: int = Field(default=4, ge=0)

@@ -12,6 +12,7 @@ from care_ops.errors import InputError
 from care_ops.least import LEAST_ITEMS
 from care_ops.metrics import rank_correlation
 from care_ops.scores import Array
+from care_ops.visible import visible
 
 FEATURES = ("characters", "words", "words_per_sentence", "list_items", "numbers", "authority_markers", "emoji", "smog")
 
@@ -59,7 +60,8 @@ def counted(responses: Sequence[str | None], others: Sequence[str | None] | None
 
 
 def _counted(text: str | None) -> list[float]:
-    if text is None or not text.strip():
+    text = visible(text or "")
+    if not text.strip():
         return [float("nan")] * len(COUNTED)
     words = text.split() if (spaced := _spaced(text)) == text else _WORD.findall(spaced)
     found = (len(words), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
@@ -95,7 +97,8 @@ def feature_correlations(scores: Array, features: Array) -> Array:
 
 
 def _features(text: str | None) -> list[float]:
-    if text is None or not text.strip():
+    text = visible(text or "")
+    if not text.strip():
         return [float("nan")] * len(FEATURES)
     words = _WORD.findall(_spaced(text))
     sentences = max(len(_SENTENCE_END.findall(text)), 1)

@@ -10,8 +10,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError, JudgeError
+from care_ops.visible import visible
 from judges.bill import Ledger
-from judges.items import Item, Score, Status, checked_score
+from judges.items import TEXTS, Item, Score, Status, checked_score
 from judges.prompts import Template, find
 from judges.sandbox import ProgramFile
 from judges.spec import JudgeSpec, LanguageModel, ProgramEngine
@@ -80,7 +81,8 @@ class Context:
                 f"judge {spec.name!r} has no prompt template, nor has the test set; add template: NAME to the judge's "
                 "engine, or prompt: NAME to the test set"
             )
-        return find(engine.template, self.root / "prompts", "paper" if engine.profile == "paper" else None)
+        variant = "paper" if engine.profile == "paper" else None
+        return find(engine.template, self.root / "prompts", variant, fenced=engine.fence)
 
     def program(self, spec: JudgeSpec) -> ProgramFile:
         """The program of a judge that is a file of the workspace.
@@ -138,6 +140,11 @@ class OneByOne(Engine):
 
     @abstractmethod
     def _judged(self, item: Item) -> Judged: ...
+
+
+def seen(item: Item) -> Item:
+    """The item as a reader sees its texts: what is not seen moves no program."""
+    return replace(item, **{name: text and visible(text) for name, text in vars(item).items() if name in TEXTS})
 
 
 def checked(value: object, scale: Scale) -> Judged:

@@ -12,7 +12,7 @@ from judges.engines.base import Context
 from judges.engines.endpoint import Endpoint, NoAnswerError
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.sandbox import Sandbox, available, why_unavailable
-from judges.spec import JudgeSpec, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
+from judges.spec import JudgeSpec, LanguageModel, LocalModel, OpenAIEngine, ProgramEngine, RecordedEngine
 
 _MEMORY_PER_WEIGHTS = 1.25
 """Memory that a model needs to run, as a multiple of the size of its weights."""
@@ -35,6 +35,10 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
             rows += [_endpoint(spec.name, engine), *_prices(engine)]
         case LocalModel() as engine:
             rows += [_engine_installed(engine), _model_there(engine), _memory(engine, ray)]
+    if isinstance(spec.engine, LanguageModel) and spec.engine.profile == "care" and not spec.engine.fence:
+        rows.append(
+            ("warns", "asks without a fence; with fence: true in its engine it has another key, and asks again")
+        )
     return rows
 
 

@@ -208,7 +208,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     def _request(self, text: str, *, repeated: bool) -> PromptAnswer:
         """Send one request, when its turn has come and the spend limit allows it."""
         size = len(text.encode("utf-8", "surrogatepass"))
-        with self._pace.turn(size / 4 + self._engine.max_tokens) as started:
+        with self._pace.turn() as started:
             body = self._knowledge.body(text)
             with self._paid(self._worst(self._price, size, body)) as bill:
                 bill.repeated = int(repeated)

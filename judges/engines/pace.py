@@ -54,13 +54,10 @@ class Pace:
                 self._changed.wait(left)
 
     @contextmanager
-    def turn(self, tokens: float) -> Generator[float]:
-        """A place among the open requests, with the time at which it was had.
-
-        As long as no answer has told, the request counts as one of about so many ``tokens``.
-        """
+    def turn(self) -> Generator[float]:
+        """A place among the open requests, with the time at which it was had."""
         with self._changed:
-            while (pause := self._pause(tokens)) > 0:
+            while (pause := self._pause()) > 0:
                 self._changed.wait(pause)
             self._open += 1
         try:
@@ -70,7 +67,7 @@ class Pace:
                 self._open -= 1
                 self._changed.notify_all()
 
-    def _pause(self, tokens: float) -> float:
+    def _pause(self) -> float:
         """Seconds until a request may start, as far as it can be said; 0 once its place in the minute is taken."""
         if self._stopped:
             return 0.0
@@ -81,8 +78,6 @@ class Pace:
         if start > now:
             return start - now
         step = 60.0 / self._engine.requests_per_minute if self._engine.requests_per_minute else 0.0
-        if self._engine.tokens_per_minute:
-            step = max(step, 60.0 * (self._tokens or tokens) / self._engine.tokens_per_minute)
         self._next_start = now + step
         return 0.0
 

@@ -1,6 +1,6 @@
 """The engine of judges that are built-in programs: a Python function scores each item."""
 
-from judges.engines.base import Judged, OneByOne, Scale, checked
+from judges.engines.base import Judged, OneByOne, Scale, checked, seen
 from judges.items import Item, Status
 from judges.programs import find
 
@@ -15,6 +15,6 @@ class ProgramJudgeEngine(OneByOne):
 
     def _judged(self, item: Item) -> Judged:
         try:
-            return checked(self._program.function(item), self._scale)
+            return checked(self._program.function(seen(item)), self._scale)
         except Exception as error:  # an error of the judge is its status
             return None, Status.ENGINE_ERROR, f"{type(error).__name__}: {error}"

@@ -1,7 +1,7 @@
 """The engine of judges that are programs of somebody else's: a Python file that runs in the sandbox."""
 
 from care_ops.errors import JudgeError
-from judges.engines.base import Judged, OneByOne, Scale, checked
+from judges.engines.base import Judged, OneByOne, Scale, checked, seen
 from judges.items import RAW_LIMIT, Item, Status
 from judges.redaction import Secrets
 from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
@@ -32,6 +32,7 @@ class SandboxedJudgeEngine(OneByOne):
         self._sandbox.close()
 
     def _judged(self, item: Item) -> Judged:
+        item = seen(item)
         try:
             answer = self._sandbox.ask(item.prompt or "", item.response or "")
         except SandboxTimeoutError as error:

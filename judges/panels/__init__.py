@@ -86,10 +86,17 @@ def judge_files(roster: Roster, engine: Mapping[str, Any] | None = None, *, as_p
             family=model["family"],
             license=model["license"],
             testsets=scored_in_the_paper(model["name"]) if as_paper else None,
-            engine={**({"kind": "openai"} if endpoint else shared), "model": model["model"]}
-            | (endpoint | {"spend_limit": 1.0} if endpoint else {}),
+            engine=with_fence(
+                {**({"kind": "openai"} if endpoint else shared), "model": model["model"]}
+                | (endpoint | {"spend_limit": 1.0} if endpoint else {})
+            ),
         )
     return files
+
+
+def with_fence(engine: Mapping[str, Any]) -> dict[str, Any]:
+    """The settings of a new language model, which judges texts in a fence unless it asks as the paper did."""
+    return {**engine} if engine.get("profile", "care") != "care" else {**engine, "fence": True}
 
 
 def judge_yaml(**fields: Any) -> str:

@@ -11,11 +11,13 @@ from typing import Annotated, Any, TypeVar
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from care_ops.errors import InputError, JudgeError, door
-from judges.items import Item
+from judges.items import TEXTS, Item
+from judges.prompts.fence import FENCE, disarmed, fence_word, reminder
 from judges.spec import LanguageModel, read_model
 
 _FOLDER = Path(__file__).parent
 _MOST_ANSWERS = 10_000
+_OPENS, _CLOSES = "fence_opens", "fence_closes"
 L = TypeVar("L", bound=LanguageModel)
 _ALLOWED = {
     *("Template", "Output", "TemplateData", "Name", "Const", "Getitem", "Slice", "Neg", "Concat", "If", "CondExpr"),
@@ -23,8 +25,6 @@ _ALLOWED = {
 }
 _FILTERS = {"trim", "upper", "lower", "title", "capitalize", "default", "d", "length", "truncate", "string", "tojson"}
 """What a template may be made of, by the names of Jinja: with these a prompt is no longer than the texts in it."""
-
-_FIELDS = ("prompt", "response", "response_2", "reference", "aspect")
 
 
 class Template(BaseModel):
@@ -51,6 +51,8 @@ class Template(BaseModel):
         What is rated, each on the same answers, and what it means. One question asks for all of them as JSON.
     criterion : str
         That of the test set, which the part of its ``prompt`` after the last ``/`` names.
+    fenced : bool
+        Whether the item's texts stand in a fence, as a judge's ``fence`` asks.
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -68,15 +70,16 @@ class Template(BaseModel):
 
     criteria: dict[Annotated[str, Field(pattern=r"^[\w-]{1,60}$")], str] = {}
     criterion: str = ""
+    fenced: bool = False
 
     @model_validator(mode="after")
     def _renders(self) -> Template:
-        unknown = set(self.needs) - set(_FIELDS)
+        unknown = set(self.needs) - set(TEXTS)
         if unknown:
-            raise ValueError(f"needs {sorted(unknown)}, but an item has only {', '.join(_FIELDS)}")
+            raise ValueError(f"needs {sorted(unknown)}, but an item has only {', '.join(TEXTS)}")
         if self.values is not None and (len(set(self.values)) < 2 or len(set(self.values)) != len(self.values)):
             raise ValueError("values must hold two or more different answers")
-        example = Item("example", **dict.fromkeys(_FIELDS, "x"))
+        example = Item("example", **dict.fromkeys(TEXTS, "x"))
         try:
             self.render(example, (0.0, 1.0))
         except JudgeError as error:
@@ -94,7 +97,8 @@ class Template(BaseModel):
         return self._hash_without("criterion")
 
     def _hash_without(self, *names: str) -> str:
-        content = self.model_dump(exclude={"name", "description", *names})
+        content = self.model_dump(exclude={"name", "description", "fenced", *names})
+        content |= {"fenced": FENCE} if self.fenced else {}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def asked_by(self, engine: L) -> L:
@@ -142,7 +146,7 @@ class Template(BaseModel):
         """Names of the texts on which no prompt depends."""
         read = {*self.needs, *self.shown}
         both = {"response", "response_2"} if self.pairwise else set[str]()
-        return [name for name in _FIELDS if name not in read | both]
+        return [name for name in TEXTS if name not in read | both]
 
     def missing(self, item: Item) -> list[str]:
         """Names of the texts that the template needs and the item does not have; a blank one, such as " ", is there."""
@@ -153,11 +157,18 @@ class Template(BaseModel):
         numbers = [v for v in self.values or () if not isinstance(v, str)]
         low, high = (min(numbers), max(numbers)) if numbers else scale or (None, None)
         # lone surrogates, which no tokenizer and no endpoint accepts, are replaced
-        texts = {name: (getattr(item, name) or "").encode("utf-8", "replace").decode() for name in _FIELDS}
+        texts = {name: (getattr(item, name) or "").encode("utf-8", "replace").decode() for name in TEXTS}
         context: dict[str, Any] = {**texts, "low": _whole(low), "high": _whole(high)}
+        after = ""
+        if self.fenced:
+            texts = {name: disarmed(text) for name, text in texts.items()}
+            word = fence_word(self.question, texts.values())
+            context |= {**texts, _OPENS: f"<<{word}\n", _CLOSES: f"\n{word}>>"}
+            after = reminder(word)
         with door(f"template {self.name!r}", "correct its instructions or item", JudgeError):
-            instructions, shown = (_compiled(part)[0].render(context) for part in (self.instructions, self.item))
-        return "\n\n".join(filter(None, (instructions, self._criteria_in_words(), shown))).strip()
+            parts = (_compiled(part, self.fenced)[0].render(context) for part in (self.instructions, self.item))
+            instructions, shown = parts
+        return "\n\n".join(filter(None, (instructions, self._criteria_in_words(), shown, after))).strip()
 
     def _criteria_in_words(self) -> str:
         """What is rated, and the form of the answer; empty for a template without criteria."""
@@ -169,19 +180,21 @@ class Template(BaseModel):
         return "\n".join(["Rate each of these by itself:", *meanings, form])
 
 
-def find(name: str, folder: Path | None = None, variant: str | None = None) -> Template:
+def find(name: str, folder: Path | None = None, variant: str | None = None, *, fenced: bool = False) -> Template:
     """The template of this name in ``folder`` (a workspace's ``prompts``), or else the built-in one.
 
     Of one that has several criteria the name ends with the test set's, as ``answers/helpfulness``.
 
     A ``variant`` is a folder of built-in templates that stand in for those of the same names; a template without one is
-    used as it is. Raises ``InputError`` where there is no template of this name, or its file is not valid.
+    used as it is. A template that is ``fenced`` shows an item's texts in a fence.
+
+    Raises ``InputError`` where there is no template of this name, or its file is not valid.
     """
     for file, criterion in ((name, ""), name.rpartition("/")[::2]):
         for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
             path = candidate / f"{file}.yaml" if candidate and file else None
             if path is not None and path.exists():
-                return _of_criterion(_read(path, path.stat().st_mtime_ns), criterion, path)
+                return _of_criterion(_read(path, path.stat().st_mtime_ns, fenced), criterion, path)
     where = f"{folder} and " if folder else ""
     raise InputError(f"no prompt template {name!r} in {where}the built-in ones: {', '.join(names())}")
 
@@ -199,13 +212,14 @@ def _of_criterion(template: Template, criterion: str, path: Path) -> Template:
 
 
 @lru_cache(maxsize=128)
-def _read(path: Path, _changed_at: int) -> Template:
-    return read_model(path, Template)
+def _read(path: Path, _changed_at: int, fenced: bool) -> Template:
+    template = read_model(path, Template)
+    return Template.model_validate({**template.model_dump(), "fenced": True}) if fenced else template
 
 
 @lru_cache(maxsize=128)
-def _compiled(text: str) -> tuple[Any, set[str]]:
-    """A template, and the names in it."""
+def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
+    """A template, and the names in it; ``fenced`` puts each text that it shows into a fence."""
     from jinja2 import StrictUndefined, TemplateRuntimeError, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
@@ -224,7 +238,19 @@ def _compiled(text: str) -> tuple[Any, set[str]]:
         if kind not in _ALLOWED | _FILTERS:
             able = f"names, parts such as response[:2000], `if`, and the filters {', '.join(sorted(_FILTERS))}"
             raise JudgeError(f"line {node.lineno} of a prompt template has {kind!r}, but it may have only {able}")
-    return environment.from_string(parsed), {name.name for name in parsed.find_all(nodes.Name)}
+    names = {name.name for name in parsed.find_all(nodes.Name)}
+    for output in parsed.find_all(nodes.Output) if fenced else ():
+        output.nodes = [_in_fence(shown) for shown in output.nodes]
+    return environment.from_string(parsed), names
+
+
+def _in_fence(shown: Any) -> Any:
+    """A part of a template, between the words of the fence if it shows a text of the item."""
+    from jinja2 import nodes
+
+    if {name.name for name in shown.find_all(nodes.Name)}.union([getattr(shown, "name", "")]).isdisjoint(TEXTS):
+        return shown
+    return nodes.Concat([nodes.Name(_OPENS, "load"), shown, nodes.Name(_CLOSES, "load")], lineno=shown.lineno)
 
 
 def _whole(value: float | None) -> float | int | None:

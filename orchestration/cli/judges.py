@@ -96,7 +96,7 @@ def new(
     ] = "care",
 ) -> None:
     """Write a judge's file, or a panel of them; files that exist stay as they are."""
-    from judges.panels import find, judge_files, judge_yaml
+    from judges.panels import find, judge_files, judge_yaml, with_fence
     from orchestration.workspace import folder_of
 
     folder = folder_of(workspace, "judges")
@@ -113,6 +113,7 @@ def new(
             file = os.path.relpath(Path(file).absolute(), workspace.absolute())
         settings = asked | {"model": model} if model else {"kind": "program", "program": program, "file": file}
         settings = {key: value for key, value in settings.items() if value is not None}
+        settings = with_fence(settings) if model else settings
         _must_be_usable(name, settings, workspace)
         files = {name: judge_yaml(family=family, engine=settings)}
     _write_new(folder, files)
