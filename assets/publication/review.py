@@ -36,7 +36,6 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "quality_factor": (False, "The factor that care_svd takes for quality points where it pointed before."),
     "ambiguous_quality": (False, "Nothing that can be seen in the scores casts doubt on the answer."),
     "states": (False, "care_tensor's states do not depend on its random starts, and anchors confirm them."),
-    "label_agreement": (False, "Judges agree with the labels that came lately as they did with those before."),
 }
 """Name -> (blocking, what holds where it passes)."""
 
@@ -199,7 +198,6 @@ def _result(check: str, passed: bool, says: str, numbers: dict[str, Any]) -> Che
 def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "Edition | None") -> list[CheckResult]:
     """Every check of an edition against the one published before."""
     from assets.fit.kept import read_fitted
-    from assets.publication.label_agreement import check_label_agreement
     from assets.results.gold import aligned
     from care_ops.results.drift import copies_of_gold
 
@@ -219,7 +217,6 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
         _turned("quality_factor", then.loadings if then else None, tonight.loadings),
         _ambiguous(is_doubtful=tonight.ambiguous),
         _states(workspace, testset, edition),
-        check_label_agreement(workspace, testset, edition, scores),
     ]
     return findings if workspace.review.hold else _let_pass(findings, "let pass by `review.hold: false`")
 

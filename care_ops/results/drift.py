@@ -1,20 +1,14 @@
-"""Drift between two fits of one test set: of the distribution, the order, the factor taken for quality, and of how
-judges respond to probes.
-"""
+"""Drift between two fits of one test set: of the distribution, the order, and the factor taken for quality."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.stats import chi2, t
+from scipy.stats import chi2
 
 from care_ops.least import LEAST_ITEMS
 from care_ops.metrics import rank_correlation
-from care_ops.probes import ProbeResponses
 from care_ops.scores import Array, varies
-
-FALSE_ALARM = 0.01
-"""Greatest probability of an alarm on a night on which every judge responds to probes as it did."""
 
 _BINS = 10
 
@@ -59,63 +53,6 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
     spread = float(a.std()) if varies(a) else 0.0
     shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
     return Drift(len(common), psi, chance, shift, rank_correlation(x, y, at_least=LEAST_ITEMS))
-
-
-@dataclass(frozen=True)
-class ResponseDrift:
-    """A judge's mean response to a kind of probe that has changed, in its standard deviations.
-
-    Attributes
-    ----------
-    before, after : float
-        Means over the same items.
-    """
-
-    judge: str
-    kind: str
-    before: float
-    after: float
-    items: int
-
-
-def response_drift(before: ProbeResponses, after: ProbeResponses, sd: Array) -> list[ResponseDrift]:
-    """Responses that have surely changed, those that changed most first.
-
-    Each judge and kind is a paired t test over the items of which both have a version. Together they raise a false
-    alarm with a probability of at most ``FALSE_ALARM`` (Bonferroni) when every judge is asked again and answers as it
-    did but for noise. Versions whose scores did not change at all raise none.
-
-    Parameters
-    ----------
-    sd : (p,) array
-        Standard deviation of each judge of ``after``, by which both are divided: a score that stays is no change.
-    """
-    judges = [judge for judge in after.judges if judge in before.judges]
-    unit = sd[[after.judges.index(judge) for judge in judges]]
-    then, now = before.of_judges(judges), after.of_judges(judges)
-    compared: list[tuple[float, ResponseDrift]] = []
-    for kind in sorted(set(then.kinds) & set(now.kinds)):
-        x, y = _of_common_items(then.by_item(kind), now.by_item(kind))
-        for j, judge in enumerate(judges):
-            both = ~np.isnan(x[:, j]) & ~np.isnan(y[:, j])
-            count = int(both.sum())
-            if count < LEAST_ITEMS:
-                continue
-            a, b = x[both, j] / unit[j], y[both, j] / unit[j]
-            error = float((b - a).std(ddof=1)) / np.sqrt(count)
-            moved = float((b - a).mean())
-            p = 2 * float(t.sf(abs(moved) / error, count - 1)) if error > 0 else float(moved == 0)
-            compared.append((p, ResponseDrift(judge, kind, float(a.mean()), float(b.mean()), count)))
-    changed = [drifted for p, drifted in compared if p <= FALSE_ALARM / len(compared)]
-    return sorted(changed, key=lambda drifted: -abs(drifted.after - drifted.before))
-
-
-def _of_common_items(
-    before: tuple[tuple[str, ...], Array], after: tuple[tuple[str, ...], Array]
-) -> tuple[Array, Array]:
-    rows = [{item: row for row, item in enumerate(items)} for items, _ in (before, after)]
-    common = sorted(rows[0].keys() & rows[1].keys())
-    return before[1][[rows[0][item] for item in common]], after[1][[rows[1][item] for item in common]]
 
 
 def population_stability(before: Array, after: Array) -> tuple[float, float]:

@@ -7,15 +7,7 @@ import pytest
 
 from care_ops.errors import FitError
 from care_ops.frozen import Frozen, freeze, freeze_all
-from care_ops.probes import ProbeResponses
-from care_ops.results.drift import (
-    FALSE_ALARM,
-    copies_of_gold,
-    drift,
-    population_stability,
-    response_drift,
-    same_direction,
-)
+from care_ops.results.drift import copies_of_gold, drift, population_stability, same_direction
 from care_ops.scores import ScoreMatrix
 from warehouse.documents import document_of, record_of
 
@@ -127,50 +119,6 @@ def test_what_does_not_follow_from_one_item_is_refused():
     frozen = freeze(matrix(values), values.sum(axis=1))
     with pytest.raises(FitError, match="needs scores of c"):
         frozen.apply(ScoreMatrix(values[:, :2], matrix(values).item_ids, ("a", "b")))
-
-
-def asked(rng: np.random.Generator, mean: np.ndarray, noise: str, items: int = 60) -> ProbeResponses:
-    """What judges say of versions of four kinds; ``mean`` is by kind and judge."""
-    kinds = tuple(f"kind {k}" for k in range(len(mean)))
-    draws = {
-        "normal": lambda size: rng.standard_normal(size),
-        "heavy tails": lambda size: rng.standard_t(3, size),
-        "one grade in ten": lambda size: rng.choice([-1.0, 0.0, 1.0], size, p=[0.05, 0.9, 0.05]),
-    }
-    versions = [(f"i{item:03d}", kind) for item in range(items) for kind in kinds]
-    changes = np.array([mean[kinds.index(kind)] for _, kind in versions]) + draws[noise]((len(versions), mean.shape[1]))
-    judges = tuple(f"j{j}" for j in range(mean.shape[1]))
-    ids, of_kind = (tuple(names) for names in zip(*versions, strict=True))
-    return ProbeResponses(ids, of_kind, dict.fromkeys(kinds, True), judges, changes)
-
-
-@pytest.mark.parametrize("noise", ["normal", "heavy tails", "one grade in ten"])
-def test_judges_that_answer_anew_but_alike_raise_a_false_alarm_on_one_night_of_a_hundred(noise):
-    rng, mean, sd = np.random.default_rng(3), np.random.default_rng(4).normal(size=(4, 6)), np.ones(6)
-    alarms = [bool(response_drift(asked(rng, mean, noise), asked(rng, mean, noise), sd)) for _ in range(150)]
-    assert np.mean(alarms) <= FALSE_ALARM + 3 * np.sqrt(FALSE_ALARM * (1 - FALSE_ALARM) / len(alarms))
-
-
-def test_a_judge_that_now_likes_a_dress_is_named_and_the_others_are_not():
-    rng, mean = np.random.default_rng(5), np.zeros((4, 6))
-    before = asked(rng, mean, "normal")
-    mean[2, 3] = 1.2
-    (drifted,) = response_drift(before, asked(rng, mean, "normal"), np.ones(6))
-    assert (drifted.judge, drifted.kind, drifted.items) == ("j3", "kind 2", 60)
-    assert drifted.after - drifted.before > 0.6
-
-
-def test_scores_that_stay_are_no_drift_whatever_else_changes():
-    """Another panel has other standard deviations; new judges, kinds and items have nothing to be compared with."""
-    rng, mean = np.random.default_rng(6), np.ones((4, 6))
-    before = asked(rng, mean, "normal")
-    assert response_drift(before, before, np.linspace(0.1, 9.0, 6)) == []
-    of_two = before.of_judges(["new", "j2"])
-    assert response_drift(before, of_two, np.ones(2)) == []
-    turned = ProbeResponses(before.item_ids, before.kinds, before.spoils, before.judges, before.changes + 0.01)
-    assert len(response_drift(before, turned, np.ones(6))) == 24, "a change of every score by the same is sure"
-    few = asked(rng, mean + 5, "normal", items=9)
-    assert response_drift(before, few, np.ones(6)) == []
 
 
 def test_scores_that_never_varied_have_no_unit_to_drift_by():

@@ -36,7 +36,6 @@ ONLY_NAMED = {
         "orchestration/cli/retention.py": "the lock's holder",
     },
     "care import": {"care_eval/reducer.py": "an error names the command for finished logs"},
-    "care judges report": {"assets/publication/label_agreement.py": "a check, which has no tables"},
     "care judges retest": {"orchestration/cli/judges.py": "the lock's holder"},
     "care probes make": {"orchestration/cli/fit.py": "help of an option: who wrote the table"},
     "care fits promote": {

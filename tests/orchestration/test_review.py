@@ -10,10 +10,8 @@ import pytest
 from typer.testing import CliRunner
 
 from assets.publication.documents import ReviewDocument
-from assets.publication.label_agreement import check_label_agreement
 from assets.publication.review import _states
 from assets.report.verdicts import told
-from care_ops.anchors import Anchors
 from orchestration.cli.app import app
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, run
@@ -168,25 +166,3 @@ def test_a_declared_judge_may_be_gold(folder):
     write(folder, cheat=True)
     assert not run(folder).failures
     assert failed(folder)[0] == "published"
-
-
-def test_a_judge_that_agrees_less_with_newer_labels_is_a_warning(folder):
-    """Sixty labels before the fit and thirty since; of the newer items one judge gives noise."""
-    workspace = load_workspace(folder)
-    edition = workspace.fits.editions("one")[-1]
-    scores = workspace.fit_folder("one").read_panel()
-    labels = {item: float(QUALITY[int(item[1:])]) for item in scores.item_ids[:90]}
-    older = dict(list(labels.items())[:60])
-    workspace.fits.write_edition(replace(edition, edition="earlier", inputs=replace(edition.inputs, labels=older)))
-    edition = replace(edition, edition="tonight", made_at="2999-01-01T00:00:00Z")
-    workspace.memory.anchors["one"] = Anchors(labels)
-    told = check_label_agreement(workspace, "one", edition, scores)
-    assert (told.passed, told.numbers) == (True, {"newer": 30, "older": 60, "judges": 0})
-    values = scores.values.copy()
-    values[60:90, 1] = np.random.default_rng(1).normal(size=30)
-    told = check_label_agreement(workspace, "one", edition, replace(scores, values=values))
-    assert (told.passed, told.blocks, told.numbers["judges"]) == (False, False, 1)
-    assert f"in mean distance of ranks: {scores.judges[1]} (" in told.says
-    workspace.memory.anchors["one"] = Anchors(labels, sample=dict.fromkeys(list(labels)[:70], 1.0))
-    told = check_label_agreement(workspace, "one", edition, scores)
-    assert (told.passed, told.says[:18]) == (True, "nothing to compare")
