@@ -185,10 +185,10 @@ class Account:
             share = bill.questions / expected.questions
             dollars = None if expected.dollars is None else share * expected.dollars
             row |= {"forecast_tokens": share * expected.tokens, "forecast_dollars": dollars}
-        row["latencies_ms"] = [milliseconds for _, milliseconds in bill.latencies]
         return row
 
     def _write(self) -> None:
+        self._rows[-1]["latencies_ms"] = [milliseconds for _, milliseconds in self._bill.latencies]
         asked = [one for one in self._rows if one.get("requests") or one.get("dollars_reserved")]
         self._workspace.bills.write(self._night, self._id, self._judge, asked)
 
