@@ -240,8 +240,9 @@ class HuggingFaceSource(_Declared):
         JSON, CSV or Parquet files of the repository, such as ``data/feedback_valid.json``, that are read in the place
         of a split. For a repository whose own loading script the library does not run any more.
     columns : ItemColumns
-        Columns, or paths into them such as ``info.post`` and ``conversation_a[1].content``. Of messages with a role and
-        a content a prompt is the whole conversation, and a response its last message.
+        Columns, or paths into them such as ``info.post`` and ``conversation_a[1].content``; of ``a | b`` the first that
+        a row fills. Of messages with a role and a content a prompt is the whole conversation, and a response its last
+        message.
     where : dict
         Value that each of these columns must have, or a list of values; other rows are left out.
     pair : PreferredPair, optional

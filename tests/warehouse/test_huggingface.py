@@ -123,7 +123,8 @@ def test_every_catalog_entry_is_valid_and_readable(name, tmp_path):
     assert hub.checked
     assert spec.prompt in prompts.names()
     row: dict = {}
-    named = [path for path in hub.columns.model_dump(exclude_unset=True).values() if path]
+    paths = [path for path in hub.columns.model_dump(exclude_unset=True).values() if path]
+    named = [one.strip() for path in paths for one in path.split("|")]
     for path in named + ([hub.pair.better, hub.pair.worse] if hub.pair else []):
         plant(row, path, f"text of {path}")
     for path in hub.gold.mean_of if hub.gold else ():
@@ -180,14 +181,14 @@ def test_feedbackqa_is_read_from_its_files_in_their_published_shape(tmp_path):
     (folder / "feedback_valid.json").write_text(json.dumps(rows))
     items = read_items(hub.model_copy(update={"dataset": "set"}), tmp_path)
     assert [(i.prompt, i.response, i.gold) for i in items] == [
-        ("Are masks needed?", "Everyone over two.", 3.5),
-        ("Where?", "Indoors.", 2.5),
+        ("Are masks needed?", "Everyone over two.", 3.0),
+        ("Where?", "Indoors.", 2.0),
     ]
     raters = spec_of("feedbackqa_loadings").further_columns
     with_raters = read_items(entry("feedbackqa_loadings").model_copy(update={"dataset": "set"}), tmp_path, raters)
     assert [i.metadata for i in with_raters] == [
-        {"rating[0]": 5, "rating[1]": 2},
-        {"rating[0]": 4, "rating[1]": 1},
+        {"rating[0]": 4, "rating[1]": 2},
+        {"rating[0]": 3, "rating[1]": 1},
     ]
 
 
@@ -306,7 +307,7 @@ def test_the_first_answer_of_ultrafeedback_is_judged_and_its_overall_score_is_go
     assert [(i.prompt, i.response, i.gold) for i in published(tmp_path, "ultrafeedback", rows)] == [("Why?", "A", 7.5)]
 
 
-def test_a_summary_of_a_news_article_has_no_prompt_and_one_that_nobody_rated_has_no_gold(tmp_path):
+def test_a_summary_of_a_news_article_has_its_text_and_one_that_nobody_rated_has_no_gold(tmp_path):
     """Public readers meet both: `info.post` is empty where `info.article` is not, and `axes.overall` may be empty."""
 
     def row(post, article, overall):
@@ -318,10 +319,10 @@ def test_a_summary_of_a_news_article_has_no_prompt_and_one_that_nobody_rated_has
     items = published(tmp_path, "summarize_axis", rows)
     assert [(i.prompt, i.response, i.gold) for i in items] == [
         ("A long post.", "Short.", 6.0),
-        (None, "Short.", 3.0),
+        ("News.", "Short.", 3.0),
         ("Another.", "Short.", None),
     ]
-    assert prompts.find("summary").missing(items[1]) == ["prompt"]
+    assert prompts.find("summary").missing(items[1]) == []
 
 
 def test_the_question_of_multi_subject_rlvr_is_the_users_message(tmp_path):

@@ -84,7 +84,7 @@ def _record(
     texts: dict[str, str | None] = {}
     for text, column in named.items():
         if text in _FIELDS and column is not None:
-            value = _at(row, column, name)
+            value = _first(row, column, name)
             # a class is stored as its number, of which a judge could make nothing
             value = classes[column][value] if column in classes and isinstance(value, int) else value
             texts[text] = _text(value, last=text.startswith("response"))
@@ -122,6 +122,12 @@ def _number(value: Any, values: Mapping[str, float], path: str, name: str) -> fl
         return float(value)
     except (TypeError, ValueError) as error:
         raise InputError(f"{name}: gold {path!r} holds {value!r}, no number; add gold.values for words") from error
+
+
+def _first(row: Any, paths: str, name: str) -> Any:
+    """Return the value at the first of some paths, as ``a.b | a.c``, that has one."""
+    values = [_at(row, path.strip(), name) for path in paths.split("|")]
+    return next((value for value in values if value not in (None, "")), None)
 
 
 def _at(row: Any, path: str, name: str) -> Any:
