@@ -176,6 +176,30 @@ def test_graded_labels_follow_the_regression_estimator():
     assert rate.hi - rate.lo < 0.85 * (rate.by_labels[2] - rate.by_labels[1])
 
 
+@pytest.mark.parametrize("explained", [0.1, 0.3, 0.6])
+def test_ten_graded_labels_give_intervals_not_much_wider_than_ppi_plus_plus_that_hold(explained):
+    """PPI++ estimates slope and variance from the ten labels alone, and covers less than it says."""
+    rng = np.random.default_rng(0)
+    quality = rng.normal(size=1000)
+    gold = np.clip(np.round(3 + 1.2 * quality), 1, 5)
+    estimate = explained**0.5 * quality + (1 - explained) ** 0.5 * rng.normal(size=1000)
+    held, theirs, widths = 0, 0, []
+    for _ in range(400):
+        rows = rng.choice(1000, 10, replace=False)
+        (rate,) = rates_of(Labelled(estimate, sampled(gold, rows))).rates
+        held += rate.lo <= gold.mean() <= rate.hi
+        rest = np.setdiff1d(np.arange(1000), rows)
+        slope = np.cov(gold[rows], estimate[rows])[0, 1] / ((1 + 10 / 990) * np.var(estimate))
+        value = slope * estimate[rest].mean() + (gold[rows] - slope * estimate[rows]).mean()
+        error = np.sqrt(slope**2 * np.var(estimate[rest]) / 990 + np.var(gold[rows] - slope * estimate[rows]) / 10)
+        theirs += abs(value - gold.mean()) <= 1.645 * error
+        widths.append(((rate.hi - rate.lo), 2 * 1.645 * error))
+    ours, ppi = np.mean(widths, axis=0)
+    assert ours <= 1.22 * ppi
+    assert 0.85 <= held / 400 <= 0.94
+    assert held > theirs
+
+
 @pytest.mark.parametrize("labelled", [5, 10])
 def test_a_poor_system_whose_graded_labels_are_mostly_alike_is_not_taken_for_sure(labelled):
     """One answer in ten is partly right: five or ten labels are often all nought, the system's mean is not."""
