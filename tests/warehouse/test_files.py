@@ -120,7 +120,7 @@ def test_items_take_named_columns_and_leave_dropped_ones(tmp_path):
         read_items(tmp_path / "items.csv", ItemColumns(item_id="id", gold="nope"))
     with pytest.raises(InputError, match="no row where"):
         read_items(tmp_path / "items.csv", columns, {"kind": "z"})
-    with pytest.raises(InputError, match="no column 'lek' to `drop`; the columns are 'id', 'text', 'label', 'leak'"):
+    with pytest.raises(InputError, match="no column 'lek'; the columns are 'id', 'text', 'label', 'leak'"):
         read_items(tmp_path / "items.csv", columns, drop=("leak", "lek"))
 
 

@@ -194,15 +194,6 @@ def test_criteria_are_told_apart_from_judges(answers):
     by_two = pd.concat([long(one).assign(criterion=name) for name in ("clarity", "depth")])
     with pytest.raises(InputError, match="criterion of each row: care criteria pandas DataFrame --by criterion"):
         read_scores(by_two)
-    told: list = []
-    read_scores(
-        one.rename(columns={judge: f"{judge}_{'clarity depth'.split()[k % 2]}" for k, judge in enumerate(JUDGES)}),
-        tell=told.append,
-    )
-    advice = "fit each criterion by itself: --judge gpt_clarity --judge qwen_clarity --judge mistral_clarity"
-    assert any(note.endswith(advice) for note in told[0].notes)
-    read_scores(one, tell=told.append)
-    assert not any("criteria" in note for note in told[1].notes)
 
 
 def test_one_row_too_many_does_not_change_what_an_item_is(answers):

@@ -179,39 +179,31 @@ def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
     """The separator that cuts the names and the first records into the most pieces, with the same number in each."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
-    even_widths: dict[str, int] = {}
-    name_counts: dict[str, int] = {}
     allow_long_fields()
+    widths: dict[str, list[int]] = {}
     for separator in sorted(_SEPARATORS, key=lambda other: other != usual):
-        widths = [len(record) for record in csv.reader(io.StringIO(sample, newline=""), delimiter=separator) if record]
-        name_counts[separator] = widths[0]
-        if not sample_is_file:
-            widths.pop()  # the end of the sample cuts off the last record
-        if len(set(widths)) == 1:
-            even_widths[separator] = widths[0]
-    best = max(even_widths, key=even_widths.__getitem__, default=usual)
-    return best if even_widths.get(best, 1) > 1 else max(name_counts, key=name_counts.__getitem__)
+        lines = csv.reader(io.StringIO(sample, newline=""), delimiter=separator)
+        widths[separator] = [len(record) for record in lines if record]
+    # the end of a sample cuts off the last record
+    even = [name for name, of in widths.items() if len(set(of if sample_is_file else of[:-1])) == 1 and of[0] > 1]
+    return max(even or widths, key=lambda name: widths[name][0])
 
 
 def _refuse_undecodable(path: Path, encoding: str) -> None:
     """Raise ``InputError`` if a file is not text in this encoding; the message names the first such line."""
-    decoder, lines = codecs.getincrementaldecoder(encoding)(), 1
     with open_stream(path) as stream:
-        block = b"-"
-        while block:
-            block = bytes(stream.read(_BLOCK_BYTES))
-            try:
-                lines += decoder.decode(block, final=not block).count("\n")
-            except UnicodeError as error:
-                place = "it"
-                if isinstance(error, UnicodeDecodeError):
-                    lines += error.object[: error.start].decode(encoding, "replace").count("\n")
-                    place = f"line {lines}, with the byte 0x{error.object[error.start]:02x},"
-                raise InputError(
-                    f"{path}: {place} is not {encoding.upper()}; "
-                    "save the file as UTF-8, or name its encoding with --encoding (reading.encoding in a workspace), "
-                    "such as cp1252"
-                ) from error
+        content = stream.read()
+    try:
+        content.decode(encoding)
+    except UnicodeError as error:
+        place = "it"
+        if isinstance(error, UnicodeDecodeError):
+            line = content[: error.start].decode(encoding, "replace").count("\n") + 1
+            place = f"line {line}, with the byte 0x{content[error.start]:02x},"
+        raise InputError(
+            f"{path}: {place} is not {encoding.upper()}; save the file as UTF-8, or name its encoding with --encoding "
+            "(reading.encoding in a workspace), such as cp1252"
+        ) from error
 
 
 def _refuse_uneven(dialect: _Dialect, width: int) -> None:

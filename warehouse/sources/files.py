@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.errors import InputError
@@ -39,7 +38,6 @@ from warehouse.sources.columns import (
 from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.reading import LeftOut, Reading, listed
 from warehouse.sources.shapes import (
-    criteria_in_names,
     how_to_part,
     means,
     names_beside_items,
@@ -49,7 +47,7 @@ from warehouse.sources.shapes import (
     whole_items,
 )
 from warehouse.sources.tables import TableSource, meets_anything, of_mapping, read_input_table
-from warehouse.sources.values import Identifiers, as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
+from warehouse.sources.values import as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
 from warehouse.testsets import AS_FOUND, ItemColumns, ReadingOptions, ScoreColumns
 
 _LABEL_COLUMNS = {
@@ -60,13 +58,11 @@ _LABEL_COLUMNS = {
 }
 """Optional columns of a table of labels: role -> usual names."""
 
-
 _ANSWERS = ("response", "answer", "output", "conversation", "messages")
 _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for left, right in ("ab", "12"))
 """Usual names of the two answers of a pair, the left one and the right one."""
 
 _FAMILY = ("family", "base_model", "vendor", "provider")
-
 _MEANS = "judges scored an item several times, which {!r} counts: the mean of these scores is taken"
 
 Tell = Callable[[Reading], object]
@@ -121,13 +117,10 @@ def read_scores(
     else:
         recorded, reading = _wide(input_table, item, columns, options)
     said = said_of_items(input_table, item, chosen.judge)
-    kept = next(iter(said.values()), {})
-    left_out = tuple(left for left in reading.left_out if left.column not in kept)
-    tell(
-        replace(reading, left_out=left_out).noting(
-            [f"kept beside them: {listed([repr(name) for name in kept])}"] if kept else []
-        )
-    )
+    if kept := next(iter(said.values()), {}):
+        left_out = tuple(left for left in reading.left_out if left.column not in kept)
+        reading = replace(reading, left_out=left_out).noting([f"kept beside them: {listed([*map(repr, kept)])}"])
+    tell(reading)
     return replace(recorded, said=said)
 
 
@@ -143,8 +136,32 @@ def recorded_judges(
     input_table, chosen = _open_scores(source, columns, options)
     if chosen.judge is not None:
         return identifiers(input_table, chosen.judge).names
-    item = item_or_index(input_table, chosen.item)
-    return judge_columns(input_table, item, columns, options.grades)[0]
+    return judge_columns(input_table, item_or_index(input_table, chosen.item), columns, options.grades)[0]
+
+
+@meets_anything
+def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, ScoreMatrix]:
+    """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
+
+    A score says the same in either order, such as how much better the first text of the item is. Raises ``InputError``
+    where a column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
+    """
+    columns = ScoreColumns()
+    input_table, chosen = _open_scores(source, columns, AS_FOUND)
+    item, judge, score = item_or_index(input_table, chosen.item), chosen.judge, chosen.score
+    order = named(input_table.name, input_table.names, "order")
+    orders = identifiers(input_table, order)
+    if judge is None or score is None:
+        raise InputError(f"{input_table.name}: orders are a table of item_id, judge, order, score")
+    if len(orders.names) != 2:
+        raise InputError(f"{input_table.name}: {order} names {len(orders.names)} orders; a pair is shown in two")
+    matrices: dict[str, ScoreMatrix] = {}
+    for k, name in enumerate(orders.names):
+        shown = replace(input_table, table=input_table.table.take(np.flatnonzero(orders.codes == k)))
+        recorded, reading = _long(shown, item, judge, score, columns, AS_FOUND)
+        tell(reading.noting([f"shown in the order {name}"]))
+        matrices[name] = recorded.scores
+    return matrices
 
 
 @meets_anything
@@ -170,12 +187,11 @@ def read_items(
     fields = _item_fields(input_table, item, columns, drop)
     if (first := item.split(",")[0]) != item and first in input_table.names:  # several columns name an item
         fields.setdefault("split_unit", first)
-    for column in where or {}:
+    for column in (*(where or {}), *drop):
         named(input_table.name, input_table.names, column)
-    table = _without(input_table, drop)
-    rows = table.to_pylist()
-    ids = identifiers(input_table, item)
-    gold, notes = None, list[str]()
+    table = input_table.table.drop_columns(list(dict.fromkeys(drop)))
+    rows, ids = table.to_pylist(), identifiers(input_table, item)
+    gold, notes = np.full((len(rows), 1), np.nan), list[str]()
     if "gold" in fields:
         gold, notes = numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
     chosen = [k for k, row in enumerate(rows) if all(row.get(c) == value for c, value in (where or {}).items())]
@@ -184,16 +200,15 @@ def read_items(
     if not chosen:
         raise InputError(f"{input_table.name}: no row where {dict(where or {})}; correct `where`")
     refuse_repeated(input_table, item, ids, np.array(chosen, dtype=np.intp))
-    dropped = [LeftOut(column, "as you asked") for column in drop]
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
-    if metadata:
-        notes = [*notes, f"kept beside them: {listed([repr(c) for c in metadata], 40)}"]
+    notes += [f"kept beside them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
+    dropped = [LeftOut(column, "as you asked") for column in drop]
     tell(_reading(input_table, {"item": item, **fields}, left_out=dropped, notes=notes))
     return [
         ItemRecord(
             ids.names[ids.codes[k]],
             **_item_texts({f: rows[k].get(fields[f]) for f in ITEM_TEXTS if f in fields}),
-            gold=None if gold is None or np.isnan(gold[k, 0]) else float(gold[k, 0]),
+            gold=None if np.isnan(gold[k, 0]) else float(gold[k, 0]),
             split_unit=_text(rows[k].get(fields["split_unit"])) if "split_unit" in fields else None,
             metadata={c: rows[k][c] for c in metadata},
         )
@@ -237,15 +252,6 @@ def texts_beside_scores(
     return records, replace(reading, columns={**reading.columns, **found}, left_out=left_out)
 
 
-def _without(input_table: InputTable, drop: Sequence[str]) -> pa.Table:
-    """The table without the columns that are to be dropped; ``InputError`` where one of them does not exist."""
-    for column in drop:
-        if column not in input_table.names:
-            names = listed([repr(name) for name in input_table.names], 40)
-            raise InputError(f"{input_table.name}: there is no column {column!r} to `drop`; the columns are {names}")
-    return input_table.table.drop_columns(list(dict.fromkeys(drop)))
-
-
 class LabelCells(NamedTuple):
     """One row of a table of labels, as it is written there; None for a cell that is empty or has no column."""
 
@@ -268,22 +274,19 @@ def read_label_cells(
     input_table, item = _open_items(of_mapping(source, "labels", "item_id", "label"), None, item, options)
     if item not in input_table.names:  # several columns name it together
         input_table, item = whole_items(input_table, item)
+    usual = {r: find(input_table.name, input_table.names, n, "its usual name") for r, n in _LABEL_COLUMNS.items()}
     columns = {"item": item, "label": needed(input_table, LABEL, "labels are a table of item_id, label")}
-    for role, names in _LABEL_COLUMNS.items():
-        column = find(input_table.name, input_table.names, names, "its usual name")
-        if column is not None:
-            columns[role] = column
+    columns |= {role: column for role, column in usual.items() if column is not None}
     ids = as_texts(identifiers(input_table, item))
     values, notes = numbers(input_table, [columns["label"]], options.decimal, order=options.grades)
-    chances = np.full(len(ids), np.nan)
+    chances: list[float | None] = [None] * len(ids)
     if "probability" in columns:
-        chances = numbers(input_table, [columns["probability"]], options.decimal)[0][:, 0]
+        read = numbers(input_table, [columns["probability"]], options.decimal)[0][:, 0].tolist()
+        chances = [None if chance != chance else chance for chance in read]
     drawn, rater, moment = (_texts_of(input_table, columns.get(role)) for role in ("drawn", "rater", "labelled_at"))
-    rows: list[LabelCells] = []
-    for k in np.flatnonzero(~np.isnan(values[:, 0])).tolist():
-        chance = None if np.isnan(chances[k]) else float(chances[k])
-        rows.append(LabelCells(ids[k], float(values[k, 0]), drawn[k], chance, rater[k], moment[k]))
-    return rows, _reading(input_table, columns, notes=notes)
+    rows = zip(ids, values[:, 0].tolist(), drawn, chances, rater, moment, strict=True)
+    labelled = [cells for cells in map(LabelCells._make, rows) if cells.value == cells.value]
+    return labelled, _reading(input_table, columns, notes=notes)
 
 
 def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
@@ -296,31 +299,6 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
 
 
 @meets_anything
-def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, ScoreMatrix]:
-    """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
-
-    A score says the same in either order, such as how much better the first text of the item is. Raises ``InputError``
-    where a column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
-    """
-    columns = ScoreColumns()
-    input_table, chosen = _open_scores(source, columns, AS_FOUND)
-    item, judge, score = item_or_index(input_table, chosen.item), chosen.judge, chosen.score
-    order = named(input_table.name, input_table.names, "order")
-    if judge is None or score is None:
-        raise InputError(f"{input_table.name}: orders are a table of item_id, judge, order, score")
-    orders = identifiers(input_table, order)
-    if len(orders.names) != 2:
-        raise InputError(f"{input_table.name}: {order} names {len(orders.names)} orders; a pair is shown in two")
-    matrices: dict[str, ScoreMatrix] = {}
-    for k, name in enumerate(orders.names):
-        shown = replace(input_table, table=input_table.table.take(np.flatnonzero(orders.codes == k)))
-        recorded, reading = _long(shown, item, judge, score, columns, AS_FOUND)
-        tell(replace(reading, notes=(*reading.notes, f"shown in the order {name}")))
-        matrices[name] = recorded.scores
-    return matrices
-
-
-@meets_anything
 def read_families(
     source: TableSource | Mapping[str, str], options: ReadingOptions = AS_FOUND, tell: Tell = tell_nobody
 ) -> dict[str, str]:
@@ -328,15 +306,14 @@ def read_families(
 
     Raises ``InputError`` where a column is missing, or a judge occurs twice.
     """
-    input_table = read_input_table(
-        of_mapping(source, "families", "judge", "family"), lambda names: WantedColumns(frozenset(names)), options
-    )
+    table = of_mapping(source, "families", "judge", "family")
+    input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
     shape = "judges are a table of judge, family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)
     judges = identifiers(input_table, judge)
     refuse_repeated(input_table, judge, judges)
     tell(_reading(input_table, {"judge": judge, "family": family}))
-    families = [_text(value) for value in input_table.table.column(family).to_pylist()]
+    families = map(_text, input_table.table.column(family).to_pylist())
     return {name: value for name, value in zip(as_texts(judges), families, strict=True) if value}
 
 
@@ -385,11 +362,10 @@ def _item_fields(
     pair = next((pair for pair in _PAIRS if free.issuperset(pair)), None)
     if pair is not None and "response" not in fields:
         fields["response"], fields["response_2"] = pair
-    if not fields.keys() & {"prompt", "response"} or pair is not None:
-        for field, names in TEXTS.items():
-            usual = [c for name in names for c in input_table.names if c in free and is_called(c, (name,))]
-            if usual and field not in fields:
-                fields[field] = usual[0]
+    for role, names in TEXTS.items() if pair is not None or not fields.keys() & {"prompt", "response"} else ():
+        usual = [c for name in names for c in input_table.names if c in free and is_called(c, (name,))]
+        if usual:
+            fields.setdefault(role, usual[0])
     return fields
 
 
@@ -400,8 +376,8 @@ def _open_scores(source: TableSource, columns: ScoreColumns, options: ReadingOpt
         if chosen.judge is None or chosen.score is None:
             return WantedColumns(as_text)
         response = [named(str(source), names, columns.response)] if columns.response is not None else []
-        beside = names_beside_items(names)
-        return WantedColumns(as_text | {chosen.judge}, as_text | {chosen.judge, chosen.score, *response, *beside})
+        used = {chosen.judge, chosen.score, *response, *names_beside_items(names)}
+        return WantedColumns(as_text | {chosen.judge}, as_text | used)
 
     input_table = unnested(read_input_table(source, plan, options))
     return input_table, score_layout(input_table.name, input_table.names, columns)
@@ -412,19 +388,15 @@ def _long(
 ) -> tuple[RecordedTable, Reading]:
     items, judges = identifiers(input_table, item), identifiers(input_table, judge)
     values, notes = numbers(input_table, [score], options.decimal, judges=judges, order=options.grades)
-    cells = items.codes * np.intp(len(judges.names))
-    cells += judges.codes
+    shape = len(items.names), len(judges.names)
+    cells = items.codes * np.intp(shape[1]) + judges.codes
     count = repeated_by(input_table, [item, judge])
     if count is None:
-        _refuse_repeated_cells(input_table, item, items, judges, cells)
-        matrix = np.full(len(items.names) * len(judges.names), np.nan)
-        matrix[cells] = values[:, 0]
+        _refuse_repeated_cells(input_table, item, judge, cells, shape[0] * shape[1])
     else:
-        matrix = means(values[:, 0], cells, len(items.names) * len(judges.names))
         notes.append(_MEANS.format(count))
-    scores = ScoreMatrix(matrix.reshape(len(items.names), len(judges.names)), tuple(items.names), tuple(judges.names))
-    taken = {"item": item, "judge": judge, "score": score}
-    responses: dict[str, dict[str, str]] = {}
+    matrix = means(values[:, 0], cells, shape[0] * shape[1]).reshape(shape)
+    taken, responses = {"item": item, "judge": judge, "score": score}, dict[str, dict[str, str]]()
     if columns.response is not None:
         taken["response"] = named(input_table.name, input_table.names, columns.response)
         texts = input_table.table.column(columns.response).to_pylist()
@@ -432,42 +404,11 @@ def _long(
             if text:
                 responses.setdefault(name, {})[item_id] = str(text)
     used = {*taken.values(), *item.split(",")}
-    unused = [name for name in (*input_table.names, *input_table.unread) if name not in used]
-    left_out = [LeftOut(name, "not needed") for name in unused]
-    size = f"items: {len(items.names):,}, judges: {len(judges.names):,} ({listed([repr(j) for j in judges.names])})"
-    notes = [*notes, size, _missing_scores(input_table, matrix)]
-    reading = _reading(input_table, taken, "long", tuple(judges.names), left_out, notes)
-    return RecordedTable(scores, responses), reading
-
-
-def _missing_scores(input_table: InputTable, values: NDArray[np.float64]) -> str:
-    """A sentence that says how many scores are missing; raises ``InputError`` if all of them are."""
-    missing = int(np.isnan(values).sum())
-    if missing == values.size:
-        raise InputError(f"{input_table.name}: every score is missing; nothing can be aggregated")
-    return f"missing scores: {missing:,} of {values.size:,}"
-
-
-def _refuse_repeated_cells(
-    input_table: InputTable, item: str, items: Identifiers, judges: Identifiers, cells: NDArray[np.intp]
-) -> None:
-    """Raise ``InputError`` if a judge has scored an item more than once."""
-    taken = np.zeros(len(items.names) * len(judges.names), dtype=np.bool_)
-    taken[cells] = True
-    if np.count_nonzero(taken) == len(cells):
-        return
-    order = np.argsort(cells, kind="stable")
-    repeated = np.flatnonzero(np.diff(cells[order]) == 0)
-    if not len(repeated):
-        return
-    examples = [
-        f"item {items.names[items.codes[second]]!r} and judge {judges.names[judges.codes[second]]!r} "
-        f"({', '.join(input_table.locate([first, second]))})"
-        for first, second in zip(order[repeated[:5]].tolist(), order[repeated[:5] + 1].tolist(), strict=True)
-    ]
-    more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
-    remedy = how_to_part(input_table, item)
-    raise InputError(f"{input_table.name}: several rows for {', '.join(examples)}{more}; {remedy}")
+    left_out = [LeftOut(n, "not needed") for n in (*input_table.names, *input_table.unread) if n not in used]
+    size = f"items: {shape[0]:,}, judges: {shape[1]:,} ({listed([repr(name) for name in judges.names])})"
+    notes += [size, _missing_scores(input_table, matrix)]
+    scores = ScoreMatrix(matrix, tuple(items.names), tuple(judges.names))
+    return RecordedTable(scores, responses), _reading(input_table, taken, "long", scores.judges, left_out, notes)
 
 
 def _wide(
@@ -481,12 +422,34 @@ def _wide(
     no_judge = "; leave a column that is no judge out with --drop"
     values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
     if count is not None:
-        cells = items.codes.astype(np.intp)
-        values = np.column_stack([means(column, cells, len(items.names)) for column in values.T])
+        values = np.column_stack([means(column, items.codes.astype(np.intp), len(items.names)) for column in values.T])
         notes.append(_MEANS.format(count))
-    notes = [*notes, _missing_scores(input_table, values), *criteria_in_names(judges)]
-    reading = _reading(input_table, {"item": item}, "wide", tuple(judges), left_out, notes)
-    return RecordedTable(ScoreMatrix(values, tuple(items.names), tuple(judges))), reading
+    notes.append(_missing_scores(input_table, values))
+    scores = ScoreMatrix(values, tuple(items.names), tuple(judges))
+    return RecordedTable(scores), _reading(input_table, {"item": item}, "wide", scores.judges, left_out, notes)
+
+
+def _missing_scores(input_table: InputTable, values: NDArray[np.float64]) -> str:
+    """A sentence that says how many scores are missing; raises ``InputError`` if all of them are."""
+    missing = int(np.isnan(values).sum())
+    if missing == values.size:
+        raise InputError(f"{input_table.name}: every score is missing; nothing can be aggregated")
+    return f"missing scores: {missing:,} of {values.size:,}"
+
+
+def _refuse_repeated_cells(input_table: InputTable, item: str, judge: str, cells: NDArray[np.intp], size: int) -> None:
+    """Raise ``InputError`` if a judge has scored an item more than once."""
+    repeated = np.flatnonzero(np.bincount(cells, minlength=size) > 1).tolist()
+    if not repeated:
+        return
+    examples = list[str]()
+    for rows in (np.flatnonzero(cells == cell)[:2].tolist() for cell in repeated[:5]):
+        of_item, of_judge = (input_table.table.column(name)[rows[0]].as_py() for name in (item, judge))
+        examples.append(f"item {of_item!r} and judge {of_judge!r} ({', '.join(input_table.locate(rows))})")
+    more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
+    raise InputError(
+        f"{input_table.name}: several rows for {', '.join(examples)}{more}; {how_to_part(input_table, item)}"
+    )
 
 
 def _remedy_of_repeated(input_table: InputTable) -> str:
@@ -512,10 +475,8 @@ def _reading(
     left_out: Sequence[LeftOut] = (),
     notes: Sequence[str] = (),
 ) -> Reading:
-    rows = input_table.table.num_rows
-    return Reading(
-        input_table.name, input_table.parser, rows, layout, taken, judges, tuple(left_out), (*input_table.notes, *notes)
-    )
+    rows, told = input_table.table.num_rows, (*input_table.notes, *notes)
+    return Reading(input_table.name, input_table.parser, rows, layout, taken, judges, tuple(left_out), told)
 
 
 def _text(value: object) -> str | None:

@@ -23,7 +23,6 @@ from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
 _RECORDS_AT_ONCE = 65_536
-
 _MOST_CELLS, _MOST_TIMES_FILLED = 2**24, 200
 """Cells of any table, and times the cells that are filled in a larger one."""
 
@@ -46,24 +45,26 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     Raises ``InputError`` where a line is no JSON object, an object has a key twice, or the document holds no list of
     objects.
     """
-    first, second = _first_lines(path, options)
+    encoding = options.encoding or "utf-8-sig"
+    with open_text(path, encoding) as text:
+        first, second = [*islice(filter(None, map(str.strip, text)), 2), "", ""][:2]
     if not first:
         raise InputError(f"{path}: the file is empty; it needs at least one record")
-    if _is_whole_object(first) and (second or ".json" not in path.suffixes):
-        table = _table_of(path, (record for _, record in _lines(path, options)))
-        return InputTable(
-            str(path),
-            table,
-            "Python's json, one object a line",
-            locate=lambda rows: lines_of(rows, (number for number, _ in _lines(path, options))),
-        )
-    records, where = _document(path, options)
-    return InputTable(
-        str(path),
-        _table_of(path, records),
-        f"Python's json, {where}",
-        locate=lambda rows: [f"record {row + 1}" for row in rows],
-    )
+    if _is_object(first) and (second or ".json" not in path.suffixes):
+        table = _table_of(path, (record for _, record in _lines(path, encoding)))
+
+        def located(rows: Sequence[int]) -> list[str]:
+            return lines_of(rows, (number for number, _ in _lines(path, encoding)))
+
+        return InputTable(str(path), table, "Python's json, one object a line", locate=located)
+    with open_text(path, encoding) as text:
+        try:
+            document = json.load(text, object_pairs_hook=_unique_keys)
+        except json.JSONDecodeError as error:
+            raise InputError(f"{path}: is neither a JSON document nor one object a line: {error}") from error
+    records, where = _by_keys(document) or _listed_records(path, document)
+    parser, table = f"Python's json, {where}", _table_of(path, records)
+    return InputTable(str(path), table, parser, locate=lambda rows: [f"record {row + 1}" for row in rows])
 
 
 def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
@@ -80,73 +81,50 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     if not rows:
         raise InputError(f"{path}: sheet {name!r} is empty; it needs a row of names and at least one more")
     numbers = [number for number, _ in rows[1:]]
-    names = name_columns([str(_cell(cell) or "") for cell in rows[0][1]])
+    names = name_columns([str(cell) for cell in rows[0][1]])
     refuse_repeated(str(path), names)
-    columns = [_column([_cell(row[k]) for _, row in rows[1:]]) for k in range(len(names))]
-    table = pa.table(dict(zip(names, [_whole_numbers(column) for column in columns], strict=True)))
-    version = importlib.metadata.version("python-calamine")
-    return InputTable(
-        str(path),
-        table,
-        f"python-calamine {version}, sheet {name!r}",
-        (),
-        lambda rows: [f"row {numbers[row]} of the sheet" for row in rows],
-    )
+    columns = [_column([None if row[k] == "" else row[k] for _, row in rows[1:]]) for k in range(len(names))]
+    table = pa.table(dict(zip(names, map(_whole_numbers, columns), strict=True)))
+    parser = f"python-calamine {importlib.metadata.version('python-calamine')}, sheet {name!r}"
+    return InputTable(str(path), table, parser, (), lambda found: [f"row {numbers[k]} of the sheet" for k in found])
 
 
 def _sheets(path: Path) -> dict[str, list[list[Any]]]:
     """The cells of each sheet, from a process of its own: a workbook of a few kB can ask for any memory and time."""
     try:
-        return json.loads(run_isolated(_READS_SHEETS, [str(path.absolute())], gigabytes=_MOST_GB, seconds=_LONGEST_S))
+        cells = run_isolated(_READS_SHEETS, [str(path.absolute())], gigabytes=_MOST_GB, seconds=_LONGEST_S)
     except TooLargeError as error:
         raise InputError(
             f"{path}: takes more than {_MOST_GB} GB or {_LONGEST_S} s, as one cell far from the others does; "
             "save the sheet as CSV"
         ) from error
     except IsolatedError as error:
-        raise InputError(
-            f"{path}: cannot be read as a workbook: {str(error).partition(': ')[2]}; save the sheet as CSV"
-        ) from error
+        reason = str(error).partition(": ")[2]
+        raise InputError(f"{path}: cannot be read as a workbook: {reason}; save the sheet as CSV") from error
+    return json.loads(cells)
 
 
 def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | None) -> str:
-    names = ", ".join(map(repr, sheets))
-    if wanted is not None:
-        if wanted not in sheets:
-            raise InputError(f"{path}: there is no sheet {wanted!r}; the sheets are {names}")
-        return wanted
+    if wanted is not None and wanted not in sheets:
+        raise InputError(f"{path}: there is no sheet {wanted!r}; the sheets are {', '.join(map(repr, sheets))}")
     filled = [name for name, rows in sheets.items() if any(cell != "" for row in rows for cell in row)]
-    if len(filled) > 1:
+    if wanted is None and len(filled) > 1:
         raise InputError(
             f"{path}: {len(filled)} sheets hold something, {', '.join(map(repr, filled))}; "
             "name one with --sheet (reading.sheet in a workspace)"
         )
-    return (filled or list(sheets))[0]
-
-
-def _cell(value: Any) -> Any:
-    """A cell's value; None if it is empty."""
-    return None if value == "" else value
+    return wanted or (filled or list(sheets))[0]
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:
     """Turn a column of whole numbers into integers, which workbooks do not have, so that the id 7 is not 7.0."""
-    if not pa.types.is_floating(column.type):
-        return column
     try:
-        return column.cast(pa.int64())
+        return column.cast(pa.int64()) if pa.types.is_floating(column.type) else column
     except pa.ArrowInvalid:
         return column
 
 
-def _first_lines(path: Path, options: ReadingOptions) -> tuple[str, str]:
-    """The first two lines that are not empty."""
-    with open_text(path, options.encoding or "utf-8-sig") as text:
-        lines = (line.strip() for line in text if line.strip())
-        return next(lines, ""), next(lines, "")
-
-
-def _is_whole_object(line: str) -> bool:
+def _is_object(line: str) -> bool:
     try:
         return isinstance(json.loads(line), dict)
     except (ValueError, RecursionError):
@@ -157,28 +135,25 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
     """A JSON object as a dictionary; raises ``ValueError`` if it has a key twice."""
     record = dict(pairs)
     if len(record) < len(pairs):
-        keys = [key for key, _ in pairs]
-        raise ValueError(f"the key {next(key for key in keys if keys.count(key) > 1)!r} stands twice in one object")
+        twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
+        raise ValueError(f"the key {twice!r} stands twice in one object")
     return record
 
 
-def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
+def _lines(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
     """Each object with the number of its line; one error names all lines that are no objects."""
-    decoder = json.JSONDecoder(object_pairs_hook=_unique_keys)
-    refused: list[str] = []
-    with open_text(path, options.encoding or "utf-8-sig") as text:
-        for number, line in enumerate(text, start=1):
-            if not line.strip():
-                continue
+    decoder, refused = json.JSONDecoder(object_pairs_hook=_unique_keys), list[str]()
+    with open_text(path, encoding) as text:
+        for number, line in enumerate(map(str.strip, text), start=1):
             try:
-                record = decoder.decode(line.strip())
+                record = decoder.decode(line) if line else None
             except (ValueError, RecursionError) as error:
                 refused.append(f"line {number} ({error})")
                 continue
-            if not isinstance(record, dict):
+            if isinstance(record, dict):
+                yield number, record
+            elif line:
                 refused.append(f"line {number} ({type(record).__name__}, no object)")
-                continue
-            yield number, record
     if refused:
         raise InputError(
             f"{path}: each line must be one JSON object, which is not so in {listed(refused, 5)}; correct or remove "
@@ -186,16 +161,9 @@ def _lines(path: Path, options: ReadingOptions) -> Iterator[tuple[int, Record]]:
         )
 
 
-def _document(path: Path, options: ReadingOptions) -> tuple[list[Record], str]:
+def _listed_records(path: Path, document: Any) -> tuple[list[Record], str]:
     """The records in a JSON document, and a phrase that says where in the document they are."""
-    with open_text(path, options.encoding or "utf-8-sig") as text:
-        try:
-            document = json.load(text, object_pairs_hook=_unique_keys)
-        except json.JSONDecodeError as error:
-            raise InputError(f"{path}: is neither a JSON document nor one object a line: {error}") from error
     where = "a list of objects"
-    if (records := _by_keys(document)) is not None:
-        return records
     if isinstance(document, dict):
         lists = [key for key, value in document.items() if _are_records(value)]
         if len(lists) != 1:
@@ -240,37 +208,26 @@ def _are_records(value: Any) -> bool:
 
 def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
     """Turn records into a table, in batches, so that they are not all in memory as Python objects at once."""
-    parts: list[dict[str, pa.Array]] = []
+    parts: list[tuple[int, dict[str, pa.Array]]] = []
     names: dict[str, None] = {}
-    sizes: list[int] = []
     waiting, filled, rows = iter(records), 0, 0
     while batch := list(islice(waiting, _RECORDS_AT_ONCE)):
-        for record in batch:
-            names.update(dict.fromkeys(record))
-        filled += sum(map(len, batch))
-        rows += len(batch)
+        names.update((name, None) for record in batch for name in record)
+        filled, rows = filled + sum(map(len, batch)), rows + len(batch)
         if rows * len(names) > max(_MOST_CELLS, _MOST_TIMES_FILLED * filled):
             raise InputError(
                 f"{path}: {rows:,} objects have {len(names):,} different keys, and few of them each; write a row for "
                 "each item, judge and score"
             )
-        parts.append({name: _column([record.get(name) for record in batch]) for name in names})
-        sizes.append(len(batch))
-    return pa.table(
-        {
-            name: _joined([part.get(name, pa.nulls(size)) for part, size in zip(parts, sizes, strict=True)])
-            for name in names
-        }
-    )
+        parts.append((len(batch), {name: _column([record.get(name) for record in batch]) for name in names}))
+    return pa.table({name: _joined([part.get(name, pa.nulls(size)) for size, part in parts]) for name in names})
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
     """Values as an array of their type, or of text if they have several types, so that true does not become 1."""
     kinds = set(map(type, values)) - {type(None)}
-    if bool in kinds and len(kinds) > 1:
-        return _texts(values)
     try:
-        return pa.array(values)
+        return _texts(values) if bool in kinds and len(kinds) > 1 else pa.array(values)
     except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError, UnicodeEncodeError):
         return _texts(values)
 
@@ -283,21 +240,16 @@ def _joined(chunks: list[pa.Array]) -> pa.ChunkedArray:
 
 
 def _texts(values: Sequence[Any]) -> pa.Array:
-    texts = [_as_text(value) for value in values]
+    """Values as text, with U+FFFD in the place of half a surrogate pair, which JSON can spell and UTF-8 cannot."""
+    texts = [None if value is None else _as_text(value) for value in values]
     try:
         return pa.array(texts, pa.string())
     except UnicodeEncodeError:
-        return pa.array([None if text is None else _well_formed(text) for text in texts], pa.string())
+        whole = [text and text.encode("utf-16", "surrogatepass").decode("utf-16", "replace") for text in texts]
+        return pa.array(whole, pa.string())
 
 
-def _well_formed(text: str) -> str:
-    """A text with U+FFFD in the place of each half of a surrogate pair, which JSON can spell and UTF-8 cannot."""
-    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-
-
-def _as_text(value: Any) -> str | None:
-    if value is None or isinstance(value, str):
-        return value
+def _as_text(value: Any) -> str:
     if isinstance(value, float) and value.is_integer():
         return str(int(value))
-    return json.dumps(value, ensure_ascii=False, default=str)
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

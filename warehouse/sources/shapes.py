@@ -4,7 +4,6 @@ A table of answers names the question and the system that answered, one of pairs
 is then all of these together, and so is its id: ``q7 / gpt-4o``.
 """
 
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 
@@ -15,28 +14,12 @@ from numpy.typing import NDArray
 from warehouse.compute import pc
 from warehouse.sources.columns import ITEM, JUDGE, is_called, is_score, split_item
 from warehouse.sources.input_table import InputTable
-from warehouse.sources.reading import listed
 
 _SYSTEM = (
     *("system", "system_id", "system_name", "model", "model_id", "model_name", "candidate", "generator", "turn"),
     *("model_a", "model_b", "system_a", "system_b", "model_1", "model_2", "system_1", "system_2"),
 )
 _CRITERION = ("criterion", "criteria", "aspect", "dimension", "metric", "attribute")
-_CRITERIA = (
-    *(
-        "helpfulness",
-        "accuracy",
-        "correctness",
-        "clarity",
-        "coherence",
-        "relevance",
-        "fluency",
-        "safety",
-        "harmlessness",
-    ),
-    *("consistency", "completeness", "conciseness", "faithfulness", "factuality", "truthfulness", "honesty", "overall"),
-    *("depth", "style", "tone", "creativity", "engagement", "grammar", "helpful", "correct", "safe", "relevant"),
-)
 _ORDER = ("order", "position", "swapped", "swap", "is_swapped", "flipped")
 _REPEAT = ("run", "run_id", "repeat", "repetition", "trial", "attempt", "replicate", "iteration", "seed")
 
@@ -93,20 +76,6 @@ def how_to_part(input_table: InputTable, item: str) -> str:
     if order is not None and order not in item.split(","):
         return f"{order!r} seems to say which answer of a pair stood first: turn the scores of one order, then average"
     return f"keep one of each, or their mean; where more columns name an item, name them all: --item {item},COLUMN"
-
-
-def criteria_in_names(judges: Sequence[str]) -> list[str]:
-    """A sentence where judges are named by a criterion each, such as ``gpt_clarity``; none where they are not."""
-    parted = [re.split(r"[\s_.:/-]+", name) for name in judges]
-    found = [next((part for part in parts if is_called(part, _CRITERIA)), None) for parts in parted]
-    criteria = list(dict.fromkeys(filter(None, found)))
-    if None in found or not 1 < len(criteria) < len(judges):
-        return []
-    one = [name for name, criterion in zip(judges, found, strict=True) if criterion == criteria[0]]
-    return [
-        f"the judges are named after {len(criteria)} criteria ({listed(criteria)}), and are taken for judges of one "
-        f"quality; fit each criterion by itself: {' '.join(f'--judge {name}' for name in one[:12])}"
-    ]
 
 
 def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:

@@ -22,7 +22,9 @@ _NO_LETTER = r"^\PL*\d\PL*$"
 _DATE_OR_TIME = r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|^\d{1,2}:\d{2}"
 _THOUSANDS, _WITH_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$", r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
 _MOST_WORDS, _LONGEST_WORD = 500, 40
-
+_THOUSANDS_NOTE = "{!r} is read with a comma between thousands"
+_WORD = "word"
+"""The kind of a cell that holds one of the words that stand for numbers."""
 
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
@@ -67,21 +69,14 @@ def _distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
     A column that has a dictionary is not written out: a long table names each item and judge many times.
     """
-    if not (pa.types.is_dictionary(column.type) and is_text(column.type)):
-        column = _plain(column).dictionary_encode()
-    encoded = column.unify_dictionaries().combine_chunks()
-    values = encoded.dictionary.to_pylist()
-    codes = encoded.indices.fill_null(len(values)).to_numpy(zero_copy_only=False).astype(np.int32, copy=False)
-    first_row = np.full(len(values) + 1, len(codes))
-    first_row[codes[::-1]] = np.arange(len(codes) - 1, -1, -1)
-    in_order = bool((np.diff(first_row[:-1]) > 0).all())
-    if in_order and (first_row[:-1] < len(codes)).all() and first_row[-1] == len(codes):
-        return values if is_text(encoded.dictionary.type) else [_name(value) for value in values], codes
-    used = np.flatnonzero(first_row < len(codes))
-    order = used[np.argsort(first_row[used])]
-    place = np.empty(len(first_row), dtype=np.int32)
-    place[order] = np.arange(len(order))
-    return [_name(values[k]) if k < len(values) else "" for k in order.tolist()], place[codes]
+    has_order = not (pa.types.is_dictionary(column.type) and is_text(column.type))
+    encoded = (_plain(column).dictionary_encode() if has_order else column).unify_dictionaries().combine_chunks()
+    values, codes = encoded.dictionary.to_pylist(), encoded.indices.cast(pa.int32())
+    if has_order and not encoded.null_count:  # a dictionary that was made here is in the order of rows
+        return values if is_text(encoded.dictionary.type) else [*map(_name, values)], codes.to_numpy()
+    used = codes.fill_null(len(values)).dictionary_encode()
+    names = [_name(value) for value in (*values, None)]
+    return [names[k] for k in used.dictionary.to_pylist()], used.indices.to_numpy(zero_copy_only=False)
 
 
 def as_texts(values: Identifiers) -> list[str]:
@@ -99,15 +94,12 @@ def refuse_repeated(
     """Raise ``InputError`` if an item has several rows among ``rows``, which are all rows by default."""
     rows = np.arange(len(items.codes)) if rows is None else rows
     codes = items.codes[rows]
-    repeated = np.flatnonzero(np.bincount(codes) > 1)
-    if not len(repeated):
-        return
-    examples = [
-        f"{items.names[code]!r} ({', '.join(input_table.locate(rows[codes == code][:3].tolist()))})"
-        for code in repeated[:5]
-    ]
-    more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
-    raise InputError(f"{input_table.name}: {column} has several rows for {', '.join(examples)}{more}; {remedy}")
+    repeated = np.flatnonzero(np.bincount(codes) > 1).tolist()
+    if repeated:
+        places = [", ".join(input_table.locate(rows[codes == code][:3].tolist())) for code in repeated[:5]]
+        examples = [f"{items.names[code]!r} ({place})" for code, place in zip(repeated, places, strict=False)]
+        more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
+        raise InputError(f"{input_table.name}: {column} has several rows for {', '.join(examples)}{more}; {remedy}")
 
 
 def holds_numbers(values: pa.ChunkedArray) -> bool:
@@ -155,20 +147,18 @@ def is_text(kind: pa.DataType) -> bool:
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
-class Numbers(NamedTuple):
+class _Column(NamedTuple):
     """A column that was read as numbers, all arrays (rows,).
 
-    ``values`` are NaN for cells that are empty or refused; ``refused`` cells hold something that is no finite number,
-    and ``worded`` ones a word that stands for one, of which ``words`` count each. ``note`` is a decision that was made
-    in order to read the column, and ``kinds`` say what kind of grade each cell holds (``grades``), or ``""``.
+    ``values`` are NaN for cells that are empty or refused, and ``refused`` are cells that hold no finite number.
+    ``kinds`` say of each cell that it holds a word (``words``), or of what kind of grade it is, and else ``""``.
     """
 
     values: NDArray[np.float64]
     refused: NDArray[np.bool_]
-    worded: NDArray[np.bool_]
+    kinds: NDArray[np.str_]
     words: Mapping[str, int] = {}
     note: str | None = None
-    kinds: NDArray[np.str_] | None = None
 
 
 def numbers(
@@ -191,114 +181,97 @@ def numbers(
     Raises ``InputError`` where cells hold something that is neither, each of which is named once; where one judge gives
     both words and numbers beyond 0 and 1, or grades of one kind and something else.
     """
-    read = {name: _numbers(input_table, name, decimal, read_words=read_words) for name in columns}
+    read = {name: _read(input_table, name, decimal, read_words=read_words) for name in columns}
     order = declared_order(input_table, columns, order)
     notes = _with_grades(input_table, read, order, read_words=read_words)
-    refused, order_helps = list[str](), False
-    said: Counter[str] = Counter()
+    refused, order_helps, said = list[str](), False, Counter[str]()
     for name, column in read.items():
-        _refuse_mixtures(input_table, name, column, judges)
-        if column.note:
-            notes.append(column.note)
-        if column.refused.any():
-            rows = np.flatnonzero(column.refused)
+        notes += [*_mixtures(input_table, name, column, judges), *([column.note] if column.note else [])]
+        said.update(column.words)
+        rows = np.flatnonzero(column.refused)
+        if len(rows):
             cells = input_table.table.column(name).take(pa.array(rows)).to_pylist()
             refused.append(f"column {name!r} holds {input_table.cells(rows.tolist(), cells)}")
             order_helps |= all(str(cell).replace(" ", "").isalpha() for cell in cells)
-        elif column.words:
-            said.update(column.words)
-            notes += _mixed(input_table, name, column.values, column.worded, judges)
     if refused:
         raise InputError(
             f"{input_table.name}: {'; '.join(refused)}, where a finite number is needed, or a word such as "
             f"{words.EXAMPLES}; correct that, or leave it empty if it is missing{remedy}"
             f"{f'; {grades.REMEDY}' if order_helps else ''}"
         )
-    matrix = np.column_stack([read[name].values for name in columns])
-    return matrix, [words.told(said), *notes] if said else notes
+    return np.column_stack([read[name].values for name in columns]), [words.told(said), *notes] if said else notes
 
 
 def _with_grades(
-    input_table: InputTable, read: dict[str, Numbers], declared: Sequence[str], *, read_words: bool
+    input_table: InputTable, read: dict[str, _Column], declared: Sequence[str], *, read_words: bool
 ) -> list[str]:
     """Read as grades what is refused in the columns, and words; returns what was made of what, as sentences."""
     if not declared and not any(column.refused.any() for column in read.values()):
         return []
     texts = {name: column for name, column in read.items() if is_text(input_table.table.column(name).type)}
-    rows = {name: np.flatnonzero(column.refused | column.worded) for name, column in texts.items()}
+    rows = {name: np.flatnonzero(column.refused | (column.kinds == _WORD)) for name, column in texts.items()}
     cells = {n: _trimmed(input_table.table.column(n)).take(pa.array(r)) for n, r in rows.items() if len(r)}
     columns, notes, ordered = grades.graded(cells, declared, read_words=read_words)
-    fractions = set[str]()
-    for name, grade in columns.items():
-        values, kinds = read[name].values.copy(), np.full(len(read[name].values), "", dtype=grade.kinds.dtype)
-        fractions |= {kind for kind in np.unique(grade.kinds).tolist() if kind.startswith("fractions")}
-        known = rows[name][grade.kinds != ""]
-        values[known], kinds[rows[name]] = grade.values[grade.kinds != ""], grade.kinds
-        column = read[name]._replace(values=values, refused=read[name].refused & (kinds == ""), kinds=kinds)
-        read[name] = column._replace(worded=column.worded & (kinds == ""), words={}) if ordered else column
+    fractions = {kind for grade in columns.values() for kind in grade.kinds.tolist() if kind.startswith("fractions")}
     if len(fractions) > 1:
         raise InputError(
             f"{input_table.name}: scores are {' and '.join(sorted(fractions))}; write numbers of one scale"
         )
+    for name, grade in columns.items():
+        values, kinds = read[name].values.copy(), read[name].kinds.astype(object)
+        is_grade = (grade.kinds != "") if ordered else (grade.kinds != "") & read[name].refused[rows[name]]
+        values[rows[name][is_grade]], kinds[rows[name][is_grade]] = grade.values[is_grade], grade.kinds[is_grade]
+        kinds = kinds.astype(str)
+        is_word = kinds == _WORD
+        said = read[name].words if is_word.any() else {}
+        read[name] = _Column(values, read[name].refused & (kinds == ""), kinds, said, read[name].note)
     return notes
 
 
-def _refuse_mixtures(input_table: InputTable, name: str, column: Numbers, judges: Identifiers | None) -> None:
-    """Raise ``InputError`` where one judge gives grades of one kind, and something else."""
-    if column.kinds is None:
-        return
+def _mixtures(input_table: InputTable, name: str, column: _Column, judges: Identifiers | None) -> list[str]:
+    """Sentences about judges that give words and numbers; ``InputError`` where a judge's values are no one scale.
+
+    A word stands for 0, 1 or what lies between them, so that numbers beside it do too. Grades have nothing beside them.
+    """
     codes = np.zeros(len(column.kinds), dtype=np.int32) if judges is None else judges.codes
-    filled = ~np.isnan(column.values)
-    for kind in np.unique(column.kinds[column.kinds != ""]):
-        own, other = column.kinds == kind, filled & (column.kinds != kind)
-        mixed = np.isin(codes, np.intersect1d(codes[own], codes[other]))
-        if mixed.any():
-            rows = [int(np.flatnonzero(mixed & mask)[0]) for mask in (own, other)]
-            cells = input_table.cells(rows, input_table.table.column(name).take(pa.array(rows)).to_pylist())
-            raise InputError(
-                f"{input_table.name}: column {name!r} holds {cells}, so a judge mixes {kind} and others; write all "
-                "of them in one way"
-            )
-
-
-def _mixed(
-    input_table: InputTable,
-    name: str,
-    values: NDArray[np.float64],
-    worded: NDArray[np.bool_],
-    judges: Identifiers | None,
-) -> list[str]:
-    """Sentences about judges that give both words and numbers; ``InputError`` where a number is beyond 0 and 1."""
-    codes = np.zeros(len(values), dtype=np.int32) if judges is None else judges.codes
     who = [repr(name)] if judges is None else [f"judge {judge!r}" for judge in judges.names]
-    numbered = ~worded & ~np.isnan(values)
-    said: list[str] = []
-    for code in np.flatnonzero(np.bincount(codes[worded], minlength=len(who))):
-        own = codes == code
-        count = int((own & numbered).sum())
-        beyond = np.flatnonzero(own & numbered & ((values < 0) | (values > 1)))
-        if len(beyond):
-            rows = [int(np.flatnonzero(own & worded)[0]), int(beyond[0])]
-            cells = input_table.cells(rows, input_table.table.column(name).take(pa.array(rows)).to_pylist())
-            raise InputError(
-                f"{input_table.name}: column {name!r} holds {cells}, so {who[code]} mixes words and numbers; a word is "
-                "a score from 0 to 1: write words alone, or numbers alone"
-            )
-        if count:
-            said.append(f"{who[code]} mixes words and numbers: {int((own & worded).sum()):,} and {count:,}")
+    filled, said = ~np.isnan(column.values), list[str]()
+
+    def shown(*rows: NDArray[np.bool_]) -> str:
+        first = [int(np.flatnonzero(mask)[0]) for mask in rows]
+        return input_table.cells(first, input_table.table.column(name).take(pa.array(first)).to_pylist())
+
+    for kind in np.unique(column.kinds[column.kinds != ""]).tolist():
+        own, other = column.kinds == kind, filled & (column.kinds != kind)
+        if kind == _WORD:
+            other &= column.kinds == ""
+        for code in np.intersect1d(codes[own], codes[other]).tolist():
+            theirs, beside = own & (codes == code), other & (codes == code)
+            beyond = beside & ((column.values < 0) | (column.values > 1))
+            if kind != _WORD:
+                raise InputError(
+                    f"{input_table.name}: column {name!r} holds {shown(theirs, beside)}, so a judge mixes {kind} and "
+                    "others; write all of them in one way"
+                )
+            if beyond.any():
+                raise InputError(
+                    f"{input_table.name}: column {name!r} holds {shown(theirs, beyond)}, so {who[code]} mixes words "
+                    "and numbers; a word is a score from 0 to 1: write words alone, or numbers alone"
+                )
+            said.append(f"{who[code]} mixes words and numbers: {int(theirs.sum()):,} and {int(beside.sum()):,}")
     return said
 
 
-def _numbers(input_table: InputTable, name: str, decimal: Decimal, *, read_words: bool) -> Numbers:
+def _read(input_table: InputTable, name: str, decimal: Decimal, *, read_words: bool) -> _Column:
     column = _plain(input_table.table.column(name))
-    kind, none = column.type, np.zeros(len(column), dtype=np.bool_)
+    kind, no_kind = column.type, np.full(len(column), "", dtype="U8")
     if pa.types.is_boolean(kind):
-        worded = column.is_valid().to_numpy()
-        said = words.counted(column.cast(pa.large_string()), worded)
-        return Numbers(_floats(column.cast(pa.int8())), none, worded, said)
+        is_word = column.is_valid().to_numpy()
+        said = words.counted(column.cast(pa.large_string()), is_word)
+        return _Column(_floats(column.cast(pa.int8())), ~is_word & is_word, np.where(is_word, _WORD, no_kind), said)
     if pa.types.is_null(kind) or any(is_kind(kind) for is_kind in _NUMERIC):
         values = _floats(column)
-        return Numbers(values, np.isinf(values), none)
+        return _Column(values, np.isinf(values), no_kind)
     if is_text(kind):
         return _parsed(input_table, name, column, decimal, read_words=read_words)
     raise InputError(f"{input_table.name}: column {name!r} holds {kind}, no numbers; name another, or leave it out")
@@ -306,26 +279,28 @@ def _numbers(input_table: InputTable, name: str, decimal: Decimal, *, read_words
 
 def _parsed(
     input_table: InputTable, name: str, column: pa.ChunkedArray, decimal: Decimal, *, read_words: bool
-) -> Numbers:
+) -> _Column:
     """Read a column of text as numbers; commas are decimal commas only if no value contradicts that."""
     text, note = _trimmed(column), None
-    missing = _is_missing(text)
+
+    def matches(pattern: str) -> pa.ChunkedArray:
+        return pc.fill_null(pc.match_substring_regex(text, pattern), False)
+
+    missing = _is_missing(text).to_numpy()
     meant = words.meanings(text) if read_words else np.full(len(text), np.nan)
-    worded = ~np.isnan(meant)
-    said = words.counted(text, worded) if worded.any() else {}
-    comma = pc.fill_null(pc.match_substring_regex(text, _COMMA), False)
-    if decimal == "." and pc.any(grouped := pc.match_substring_regex(text, _WITH_THOUSANDS)).as_py():
-        text, note = (
-            pc.if_else(grouped, pc.replace_substring(text, ",", ""), text),
-            f"{name!r} is read with a comma between thousands",
-        )
-    point = pc.and_(pc.match_substring_regex(text, r"[.]"), pc.match_substring_regex(text, _POINT))
-    good = pc.match_substring_regex(text, _POINT)
+    is_word = ~np.isnan(meant)
+    said = words.counted(text, is_word) if is_word.any() else {}
+    kinds = np.where(is_word, _WORD, "").astype("U8")
+    comma, grouped = matches(_COMMA), matches(_WITH_THOUSANDS)
+    if decimal == "." and pc.any(grouped).as_py():
+        text, note = pc.if_else(grouped, pc.replace_substring(text, ",", ""), text), _THOUSANDS_NOTE.format(name)
+    good = matches(_POINT)
+    point = pc.and_(good, matches(r"[.]"))
     if decimal == ",":
         good = pc.and_(good, pc.invert(point))  # with decimal commas, a point could only separate thousands
     if decimal != "." and pc.any(comma).as_py():
-        thousands = pc.match_substring_regex(text, _THOUSANDS)
-        if decimal is None and (pc.any(point).as_py() or pc.all(pc.or_(thousands, pc.invert(comma))).as_py()):
+        either = pc.all(pc.or_(matches(_THOUSANDS), pc.invert(comma))).as_py() or pc.any(point).as_py()
+        if decimal is None and either:
             rows = np.flatnonzero(comma.to_numpy())
             cells = input_table.cells(rows.tolist(), column.take(pa.array(rows)).to_pylist())
             raise InputError(
@@ -334,10 +309,8 @@ def _parsed(
             )
         text, good = pc.if_else(comma, pc.replace_substring(text, ",", "."), text), pc.or_(good, comma)
         note = f"{name!r} is read with a decimal comma"
-    good = pc.fill_null(good, False)
-    values = np.where(worded, meant, _floats(pc.cast(pc.if_else(good, text, None), pa.float64())))
-    refused = ~(good.to_numpy() | missing.to_numpy() | worded) | np.isinf(values)
-    return Numbers(values, refused, worded, said, note)
+    values = np.where(is_word, meant, _floats(pc.cast(pc.if_else(good, text, None), pa.float64())))
+    return _Column(values, ~(good.to_numpy() | missing | is_word) | np.isinf(values), kinds, said, note)
 
 
 def _is_missing(text: pa.ChunkedArray) -> pa.ChunkedArray:
