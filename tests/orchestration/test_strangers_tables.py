@@ -89,23 +89,6 @@ def test_three_judges_that_say_pass_or_fail_of_forty_items(here, rng):
     assert json.loads((folder / "fit.json").read_text())["aggregates"]["care"]["labels_used"] > 0
 
 
-def test_a_wide_table_of_preferences_has_one_meaning_for_all(here, rng):
-    better = rng.normal(size=60)
-    x = better + rng.normal(scale=0.5, size=(3, 60))
-    words = np.where(x > 0.4, "A", np.where(x < -0.4, "B", "tie"))
-    words[2] = np.where(x[2] > 0, "A", "tie")  # a judge that never says B
-    rows = [",".join([f"p{k}", *words[:, k]]) for k in range(60)]
-    (here / "pairs.csv").write_text("item_id,ana,bo,cy\n" + "\n".join(rows) + "\n")
-    printed = said(care("fit", "pairs.csv", "--out", "o", "--intervals", 0, "--aggregator", "avg"), here / "o")
-    assert "'A' as 1 (" in printed
-    assert "'B' as 0 (" in printed
-    assert "'tie' as 0.5 (" in printed
-    assert "1 says that the first of two answers is better" in printed
-    meaning = {"A": 1.0, "B": 0.0, "tie": 0.5}
-    mean = {f"p{k}": float(np.mean([meaning[word] for word in words[:, k]])) for k in range(60)}
-    assert estimates(here / "o")["avg"] == pytest.approx(mean)
-
-
 @pytest.mark.parametrize("columns", [("question", "answer"), ("instruction", "output"), ("topic", "answer")])
 def test_the_answers_may_stand_beside_the_scores_under_the_names_that_people_use(here, rng, columns):
     """Half of the judges like long answers, which nothing but the texts can show."""
@@ -137,18 +120,6 @@ def test_the_answers_may_stand_beside_the_scores_under_the_names_that_people_use
     found = [one[f"q{k}"] for k in range(240)]
     assert np.corrcoef(found, quality)[0, 1] > np.corrcoef(x.mean(axis=1), quality)[0, 1] + 0.05
     assert abs(np.corrcoef(found, length)[0, 1]) < 0.25
-
-
-def test_words_that_nobody_knows_are_listed_once_each(here):
-    answers = ["good", "poor", "meh"]
-    rows = [f"i{k},{judge},{answers[k % 3]}" for k in range(900) for judge in ("a", "b", "c")]
-    (here / "scores.csv").write_text("item_id,judge,score\n" + "\n".join(rows) + "\n")
-    result = care("fit", "scores.csv")
-    assert result.exit_code == 2
-    printed = " ".join(result.output.split())
-    assert "holds 'poor' (900 times, first in line 5), 'meh' (900 times, first in line 8), where" in printed
-    assert "such as pass, fail" in printed
-    assert not (here / "scores-fit").exists()
 
 
 def write_wide(path, rng):

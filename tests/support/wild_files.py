@@ -199,7 +199,7 @@ def _typed() -> list[WildFile]:
     ]
     return [
         *(WildFile(f"{name}.parquet", name, _parquet(of), panel, told) for name, of, panel, told in parquets),
-        *(WildFile(f"{name}.xlsx", name, workbook(of), *expected) for name, of, *expected in books),
+        *(WildFile(f"{n}.xlsx", n, workbook(of), panel, told, why) for n, of, panel, told, why in books),
     ]
 
 

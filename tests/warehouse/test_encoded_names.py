@@ -60,9 +60,3 @@ def test_a_long_parquet_file_is_read_as_the_same_rows_of_text_are(tmp_path):
     assert from_file.item_ids == from_frame.item_ids
     assert from_file.judges == from_frame.judges
     assert np.array_equal(from_file.values, from_frame.values)
-
-
-def test_a_judge_that_scored_an_item_twice_is_told():
-    table = pa.table({"item_id": ["a", "b", "a"], "judge": ["x", "x", "x"], "score": [1.0, 2.0, 3.0]})
-    with pytest.raises(InputError, match=r"several rows for item 'a' and judge 'x' \(row 1, row 3\)"):
-        read_scores(table)

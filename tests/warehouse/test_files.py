@@ -42,17 +42,8 @@ def test_layouts_and_formats_agree(tmp_path):
 @pytest.mark.parametrize(
     ("text", "words"),
     [
-        (long_csv(header="thing,judge,score"), "no column is called item_id, nor item, id"),
-        (long_csv([*LONG, (None, "a", 1)]), "item_id is empty in line 6"),
         (long_csv([*LONG, ("y", None, 1)]), "judge is empty in line 6"),
-        (long_csv([*LONG, ("y", "a", "good")]), "column 'score' holds 'good' (line 6)"),
-        (long_csv([*LONG, ("x", "a", 9)]), "several rows for item 'x' and judge 'a' (line 4, line 6)"),
-        (long_csv([*LONG, ("y", "a", "inf")]), "column 'score' holds inf (line 6)"),
-        (long_csv([("x", "a", None), ("x", "b", None)]), "every score is missing"),
-        ("item_id,a\nx,1\nx,2\n", "item_id has several rows for 'x' (line 2, line 3)"),
         ("item_id\nx\n", "no judge"),
-        ("item_id,judge,score\n", "the table is empty"),
-        ("", "the file is empty"),
     ],
 )
 def test_bad_scores_say_what_and_where(tmp_path, text, words):
@@ -77,15 +68,6 @@ def test_thousands_are_read_where_the_decimal_mark_says_that_they_are(tmp_path):
     path.write_text('item_id,a,b\nx,"2,60",1\ny,"3,000",2\n')
     with pytest.raises(InputError, match="'2,60'"):
         read_scores(path, options=ReadingOptions(decimal="."))
-
-
-def test_a_file_that_was_cut_off_in_a_line_is_told_as_such(tmp_path):
-    path = tmp_path / "scores.csv"
-    for end, told in (("y,a", True), ("y,a\n", False), ("y,a,1,2", False)):
-        path.write_text(long_csv() + end)
-        with pytest.raises(InputError) as error:
-            read_scores(path)
-        assert ("2 values in line 6; the last line is incomplete" in str(error.value)) == told
 
 
 def test_files_that_are_not_what_they_say(tmp_path):
@@ -258,14 +240,7 @@ def test_frames_that_cannot_be_read_say_why(frame, words):
     assert words in str(error.value)
 
 
-def test_a_query_reads_files_beside_it(tmp_path):
-    (tmp_path / "long.csv").write_text(long_csv())
-    (tmp_path / "scores.sql").write_text("SELECT item_id, judge, score FROM 'long.csv' WHERE item_id = 'x'")
-    found = read_scores(tmp_path / "scores.sql").scores
-    assert (found.item_ids, found.values.tolist()) == (("x",), [[3.5, 4.0]])
-    (tmp_path / "scores.sql").write_text("-- nothing yet")
-    with pytest.raises(InputError, match="there is no statement that gives a table"):
-        read_scores(tmp_path / "scores.sql")
+def test_a_query_is_no_source_of_items():
     with pytest.raises(ValueError, match="write them to a Parquet file"):
         FilesSource(items="items.sql")
 
@@ -315,13 +290,6 @@ def test_every_repeated_item_and_bad_label_is_named(tmp_path):
     path.write_text("item_id,gold\n1,0\n2,1\n2,1\n1,0\n")
     with pytest.raises(InputError, match=r"'1' \(line 2, line 5\), '2' \(line 3, line 4\)"):
         read_items(path)
-
-
-def test_a_long_list_of_errors_is_counted(tmp_path):
-    path = tmp_path / "scores.csv"
-    path.write_text("item_id,a,b\n" + "".join(f"i{k},{f'no. {min(k, 39)}' if k < 45 else k},1\n" for k in range(50)))
-    with pytest.raises(InputError, match=r"'no. 4' \(line 6\) and 35 other values"):
-        read_scores(path)
 
 
 def test_lines_are_counted_as_an_editor_counts_them(tmp_path):

@@ -27,7 +27,7 @@ from warehouse.items import ItemRecord
 from warehouse.matrix import read_flags, read_scores
 from warehouse.panel_rows import LongWrite, drop_slice, replace_slice, replace_testset
 from warehouse.parts import PartStore
-from warehouse.storage import DamagedError, replacing, write_table
+from warehouse.storage import DamagedError, write_table
 
 RECORDS = [ItemRecord(f"i{k}", response=f"text {k}", gold=k / 4, split_unit=f"u{k % 2}") for k in range(5)]
 KEYS = [f"key{k}" for k in range(5)]
@@ -163,21 +163,6 @@ def test_merging_that_is_killed_loses_nothing_and_is_finished_by_the_next(scatte
     assert killed == [0, 1, 2, 3, 4, 13, 22], "the manifest goes, then there are two writes and twenty deletions"
 
 
-def test_a_write_that_fails_leaves_the_old_file(tmp_path):
-    path = tmp_path / "file"
-    path.write_text("old")
-
-    def fail() -> None:
-        with replacing(path) as temporary:
-            temporary.write_text("half")
-            raise RuntimeError
-
-    with pytest.raises(RuntimeError):
-        fail()
-    assert path.read_text() == "old"
-    assert list(tmp_path.iterdir()) == [path]
-
-
 def test_leftovers_of_a_killed_run_are_swept_and_never_read(store):
     parts, _ = store
     parts.write_scores("a/b", "set one", "K", "e", rows())
@@ -252,12 +237,6 @@ def test_the_matrix_leaves_out_other_test_sets_and_judges_that_are_not_asked_for
     assert read.judges == ("a/b", "d")
     np.testing.assert_array_equal(read.values, np.tile([[0.0], [1], [2], [3], [4], [6]], 2))
     assert flags == ({}, {})
-
-
-def test_an_incomplete_slice_is_counted(store):
-    parts, warehouse = store
-    parts.write_scores("a/b", "set one", "K", "e", rows(range(2)))
-    assert load(warehouse, parts).n_missing == 3
 
 
 def test_flags_reach_admission(store):
