@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-nights soak-postgres wheel-namespaced lint format bench study-panels pictures rivals lock licences clean
+.PHONY: run docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-postgres wheel-namespaced lint format bench study-panels pictures rivals lock licences clean
 .DEFAULT_GOAL := run
 
 # Exactly what a lock names, each file by its hash; then our own package, which is built by what has been installed.
@@ -89,9 +89,6 @@ soak-damage: $(VENV)/.dev ## every kind of file damaged in six ways, and the nig
 
 soak-together: $(VENV)/.dev ## eight processes at once on one workspace; ten minutes and what follows
 	$(BIN)/python -W ignore -m benchmarks.soaks.together
-
-soak-nights: $(VENV)/.dev ## what nights leave open and on disk, each a process of its own; five minutes
-	$(BIN)/python -m benchmarks.soaks.nights
 
 soak-postgres: $(VENV)/.dev ## ten nights on PostgreSQL, the daemon killed in each, beside an undisturbed twin; needs PostgreSQL; an hour
 	$(BIN)/python -W ignore -m benchmarks.soaks.postgres

@@ -109,6 +109,8 @@ def _print_experiments(loaded: Workspace) -> None:
 
 def _failed_judges(loaded: Workspace) -> set[str]:
     """Judges whose last run failed, by Dagster's record, whose import takes longer than all else here."""
+    if not (loaded.data / "dagster" / "history").exists() and "DAGSTER_HOME" not in os.environ:
+        return set()  # nothing has run, and looking must not make a record
     from assets.partitions import JUDGES
     from orchestration.instance import partition_statuses, workspace_instance
 

@@ -118,18 +118,6 @@ def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tm
     assert again.tell(CAUSES[3]), "what comes back is a cause anew"
 
 
-def test_an_alert_that_was_not_taken_is_sent_once_more_by_the_next_look(hook, tmp_path):
-    address, taken, state = hook
-    state["refuse"] = 3
-    desk = Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
-    desk.tell(CAUSES[0])
-    with pytest.raises(AlertError):
-        desk.send()
-    for _ in range(2):
-        Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").send()
-    assert [each["kind"] for each in taken] == [CAUSES[0].kind]
-
-
 def test_a_dead_webhook_silences_neither_the_file_nor_any_cause(hook, tmp_path):
     address, taken, state = hook
     desk = Desk(AlertSettings(webhook=address, file="alerts.jsonl"), tmp_path, tmp_path / "data")
@@ -336,15 +324,6 @@ def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
     later = Desk(settings, tmp_path, tmp_path / "data")
     assert not later.waits_to_beat(7.0)
     assert later.waits_to_beat(8.0)
-
-
-def test_where_nobody_else_is_told_the_heartbeat_stops_all_the_same(hook, tmp_path):
-    address, taken, _ = hook
-    desk = Desk(AlertSettings(heartbeat=address), tmp_path, tmp_path / "data")
-    desk.tell(CAUSES[7])
-    desk.send()
-    assert not Desk(AlertSettings(heartbeat=address), tmp_path, tmp_path / "data").waits_to_beat(7.0)
-    assert not taken
 
 
 @pytest.mark.parametrize(

@@ -236,24 +236,6 @@ def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     assert "`--aggregator avg`" in refused
 
 
-def test_an_item_is_forgotten_everywhere(after_a_night):
-    folder = after_a_night
-    assert any(item == "i3" for (item,) in query(folder, "SELECT item_id FROM latest_aggregates"))
-    before = len(score_rows(folder))
-    assert "5 in scores" in care(folder, "admin", "forget", "i3", "--testset", "one")
-    assert len(score_rows(folder)) == before - len(JUDGES)
-    run(folder)
-    for table in ("latest_aggregates", "items"):
-        assert query(folder, f"SELECT count(*) FROM {table} WHERE item_id = 'i3'") == [(0,)]
-    assert len(query(folder, "SELECT DISTINCT item_id FROM latest_aggregates")) == 39
-    text = (folder / "one.csv").read_text().splitlines()[4].split(",")[2]
-    assert text
-    for path in (p for p in (folder / "data").rglob("*") if p.is_file() and p.suffix in (".json", ".jsonl")):
-        assert '"i3"' not in path.read_text(), path
-    assert run(folder).materialised == []
-    assert "has no item 'nobody'" in care(folder, "admin", "forget", "nobody", "--testset", "one", code=2)
-
-
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["", "1"])
 def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_labels_of_people(after_a_night, label):
@@ -329,7 +311,6 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     assert run(folder).materialised == []
 
 
-@pytest.mark.slow
 def editions(folder):
     """Those that the database has."""
     return query(folder, "SELECT edition FROM editions ORDER BY made_at")

@@ -22,11 +22,6 @@ def write_judge(folder, server, name):
     )
 
 
-def test_nothing_to_ask_is_said(after_a_night):
-    assert "would ask nobody" in care(after_a_night, "run", "--dry-run")
-    assert care_json(after_a_night, "run", "--dry-run", "--json") == []
-
-
 def test_what_is_asked_is_what_was_said(after_a_night, endpoint):
     """A judge that was never asked is guessed; its second test is measured, and money is at its prices."""
     write_judge(after_a_night, endpoint, "api")

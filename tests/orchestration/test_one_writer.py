@@ -99,9 +99,7 @@ def impatient(monkeypatch):
     "words",
     [
         ("run",),
-        ("admin", "gc"),
         ("admin", "forget", "i1", "--testset", "one"),
-        ("fits", "accept", "one"),
         ("fits", "promote", "x"),
     ],
 )
@@ -147,13 +145,6 @@ def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
         pass
     assert time.monotonic() - started >= 0.2
     assert "waiting for `care` (process" in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("seconds", ["soon", "-1", "nan"])
-def test_a_time_to_wait_that_is_none_is_told(tmp_path, monkeypatch, seconds):
-    monkeypatch.setenv(PATIENCE, seconds)
-    printed = said_by(make(tmp_path / "ws"), "admin", "gc", code=2)
-    assert f"{PATIENCE}={seconds}: give the seconds" in printed
 
 
 def test_runs_of_dagster_share_the_workspace_and_are_all_named(tmp_path, impatient):
@@ -324,16 +315,6 @@ def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_ni
     assert not (folder / "data" / "making").exists()
 
 
-def test_forgetting_says_what_may_still_hold_the_item(after_a_night):
-    printed = said_by(after_a_night, "admin", "forget", "i3", "--testset", "one")
-    again = said_by(
-        after_a_night, "admin", "forget", "i3", "--testset", "one"
-    )  # as after a kill that came at the very end
-    assert "i3 is forgotten: 0 in items, 0 in scores, 0 in fits" in again
-    assert "may still hold it" in printed
-    assert "one.csv" in printed
-
-
 def test_temporary_files_of_processes_that_are_gone_are_swept(after_a_night):
     folder = after_a_night
     gone = subprocess.run(
@@ -389,21 +370,6 @@ def of_workspace(folder: Path) -> list[str]:
     return commands
 
 
-def test_a_judge_file_is_written_only_where_the_judge_could_run(tmp_path):
-    folder = make(tmp_path / "ws", judges=("length",))
-    for words, why in (
-        (("--program", "nope"), "no program judge 'nope'"),
-        (("--file", "nowhere.py"), "nowhere.py: cannot be read"),
-        (("--model", "some/repository"), "needs revision"),
-    ):
-        result = CliRunner().invoke(app, ["judges", "new", "fresh", *words, "--workspace", str(folder)])
-        assert result.exit_code != 0
-        assert why in result.output.replace("\n", " ")
-        assert not (folder / "judges" / "fresh.yaml").exists()
-    care(folder, "judges", "new", "fresh", "--program", "readability")
-    assert (folder / "judges" / "fresh.yaml").exists()
-
-
 def test_a_trial_says_pass_or_fail(tmp_path):
     folder = make(tmp_path / "ws", judges=("entity_support",))
     (folder / "flat.py").write_text("def program_judge(query, response):\n    return 5\n")
@@ -420,7 +386,7 @@ def test_a_trial_says_pass_or_fail(tmp_path):
 def test_processes_that_open_a_new_workspace_at_once_do_not_break_its_storage(tmp_path):
     """Two that make Dagster's storage at once leave it with two versions, which no command can open any more."""
     folder = make(tmp_path / "ws")
-    command = [sys.executable, "-m", "orchestration.cli", "status", "--workspace", str(folder)]
+    command = [sys.executable, "-m", "orchestration.cli", "history", "--workspace", str(folder)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in "123"]
     said = [process.communicate(timeout=300)[0] for process in processes]
     assert [process.returncode for process in processes] == [0, 0, 0], said
@@ -431,14 +397,14 @@ def test_processes_that_open_a_new_workspace_at_once_do_not_break_its_storage(tm
 
 def test_a_storage_that_two_processes_made_at_once_is_told_of_and_moved_away(tmp_path):
     folder = make(tmp_path / "ws")
-    care(folder, "status")
+    care(folder, "history")
     file = folder / "data" / "dagster" / "schedules" / "schedules.db"
     with closing(sqlite3.connect(file)) as connection:
         connection.execute("INSERT INTO alembic_version VALUES ('another')")
         connection.commit()
-    assert "`care doctor --repair` moves it away" in " ".join(care(folder, "status", code=1).split())
+    assert "`care doctor --repair` moves it away" in " ".join(care(folder, "history", code=1).split())
     care(folder, "doctor", "--repair")
-    care(folder, "status")
+    care(folder, "history")
 
 
 def versions_of(file: Path) -> int:

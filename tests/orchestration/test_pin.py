@@ -77,16 +77,6 @@ def test_a_repository_that_is_not_there_ends_with_1_and_the_others_are_pinned(tm
     assert "no judge 'nobody'" in care(tmp_path, "judges", "pin", "nobody", code=2)
 
 
-def test_a_hub_that_is_not_there_is_told_in_a_line(tmp_path, monkeypatch):
-    monkeypatch.setattr("huggingface_hub.constants.HF_HUB_OFFLINE", False)
-    monkeypatch.setattr("huggingface_hub.constants.ENDPOINT", "http://127.0.0.1:9")
-    (tmp_path / "care.yaml").write_text("{}\n")
-    care(tmp_path, "testsets", "add", "asset")
-    said = " ".join(care(tmp_path, "testsets", "pin", code=1).split())
-    assert "asset: the hub's answer about 'facebook/asset': cannot be read (ConnectError: " in said
-    assert "try again later" in said
-
-
 def test_the_catalog_s_data_sets_are_pinned_and_the_file_stays_as_it_was(tmp_path, hub):
     (tmp_path / "care.yaml").write_text("{}\n")
     said = care(tmp_path, "testsets", "add", "--all")

@@ -62,16 +62,6 @@ def test_a_terminal_shows_how_far_the_work_is(files, monkeypatch, command):
     assert "━" in shown, "a bar"
 
 
-@pytest.mark.parametrize("command", ["select", "import"])
-def test_nothing_is_shown_where_standard_error_is_no_terminal(files, monkeypatch, command):
-    typed, _ = COMMANDS[command]
-    piped = io.StringIO()
-    monkeypatch.setattr(output, "errors", Console(file=piped, width=120))
-    monkeypatch.chdir(files)
-    assert CliRunner().invoke(app, typed.split()).exit_code == 0
-    assert piped.getvalue() == ""
-
-
 def test_the_time_that_is_left_is_told_once_parts_of_the_work_are_done(monkeypatch):
     terminal = io.StringIO()
     monkeypatch.setattr(output, "errors", Console(file=terminal, force_terminal=True, width=120))

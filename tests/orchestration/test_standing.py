@@ -391,6 +391,12 @@ def test_status_of_a_sound_workspace_imports_no_dagster_and_writes_nothing(after
     assert files() == before
 
 
+def test_status_of_a_new_workspace_makes_no_record(tmp_path):
+    folder = make(tmp_path / "ws")
+    assert "missing" in care(folder, "status")
+    assert not (folder / "data").exists()
+
+
 def test_status_ends_with_a_code_for_a_probe(after_a_night):
     care(after_a_night, "status", "--exit-code")
     write_items(after_a_night, edited=3)

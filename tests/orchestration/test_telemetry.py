@@ -126,15 +126,6 @@ def test_metrics_are_the_bill_what_is_stale_and_the_age_of_each_verdict(tmp_path
     assert sum(stale.values()) > 0, "what a change has made stale is counted by the daemon's next tick"
 
 
-def test_a_step_that_failed_says_why_in_its_span(tmp_path, collector):
-    folder = make(tmp_path / "ws", ("length", "conciseness", "redundancy"))
-    (folder / "one.csv").unlink()
-    care(folder, "run", code=1)
-    (items,) = [span for span in collector.spans if span.name == "items"]
-    assert items.status.code == items.status.STATUS_CODE_ERROR
-    assert "one.csv" in items.status.message
-
-
 def test_a_collector_that_is_down_fails_no_night_and_is_told(tmp_path, collector):
     folder = make(tmp_path / "ws", ("length", "conciseness", "redundancy"))
     collector.takes = False
@@ -213,9 +204,3 @@ def test_a_stage_is_slower_if_no_night_of_the_week_before_took_as_long():
     assert [told[name]["week before"] for name in ("items", "panel", "report")] == [1.5, 11.0, None]
     assert told[BETWEEN]["seconds"] == 4.0
     assert not any(row["slower"] for row in stages(week[0], [])), "there is nothing to be slower than"
-
-
-def test_a_workspace_without_a_night_says_so(tmp_path):
-    folder = make(tmp_path / "ws", ("length", "conciseness", "redundancy"))
-    assert "care run" in care(folder, "history")
-    assert "no night" in care(folder, "history", "--time")
