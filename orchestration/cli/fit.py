@@ -22,6 +22,7 @@ from orchestration.cli.output import (
 if TYPE_CHECKING:
     from assets.report.data import ReportData
     from assets.table.fitting import TableFit
+    from assets.table.label_effect import LabelEffect
     from care_ops.results.verdict import Remedies
 
 
@@ -76,6 +77,7 @@ def fit(
     from assets.report.to_label import FILE as TO_LABEL
     from assets.table.files import write_files
     from assets.table.fitting import fit_table
+    from assets.table.label_effect import label_effect
     from assets.table.options import FitOptions, table_config
     from assets.table.probing import with_probes
 
@@ -91,7 +93,8 @@ def fit(
     if other := write_files(result, folder):
         told = f"has other labels than this fit was given of {len(other)} item(s), the first is {other[0]!r}"
         errors.print(f"{folder / TO_LABEL} {told}: it keeps them, so correct them there", style="yellow")
-    _print(result, folder, as_json=json, everything=why)
+    effect = None if labels is None or json else label_effect(result.fit.scores, config.fit, table.anchors)
+    _print(result, folder, effect, as_json=json, everything=why)
     if result.verdict.state == "failed":
         raise typer.Exit(1)
 
@@ -114,7 +117,7 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
     )
 
 
-def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> None:
+def _print(result: TableFit, out: Path, effect: LabelEffect | None, *, as_json: bool, everything: bool) -> None:
     """Print the verdict and the page; with ``everything`` also each method and the judge weights."""
     from assets.table.files import PAGE
     from assets.table.rows import aggregate_rows, in_words
@@ -134,6 +137,8 @@ def _print(result: TableFit, out: Path, *, as_json: bool, everything: bool) -> N
         _print_weights(page)
     if gold := _against_gold(page):
         console.print(gold)
+    if effect is not None:
+        console.print(effect.sentence())
     console.print(f"report: {out / PAGE}")
 
 

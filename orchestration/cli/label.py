@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from care_ops.scores import ScoreMatrix
     from warehouse.items import ItemRecord
 
-_COUNT = 20
+_COUNT = 10
 _TABLE = Path("to_fill_in.csv")
 
 
@@ -58,7 +58,8 @@ def label(
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
     count: Annotated[
-        int | None, typer.Option(min=1, help="Items that the file is to have; by default 20, or all of fewer.")
+        int | None,
+        typer.Option(min=1, help="Items that the file is to have; by default 10: three minutes."),
     ] = None,
     chosen: Annotated[
         float, typer.Option(min=0, max=0.9, help="Share that is drawn by what a label would tell; the rest at random.")
@@ -93,7 +94,8 @@ def label(
         if width is not None:
             return _say_how_many(subject, file, width)
         if imported is not None:
-            return _take(file, imported, rater)
+            _take(file, imported, rater)
+            return _say_what_changed(subject, file)
         _draw(subject, file, count=count, chosen=chosen, repeat=repeat, seed=seed)
         file.refuse_unknown(subject.items)
         for path in filter(None, (export, html)):
@@ -103,6 +105,7 @@ def label(
             file.write()  # before anybody is asked
     if export is html is None:
         ask(file, subject.items, possible, rater)
+        _say_what_changed(subject, file)
     if testset is not None:
         _say_where_it_goes(testset, subject.output, workspace)
     return None
@@ -172,6 +175,19 @@ def _take(file: LabelFile, table: Path, rater: str) -> None:
     labels = read_labels(table, tell=lambda reading: tables.tell(replace(reading, notes=())))
     filled, repeated = file.merge(labels.given, rater, now())
     console.print(f"{filled} labels taken, and {repeated} second labels; {standing(file)}")
+
+
+def _say_what_changed(subject: _Subject, file: LabelFile) -> None:
+    """Print what the labels changed in the scores, where there are scores and labels."""
+    from assets.labels import read_labels
+    from assets.table.label_effect import label_effect
+    from care_ops.anchors import Anchors
+
+    if subject.panel is None or not any(row.label for row in file.rows):
+        return
+    effect = label_effect(subject.panel, subject.config, Anchors.of(read_labels(file.path)))
+    if effect is not None:
+        console.print(f"{effect.sentence()}; fit with them: --labels {file.path}")
 
 
 def _write_out(

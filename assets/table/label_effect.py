@@ -1,0 +1,87 @@
+"""What labels changed in the scores of a panel, and what ten more would probably change."""
+
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from assets.results.comparison import recommended_answer
+from care_ops import samples
+from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.config import FitConfig
+from care_ops.errors import FitError, counted
+from care_ops.metrics import rank_correlation
+from care_ops.scores import Array, ScoreMatrix
+
+BATCH = 10
+"""Labels that a person gives at a time: about three minutes."""
+
+_TOP = 20
+
+
+@dataclass(frozen=True)
+class LabelEffect:
+    """How labels moved the scores.
+
+    Attributes
+    ----------
+    labels, top : int
+        Labels that the fit has seen, and how many of the best items are compared.
+    moved : int
+        Of the best items with the labels, those that are not among the best without any.
+    correlation : float
+        Rank correlation of the scores with labels and without.
+    next_moved : float
+        How many of the best items ten more labels would probably change: the number that the last ten changed, times
+        their part in all labels then.
+    """
+
+    labels: int
+    top: int
+    moved: int
+    correlation: float
+    next_moved: float
+
+    def sentence(self) -> str:
+        """Return before, after and what comes next in one sentence."""
+        soon = "none" if self.next_moved < 0.5 else f"about {self.next_moved:.0f}"
+        return (
+            f"{counted(self.labels, 'label')} changed {self.moved} of the top {self.top} items (rank correlation with "
+            f"the scores before: {self.correlation:.2f}); ten more would probably change {soon}"
+        )
+
+
+def label_effect(panel: ScoreMatrix, config: FitConfig, anchors: Anchors) -> LabelEffect | None:
+    """Fit a panel without labels, without the last ten, and with all of them.
+
+    Returns None without labels of scored items, where items are too many to fit thrice, or where no fit is possible.
+    """
+    seen = [item for item in anchors.labels if item in {*panel.item_ids}]
+    if not seen or samples.is_sampled(len(panel.item_ids)):
+        return None
+    steps = (0, max(len(seen) - BATCH, 0), len(seen))
+    try:
+        before, earlier, after = (recommended_answer(panel, config, _only(anchors, seen[:count])) for count in steps)
+    except FitError:
+        return None
+    top = min(_TOP, max(len(panel.item_ids) // 5, 1))
+    last = len(_best(after, top) - _best(earlier, top))
+    return LabelEffect(
+        len(seen),
+        top,
+        len(_best(after, top) - _best(before, top)),
+        rank_correlation(before, after),
+        last * len(seen) / (len(seen) + BATCH),
+    )
+
+
+def _only(anchors: Anchors, items: Iterable[str]) -> Anchors:
+    kept = {item: anchors.labels[item] for item in items}
+    if not kept:
+        return NO_ANCHORS
+    sample = None if anchors.sample is None else {i: p for i, p in anchors.sample.items() if i in kept}
+    return replace(anchors, labels=kept, sample=sample)
+
+
+def _best(estimate: Array, top: int) -> set[int]:
+    return {*np.argsort(-np.nan_to_num(estimate, nan=-np.inf), kind="stable")[:top].tolist()}

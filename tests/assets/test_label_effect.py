@@ -1,0 +1,53 @@
+"""What labels changed in the scores, and what ten more would."""
+
+import numpy as np
+import pytest
+
+from assets.results.comparison import recommended_answer
+from assets.table.label_effect import BATCH, label_effect
+from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.config import FitConfig
+from care_ops.scores import ScoreMatrix
+
+
+def misled(seed, items=200):
+    """Six judges of which four follow a bias; and the quality."""
+    rng = np.random.default_rng(seed)
+    quality, bias = rng.normal(size=(2, items))
+    loads = np.array([0.1, 0.1, 0.2, 0.2, 1.0, 1.0])
+    values = np.outer(quality, loads) + np.outer(bias, 1 - loads) + 0.4 * rng.normal(size=(items, 6))
+    return ScoreMatrix(values, tuple(f"i{k:03}" for k in range(items)), tuple("abcdef")), quality
+
+
+def test_labels_against_a_shared_bias_change_the_best_items_and_later_ones_less():
+    panel, quality = misled(0)
+    rows = np.random.default_rng(1).permutation(200)
+    given = {panel.item_ids[k]: float(quality[k]) for k in rows[:40]}
+    effect = label_effect(panel, FitConfig(), Anchors(given))
+    before, after = (recommended_answer(panel, FitConfig(), a) for a in (NO_ANCHORS, Anchors(given)))
+    best = [{*np.argsort(-one, kind="stable")[:20].tolist()} for one in (before, after)]
+    assert (effect.labels, effect.top, effect.moved) == (40, 20, len(best[1] - best[0]))
+    assert effect.moved > effect.next_moved
+    assert effect.correlation < 0.8
+    for part in ("40 labels changed", f"{effect.moved} of the top 20", "ten more would probably change"):
+        assert part in effect.sentence()
+
+
+def test_what_ten_more_labels_change_is_foretold_on_average():
+    told, happened = [], []
+    for seed in range(10):
+        panel, quality = misled(seed)
+        rows = np.random.default_rng([seed, 1]).permutation(200)
+        effects = [
+            label_effect(panel, FitConfig(), Anchors({panel.item_ids[k]: float(quality[k]) for k in rows[:count]}))
+            for count in (2 * BATCH, 3 * BATCH)
+        ]
+        told.append(effects[0].next_moved)
+        happened.append(effects[1].next_moved * 4 / 3)
+    assert np.mean(told) == pytest.approx(np.mean(happened), abs=2.0)
+
+
+def test_without_labels_of_scored_items_there_is_no_effect():
+    panel, _ = misled(0, 30)
+    assert label_effect(panel, FitConfig(), NO_ANCHORS) is None
+    assert label_effect(panel, FitConfig(), Anchors({"nobody": 1.0})) is None
