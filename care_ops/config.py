@@ -12,6 +12,8 @@ import textwrap
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, field, fields
 from functools import cache
+from math import isfinite
+from numbers import Real
 from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 from annotated_types import Ge, Gt, Interval, Le, Lt
@@ -72,6 +74,11 @@ def check(settings: Any, settings_name: str) -> None:
             raise InputError(f"{settings_name}: {name} is {value}; give a value {outside}")
         if words and value not in words:
             raise InputError(f"{settings_name}: {name} is {value!r}; use {', '.join(words)}")
+
+
+def _is_finite_number(value: object) -> bool:
+    """Whether a value is a real number (a truth value is none) that is neither infinite nor NaN."""
+    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
 
 
 @cache
@@ -252,6 +259,9 @@ class FitConfig:
         if isinstance(self.aggregators, str):  # one name, not a sequence of letters
             object.__setattr__(self, "aggregators", (self.aggregators,))
         check(self, "fit")
+        for name, value in (("cut", self.cut), *(("scale", end) for end in self.scale or ())):
+            if value is not None and not _is_finite_number(value):
+                raise InputError(f"fit: {name} is {value!r}; give a finite number")
         if 0 < self.resamples < LEAST_RESAMPLES:
             raise InputError(
                 f"fit: resamples is {self.resamples}; give 0 for no intervals, or {LEAST_RESAMPLES} and more"

@@ -1,4 +1,4 @@
-"""Nights of a workspace of recorded judges: the first, one on which nothing changed, one judge more, some items.
+"""Nights of a workspace of recorded judges: the first, one without a change, one judge more, some items or scores.
 
 ``python -m benchmarks nights [--judges P] [--testsets T] [--items N] [--code FOLDER]`` prints CPU and
 wall seconds and the peak memory of every ``care run``, each a process of its own with one BLAS thread. ``FOLDER`` is a
@@ -43,8 +43,11 @@ class Recordings:
             )
             (folder / "testsets" / f"{testset}.yaml").write_text(source, encoding="ascii")
 
-    def write(self, judges: int, edited: int = 0) -> None:
-        """Write items and scores of this many judges; of the first ``edited`` items texts and scores are other ones."""
+    def write(self, judges: int, edited: int = 0, of_one_judge: int = 0) -> None:
+        """Write items and scores of this many judges.
+
+        Of the first ``edited`` items texts and scores are other ones, of the first ``of_one_judge`` one judge's scores.
+        """
         for number, testset in enumerate(self._testsets):
             rng = np.random.default_rng(number)
             ids = [f"i{k}" for k in range(self._items)]
@@ -53,7 +56,8 @@ class Recordings:
             columns: dict[str, object] = {"item_id": ids}
             for judge in range(judges):
                 scores = np.clip(np.round(5 + 1.5 * quality + rng.normal(size=self._items), 2), 0, 10)
-                scores[:edited] = np.clip(scores[:edited] + 0.5, 0, 10)
+                other = slice(max(edited, of_one_judge if judge == 0 else 0))
+                scores[other] = np.clip(scores[other] + 0.5, 0, 10)
                 columns[f"judge {judge:03d}"] = scores
             pq.write_table(pa.table({"item_id": ids, "text": texts}), self.folder / f"{testset} items.parquet")
             pq.write_table(pa.table(columns), self.folder / f"{testset} scores.parquet")
@@ -85,6 +89,7 @@ def nights(options: argparse.Namespace, folder: Path) -> None:
         "unchanged": lambda: None,
         "one judge more": lambda: recordings.write(options.judges + 1),
         "unchanged again": lambda: None,
+        "1 % of one judge": lambda: recordings.write(options.judges, of_one_judge=options.items // 100),
         "1 % of items": lambda: recordings.write(options.judges + 1, edited=options.items // 100),
     }
     print("night | CPU s | wall s | peak MiB so far", flush=True)

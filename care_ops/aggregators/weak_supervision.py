@@ -30,7 +30,7 @@ def universal_weak_supervision(problem: Problem) -> Aggregate:
     np.fill_diagonal(distance, 0.0)
     row, total = distance.sum(axis=1), distance.sum() / 2
     error = ((p - 2) * row - (total - row)) / ((p - 1) * (p - 2))
-    floor = 1e-3 * float(np.abs(error).mean()) + 1e-12
+    floor = 1e-3 * float(np.abs(error).mean()) or 1.0  # judges that agree on everything count alike
     clipped = int((error < floor).sum())
     weights = unit_weights(1.0 / np.maximum(error, floor))
     present = ~np.isnan(values)

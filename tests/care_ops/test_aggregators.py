@@ -221,3 +221,13 @@ def test_an_answer_moves_with_labels_exactly_where_the_aggregator_says_that_it_u
     config = FitConfig(aggregators=(name,), cut=0.5)
     alone, told = (fit_panel(scores, config, given).aggregates[name].estimate for given in (Anchors({}), labels))
     assert np.allclose(alone, told, atol=1e-6) == (not REGISTRY[name].uses_labels)
+
+
+@pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e6])
+def test_weights_of_weak_supervision_do_not_depend_on_the_unit_of_the_scores(rng, unit):
+    values = rng.normal(size=(200, 1)) + rng.normal(size=(200, 5)) * np.array([0.3, 0.5, 1.0, 2.0, 3.0])
+    config = FitConfig(aggregators=("uws",))
+    one, other = (fit_panel(matrix(v), config, solve="not").aggregates["uws"] for v in (values, unit * values))
+    np.testing.assert_allclose(other.weights, one.weights, rtol=1e-9)
+    alike = fit_panel(matrix(np.repeat(values[:, :1], 3, axis=1)), config, solve="not").aggregates["uws"]
+    np.testing.assert_allclose(alike.weights, 1 / 3)

@@ -215,6 +215,10 @@ def test_bounds_hold_in_python_too():
         lambda: AdmissionRule(admit="perhaps"),  # type: ignore[arg-type]
         lambda: StructureConfig(gamma=0.0),
         lambda: FitConfig(resamples=-1),
+        lambda: FitConfig(cut="x"),  # type: ignore[arg-type]
+        lambda: FitConfig(cut=float("nan")),
+        lambda: FitConfig(cut=True),
+        lambda: FitConfig(scale=(0.0, float("inf"))),
     ):
         with pytest.raises(InputError, match=r"is .*; (give|use) "):
             wrong()
