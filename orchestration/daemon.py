@@ -1,14 +1,73 @@
-"""``python -m orchestration.daemon``: what ``care admin daemon`` becomes, Dagster's daemon with its own code server."""
+"""``python -m orchestration.daemon``: what ``care admin daemon`` and ``care ui`` become.
 
-import sys
-
-from orchestration.dagster_internals import run_daemon
-
-RELOAD_S = 300.0
-"""Seconds between two starts of the code server, which cost some CPU seconds each.
-
-A new start reads the definitions anew, with `nightly` of care.yaml; one that has died is replaced at once.
+Dagster's daemon runs in this process; a child starts a code server, and with arguments a webserver that gets them. All
+three are commands that Dagster documents for a deployment.
 """
 
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from contextlib import suppress
+from pathlib import Path
+
+_STARTS_WITHIN_S = 300.0
+_LOOKS_EVERY_S = 0.5
+_LAST_WORDS_S = 2.0
+
+
+def main(arguments: list[str]) -> None:
+    """Start what serves the daemon, and become the daemon once the code server answers."""
+    daemon, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="care-"))
+    workspace = folder / "workspace.yaml"
+    server = f"{{socket: {folder / 'code'}, location_name: {_module('definitions')}}}"
+    workspace.write_text(f"load_from:\n  - grpc_server: {server}\n", encoding="utf-8")
+    if os.fork() == 0:
+        try:
+            _serve(daemon, folder, [*arguments, "-w", str(workspace)] if arguments else [])
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+            os._exit(0)
+    ends = time.monotonic() + _STARTS_WITHIN_S
+    while not (folder / "code").exists() and time.monotonic() < ends:
+        time.sleep(_LOOKS_EVERY_S)
+    os.execv(Path(sys.executable).with_name("dagster-daemon"), ["dagster-daemon", "run", "-w", str(workspace)])
+
+
+def _serve(daemon: int, folder: Path, webserver: list[str]) -> None:
+    """Run a code server, and a new one where it has died; end with the daemon, and end it with the webserver."""
+    os.setsid()  # so that it outlives the daemon for as long as it takes to end the others
+    # The one for the UI reads the definitions again where a person clicks on Reload.
+    kind = ["code-server", "start"] if webserver else ["api", "grpc"]
+    code = ["dagster", *kind, "-m", _module("definitions"), "--socket", str(folder / "code")]
+    started = {"code": _start(*code, "--log-level", "warning")}
+    if webserver:
+        started["webserver"] = _start(_module("webserver"), *webserver)
+    while os.getppid() == daemon:
+        if webserver and started["webserver"].poll() is not None:
+            os.kill(daemon, signal.SIGTERM)
+            break
+        if started["code"].poll() is not None:
+            (folder / "code").unlink(missing_ok=True)
+            started["code"] = _start(*code, "--log-level", "warning")
+        time.sleep(_LOOKS_EVERY_S)
+    for number in (signal.SIGTERM, signal.SIGKILL):
+        for process in started.values():
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, number)
+        time.sleep(_LAST_WORDS_S if number is signal.SIGTERM else 0.0)
+
+
+def _start(*command: str) -> subprocess.Popen[bytes]:
+    return subprocess.Popen([sys.executable, "-m", *command], start_new_session=True)
+
+
+def _module(name: str) -> str:
+    return f"{__spec__.parent}.{name}"
+
+
 if __name__ == "__main__":
-    run_daemon(sys.argv[1:], reload_s=RELOAD_S)
+    main(sys.argv[1:])

@@ -10,30 +10,33 @@ from __future__ import annotations
 
 import json
 import sqlite3
-import sys
+import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from functools import partial
 from pathlib import Path
-from subprocess import Popen
-from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
+from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
+from dagster._core.storage.runs.sqlite import SqliteRunStorage
+from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
+from sqlalchemy import Connection, Engine, create_engine, event
 
 from care_ops.errors import InputError
 
 if TYPE_CHECKING:
     from dagster._core.execution.backfill import PartitionBackfill
     from dagster._core.launcher import CheckRunHealthResult as RunHealth
+    from dagster._serdes import ConfigurableClassData
 
 IMPLICIT_ASSET_JOB = "__ASSET_JOB"
 """The job that Dagster makes of all assets.
 
 Why: a schedule names its job before the definitions exist, and this job alone holds assets of different partitions.
-Unnecessary once a schedule may name assets of different partitions as its target.
+Unnecessary once a job may hold assets of different partitions: https://github.com/dagster-io/dagster/issues/13257.
 """
 
 RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
@@ -49,8 +52,113 @@ _DAEMON_SILENCE_S = 90.0
 
 _PLACE_LOOKED_FOR_EVERY_S = 0.5
 
+_BUSY_S = 60.0
+"""How long a commit waits for another process."""
+
 _MOST_ENGINES = 8
 """Open files of run logs: a run writes to its own log, the index and the list of runs."""
+
+
+class _Engines:
+    """SQLAlchemy engines of SQLite files, by address; the one that was used the longest time ago is disposed of."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Engine] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def connected(self, address: str, prepared: Callable[[], AbstractContextManager[Any]]) -> Generator[Connection]:
+        """A transaction on a file; ``prepared`` is a connection of Dagster's own, which makes the tables first."""
+        with self._lock:
+            engine = self._kept.pop(address, None)
+            if engine is None:
+                with prepared():
+                    engine = create_engine(address, connect_args={"timeout": _BUSY_S})
+                event.listen(engine, "connect", _wait_for_no_disk)
+            self._kept[address] = engine
+            if len(self._kept) > _MOST_ENGINES:
+                self._kept.pop(next(iter(self._kept))).dispose()
+        with engine.begin() as connection:
+            yield connection
+
+    def dispose(self) -> None:
+        """Close all files."""
+        with self._lock:
+            while self._kept:
+                self._kept.popitem()[1].dispose()
+
+
+def _wait_for_no_disk(connection: sqlite3.Connection, _record: object) -> None:
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+class _EventLog(SqliteEventLogStorage):
+    def __init__(self, base_dir: str) -> None:
+        self._engines = _Engines()
+        super().__init__(base_dir)
+
+    def run_connection(self, run_id: str | None = None) -> Any:
+        prepared = partial(super().run_connection, run_id)
+        return self._engines.connected(self.conn_string_for_shard(str(run_id)), prepared)
+
+    def index_connection(self) -> Any:
+        return self._engines.connected(self.conn_string_for_shard("index"), super().index_connection)
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._engines.dispose()
+
+
+class _Runs(SqliteRunStorage):
+    def __init__(self, conn_string: str, inst_data: ConfigurableClassData | None = None) -> None:
+        self._engines, self._address = _Engines(), conn_string
+        super().__init__(conn_string, inst_data)
+
+    def connect(self) -> Any:
+        return self._engines.connected(self._address, super().connect)
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._engines.dispose()
+
+
+class Storage(DagsterSqliteStorage):
+    """Dagster's storage on SQLite files, whose engines are kept, and whose commits do not wait for the disk.
+
+    Why: Dagster's own makes an engine for every event, compiles each statement again, and writes SQLite's log back
+    whenever the last connection closes: a quarter of the processor time of the demo's `care run`. Where the power
+    fails, each database stays whole; the last seconds' commits may be lost, and what they told of is made again.
+
+    Unnecessary once Dagster keeps its engines: https://github.com/dagster-io/dagster/issues/33935.
+    ``dagster.yaml`` names this class, as it may name any storage.
+    """
+
+    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
+        super().__init__(base_dir, inst_data)
+        history = Path(base_dir) / "history"
+        self._events, self._runs = _EventLog(str(history / "runs")), _Runs.from_local(str(history))
+
+    @classmethod
+    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Storage:
+        """Build the storage that ``dagster.yaml`` names."""
+        return cls(inst_data=inst_data, **config_value)
+
+    def register_instance(self, instance: dg.DagsterInstance) -> None:
+        """Take note of the instance whose storage it is."""
+        super().register_instance(instance)
+        for storage in (self._events, self._runs):
+            if not storage.has_instance:
+                storage.register_instance(instance)
+
+    @property
+    def event_log_storage(self) -> _EventLog:
+        """Where events are."""
+        return self._events
+
+    @property
+    def run_storage(self) -> _Runs:
+        """Where runs are."""
+        return self._runs
 
 
 def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:
@@ -67,7 +175,8 @@ def places_in_pools(context: dg.AssetExecutionContext, pools: Sequence[str]) -> 
     """Hold a place in each of these pools for a step; waits where one of them is full.
 
     The pools are in an order that is the same for all steps, so that no two wait for each other. Why: a step names one
-    pool, whatever partitions it makes. Unnecessary once the pool may follow from a partition.
+    pool, whatever partitions it makes.
+    Unnecessary once the pool may follow from a partition: https://github.com/dagster-io/dagster/issues/17422.
     """
     from dagster._core.execution.plan.instance_concurrency_context import InstanceConcurrencyContext
 
@@ -88,25 +197,6 @@ def places_in_pools(context: dg.AssetExecutionContext, pools: Sequence[str]) -> 
             storage.free_concurrency_slot_for_step(context.run.run_id, step)
 
 
-def implicit_asset_job(defs: dg.Definitions) -> dg.JobDefinition:
-    """The job over all assets, to be executed in this process.
-
-    Why: ``dagster.materialize`` makes a job anew for each run and takes no tags of a range. Unnecessary once it does.
-    """
-    return defs.resolve_implicit_global_asset_job_def()
-
-
-def start_tails_apart() -> None:
-    """Let what shows on a terminal what a step prints be of a session of its own, which no Ctrl-C reaches.
-
-    Why: it dies of that with a traceback. Unnecessary once it ignores it.
-    """
-    from dagster._core.execution import compute_logs
-
-    module: Any = compute_logs
-    module.subprocess = SimpleNamespace(Popen=partial(Popen, start_new_session=True))
-
-
 def selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
     """Names of the assets that a selection in Dagster's syntax means; all where there is none.
 
@@ -114,12 +204,10 @@ def selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
 
     Raises ``InputError`` where it is none, or names nothing.
     """
-    from dagster._core.definitions.asset_selection import DagsterInvalidAssetSelectionError
-
     try:
         with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):
             chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
-    except DagsterInvalidAssetSelectionError as error:
+    except dg.DagsterError as error:
         raise InputError(f"--select {selection}: not in Dagster's syntax; write key:panel or group:fit") from error
     found = {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
     if not found:
@@ -151,51 +239,6 @@ def _assets_of(
         event = entry.dagster_event
         if event is not None and event.asset_key is not None:
             yield event.asset_key.to_user_string(), event.partition
-
-
-def run_daemon(arguments: Sequence[str], *, reload_s: float) -> None:
-    """Run ``dagster-daemon`` in this process, which starts its code server anew every ``reload_s`` seconds.
-
-    One that has died is replaced at the next look, a few seconds later, and one that did not start after a minute. Why:
-    where the daemon has started the code server itself it replaces it every minute, dead or not, and that takes almost
-    half of the processor time of a daemon at rest. Unnecessary once the interval is a setting, and a death is noticed.
-    """
-    from dagster._daemon import controller
-    from dagster._daemon.cli import create_dagster_daemon_cli
-
-    # The daemon gives up where no start has succeeded for so long.
-    tolerance_s = reload_s + controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE - controller.RELOAD_WORKSPACE_INTERVAL
-    again_s, controller.RELOAD_WORKSPACE_INTERVAL = controller.RELOAD_WORKSPACE_INTERVAL, reload_s
-    controller.DEFAULT_WORKSPACE_FRESHNESS_TOLERANCE = tolerance_s
-    ours: Any = controller.DagsterDaemonController
-    look = ours.check_workspace_freshness
-
-    def look_and_replace(daemon: Any, last: float) -> float:
-        entries = [*daemon._grpc_server_registry._active_entries.values()]
-        died = any(hasattr(one, "process") and one.process.server_process.poll() is not None for one in entries)
-        failed = any(hasattr(one, "error") and time.time() - one.creation_timestamp > again_s for one in entries)
-        return look(daemon, min(last, time.time() - reload_s - 1.0) if died or failed else last)
-
-    ours.check_workspace_freshness = look_and_replace
-    create_dagster_daemon_cli()(args=list(arguments), obj={})
-
-
-def run_dev(arguments: Sequence[str], webserver: Sequence[str]) -> None:
-    """Run ``dagster dev`` in this process, with another module, and its first arguments, as its webserver.
-
-    Why: Dagster's own answers whichever page a browser shows. Unnecessary once it refuses those of others.
-    """
-    from dagster._cli import dev
-
-    module: Any = dev
-    start = module.open_ipc_subprocess
-
-    def ours(parts: Sequence[str], **more: Any) -> Any:
-        at = parts.index("dagster_webserver") if "dagster_webserver" in parts else len(parts)
-        return start([*parts[:at], *(webserver if at < len(parts) else ()), *parts[at + 1 :]], **more)
-
-    module.open_ipc_subprocess = ours
-    dev.dev_command(args=list(arguments))
 
 
 def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
@@ -297,80 +340,3 @@ def unfinished_backfills(instance: dg.DagsterInstance) -> list[PartitionBackfill
 def cancel_backfill(instance: dg.DagsterInstance, backfill: PartitionBackfill) -> None:
     """Mark a backfill as canceled that no daemon is there to carry out. Why: as for ``unfinished_backfills``."""
     instance.update_backfill(backfill.with_status(type(backfill.status).CANCELED))
-
-
-@contextmanager
-def runs_of_code_location(instance: dg.DagsterInstance, module: str) -> Generator[None]:
-    """Let the runs that this process creates belong to the code location of a module, as those of the UI do.
-
-    Why: a run that is executed in process names no repository, and the timeline of the UI's page Overview leaves out
-    runs without one. Unnecessary once ``execute_in_process`` takes the code location.
-    """
-    from dagster._core.definitions.repository_definition import SINGLETON_REPOSITORY_NAME
-    from dagster._core.remote_origin import (
-        ManagedGrpcPythonEnvCodeLocationOrigin,
-        RemoteJobOrigin,
-        RemoteRepositoryOrigin,
-    )
-    from dagster._core.types.loadable_target_origin import LoadableTargetOrigin
-
-    target = LoadableTargetOrigin(executable_path=sys.executable, module_name=module)
-    location = ManagedGrpcPythonEnvCodeLocationOrigin(target, location_name=module)
-    origin = RemoteJobOrigin(RemoteRepositoryOrigin(location, SINGLETON_REPOSITORY_NAME), IMPLICIT_ASSET_JOB)
-    create = partial(instance.create_run_for_job, remote_job_origin=origin)
-    instance.create_run_for_job = create  # type: ignore[method-assign]
-    try:
-        yield
-    finally:
-        del instance.create_run_for_job
-
-
-@contextmanager
-def engines_kept() -> Generator[None]:
-    """Let Dagster's SQLite storages keep their SQLAlchemy engines, and not wait for the disk at each commit.
-
-    Why: they make an engine for every event, compile each statement anew, and on closing the last connection SQLite
-    writes its log back: most of the time of a run of small steps. Each run's log is a file, and few of them stay open.
-    Where the power fails, each database stays whole; the last seconds' commits may be lost, and what they told of is
-    made again. Unnecessary once Dagster does both, or takes the class of their pool from ``dagster.yaml``.
-    """
-    from dagster._core.storage.event_log.sqlite import sqlite_event_log
-    from dagster._core.storage.runs.sqlite import sqlite_run_storage
-    from sqlalchemy import Engine, event
-    from sqlalchemy.pool import NullPool, QueuePool
-
-    storages: list[Any] = [sqlite_event_log, sqlite_run_storage]
-    create_engine = storages[0].create_engine
-    kept: dict[tuple[Any, ...], Any] = {}
-
-    def create_or_reuse(address: str, *, poolclass: Any, connect_args: dict[str, float] | None = None) -> Any:
-        arguments = connect_args or {}
-        if poolclass is not NullPool:
-            return create_engine(address, poolclass=poolclass, connect_args=arguments)
-        key = (address, *arguments.items())
-        engine = kept.pop(key, None)
-        if engine is None:
-            engine = create_engine(address, poolclass=QueuePool, pool_size=1, max_overflow=-1, connect_args=arguments)
-            # The storages dispose of their engine after every event. We do so when we let go of it.
-            engine.dispose = lambda: None
-        kept[key] = engine  # at the end: the first one is then the one that was used the longest time ago
-        while len(kept) > _MOST_ENGINES:
-            kept.pop(next(iter(kept))).pool.dispose()
-        return engine
-
-    def log_and_go_on(connection: object, _record: object) -> None:
-        if isinstance(connection, sqlite3.Connection):
-            with suppress(sqlite3.Error):  # whoever uses the file is told; of one that is locked each commit waits
-                connection.executescript("PRAGMA journal_mode = WAL; PRAGMA synchronous = NORMAL")
-
-    event.listen(Engine, "connect", log_and_go_on)
-    try:
-        for storage in storages:
-            storage.create_engine = create_or_reuse
-        yield
-    finally:
-        event.remove(Engine, "connect", log_and_go_on)
-        for storage in storages:
-            storage.create_engine = create_engine
-        for engine in kept.values():
-            engine.pool.dispose()

@@ -20,10 +20,10 @@ from assets.partitions import JUDGES, TESTSETS
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import (
+    Storage,
     cancel_backfill,
     daemon_is_alive,
     end_run_as_failed,
-    engines_kept,
     materialisations,
     unfinished_backfills,
     unreachable_storage,
@@ -44,6 +44,10 @@ _SETTINGS = (
     "concurrency:\n  pools:\n    granularity: op\n    default_limit: 1\n"
     "run_coordinator:\n  module: dagster.core.run_coordinator\n  class: QueuedRunCoordinator\n"
     "  config: {dequeue_interval_seconds: 1}\n"
+    f"storage:\n  custom:\n    module: {Storage.__module__}\n    class: {Storage.__name__}\n"
+    "    config: {base_dir: {env: DAGSTER_HOME}}\n"
+    # Steps log to Dagster; what a library prints stays on the terminal of `care run`, or of the daemon.
+    "compute_logs:\n  module: dagster.core.storage.noop_compute_log_manager\n  class: NoOpComputeLogManager\n"
     f"python_logs:\n  managed_python_loggers: [{', '.join(PACKAGES)}]\n"
 )
 """``dagster.yaml`` of a workspace's own instance."""
@@ -111,7 +115,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
 
 def _opened(home: Path) -> dg.DagsterInstance:
     try:
-        with opening(home), engines_kept():
+        with opening(home):
             _remove_half_made(home / "history")
             return dg.DagsterInstance.get()
     except CommandError as error:  # of a storage that two processes made at once, before they waited for each other

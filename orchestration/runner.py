@@ -28,14 +28,7 @@ from assets.state.repair import verify_some
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
 from orchestration.alerts import failure_message
-from orchestration.dagster_internals import (
-    engines_kept,
-    implicit_asset_job,
-    materialisations,
-    runs_of_code_location,
-    selected_assets,
-    start_tails_apart,
-)
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, materialisations, selected_assets
 from orchestration.instance import end_abandoned_runs, follow_partitions, under_way
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, NO_RETRY, ORDER, Launch, plan, requests, split_partition
 from orchestration.plan import (
@@ -54,9 +47,6 @@ _MOST_STEPS = 40
 
 _LAST = (*EXPERIMENTS, INDEX[0])
 """What waits for no stage of a fit."""
-
-_CODE_LOCATION = __name__.removesuffix("runner") + "definitions"
-"""The code location's name in the UI and the daemon, so that their pages show the runs of ``care run`` as well."""
 
 Progress = Callable[[Launch, int, int], None]
 
@@ -121,8 +111,7 @@ def run_stale(
         A signal has ended it.
     """
     scope = Scope(selected_assets(defs, selection), testset, judge, by_name=selection is not None)
-    start_tails_apart()
-    with _interruptible() as must_go_on, engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
+    with _interruptible() as must_go_on:
         untold = end_abandoned_runs(workspace, instance)  # what killed processes left behind
         sweep(workspace)
         finish_forgetting(workspace)
@@ -161,13 +150,12 @@ def run_launches(
     The caller holds the workspace alone (``locks.alone``).
     """
     outcome = Outcome()
-    with engines_kept(), runs_of_code_location(instance, _CODE_LOCATION):
-        end_abandoned_runs(workspace, instance)
-        follow_partitions(workspace, instance)
-        for launch in launches:
-            _execute(defs, instance, launch, outcome)
-            if outcome.failures:
-                break
+    end_abandoned_runs(workspace, instance)
+    follow_partitions(workspace, instance)
+    for launch in launches:
+        _execute(defs, instance, launch, outcome)
+        if outcome.failures:
+            break
     return outcome
 
 
@@ -311,7 +299,7 @@ def _interruptible() -> Generator[Callable[[], None]]:
 def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, outcome: Outcome) -> None:
     """Run one launch in this process and add what came of it to the outcome."""
     _logger.info("Running %s.", launch.label)
-    result = implicit_asset_job(defs).execute_in_process(
+    result = defs.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
         instance=instance,
         asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
         partition_key=None if launch.tags else launch.partitions[0],

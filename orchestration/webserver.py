@@ -4,8 +4,6 @@ import sys
 from functools import partial
 from typing import Any
 
-from orchestration.dagster_internals import run_dev
-
 
 def own_pages(app: Any) -> Any:
     """Wrap an ASGI app: refuse requests of foreign pages, changes by GET, and display in a foreign frame."""
@@ -61,11 +59,7 @@ def refusal_of(scope: Any) -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run ``dagster dev``, or the webserver that it starts."""
-    if "dev" in arguments[:2]:
-        place = arguments.index("dev")
-        run_dev(arguments[place + 1 :], [__spec__.name, *arguments[:place]])
-        return
+    """Run Dagster's webserver with these arguments."""
     from dagster_webserver.cli import cli
     from dagster_webserver.webserver import DagsterWebserver
     from starlette.middleware import Middleware

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import os
 import signal
-import subprocess
 import sys
-import time
 import webbrowser
 from collections.abc import Mapping
-from contextlib import nullcontext, suppress
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -26,9 +24,7 @@ if TYPE_CHECKING:
 _STALE = 3
 """Exit code of `care status --exit-code` where something is missing or stale, or a fit waits for a person."""
 
-_LAST_WORDS_S = 2.0
-_DEFINITIONS = __name__.removesuffix("cli.show") + "definitions"
-_WEBSERVER = __name__.removesuffix("cli.show") + "webserver"
+_DAEMON = __name__.removesuffix("cli.show") + "daemon"
 
 
 def status(
@@ -182,38 +178,7 @@ def ui(
     environment = _environment(loaded)
     hold_daemon_lock(loaded)
     errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)")
-    command = [sys.executable, "-m", _WEBSERVER, *(["--read-only"] if read_only else []), "dev"]
-    command += ["-m", _DEFINITIONS, "-h", "127.0.0.1"]
-    code = _with_children([*command, "-p", str(port)], environment)
-    raise typer.Exit(0 if code in (0, 130, -2) else 1)
-
-
-def _with_children(command: list[str], environment: dict[str, str]) -> int:
-    """Run a command in a process group of its own, and end the group when this process is told to end.
-
-    The command starts a webserver, a daemon and code servers. A signal that reached this process alone would leave them
-    running, and the next `care ui` would find a daemon at work.
-    """
-    started: list[subprocess.Popen[bytes]] = []
-
-    def pass_on(_number: int, _frame: object) -> None:
-        for process in started:
-            os.killpg(process.pid, signal.SIGINT)
-
-    # A shell makes what it runs in the background ignore interrupts, and a child inherits that. So the handlers are set
-    # before the command starts.
-    before = {number: signal.signal(number, pass_on) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)}
-    try:
-        started.append(subprocess.Popen(command, env=environment, start_new_session=True))
-        return started[0].wait()
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)
-        for process in started:
-            with suppress(ProcessLookupError):
-                os.killpg(process.pid, signal.SIGTERM)
-                time.sleep(_LAST_WORDS_S)
-                os.killpg(process.pid, signal.SIGKILL)
+    _become_daemon(environment, *(["--read-only"] if read_only else []), "-h", "127.0.0.1", "-p", str(port))
 
 
 def daemon(workspace: Root = Path()) -> None:
@@ -222,10 +187,15 @@ def daemon(workspace: Root = Path()) -> None:
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(workspace)
+    environment = _environment(loaded)
     hold_daemon_lock(loaded)
-    command = [sys.executable, "-m", "orchestration.daemon", "run", "-m", _DEFINITIONS]
+    _become_daemon(environment)
+
+
+def _become_daemon(environment: dict[str, str], *arguments: str) -> None:
+    """Become the process of ``orchestration.daemon``, which takes over the lock of the workspace's daemon."""
     signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores in what it runs in the background
-    os.execve(sys.executable, command, _environment(loaded))
+    os.execve(sys.executable, [sys.executable, "-m", _DAEMON, *arguments], environment)
 
 
 def _environment(loaded: Workspace) -> dict[str, str]:

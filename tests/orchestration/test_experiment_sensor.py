@@ -6,7 +6,7 @@ import pytest
 
 from assets.experiments.base import ExperimentFindings
 from assets.experiments.registry import KEYS, LEDGER, experiments, outdated, reads_now
-from orchestration.dagster_internals import implicit_asset_job
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.plan import Seen, Tried, experiment_of_the_day, look
@@ -96,5 +96,7 @@ def test_the_sensor_asks_only_where_care_yaml_wants_it_and_nothing_is_under_way(
         assert key.to_user_string() in KEYS
         (again,), _ = look(load_workspace(after_a_night), instance, replace(seen, looked_at=NOON + 60))
         assert again.asset_selection == request.asset_selection, "it was not made"
-        instance.create_run_for_job(implicit_asset_job(build_defs(after_a_night)), asset_selection={key})
+        instance.create_run_for_job(
+            build_defs(after_a_night).resolve_job_def(IMPLICIT_ASSET_JOB), asset_selection={key}
+        )
         assert look(load_workspace(after_a_night), instance, seen)[0] == []

@@ -18,7 +18,7 @@ import pytest
 from assets.metadata import failure
 from assets.mount import ALONE, Mount
 from orchestration.alerts import Desk
-from orchestration.dagster_internals import implicit_asset_job, places_in_pools
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, places_in_pools
 from orchestration.definitions import build_defs
 from orchestration.instance import follow_partitions, last_night
 from orchestration.mounted import GPU
@@ -86,7 +86,7 @@ def test_a_host_that_loads_the_definitions_is_shown_no_warning(two):
 
 
 def materialise(defs: dg.Definitions, instance: dg.DagsterInstance, request: dg.RunRequest) -> None:
-    done = implicit_asset_job(defs).execute_in_process(
+    done = defs.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
         instance=instance,
         asset_selection=list(request.asset_selection or ()),
         partition_key=request.tags.get("dagster/partition"),
@@ -134,7 +134,7 @@ def checked_alone(defs: dg.Definitions, instance: dg.DagsterInstance, folder: Pa
     workspace = load_workspace(folder)
     before = [p.edition for p in workspace.fits.publications("one")]
     key = dg.AssetCheckKey(TEAM_A.key("review"), "gold_leakage")
-    alone = implicit_asset_job(defs).get_subset(asset_selection=set(), asset_check_selection={key})
+    alone = defs.resolve_job_def(IMPLICIT_ASSET_JOB).get_subset(asset_selection=set(), asset_check_selection={key})
     done = alone.execute_in_process(instance=instance, tags={"dagster/partition": "one"})
     assert [each.check_name for each in done.get_asset_check_evaluations()] == ["gold_leakage"]
     assert done.get_asset_materialization_events() == []
@@ -144,7 +144,7 @@ def checked_alone(defs: dg.Definitions, instance: dg.DagsterInstance, folder: Pa
 def test_whose_a_run_is(two):
     with dg.instance_for_test() as instance:
         defs = mounted(two)
-        job = implicit_asset_job(defs)
+        job = defs.resolve_job_def(IMPLICIT_ASSET_JOB)
         runs = {
             name: instance.create_run_for_job(job, asset_selection={key})
             for name, key in (("a", TEAM_A.key("panel")), ("b", TEAM_B.key("panel")), ("host", dg.AssetKey("theirs")))
@@ -179,7 +179,7 @@ def test_a_night_that_is_done_beats_though_a_run_of_somebody_else_goes_on(two, m
     monkeypatch.setattr("orchestration.alerts._post", lambda _address, document, _setting: beats.append(document))
     monkeypatch.setattr("orchestration.plan.all_outdated", lambda _workspace: {})
     desk = Desk(AlertSettings(heartbeat="https://localhost/beat"), workspace.root, workspace.data)
-    job = implicit_asset_job(mounted(two))
+    job = mounted(two).resolve_job_def(IMPLICIT_ASSET_JOB)
     with dg.instance_for_test() as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization(TEAM_A.key("night")))
 

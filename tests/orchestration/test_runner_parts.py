@@ -8,7 +8,7 @@ import pytest
 
 from assets.report.outdated import Outdated
 from care_ops.errors import WarehouseError
-from orchestration.dagster_internals import implicit_asset_job
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.definitions import build_defs
 from orchestration.instance import daemon_is_alive, dagster_home, end_abandoned_runs, under_way, workspace_instance
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, plan, requests, split_partition
@@ -82,7 +82,7 @@ def test_what_a_killed_run_made_without_telling_dagster_is_told(after_a_night):
     workspace = load_workspace(after_a_night)
     with workspace_instance(workspace) as instance:
         instance.create_run_for_job(
-            implicit_asset_job(build_defs(workspace.root, workspace)),
+            build_defs(workspace.root, workspace).resolve_job_def(IMPLICIT_ASSET_JOB),
             asset_selection={dg.AssetKey("judge_inference")},
             status=dg.DagsterRunStatus.STARTED,
             tags={LAUNCHED_BY: CARE_RUN, "dagster/partition": "length"},
@@ -97,7 +97,7 @@ def test_a_record_of_runs_that_a_kill_left_half_made_is_made_anew(tmp_path, has_
     workspace = load_workspace(make(tmp_path / "ws"))
     with workspace_instance(workspace) as instance:
         if has_run:
-            instance.create_run_for_job(implicit_asset_job(build_defs(workspace.root, workspace)))
+            instance.create_run_for_job(build_defs(workspace.root, workspace).resolve_job_def(IMPLICIT_ASSET_JOB))
     events = dagster_home(workspace) / "history" / "runs" / "index.db"
     for beside in events.parent.glob("index.db-*"):
         beside.unlink()
@@ -215,7 +215,7 @@ def test_what_was_asked_for_with_its_fit_is_known_by_the_version_that_the_fit_ga
 
 @pytest.mark.slow
 def test_partitions_of_runs_that_have_not_ended_are_known(instance, tmp_path):
-    every = implicit_asset_job(build_defs(tmp_path))
+    every = build_defs(tmp_path).resolve_job_def(IMPLICIT_ASSET_JOB)
 
     def begin(asset, **tags):
         selection = frozenset({dg.AssetKey(asset)})

@@ -20,7 +20,7 @@ from assets.publication.review import review_latest
 from assets.report.outdated import Outdated, State, states
 from assets.report.verdicts import known_failures, note_failure
 from care_ops.errors import CareError
-from orchestration.dagster_internals import RANGE_END_TAG, RANGE_START_TAG, end_run_as_failed, implicit_asset_job
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, RANGE_END_TAG, RANGE_START_TAG, end_run_as_failed
 from orchestration.definitions import build_defs
 from orchestration.instance import instance_home, workspace_instance
 from orchestration.launches import NO_RETRY, TRIED_AGAIN
@@ -57,7 +57,7 @@ class Daemon:
 
     def run_together(self, assets: set[str], tags: dict[str, str]) -> dg.ExecuteInProcessResult:
         """One run of several assets, of the partition or the range that its tags name."""
-        return implicit_asset_job(self.definitions).execute_in_process(
+        return self.definitions.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
             instance=self.instance,
             asset_selection=[dg.AssetKey(asset) for asset in assets],
             partition_key=tags.get("dagster/partition"),
@@ -67,7 +67,7 @@ class Daemon:
 
     def run(self, asset: str, partition: str | None = None) -> dg.ExecuteInProcessResult:
         """One run, and what the sensor of failed runs remembers of it."""
-        result = implicit_asset_job(self.definitions).execute_in_process(
+        result = self.definitions.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
             instance=self.instance,
             asset_selection=[dg.AssetKey(asset)],
             partition_key=partition,
@@ -123,7 +123,7 @@ def test_a_stage_that_fails_under_the_daemon_is_tried_once_more_and_told_until_i
     assert daemon.told().startswith("`items` could not be made: ")
     assert daemon.look() == []
 
-    implicit = implicit_asset_job(daemon.definitions)
+    implicit = daemon.definitions.resolve_job_def(IMPLICIT_ASSET_JOB)
     assert implicit.execute_in_process(instance=daemon.instance, asset_selection=[dg.AssetKey("night")]).success
     assert assets_of(daemon.look()) == ["items", "gold"], "a night asks for it once more"
     source.write_text(good)
@@ -147,7 +147,7 @@ def test_a_workspace_that_cannot_be_read_is_told_once_and_when_it_can_be_again(d
     """What broke it is often what a run failed of; a webhook that is down adds no line to the file."""
     (daemon.folder / "care.yaml").write_text(QUICK + f"alerts: {{file: told.jsonl{webhook}}}\n")
     run = daemon.instance.create_run_for_job(
-        implicit_asset_job(daemon.definitions),
+        daemon.definitions.resolve_job_def(IMPLICIT_ASSET_JOB),
         asset_selection={dg.AssetKey("panel")},
         tags={"dagster/partition": "one", **NO_RETRY},
     )
@@ -314,7 +314,7 @@ def test_a_run_that_ends_without_a_failed_step_is_told_until_it_is_made_up_for(d
     for _ in range(2):
         assert assets_of(daemon.look()) == ["panel", "probes"]
         run = daemon.instance.create_run_for_job(
-            implicit_asset_job(daemon.definitions),
+            daemon.definitions.resolve_job_def(IMPLICIT_ASSET_JOB),
             asset_selection={dg.AssetKey("panel"), dg.AssetKey("moments")},
             tags={"dagster/partition": "one", **NO_RETRY},
         )

@@ -3,7 +3,7 @@
 import dagster as dg
 import pytest
 
-from orchestration.dagster_internals import implicit_asset_job
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.definitions import build_defs
 from orchestration.instance import deployed_home, instance_home, workspace_instance
 from orchestration.workspace import load_workspace
@@ -22,11 +22,15 @@ def made_by(folder, schema: int) -> bytes:
 def materialised(folder, asset: str, partition: str) -> dg.ExecuteInProcessResult:
     """A run with the resources that a run of Dagster's daemon has."""
     with workspace_instance(load_workspace(folder)) as instance:
-        return implicit_asset_job(build_defs(folder)).execute_in_process(
-            instance=instance,
-            asset_selection=[dg.AssetKey(asset)],
-            partition_key=partition,
-            raise_on_error=False,
+        return (
+            build_defs(folder)
+            .resolve_job_def(IMPLICIT_ASSET_JOB)
+            .execute_in_process(
+                instance=instance,
+                asset_selection=[dg.AssetKey(asset)],
+                partition_key=partition,
+                raise_on_error=False,
+            )
         )
 
 
