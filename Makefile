@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-postgres wheel-namespaced lint format bench study-panels pictures rivals lock licences clean
+.PHONY: run demo-paper docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-postgres wheel-namespaced lint format bench study-panels pictures rivals lock licences clean
 .DEFAULT_GOAL := run
 
 # Exactly what a lock names, each file by its hash; then our own package, which is built by what has been installed.
@@ -26,6 +26,12 @@ $(VENV)/.dev: $(VENV)/.core requirements-all.lock
 run: $(VENV)/.core ## run the demo: three small test sets that each say one thing
 	test -f $(DEMO)/care.yaml || $(BIN)/care init $(DEMO)
 	$(BIN)/care run --workspace $(DEMO)
+
+# The paper's experiments that need no recorded scores, after the demo's fits.
+PAPER_DEMO := key:regime_sufficient or key:regime_insufficient or key:quality_factor or key:graph_aware_views or key:ledger
+
+demo-paper: run ## two synthetic regimes, the quality-factor ablation, views and the ledger, after the demo's fits; two minutes
+	$(BIN)/care run --workspace $(DEMO) --select "$(PAPER_DEMO)"
 
 # Tests wait for processes part of their time, so that they run in one process more than there are cores.
 PYTEST := -m pytest --dist loadgroup -n $(shell echo $$(($$(getconf _NPROCESSORS_ONLN) + 1)))

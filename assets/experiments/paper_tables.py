@@ -34,6 +34,11 @@ _MOST_MISSING = 0.10
 
 _ALL, _COMPLETE = "all items", "items that all judges scored"
 
+NO_SETS = (
+    "No panel with gold is one of the paper's sets; `care testsets add --released CLONE` adds those whose scores its "
+    "authors published."
+)
+
 Errors = dict[str, float]
 """Accuracy or mean absolute error by aggregator; a name that ends in ``, sd`` is a deviation over splits."""
 
@@ -72,7 +77,7 @@ def run(workspace: Workspace, *, splits: int) -> ExperimentFindings:
             + ", ".join(f"{name} {value}" for name, value in columns.get(_COMPLETE, {}).items())
             + (f". Left out with over {_MOST_MISSING:.0%} missing: {', '.join(dropped)}." if dropped else ".")
         )
-    return ExperimentFindings(says or ["No panel with gold is one of the paper's sets."], tables, measures=measures)
+    return ExperimentFindings(says or [NO_SETS], tables, measures=measures)
 
 
 def recorded(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str]]:

@@ -53,6 +53,6 @@ EXPERIMENT = Experiment(
         "found views, thresholds, labels and refusals as in the other regime."
     ),
     run=sufficient,
-    small={"seeds": 2, "items": 5_000, "strengths": (0.0, 0.5, 1.0)},
+    small={"seeds": 1, "items": 5_000, "strengths": (0.0, 0.5, 1.0)},
     full={"seeds": 10, "items": 50_000, "strengths": tuple(round(0.05 * k, 2) for k in range(21))},
 )

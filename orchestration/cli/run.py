@@ -43,6 +43,7 @@ def run(
     testset: Annotated[str | None, typer.Option(help="Bring only this test set up to date.")] = None,
     judge: Annotated[str | None, typer.Option(help="Run only this judge, and load only its scores.")] = None,
     select: Annotated[str | None, typer.Option(help="Make only these assets, in Dagster's selection syntax.")] = None,
+    experiments: Annotated[bool, typer.Option("--experiments", help="Run the paper's experiments, too.")] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Run experiments at the paper's size, which takes hours.")
     ] = False,
@@ -53,7 +54,7 @@ def run(
     json: Json = False,
     why: Why = False,
 ) -> None:
-    """Materialise everything that is stale, and nothing else; experiments only where they are selected.
+    """Bring the workspace up to date. Add --experiments to run the paper's experiments too.
 
     Ends with 1 where something failed, with 130 where Ctrl-C ended it. A new fit that is held back has not failed: it
     waits for you, and is told.
@@ -77,6 +78,10 @@ def run(
         if judge is not None:
             loaded.judge(judge)
         outcome = _bring_up_to_date(loaded, select=select, testset=testset, judge=judge)
+        if experiments:  # they come after the fits
+            more = _bring_up_to_date(loaded, select="group:experiments", testset=None, judge=None)
+            outcome.materialised.extend(more.materialised)
+            outcome.failures.update(more.failures)
         if outcome.waits_for is not None:
             raise InputError(
                 f"nothing was made: what --select names waits for {outcome.waits_for}, which was never made and "

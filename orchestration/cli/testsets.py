@@ -11,6 +11,7 @@ from orchestration.cli.commands import Commands
 from orchestration.cli.output import Json, Root, console, show
 from orchestration.cli.pin import pin_testsets
 from warehouse import catalog
+from warehouse.released import add_released
 from warehouse.testsets import TestsetSpec
 
 testsets = Commands(help="The catalog of benchmarks, and adding one to a workspace.", no_args_is_help=True)
@@ -44,6 +45,9 @@ def add_testset(
     name: Annotated[str | None, typer.Argument(help="Name in the catalog; with --from, its own.")] = None,
     workspace: Root = Path(),
     every: Annotated[bool, typer.Option("--all", help="All that the workspace lacks, in the place of one.")] = False,
+    released: Annotated[
+        str | None, typer.Option(help="The paper's published scores: a clone of its repository, or its archive.")
+    ] = None,
     scores: setup.From = None,
     items: setup.Items = None,
     judges: tables.Judges = None,
@@ -57,6 +61,12 @@ def add_testset(
 
     folder = folder_of(workspace, "testsets")
     folder.mkdir(parents=True, exist_ok=True)
+    if released is not None:
+        if name is not None or every or scores is not None:
+            raise InputError("--released adds the published test sets under their own names; give it alone")
+        for path in add_released(released, workspace, folder) or [folder]:
+            console.print(f"wrote {path}" if path != folder else "they are there already")
+        return
     if scores is not None and not every:
         setup.testset_of(workspace, scores, items, judges, system or (), scale or (), form, name)
         return

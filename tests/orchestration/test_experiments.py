@@ -419,6 +419,17 @@ def test_a_panel_that_an_experiment_leaves_out_is_told_the_reason(tmp_path):
     assert says(workspace, "injected_bias")["says"] == [NO_VERSIONS]
 
 
+@pytest.mark.usefixtures("quick_experiments")
+def test_a_run_with_experiments_makes_them_after_the_fits(tmp_path):
+    folder = make(tmp_path / "ws", n=20)
+    care(folder, "run", "--experiments")
+    workspace = load_workspace(folder)
+    assert outdated(workspace) == []
+    with workspace.warehouse.reader() as connection:
+        assert connection.execute("SELECT count(*) FROM latest_fits").fetchone() != (0,)
+    care(folder, "run", "--experiments")
+
+
 def made_in(outcome):
     return [asset for asset, _ in outcome.materialised if asset in KEYS]
 

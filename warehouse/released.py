@@ -1,0 +1,184 @@
+"""The judges' scores that the paper's authors published, as test sets of a workspace.
+
+Belongs here: the layout of their repository, and joining each judge's file to the items. Belongs elsewhere: reading
+the tables that this writes (``warehouse.sources``).
+"""
+
+from __future__ import annotations
+
+import csv
+import re
+import tarfile
+import tempfile
+from collections import Counter
+from collections.abc import Generator, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from care_ops.errors import InputError
+
+ADDRESS = "https://github.com/SprocketLab/CARE"
+COMMIT = "72f5b29"
+
+_NUMBER = re.compile(r"[-+]?\d*\.?\d+")
+
+
+@dataclass(frozen=True)
+class ReleasedSet:
+    """One published test set.
+
+    Attributes
+    ----------
+    items, judges : str
+        The table of items and the folder with a table for each judge, in the repository.
+    by : str
+        Column by which a judge's rows belong to items; equal values are told apart by their order.
+    columns, gold : mapping, str
+        What the items' columns are.
+    settings : mapping
+        Further fields of the test set.
+    """
+
+    items: str
+    judges: str
+    by: str
+    gold: str
+    columns: Mapping[str, str]
+    scale: tuple[float, float]
+    settings: Mapping[str, Any]
+
+
+RELEASED = {
+    "care_asset": ReleasedSet(
+        "data/score/asset.csv",
+        "judge_outputs/fully_gaussian/asset",
+        "row_index",
+        "human_rating",
+        {"prompt": "original", "response": "simplification", "aspect": "aspect", "split_unit": "example_index"},
+        (0, 100),
+        {},
+    ),
+    "care_civilcomments": ReleasedSet(
+        "data/binary/civilcomments.csv",
+        "judge_outputs/gaussian_mixture/civilcomments",
+        "text",
+        "label",
+        {"response": "text"},
+        (0, 9),
+        {"cut": 4.5},
+    ),
+}
+"""The published sets that are plain files, by the name of their test set."""
+
+
+def add_released(source: str, workspace: Path, testsets: Path) -> list[Path]:
+    """Write the published test sets into a workspace, and return the files of the new ones.
+
+    Parameters
+    ----------
+    source : str
+        A clone of the authors' repository, or the address of its archive (``.tar.gz``).
+
+    Raises
+    ------
+    InputError
+        The source holds none of the published sets, or a judge's rows belong to no item.
+    """
+    written: list[Path] = []
+    with _folder_of(source) as clone:
+        found = [name for name, released in RELEASED.items() if (clone / released.items).exists()]
+        if not found:
+            first = next(iter(RELEASED.values())).items
+            raise InputError(f"{source}: there is no {first}; give a clone of {ADDRESS}, or its archive")
+        for name in found:
+            target = testsets / f"{name}.yaml"
+            if not target.exists():
+                _write(RELEASED[name], clone, workspace / "released" / name)
+                target.write_text(_sheet(name), encoding="utf-8")
+                written.append(target)
+    return written
+
+
+@contextmanager
+def _folder_of(source: str) -> Generator[Path]:
+    """Yield the repository's folder, of an archive while it is unpacked."""
+    if not source.startswith(("https://", "http://")):
+        yield Path(source)
+        return
+    import httpx
+
+    with tempfile.TemporaryDirectory() as name:
+        archive, folder = Path(name) / "archive.tar.gz", Path(name) / "unpacked"
+        try:
+            with httpx.stream("GET", source, follow_redirects=True, timeout=60) as reply, archive.open("wb") as file:
+                reply.raise_for_status()
+                for chunk in reply.iter_bytes():
+                    file.write(chunk)
+            with tarfile.open(archive) as packed:
+                packed.extractall(folder, filter="data")
+        except (httpx.HTTPError, tarfile.TarError) as error:
+            raise InputError(f"{source}: no archive could be read there ({error}); clone {ADDRESS} instead") from error
+        inner = [path for path in folder.iterdir() if path.is_dir()]
+        yield inner[0] if len(inner) == 1 else folder
+
+
+def _write(released: ReleasedSet, clone: Path, folder: Path) -> None:
+    """Write items.csv and scores.csv, an item named by its row in the published table."""
+    rows = list(_rows(clone / released.items))
+    item_of = {key: str(number) for number, key in enumerate(_keys(rows, released.by))}
+    scores = list[tuple[str, str, float | str]]()
+    for path in sorted((clone / released.judges).glob("*.csv")):
+        judged = list(_rows(path))
+        for key, row in zip(_keys(judged, released.by), judged, strict=True):
+            if key not in item_of:
+                raise InputError(f"{path}: {released.by} {key[0][:60]!r} belongs to no row of {released.items}")
+            score = _score(row["parsed_output"], *released.scale)
+            scores.append((item_of[key], path.stem, "" if score is None else score))
+    folder.mkdir(parents=True, exist_ok=True)
+    kept = [*released.columns.values(), released.gold]
+    with (folder / "items.csv").open("w", encoding="utf-8", newline="") as file:
+        table = csv.writer(file)
+        table.writerow(["item_id", *dict.fromkeys(kept)])
+        table.writerows([number, *(row[name] for name in dict.fromkeys(kept))] for number, row in enumerate(rows))
+    with (folder / "scores.csv").open("w", encoding="utf-8", newline="") as file:
+        csv.writer(file).writerows([("item_id", "judge", "score"), *scores])
+
+
+def _rows(path: Path) -> Iterator[dict[str, str]]:
+    with path.open(encoding="utf-8", newline="") as file:
+        yield from csv.DictReader(file)
+
+
+def _keys(rows: list[dict[str, str]], by: str) -> Iterator[tuple[str, int]]:
+    """Yield a row's value with how often it has come before: judges' files may be in another order."""
+    seen = Counter[str]()
+    for row in rows:
+        yield row[by], seen[row[by]]
+        seen[row[by]] += 1
+
+
+def _score(text: str, low: float, high: float) -> float | None:
+    """Return the first number of an answer where it lies on the scale, as the authors' code does."""
+    number = _NUMBER.search(text)
+    value = float(number.group()) if number else None
+    return value if value is not None and low <= value <= high else None
+
+
+def _sheet(name: str) -> str:
+    released = RELEASED[name]
+    document = {
+        "description": f"Published by the paper's authors ({ADDRESS}, commit {COMMIT} when this was written).",
+        "scale": list(released.scale),
+        **released.settings,
+        "source": {
+            "kind": "files",
+            "items": f"released/{name}/items.csv",
+            "columns": {**released.columns, "gold": released.gold},
+            "scores": {"path": f"released/{name}/scores.csv", "family_pattern": "^(?:Meta-)?([A-Za-z]+)"},
+        },
+    }
+    return yaml.safe_dump(document, sort_keys=False, width=120)
