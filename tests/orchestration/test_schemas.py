@@ -1,0 +1,93 @@
+"""``docs/schemas.json``: a schema for each command with ``--json``, which what it prints fits."""
+
+import json
+import re
+from pathlib import Path
+
+import pytest
+import typer
+from jsonschema import Draft202012Validator
+from typer.testing import CliRunner
+
+from orchestration.cli.app import app
+
+ROOT = Path(__file__).parents[2]
+QUICKSTART = ROOT / "examples" / "quickstart"
+SCHEMAS = json.loads((ROOT / "docs" / "schemas.json").read_text())
+
+ITEMS, LABELS = ("--items", QUICKSTART / "items.csv"), ("--labels", QUICKSTART / "labels.csv")
+SYSTEMS = (*ITEMS, *LABELS, "--system", "system")
+TABLES = {
+    "care fit": ("fit", QUICKSTART / "scores.csv", *ITEMS, "--intervals", 0, "--out", "out"),
+    "care rate": ("rate", QUICKSTART / "scores.csv", *SYSTEMS, "--width", 0.05),
+    "care gate": ("gate", QUICKSTART / "scores.csv", "v2", "--against", "v1", *SYSTEMS),
+    "care judges report": ("judges", "report", QUICKSTART / "scores.csv", *ITEMS, *LABELS, "--cut", 5.5),
+    "care select": ("select", QUICKSTART / "scores.csv", *ITEMS),
+    "care probes kinds": ("probes", "kinds"),
+    "care testsets list": ("testsets", "list"),
+}
+NIGHTLY = {
+    "care run": ("run",),
+    "care status": ("status",),
+    "care history": ("history",),
+    "care doctor": ("doctor",),
+    "care judges list": ("judges", "list"),
+    "care fits list": ("fits", "list", "one"),
+    "care fits show": ("fits", "show", "EDITION"),
+}
+MAY_BE_EMPTY = ("history", "run")
+"""A night that ran in the test's own process is in no history, and then nothing is left to ask."""
+
+NOT_RUN = {
+    "care criteria": "its rows are those of `care fit`",
+    "care judges test": "asks a model; its record is open",
+    "care fits diff": "takes two fits; tests/orchestration/test_editions.py",
+    "care fits score": "takes a kept fit and a table; tests/orchestration/test_editions.py",
+}
+
+
+def refuse_what_does_not_fit(command: str, *words: object) -> list[dict]:
+    done = CliRunner().invoke(app, [*map(str, words), "--json"])
+    assert done.exit_code in (0, 4), done.output
+    schema = {"$ref": f"#/$defs/{command}", "$defs": SCHEMAS["$defs"]}
+    printed = json.loads(done.stdout)
+    errors = [f"{error.json_path}: {error.message}" for error in Draft202012Validator(schema).iter_errors(printed)]
+    assert not errors, errors
+    assert printed or words[0] in MAY_BE_EMPTY, "an empty answer would fit any schema"
+    return printed
+
+
+@pytest.mark.parametrize("command", TABLES)
+def test_what_a_command_over_tables_prints_fits_its_schema(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    refuse_what_does_not_fit(command, *TABLES[command])
+
+
+def test_what_a_command_over_a_workspace_prints_fits_its_schema(after_a_night):
+    edition = refuse_what_does_not_fit("care fits list", *NIGHTLY["care fits list"], "--workspace", after_a_night)
+    for command, words in NIGHTLY.items():
+        typed = [edition[0]["edition"] if word == "EDITION" else word for word in words]
+        refuse_what_does_not_fit(command, *typed, "--workspace", after_a_night)
+    refuse_what_does_not_fit("care run", "run", "--dry-run", "--workspace", after_a_night)
+
+
+def test_every_command_with_json_has_a_schema_and_no_other():
+    def with_json(command, name):
+        for word, sub in getattr(command, "commands", {}).items():
+            yield from with_json(sub, f"{name} {word}")
+        if any("--json" in parameter.opts for parameter in command.params):
+            yield name
+
+    Draft202012Validator.check_schema(SCHEMAS)
+    schemas = {name for name in SCHEMAS["$defs"] if name.startswith("care ")}
+    assert {*with_json(typer.main.get_command(app), "care")} == schemas == {*TABLES, *NIGHTLY, *NOT_RUN}
+
+
+@pytest.mark.parametrize("page", ["AGENTS.md", "llms.txt"])
+def test_what_machines_are_told_exists(page):
+    """Links, paths between backticks, and make targets."""
+    text = (ROOT / page).read_text()
+    paths = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r"`((?:[\w.]+/)+[\w.]*|\w+\.(?:md|json|py))`", text)
+    assert [path for path in paths if not list(ROOT.glob(f"**/{path}" if "/" not in path else path))] == []
+    makefile = (ROOT / "Makefile").read_text()
+    assert all(f"\n{target}:" in makefile for target in re.findall(r"`make (\w+)`", text))
