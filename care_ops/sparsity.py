@@ -94,11 +94,12 @@ def scales_are_unlike(values: Array) -> bool:
     telling = (~np.isnan(values)).sum(axis=0) >= TELLING_SCORES
     if not telling.any():
         return False
-    ranges = np.nanmax(values[:, telling], axis=0) - np.nanmin(values[:, telling], axis=0)
+    highest, lowest = np.fmax.reduce(values, axis=0), np.fmin.reduce(values, axis=0)  # NaN where a judge has none
+    ranges = (highest - lowest)[telling]
     ranges = ranges[ranges > 0]
     if len(ranges) < 2:
         return False
-    whole = float(np.nanmax(values) - np.nanmin(values))
+    whole = float(np.nanmax(highest) - np.nanmin(lowest))
     return bool((ranges < _NARROW * whole).mean() >= 0.25)
 
 

@@ -122,7 +122,10 @@ def _size(column: Array) -> float | None:
 
     A judge that gave no number is on the least of them.
     """
+    low, high = np.fmin.reduce(column, initial=np.inf), np.fmax.reduce(column, initial=-np.inf)
     for size in SIZES:
+        if low >= 0 and high <= size:  # nothing lies beyond
+            return size
         rest = column[~_beyond(column, size) & ~np.isnan(column)]
         if not len(rest) or (rest.min() >= 0 and rest.max() <= size):
             return size

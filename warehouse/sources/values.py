@@ -264,7 +264,7 @@ def _mixtures(input_table: InputTable, name: str, column: _Column, judges: Ident
 
 def _read(input_table: InputTable, name: str, decimal: Decimal, *, read_words: bool) -> _Column:
     column = _plain(input_table.table.column(name))
-    kind, no_kind = column.type, np.full(len(column), "", dtype="U8")
+    kind, no_kind = column.type, np.broadcast_to(np.array("", dtype="U8"), len(column))
     if pa.types.is_boolean(kind):
         is_word = column.is_valid().to_numpy()
         said = words.counted(column.cast(pa.large_string()), is_word)
