@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run demo-paper docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-postgres wheel-namespaced lint format bench study-panels pictures rivals lock licences clean
+.PHONY: run demo-paper docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-postgres wheel lint format bench study-panels pictures rivals lock licences clean
 .DEFAULT_GOAL := run
 
 # Exactly what a lock names, each file by its hash; then our own package, which is built by what has been installed.
@@ -99,7 +99,7 @@ soak-together: $(VENV)/.dev ## eight processes at once on one workspace; ten min
 soak-postgres: $(VENV)/.dev ## ten nights on PostgreSQL, the daemon killed in each, beside an undisturbed twin; needs PostgreSQL; an hour
 	$(BIN)/python -W ignore -m benchmarks.soaks.postgres
 
-wheel-namespaced: $(VENV)/.dev ## the same packages inside one, for a project with an `assets` of its own; to dist/
+wheel: $(VENV)/.dev ## the wheel that is published: all packages inside `care_eval`; to dist/
 	$(BIN)/python -m deploy.namespaced
 
 lint: $(VENV)/.dev ## style, types, what nobody uses, who may import whom
@@ -136,14 +136,19 @@ docs: $(VENV)/.dev ## the documentation's site, in build/docs
 WITH_HASHES := build/lock/bin/uv pip compile pyproject.toml --quiet -c requirements.lock --generate-hashes --universal \
 	--python-version 3.11.5 --no-emit-index-url --no-header --no-annotate
 
-lock: ## rewrite the locks from a fresh environment: names and versions, and three with the hashes of all files
+lock: ## rewrite the locks from a fresh environment: names and versions, and five with the hashes of all files
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
 	build/lock/bin/pip install --quiet '.[dev,deploy]'
 	build/lock/bin/pip freeze --exclude care-eval | LC_ALL=C sort -f > requirements.lock
 	build/lock/bin/pip install --quiet uv==0.13.9
+	$(WITH_HASHES) -o requirements-core.lock
 	$(WITH_HASHES) --extra pipeline -o requirements-pipeline.lock
 	$(WITH_HASHES) --extra deploy --extra stores -o requirements-deploy.lock
 	$(WITH_HASHES) --extra dev --extra deploy -o requirements-all.lock
+	cp requirements-deploy.lock requirements-gpu.lock
+	echo 'ray[default]==2.60.0' | build/lock/bin/uv pip compile pyproject.toml - --quiet --generate-hashes \
+		--python-platform x86_64-manylinux_2_40 --python-version 3.11.16 --no-emit-index-url --no-header --no-annotate \
+		--extra deploy --extra stores --extra vllm -o requirements-gpu.lock
 
 licences: $(VENV)/.dev ## the licences of all that is installed, to benchmarks/results/licences.md
 	$(BIN)/python -m benchmarks.licences

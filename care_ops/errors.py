@@ -57,10 +57,9 @@ def how_to_install(extra: str) -> str:
 
 
 def release() -> str:
-    """The installed release of CARE, whichever of its two distributions it comes from."""
-    for distribution in ("care-eval", "care-eval-namespaced"):
-        with suppress(metadata.PackageNotFoundError):
-            return metadata.version(distribution)
+    """The installed release of CARE."""
+    with suppress(metadata.PackageNotFoundError):
+        return metadata.version("care-eval")
     return "of a source folder"
 
 

@@ -1,8 +1,8 @@
-"""The same sources as one package, ``care_eval``, for a team whose project has an ``assets`` of its own.
+"""The wheel that is published: the same sources as one package, ``care_eval``.
 
-``make wheel-namespaced`` writes the five packages into a copy of the sixth, ``care_eval``, with every import of ours
-turned into one of ``care_eval``'s, and builds a wheel of that. Scores keep their keys and fits their code versions: a
-workspace is the same to both.
+The index has packages called ``judges`` and ``assets``, and projects have their own. ``make wheel`` writes the five
+packages into a copy of the sixth, ``care_eval``, with every import of ours turned into one of ``care_eval``'s, and
+builds a wheel of that. Scores keep their keys and fits their code versions: a workspace is the same to both.
 
     from care_eval.orchestration.definitions import build_defs
 """
@@ -56,11 +56,9 @@ def write(target: Path) -> None:
 
 
 def _project(text: str) -> str:
-    """Our pyproject.toml up to what tools read, under the other name."""
+    """Our pyproject.toml up to what tools read, for the one package."""
     text = text[: text.index("[tool.dg]")]
     for old, new in (
-        ('name = "care-eval"', 'name = "care-eval-namespaced"'),
-        ('"care-eval[', '"care-eval-namespaced['),
         ('care = "orchestration.', f'care = "{NAME}.orchestration.'),
         (
             "include = ["

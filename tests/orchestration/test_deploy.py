@@ -161,10 +161,11 @@ def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
     packages = project["tool"]["setuptools"]["packages"]["find"]["include"]
     for package in (pattern.removesuffix("*") for pattern in packages):
         assert f"COPY {package} {package}" in text
-    cpu, _, _ = text.partition("FROM cpu AS gpu")
-    assert "pip install --no-deps --require-hashes -r requirements-deploy.lock" in cpu
-    assert all("--no-deps" in line for line in re.findall(r"pip install .*", cpu)), "nothing but what the lock names"
-    assert re.findall(r"^FROM \S+ AS (\w+)$", text, re.MULTILINE) == ["cpu", "gpu"]
+    for lock in ("requirements-deploy.lock", "/opt/care/requirements-gpu.lock"):
+        assert f"pip install --no-deps --require-hashes -r {lock}" in text
+    assert all("--no-deps" in line for line in re.findall(r"pip install .*", text)), "nothing but what the locks name"
+    assert re.findall(r"^FROM (\S+) AS (\w+)$", text, re.MULTILINE)[1] == ("cpu", "gpu")
+    assert re.search(r"^FROM python:3\.11\.\d+\S*@sha256:[0-9a-f]{64} AS cpu$", text, re.MULTILINE)
     assert "USER 10001" in text.split("FROM cpu AS gpu")[0], "a number, so that Kubernetes can see that it is not root"
 
 

@@ -254,9 +254,10 @@ def test_the_cluster_runs_the_release_of_ray_that_the_lock_has():
 
 
 def test_the_image_of_the_cluster_has_the_release_of_ray_and_what_its_probes_ask():
-    gpu = (ROOT / "deploy" / "Dockerfile").read_text().partition("FROM cpu AS gpu")[2]
-    assert f"'ray[default]=={version('ray')}'" in gpu, "a dashboard agent, which KubeRay's probes ask with wget"
-    assert "wget" in gpu
+    lock = (ROOT / "requirements-gpu.lock").read_text()
+    assert f"\nray=={version('ray')} " in lock
+    assert "\naiohttp-cors==" in lock, "of ray[default]: a dashboard agent, which KubeRay's probes ask with wget"
+    assert "wget" in (ROOT / "deploy" / "Dockerfile").read_text().partition("FROM cpu AS gpu")[2]
 
 
 def test_every_pod_that_uses_postgresql_may_reach_it():

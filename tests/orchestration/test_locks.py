@@ -24,10 +24,14 @@ def hashes(name: str) -> dict[str, int]:
     return {str(canonicalize_name(package)): count for package, count in counted.items() if package}
 
 
-@pytest.mark.parametrize("name", ["requirements-pipeline.lock", "requirements-deploy.lock", "requirements-all.lock"])
+LOCKS = {"core": 20, "pipeline": 100, "deploy": 100, "all": 100}
+
+
+@pytest.mark.parametrize("name", LOCKS)
 def test_every_package_of_a_lock_has_hashes_and_the_version_of_the_other_lock(name):
+    least, name = LOCKS[name], f"requirements-{name}.lock"
     pinned, known = versions(name), versions("requirements.lock")
-    assert len(pinned) > 100
+    assert len(pinned) > least
     assert hashes(name).keys() == pinned.keys()
     assert min(hashes(name).values()) >= 1
     assert {package: version for package, version in pinned.items() if known.get(package, version) != version} == {}
@@ -36,7 +40,13 @@ def test_every_package_of_a_lock_has_hashes_and_the_version_of_the_other_lock(na
 def test_what_a_workspace_needs_is_part_of_all_and_all_is_there():
     pipeline, everything = versions("requirements-pipeline.lock"), versions("requirements-all.lock")
     deployed = versions("requirements-deploy.lock")
-    assert pipeline.items() <= deployed.items() <= everything.items()
+    assert versions("requirements-core.lock").items() <= pipeline.items() <= deployed.items() <= everything.items()
+    gpu = versions("requirements-gpu.lock")
+    assert min(hashes("requirements-gpu.lock").values()) >= 1
+    assert {"vllm", *deployed} - gpu.keys() <= {"colorama", "pywin32", "pyreadline3"}, "of Windows alone"
+    assert gpu["ray"] == deployed["ray"]
+    others = {name for name, version in deployed.items() if gpu.get(name, version) != version}
+    assert others <= {"numpy", "numba", "llvmlite", "certifi"}, "what vLLM asks for"
     assert {"dagster-postgres", "dagster-k8s", "obstore", "opentelemetry-sdk"} <= deployed.keys()
     assert not {"pytest", "ruff"} & deployed.keys()
     assert versions("requirements.lock").items() <= everything.items()
