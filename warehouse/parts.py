@@ -18,7 +18,6 @@ import pyarrow.parquet as pq
 
 from warehouse.compute import pc
 from warehouse.items import ITEM_TEXTS, ItemColumnsRead, ItemRecord, systems_in
-from warehouse.manifest import Manifest
 from warehouse.storage import (
     DamagedError,
     delete,
@@ -246,13 +245,9 @@ class PartStore:
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
         """Keys of the items that have a row under this judge key and whose status is not in ``again``."""
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
-        # Every column is read, because checksums belong to pages: a part with damaged scores must not count.
-        read_part = partial(self._read_part, schema=SCORE_SCHEMA)
-        tables = (
-            [Manifest(self.scores_folder(judge, testset)).rows(files, read_part)]
-            if len(files) > _MANY_PARTS
-            else map(read_part, files)
-        )
+        # Checksums belong to pages: of few parts all columns are read, so that one with damaged scores does not count.
+        names = SCORE_SCHEMA.names if len(files) <= _MANY_PARTS else _WITHOUT_NULLS
+        tables = map(partial(self._read_part, schema=pa.schema([SCORE_SCHEMA.field(name) for name in names])), files)
         item_keys: set[str] = set()
         for table in tables:
             if table is not None:
@@ -260,10 +255,6 @@ class PartStore:
                 counts = pc.and_not(pc.equal(table.column("judge_key"), judge_key), to_repeat)
                 item_keys.update(table.column("item_key").filter(counts).to_pylist())
         return item_keys
-
-    def forget_manifest(self, judge: str, testset: str) -> None:
-        """Delete what is remembered of the rows of many parts; what is done is then read from the parts."""
-        Manifest(self.scores_folder(judge, testset)).discard()
 
     def has_many(self, judge: str, testset: str) -> int:
         """How many parts a judge has on a test set, if they are so many that ``compact`` is worth its while; else 0."""
@@ -281,7 +272,6 @@ class PartStore:
         tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]
         if not tables:
             return 0
-        self.forget_manifest(judge, testset)
         newest = max(file.stat().st_mtime_ns for file in small if file.exists())
         rows = pa.concat_tables(tables).group_by(SCORE_SCHEMA.names).aggregate([]).select(SCORE_SCHEMA.names)
         order = ("judge_key", "created_at", "item_key", "item_id", "status")

@@ -22,7 +22,6 @@ from assets.workspace import FORGOTTEN, Workspace, forgotten_key
 from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
 from warehouse.fits import Edition
-from warehouse.manifest import Manifest
 from warehouse.parts import PartStore
 from warehouse.probes import KINDS, probe_id
 from warehouse.storage import (
@@ -155,8 +154,6 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
             kept = [e for e in workspace.fits.editions(entry.edition.testset) if e.edition not in gone]
             freed += workspace.fits.remove_edition(entry.edition, kept)
         freed += entry.size
-        for folder in {path.parent for path in entry.paths}:
-            Manifest(folder).discard()
         for path in entry.paths:
             delete(path)
         _log.info("deleted %s (%s)", entry.what, entry.why)
@@ -329,8 +326,6 @@ def _scores_of(parts: PartStore, testset: str, items: Collection[str], *, remove
     for judge in parts.judges():
         paths = sorted(parts.scores_folder(judge, testset).glob("*.parquet"))
         count += sum(_without(path, items, remove=remove) for path in paths)
-        if remove:
-            parts.forget_manifest(judge, testset)
     return count
 
 

@@ -70,8 +70,7 @@ def kept_files(folder: Path) -> dict[str, bytes]:
     """The files of a data folder that a store has."""
     data = folder / "data"
     every = (path for name in ("parts", "fits", "report", "experiments") for path in (data / name).rglob("*"))
-    files = {path.relative_to(data).as_posix(): path.read_bytes() for path in every if path.is_file()}
-    return {name: content for name, content in files.items() if not name.endswith("/manifest")}
+    return {path.relative_to(data).as_posix(): path.read_bytes() for path in every if path.is_file()}
 
 
 def without_ids(names) -> list[str]:

@@ -119,10 +119,8 @@ def _read(source: object, rng: random.Random) -> None:
     from assets.table.reading import reading_options
     from warehouse.sources import files
 
-    separator, decimal = (
-        rng.choice([None, None, None, "é", "\n", '"', ",", "\0", "ab"]),
-        rng.choice([None, None, ",", "x"]),
-    )
+    separator = rng.choice([None, None, None, "é", "\n", '"', ",", "\0", "ab"])
+    decimal = rng.choice([None, None, ",", "x"])
     encoding = rng.choice([None, None, None, "latin-1", "utf-16", "rot13", "idna", "nope", "utf-7", "hex", "punycode"])
     options = reading_options(separator, encoding, decimal, rng.choice([None, None, "nope"]))
     rng.choice(
@@ -232,18 +230,18 @@ YAML = (
         "x: 2026-02-30",
         "? 2026-11-24\n: 1",
     ),
+    *("x: !!int 'a'", "x: !!timestamp 'y'", "x: !!binary 'é'", "1: 2", "- a", "&a [*a]", "a: &a {b: *a}", "x: 9:99:99"),
     *(
-        "x: !!int 'a'",
-        "x: !!timestamp 'y'",
-        "x: !!binary 'é'",
-        "1: 2",
-        "- a",
-        "&a [*a]",
-        "a: &a {b: *a}",
-        "x: 9:99:99",
         "\t",
+        "x: '\\ud800'",
+        'x: "\\ud800"',
+        "true: 1",
+        "null: 1",
+        ".nan: 1",
+        "x: !!float 'z'",
+        "[" * 3000,
+        "{a: " * 500,
     ),
-    *("x: '\\ud800'", 'x: "\\ud800"', "true: 1", "null: 1", ".nan: 1", "x: !!float 'z'", "[" * 3000, "{a: " * 500),
 )
 SOUND = {
     "care.yaml": "fit: {resamples: 20, aggregators: [care, avg]}\nreview: {hold: false}\n"
@@ -375,52 +373,30 @@ def command(rng: random.Random, folder: Path) -> None:
     )
     (folder / "i.csv").write_text("item_id,prompt,response,gold\ni1,q,a,1\ni2,q,b,0\ni3,q,c,1\n")
     (folder / "l.csv").write_bytes(hostile.text("item_id,label\ni1,1\ni2,0\n", rng).encode("utf-8", "surrogatepass"))
-    odd = [
-        rng.choice([t for t in hostile.TEXTS if "\0" not in t and "\ud800" not in t and len(t) < 1000])
-        for _ in range(4)
-    ]
-    s, i, labelled = (str(folder / f"{name}.csv") for name in "sil")
+    sayable = [t for t in hostile.TEXTS if "\0" not in t and "\ud800" not in t and len(t) < 1000]
+    odd = rng.choice(sayable)
+    s, i, labelled, o, x = (str(folder / name) for name in ("s.csv", "i.csv", "l.csv", "o", "x.csv"))
+    inside = str(folder / odd.strip("/. "))
+    reading = rng.choice(["--separator", "--encoding", "--scale", "--seed", "--judge", "--item", "--drop"])
+    label = ["label", "--items", i, "--output", str(folder / "lab.csv")]
     words = rng.choice(
         [
-            [
-                "fit",
-                s,
-                "--out",
-                str(folder / "o"),
-                rng.choice(["--separator", "--encoding", "--scale", "--seed", "--judge", "--item", "--drop"]),
-                odd[0],
-            ],
-            ["fit", s, "--items", labelled, "--out", str(folder / "o")],
-            ["fit", s, "--labels", labelled, "--out", str(folder / "o")],
-            ["fit", odd[0], "--out", str(folder / "o")],
-            ["fit", s, "--out", odd[0] or "x"],
-            [
-                "label",
-                "--items",
-                i,
-                "--export",
-                str(folder / "e.csv"),
-                "--output",
-                str(folder / "lab.csv"),
-                rng.choice(["--seed", "--count", "--answers", "--rater"]),
-                odd[0],
-            ],
-            ["label", "--items", i, "--import", labelled, "--output", str(folder / "lab.csv")],
+            ["fit", s, "--out", o, reading, odd],
+            ["fit", s, "--items", labelled, "--out", o],
+            ["fit", s, "--labels", labelled, "--out", o],
+            ["fit", odd, "--out", o],
+            ["fit", s, "--out", odd or "x"],
+            [*label, "--export", str(folder / "e.csv"), rng.choice(["--seed", "--count", "--answers", "--rater"]), odd],
+            [*label, "--import", labelled],
             ["label", "--items", i, "--export", str(folder / "e.csv"), "--output", labelled],
-            ["rate", s, "--labels", labelled],
-            ["gate", s, "--labels", labelled],
-            ["select", s, "--out", str(folder / "x.csv")],
-            ["import", rng.choice(["deepeval", odd[0]]), labelled, "--out", str(folder / "x.csv")],
-            ["status", "--workspace", odd[0]],
-            ["run", "--workspace", odd[0]],
-            ["init", odd[0] or str(folder / "w")],
-            ["judges", "new", odd[0], "--workspace", str(folder)],
+            [rng.choice(["rate", "gate"]), s, "--labels", labelled],
+            ["select", s, "--out", x],
+            ["import", rng.choice(["deepeval", odd]), labelled, "--out", x],
+            [rng.choice(["status", "run"]), "--workspace", inside],
+            ["init", inside],
+            ["judges", "new", odd, "--workspace", str(folder)],
         ]
     )
-    words = [
-        word if word not in odd or words[0] not in ("init", "run", "status") else str(folder / word.strip("/. "))
-        for word in words
-    ]
     result = CliRunner().invoke(app, words)
     if result.exception is not None and not isinstance(result.exception, SystemExit):
         raise result.exception
@@ -429,19 +405,7 @@ def command(rng: random.Random, folder: Path) -> None:
 DOORS: dict[str, Callable[[random.Random, Path], None]] = {
     door.__name__: door
     for door in (
-        file,
-        query,
-        frame,
-        importer,
-        declared,
-        template,
-        answer,
-        endpoint,
-        batch,
-        program,
-        part,
-        labels,
-        call,
+        *(file, query, frame, importer, declared, template, answer, endpoint, batch, program, part, labels, call),
         command,
     )
 }

@@ -47,11 +47,14 @@ def test_it_opens_and_would_ask_nobody(golden):
 
 
 def test_a_night_without_its_database_keeps_every_score_and_fit(golden):
-    """The database may be rebuilt by a later release: the parts are the record."""
+    """The database may be rebuilt by a later release: the parts are the record.
+
+    The endpoint of its judge is gone, which the canary alone may notice: it asks again on another day.
+    """
     before, scored = digests(golden), score_rows(golden)
     (golden / "data" / "care.duckdb").unlink()
     outcome = run(golden)
-    assert not outcome.failures
+    assert set(outcome.failures) <= {("canary", "api")}
     assert score_rows(golden) == scored
     counts = "SELECT testset, count(*), count(DISTINCT judge) FROM scores JOIN judges USING (judge_ix) "
     rows = query(golden, f"{counts} JOIN items USING (item_ix) GROUP BY ALL ORDER BY ALL")

@@ -88,7 +88,6 @@ def test_what_is_written_and_deleted_reaches_the_store(machine, store):
         write_bytes(here.folder / "report" / "index.html", b"page")
         write_bytes(here.folder / "report" / "old.html", b"old")
         write_bytes(here.folder / "hashes.json", b"made again anywhere")
-        write_bytes(here.folder / "parts" / "scores" / "manifest", b"made again anywhere")
         delete(here.folder / "report" / "old.html")
         assert json.loads((store / leases.KEY).read_bytes())["who"] == "`care test`"
     assert not (store / leases.KEY).exists(), "the lease was given back"
@@ -236,7 +235,6 @@ DELETES_BY_ITSELF = {
     ("warehouse/remote/copy.py", "_download"),
     ("warehouse/database.py", "remove"),
     ("warehouse/database.py", "replace_by"),
-    ("warehouse/manifest.py", "discard"),
     ("warehouse/parts.py", "sweep"),
     ("assets/judging/journal.py", "stored"),
     ("assets/judging/journal.py", "recover"),

@@ -123,18 +123,16 @@ def test_parts_are_merged_without_loss(scattered, monkeypatch):
 
 def test_merging_that_is_killed_loses_nothing_and_is_finished_by_the_next(scattered, monkeypatch):
     """At its first writes and deletions, in the middle, at the last one, and never."""
-    monkeypatch.setattr("warehouse.storage._SETTLED_S", 0.0)
     before, folder = contents(scattered), scattered.scores_folder("a/b", "set one")
-    manifest, done = folder / "manifest", set(KEYS)
+    done = set(KEYS)
     whole = {path.name: path.read_bytes() for path in folder.glob("*.parquet")}
     killed = []
-    for killed_at in (0, 1, 2, 3, 4, 13, 22, 23):
+    for killed_at in (0, 1, 2, 3, 12, 21, 22):
         for path in folder.glob("*.parquet"):
             path.unlink()
         for name, content in whole.items():
             (folder / name).write_bytes(content)
         assert scattered.done("a/b", "set one", "K", ["error"]) == done
-        assert manifest.exists()
         with monkeypatch.context() as patch:
             left = killed_at
 
@@ -159,8 +157,7 @@ def test_merging_that_is_killed_loses_nothing_and_is_finished_by_the_next(scatte
         scattered.compact("a/b", "set one")
         assert contents(scattered) == before
         assert scattered.done("a/b", "set one", "K", ["error"]) == done
-        assert not manifest.exists()
-    assert killed == [0, 1, 2, 3, 4, 13, 22], "the manifest goes, then there are two writes and twenty deletions"
+    assert killed == [0, 1, 2, 3, 12, 21], "there are two writes and twenty deletions"
 
 
 def test_leftovers_of_a_killed_run_are_swept_and_never_read(store):

@@ -3,7 +3,7 @@
 The store is the record. A finished file is uploaded before it gets its name in the folder, and an object is deleted
 before the file, so the folder never has what the store lacks. A process that is killed between the two leaves the store
 one file ahead, which the next command fetches. What can be made again stays in the folder only: the database, Dagster's
-record of runs, hashes, locks, lists of parts, temporary files.
+record of runs, hashes, locks, temporary files.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ RECORD_OF_RUNS = "dagster.tar"
 
 _FOLDERS, _FILES = ("parts", "fits", "report", "experiments"), ("forgotten.jsonl", "forgetting.json")
 """Folders of the data folder whose files are objects, and files of it that are."""
-
-_LOCAL = ("manifest",)
-"""Names of files that can be made again from their neighbours."""
 
 _SIDE_BY_SIDE = 8
 """Objects that are fetched at the same time."""
@@ -232,4 +229,4 @@ def _is_an_object(key: str) -> bool:
     """Whether a file of this name in the data folder is an object of the store."""
     folder, _, rest = key.partition("/")
     name = key.rpartition("/")[2]
-    return key in _FILES or bool(rest and folder in _FOLDERS and name not in _LOCAL and not name.startswith("."))
+    return key in _FILES or bool(rest and folder in _FOLDERS and not name.startswith("."))
