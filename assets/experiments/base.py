@@ -53,19 +53,6 @@ class Chart:
 
 
 @dataclass(frozen=True)
-class Bars:
-    """One number by name, with the ends of its interval where it has one."""
-
-    title: str
-    x: str
-    names: Sequence[str]
-    values: Sequence[Number]
-    low: Sequence[Number] = ()
-    high: Sequence[Number] = ()
-    kind: Literal["bars"] = "bars"
-
-
-@dataclass(frozen=True)
 class Heatmap:
     """A heat map of correlations, or of other values between -1 and 1.
 
@@ -100,7 +87,7 @@ class ExperimentFindings:
 
     says: Sequence[str]
     tables: Sequence[Table] = ()
-    figures: Sequence[Chart | Bars | Heatmap] = ()
+    figures: Sequence[Chart | Heatmap] = ()
     measures: Mapping[str, Number] = field(default_factory=dict[str, Number])
 
 

@@ -1,12 +1,12 @@
 """What the factors look like in the texts."""
 
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from contextlib import suppress
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Bars, Experiment, ExperimentFindings, Heatmap, Table
+from assets.experiments.base import Experiment, ExperimentFindings, Heatmap
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, declared_numbers, factored, panels, problem_of
 from assets.workspace import Workspace
 from care_ops.aggregators.base import Problem
@@ -31,77 +31,45 @@ _STAR = f"* at a false discovery rate of {_RATE:.0%}"
 
 def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFindings:
     """Spearman of every factor, and of the tensor's confounder, with every feature; permutation p-values."""
-    tables, says, figures, measures = list[Table](), list[str](), list[Bars | Heatmap](), dict[str, float]()
+    says, figures, measures = list[str](), list[Heatmap](), dict[str, float]()
     for panel in panels(workspace):
         names, features = _features(workspace, panel)
-        if not names:
-            says.append(f"{panel.testset}: its items carry no responses, and no features are declared.")
-            continue
         by_unit = mean_by_unit(features, panel.units)
-        if len(by_unit) < LEAST_ITEMS:
-            says.append(
-                f"{panel.testset}: not run, its items are of {len(by_unit)} split units, and it takes {LEAST_ITEMS}."
-            )
+        if not names or len(by_unit) < LEAST_ITEMS:
+            why = "its items carry no responses, and no features are declared"
+            if names:
+                why = f"not run, its items are of {len(by_unit)} split units, and it takes {LEAST_ITEMS}"
+            says.append(f"{panel.testset}: {why}.")
             continue
-        scores_of_factors = _factor_scores(panel)
-        if not scores_of_factors:
-            says.append(f"{panel.testset}: the panel has no factor.")
-        for latent, how in scores_of_factors:
+        for rows, latent, how in _latents(panel):
             by_chance = np.random.default_rng(_SEED)
-            correlations, p_values = permuted(mean_by_unit(latent, panel.units), by_unit, permutations, by_chance)
-            clear = benjamini_hochberg(p_values, _RATE)
-            factor_names = [f"factor {k + 1}" for k in range(latent.shape[1])]
-            title = f"{panel.testset}: factors of care_svd{how}, {_STAR}"
-            heatmap = _heatmap(title, factor_names, names, correlations, clear)
-            figures.append(heatmap)
-            measures |= _kept(panel.testset, factor_names, names, correlations, how)
-            rows: list[dict[str, Any]] = [
-                {
-                    "factor": k + 1,
-                    "order against gold": panel.order(latent[:, k]),
-                    **dict(zip(names, heatmap.marks[k], strict=True)),
-                }
-                for k in range(len(factor_names))
-            ]
-            tables.append(Table(heatmap.title, rows))
-            says.append(_strongest(f"{panel.testset}{how}", factor_names, names, correlations, p_values, clear))
-        for aggregator, states_of, how in (
-            ("care_tensor", CareTensor().states, ""),
-            ("care_tensor_paper", four_states, _WRITTEN),
-        ):
-            confounder = tensor_confounder(panel, states_of)
-            if confounder is None:
-                says.append(f"{panel.testset}: {aggregator} finds no confounder on this panel.")
-                continue
-            by_chance = np.random.default_rng(_SEED)
-            r, p = permuted(mean_by_unit(confounder[:, None], panel.units), by_unit, permutations, by_chance)
+            r, p = permuted(mean_by_unit(latent, panel.units), by_unit, permutations, by_chance)
             clear = benjamini_hochberg(p, _RATE)
-            bars = [(f"{name}{' *' * bool(star)}", x) for name, star, x in zip(names, clear[0], r[0], strict=True)]
-            shown = [(name, float(x)) for name, x in bars if not np.isnan(x)]
-            title = f"{panel.testset}: {_POSTERIOR} of {aggregator}, {_STAR}"
-            figures.append(Bars(title, "Spearman", [name for name, _ in shown], [x for _, x in shown]))
-            says.append(_strongest(f"{panel.testset}{how}", [_POSTERIOR], names, r, p, clear))
-            measures |= _kept(panel.testset, [_POSTERIOR], names, r, how)
-    return ExperimentFindings(says or [NO_PANEL], tables, figures, measures)
+            figures.append(_heatmap(f"{panel.testset}: {rows[0]}{how}, {_STAR}", rows, names, r, clear))
+            says.append(_strongest(f"{panel.testset}{how}", rows, names, r, p, clear))
+            measures |= {
+                f"{panel.testset}/{row}/{name}{how}": float(value)
+                for row, values in zip(rows, r, strict=True)
+                for name, value in zip(names, values, strict=True)
+                if not np.isnan(value)
+            }
+    return ExperimentFindings(says or [NO_PANEL], figures=figures, measures=measures)
 
 
-def _factor_scores(panel: ExperimentPanel) -> list[tuple[Array, str]]:
-    """Scores of the factors, (n, factors): E[factor | J], and <u, J> of the raw scores as written; none without one."""
-    try:
+def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
+    """Yield names, scores (n, k) and procedure: of CARE-SVD's factors, then of CARE-Tensor's confounder.
+
+    Of factors E[factor | J], and <u, J> of the raw scores as written; a panel without any yields none.
+    """
+    with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
-    except FitError:
-        return []
-    return [(latent, ""), (panel.filled() @ factors.directions[:, : latent.shape[1]], _WRITTEN)]
-
-
-def _kept(testset: str, rows: list[str], names: list[str], correlations: Array, how: str) -> dict[str, float]:
-    """Measures for the ledger: a factor's correlation with each feature where there is one."""
-    return {
-        f"{testset}/{row}/{name}{how}": float(r)
-        for row, values in zip(rows, correlations, strict=True)
-        for name, r in zip(names, values, strict=True)
-        if not np.isnan(r)
-    }
+        names = [f"factor {k + 1}" for k in range(latent.shape[1])]
+        yield names, latent, ""
+        yield names, panel.filled() @ factors.directions[:, : latent.shape[1]], _WRITTEN
+    for states_of, how in ((CareTensor().states, ""), (four_states, _WRITTEN)):
+        confounder = tensor_confounder(panel, states_of)
+        if confounder is not None:
+            yield [_POSTERIOR], confounder[:, None], how
 
 
 def _heatmap(title: str, rows: list[str], columns: list[str], values: Array, clear: NDArray[np.bool_]) -> Heatmap:

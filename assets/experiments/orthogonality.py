@@ -65,43 +65,24 @@ def _distance(direction: Array, wanted: Array) -> float:
 def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
     """Turn the confounder's loadings towards quality's, and estimate Q with and without subtracting it."""
     found = {o: [errors_at(o, seed, items) for seed in range(seeds)] for o in _OVERLAPS}
-    rows: list[dict[str, float | str]] = []
-    change: dict[float, Array] = {}
+    rows: list[dict[str, float]] = []
+    measures: dict[str, float] = {}
     for overlap, listed in found.items():
-        change[overlap] = np.array([one[_SUBTRACTED] - one[_AS_FITTED] for one in listed])
         means = {name: float(np.mean([one[name] for one in listed])) for name in listed[0]}
-        lower = f"{(change[overlap] < 0).sum()} of {seeds}"
-        rows.append({"overlap": overlap, **means, "change": float(change[overlap].mean()), "lower in": lower})
-    orthogonal, overlapping = change[_OVERLAPS[0]], {o: c for o, c in change.items() if o > 0}
-    helped = [o for o, c in overlapping.items() if (c < 0).mean() > 0.5]
-    hurts = (orthogonal > 0).mean() > 0.5
-    first = rows[0]
+        change, literal = means[_SUBTRACTED] - means[_AS_FITTED], means[_LITERAL] - means[_AS_FITTED]
+        rows.append({"overlap": overlap, **means, "change": change})
+        measures |= {f"change at overlap {overlap:g}": change, f"change at overlap {overlap:g}, as written": literal}
     says = [
-        f"Orthogonal loadings: subtracting changes 1 - R^2 of Q from {first[_AS_FITTED]:.3f} to "
-        f"{first[_SUBTRACTED]:.3f}; it is higher in {(orthogonal > 0).sum()} of {seeds} seeds.",
-        *(
-            f"Overlap {row['overlap']:g}: from {row[_AS_FITTED]:.3f} to {row[_SUBTRACTED]:.3f}; lower in "
-            f"{row['lower in']} seeds; the best possible is {row[_BEST]:.3f}."
-            for row in rows[1:]
-        ),
-        "The paper: subtracting helps where loadings overlap, and slightly hurts where they are orthogonal. Here it "
-        + ("hurts" if hurts else "does not hurt")
-        + " where they are orthogonal, and helps in most seeds at "
-        + (f"overlaps {', '.join(f'{o:g}' for o in helped)}" if helped else "no overlap")
-        + f" of {', '.join(f'{o:g}' for o in overlapping)}.",
+        f"Overlap {row['overlap']:g}: subtracting changes 1 - R^2 of Q from {row[_AS_FITTED]:.3f} to "
+        f"{row[_SUBTRACTED]:.3f} (as written to {row[_LITERAL]:.3f}); the best possible is {row[_BEST]:.3f}."
+        for row in rows
     ]
-    curves = [
-        Series(name, list(_OVERLAPS), [float(row[name]) for row in rows]) for name in (_AS_FITTED, _SUBTRACTED, _BEST)
-    ]
+    curves = [Series(name, list(_OVERLAPS), [row[name] for row in rows]) for name in (_AS_FITTED, _SUBTRACTED, _BEST)]
     return ExperimentFindings(
         says,
         [Table(f"1 - R^2 of Q, and distance of unit vectors from quality's loadings; means over {seeds} seeds", rows)],
         [Chart("Subtracting the confounder", "overlap of the unit loadings", "1 - R^2 of Q", curves)],
-        {f"change at overlap {overlap:g}": float(differences.mean()) for overlap, differences in change.items()}
-        | {
-            f"change at overlap {row['overlap']:g}, as written": float(row[_LITERAL]) - float(row[_AS_FITTED])
-            for row in rows
-        },
+        measures,
     )
 
 

@@ -5,8 +5,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from assets.experiments.base import Bars, Chart, Experiment, Heatmap, said
-from assets.report.charts import Axes, Figure, Ranked, heat_map, line_chart, ranked_list
+from assets.experiments.base import Chart, Experiment, Heatmap, said
+from assets.report.charts import Axes, Figure, heat_map, line_chart
 from assets.report.page import render
 from assets.workspace import Workspace
 
@@ -34,12 +34,8 @@ def write_experiments(
     return pages
 
 
-def _drawn(key: str, figure: Chart | Bars | Heatmap) -> Figure:
+def _drawn(key: str, figure: Chart | Heatmap) -> Figure:
     if isinstance(figure, Chart):
         axes = Axes(figure.x, figure.y, logarithmic=figure.logarithmic)
         return line_chart(key, figure.title, "", figure.curves, axes)
-    if isinstance(figure, Heatmap):
-        return heat_map(key, figure.title, "", figure.rows, figure.columns, figure.values, marks=figure.marks)
-    nothing = [None] * len(figure.names)
-    ranks = zip(figure.names, figure.values, figure.low or nothing, figure.high or nothing, strict=True)
-    return Figure(key, figure.title, figure.x, ranked_list([Ranked(*rank) for rank in ranks], figure.x))
+    return heat_map(key, figure.title, "", figure.rows, figure.columns, figure.values, marks=figure.marks)

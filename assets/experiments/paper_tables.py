@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from assets.experiments.base import Experiment, ExperimentFindings, Table, filled
 from assets.experiments.panels import ExperimentPanel, panels
 from assets.workspace import Workspace
-from care_ops.config import AGGREGATORS, PAPER_PROFILE
+from care_ops.config import LABEL_FREE, PAPER_PROFILE
 from care_ops.fit import fit_panel
 from care_ops.least import LEAST_GOLD, LEAST_JUDGES
 from care_ops.records import Aggregate
@@ -22,11 +22,7 @@ from warehouse.matrix import read_scores
 _TUNED: dict[Penalised, str] = {"care_svd": "care_svd as written", "care_tensor_paper": "care_tensor_paper"}
 """Algorithms 1 and 2 as written, whose penalties labels choose, and the names of their errors."""
 
-_LABEL_FREE = tuple(
-    name
-    for name in AGGREGATORS
-    if name in (*PAPER_PROFILE["aggregators"], "care", "care_tensor") and name != "care_tensor_paper"
-)
+_LABEL_FREE = tuple(n for n in LABEL_FREE if n in (*PAPER_PROFILE["aggregators"], "care", "care_tensor"))
 
 _SHARE = 0.15
 

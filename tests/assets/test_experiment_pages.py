@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from assets.experiments.base import Bars, Chart, ExperimentFindings, Heatmap, Table
+from assets.experiments.base import Chart, ExperimentFindings, Heatmap, Table
 from assets.experiments.pages import write_experiments
 from assets.experiments.registry import experiments
 from assets.report.charts import Series
@@ -18,7 +18,6 @@ FINDINGS = ExperimentFindings(
     [Table("numbers", [{"name": "a", "value": 0.5, "count": 3}])],
     [
         Chart("a chart", "x", "y", [Series("care", [1, 2], [0.5, 0.75], [0.25, 0.5], [0.75, 1.0])], logarithmic=True),
-        Bars("some bars", "x", ["a", "b"], [1, 0.5]),
         Heatmap("a heatmap", ["r"], ["c", "d"], [[0.5, None]], [["+0.50", "–"]]),
     ],
 )
@@ -39,13 +38,13 @@ def test_findings_come_back_and_every_kind_of_figure_is_drawn(workspace, experim
     experiment.keep(workspace, FINDINGS, None, seconds=1.5)
     kept = experiment.kept(workspace)
     assert kept is not None
-    assert [type(figure) for figure in kept.findings.figures] == [Chart, Bars, Heatmap]
+    assert [type(figure) for figure in kept.findings.figures] == [Chart, Heatmap]
     assert kept.findings.tables[0].rows == [{"name": "a", "value": 0.5, "count": 3}]
     assert kept.size == {"seeds": 5, "strengths": [0.5, 1]}
     assert experiment.current(workspace, None)
     assert not experiment.current(workspace, {"one": "another panel"})
     page = write_experiments(workspace.report_folder, workspace, [experiment])["orthogonality"].read_text()
-    for text in ("one thing came out", "a chart", "some bars", "a heatmap", kept.version.code):
+    for text in ("one thing came out", "a chart", "a heatmap", kept.version.code):
         assert text in page
     index = workspace.report_folder / "experiments.html"
     assert "one thing came out" in index.read_text()
