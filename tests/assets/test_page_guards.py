@@ -8,8 +8,6 @@ import pytest
 from assets.metadata import as_text, bullets
 from assets.report import page as pages
 from assets.report.label_page import write_label_page
-from assets.report.names import refuse_alike
-from care_ops.errors import InputError
 
 TEMPLATES = Path(pages.__file__).parent / "templates"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
@@ -50,10 +48,3 @@ def test_markdown_of_other_peoples_texts_is_shown_as_it_is(text):
     assert re.sub(r"\\(.)", r"\1", shown) == text
     assert not re.search(r"(?<!\\)[\[\]<>!`*]", shown)
     assert bullets([text]).md_str == f"- {shown}\n"
-
-
-def test_a_name_that_no_file_system_takes_is_refused():
-    refuse_alike("judge", ["a" * 60, "é" * 20])
-    for name in ("a" * 300, "é" * 40):
-        with pytest.raises(InputError, match="too long for a file"):
-            refuse_alike("judge", [name])

@@ -10,17 +10,16 @@ import pytest
 
 from assets.report.cards import advice, followed, judge_cards
 from assets.report.charts import Axes, Series, line_chart, ticks
-from assets.report.data import Retest
 from assets.report.figures import nights
 from assets.report.first_screen import picture
 from assets.report.gather import gather
-from assets.report.items import item_rows, label_rows
+from assets.report.items import item_rows
 from assets.report.page import write_page
 from assets.report.sampled import over_sample
 from assets.table.fitting import ScoreTable, TableConfig, fit_table
 from care_ops import samples
 from care_ops.config import FitConfig
-from care_ops.records import NO_REFITS, DropEvidence, Dropping, Evaluation, Influence
+from care_ops.records import NO_REFITS, DropEvidence, Dropping, Evaluation
 from care_ops.scores import ScoreMatrix
 from orchestration.workspace import load_workspace
 from tests.support.report_pages import VERDICT, report_data
@@ -52,14 +51,6 @@ def test_cards_stand_by_falling_weight_and_those_left_out_come_last(data):
     assert cards[-1].row.check.judge == "constant"
 
 
-def test_a_judge_whose_scores_are_the_answer_is_as_good_as_it_by_gold(data):
-    one = with_care(data, estimate=np.nan_to_num(data.scores.values[:, 1], nan=np.nanmean(data.scores.values[:, 1])))
-    cards = {card.row.check.judge: card for card in judge_cards(one)}
-    first, second = (cards[data.scores.judges[j]].labels for j in (0, 1))
-    assert second.answer == pytest.approx(second.alone, abs=0.02), "it is the answer, but for its holes"
-    assert first.answer == second.answer != first.alone
-
-
 def test_a_card_says_whether_a_judge_may_gate_where_gold_is_on_its_scale(data):
     assert {card.labels.gate for card in judge_cards(data)[:-1]} == {""}, "gold is 0 and 1, and judges give grades"
     graded = replace(data, gold=np.clip(np.round(data.scores.values[:, 0]), 4, 6))
@@ -67,15 +58,6 @@ def test_a_card_says_whether_a_judge_may_gate_where_gold_is_on_its_scale(data):
     first = cards[data.scores.judges[0]].labels.gate
     assert first.startswith("weighted kappa 0.")
     assert "may gate at 0.6: yes" in first
-
-
-def test_a_card_says_what_a_judge_could_change_if_it_said_anything(data):
-    first, second = data.scores.judges[:2]
-    found = Influence({first: 7, second: 3}, {first: 2, second: 1}, 8, (first,), 7, len(data.scores.item_ids))
-    cards = {card.row.check.judge: card for card in judge_cards(replace(data, dropping=Dropping(influence=found)))}
-    assert cards[first].influence.startswith("7 of the best 8 could be others (the worst of four attacks")
-    assert cards[first].influence.endswith("if it said the same of every item, 2 would be")
-    assert cards[data.scores.judges[2]].influence == ""
 
 
 def test_a_judge_parts_most_from_the_answer_where_the_ranks_differ_most(data):
@@ -98,16 +80,6 @@ def test_a_factor_is_named_by_what_it_follows_and_loadings_stand_under_their_own
     assert followed(data, strongest).factor == 1
 
 
-def test_a_judge_has_the_arrow_of_what_its_own_scores_follow_and_not_of_what_those_of_others_do(data):
-    own = [followed(data, j) for j in range(4)]
-    assert [(one.feature, one.correlation) for one in own] == [
-        ("words", 0.6),
-        (None, None),
-        ("words", -0.4),
-        (None, None),
-    ]
-
-
 def test_items_have_the_interval_that_their_standard_deviation_gives(data):
     best = item_rows(data)[0]
     sd = data.aggregates["care"].sd[data.scores.item_ids.index(best.item_id)]
@@ -117,13 +89,6 @@ def test_items_have_the_interval_that_their_standard_deviation_gives(data):
     wide = item_rows(with_care(data, estimate=mean, sd=np.full(len(mean), 1e3)))
     grades = (np.nanmin(data.scores.values), np.nanmax(data.scores.values))
     assert {(row.lo, row.hi) for row in wide} == {grades}, "no interval goes beyond the grades"
-
-
-def test_items_to_label_show_where_the_rival_answers_put_them_and_every_score(data):
-    rows = label_rows(data)
-    assert [row.item_id for row in rows] == list(data.care.label_first)
-    assert all(len(row.scores) == 5 and len(row.ranks) == 2 for row in rows)
-    assert abs(rows[0].ranks[0] - rows[0].ranks[1]) > 0.5
 
 
 def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_before(after_a_night):
@@ -193,16 +158,6 @@ def test_the_fit_of_a_table_is_made_without_each_judge_where_labels_allow_it():
     assert advice(judge_cards(page)[0]) == f"None, so keep it for now: {NO_REFITS}."
 
 
-def test_a_card_says_how_far_a_judge_agrees_with_itself(data, tmp_path):
-    judge = data.scores.judges[0]
-    asked = replace(data, edition=None, retests={judge: Retest(12, 0.034, "2026-11-22 03:00")})
-    write_page(asked, tmp_path / "report.html", VERDICT)
-    page = (tmp_path / "report.html").read_text()
-    assert page.count("<dt>Retest</dt>") == len(data.scores.judges)
-    assert "12 items on 2026-11-22 03:00 (by the canary), its scores moved by 3.4% of the scale on average" in page
-    assert page.count("Not known: its scores were read from a file") == len(data.scores.judges) - 1
-
-
 def test_a_page_says_what_changed_and_of_a_first_fit_that_there_is_none(data, tmp_path):
     def page(**changes):
         write_page(replace(data, **changes), tmp_path / "report.html", VERDICT)
@@ -222,13 +177,6 @@ def test_a_page_never_claims_to_know_what_only_labels_tell(data, tmp_path):
         write_page(replace(data, evaluations=evaluations), tmp_path / "report.html", VERDICT)
         told = "Nothing here can say whether the answer is right" in (tmp_path / "report.html").read_text()
         assert told == (not evaluations)
-
-
-def test_a_page_names_who_is_left_out_and_what_did_not_answer(data, tmp_path):
-    write_page(data, tmp_path / "report.html", VERDICT)
-    page = (tmp_path / "report.html").read_text()
-    assert "not on the panel: all its scores are alike" in page
-    assert "care_tensor could not answer" in page
 
 
 def test_axes_have_round_ticks():

@@ -15,7 +15,6 @@ from assets.table.files import write_files
 from assets.table.fitting import ScoreTable, TableConfig, fit_id, fit_table, within_scale
 from assets.table.options import FitOptions, table_config
 from assets.table.reading import TableInputs, read_table
-from assets.table.rows import aggregate_rows
 from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError
@@ -129,28 +128,10 @@ def test_a_fit_has_another_id_for_anything_else_that_it_is_made_from(table):
     assert fit_id(replace(table, items={**items, "i00": unused}), table_config(options)) == ids["nothing else"]
 
 
-def test_figures_of_few_items_with_gold_say_of_how_many(table):
-    """A tau of 1.000 stood beside 200 items, and was of five."""
-    assert all("with gold" not in row for row in aggregate_rows(fit_table(table, CONFIG).page))
-    few = {
-        item: replace(record, gold=record.gold if k < 5 else None)
-        for k, (item, record) in enumerate(table.items.items())
-    }
-    rows = aggregate_rows(fit_table(replace(table, items=few), CONFIG).page)
-    assert [(row["items"], row["with gold"]) for row in rows] == [(60, 5), (60, 5)]
-
-
 def test_the_library_needs_neither_the_command_line_nor_dagster():
     code = "import sys, assets.table.files; print(sorted({'typer', 'dagster', 'orchestration'} & set(sys.modules)))"
     done = subprocess.run([sys.executable, "-W", "ignore", "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout.strip() == "[]"
-
-
-def test_a_page_leaves_out_gold_that_the_fit_has_seen(table):
-    anchored = replace(table, anchors=Anchors({"i00": 5.0}))
-    page = fit_table(anchored, CONFIG).page
-    assert np.flatnonzero(np.isnan(page.gold)).tolist() == [0, 1], "the item and its split unit"
-    assert page.labels_seen == 1
 
 
 def test_systems_of_a_table_and_of_a_workspace_come_from_one_comparison(table):
@@ -217,18 +198,6 @@ def test_the_number_of_the_better_answer_is_never_read_in_reverse(rng):
     assert fit_table(duels(rng, 1.0, 0.0)[0], config).page.systems.systems[0].system == "good"
 
 
-def test_gaps_of_pairs_without_labels_are_said_to_be_too_small(rng):
-    table, ahead = duels(rng, 1.0, 0.0)
-    config = replace(CONFIG, systems=("left", "right"))
-    seen = fit_table(table, config).page.systems
-    assert seen.comparisons[0].hi < 3.0
-    assert "too small" in seen.as_seen
-    labels = {item: float(ahead[k] > 0) for k, item in enumerate(table.scores.item_ids) if k % 2}
-    told = fit_table(replace(table, anchors=Anchors(labels)), config).page.systems
-    assert told.comparisons[0].labels_used == 100
-    assert told.as_seen == ""
-
-
 def test_items_without_a_score_are_told_where_the_items_are_read(tmp_path):
     (tmp_path / "items.csv").write_text("item_id,response\n" + "".join(f"i{k},answer {k}\n" for k in range(5)))
     (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},1,2,3\n" for k in range(3)) + "i3,,,\n")
@@ -244,35 +213,12 @@ def test_items_without_a_score_are_told_where_the_items_are_read(tmp_path):
     assert "without a score" not in str(told[-1].sentences())
 
 
-def test_a_column_of_words_that_is_left_out_is_among_the_first_reasons(tmp_path, rng):
-    quality = rng.normal(size=60)
-    judges = [5 + quality + 0.5 * rng.normal(size=60) for _ in range(5)]
-    rows = [[f"i{k}", *(f"{judge[k]:.2f}" for judge in judges), f"Score: {k % 5}", "fine"] for k in range(60)]
-    (tmp_path / "scores.csv").write_text("\n".join(map(",".join, [["id", *"abcde", "Claude", "response"], *rows])))
-    inputs = TableInputs(tmp_path / "scores.csv")
-    result = fit_table(read_table(inputs, ScoreColumns(), ReadingOptions(), lambda _: None), CONFIG)
-    assert "Columns left out: 'Claude' (holds text)." in result.verdict.first_reasons
-
-
 def test_scores_outside_the_scale_are_missing_and_counted():
     scores = ScoreMatrix(np.array([[1.0, 2.0], [9.0, np.nan], [3.0, 0.0]]), ("x", "y", "z"), ("a", "b"), {})
     inside, counts = within_scale(scores, (1.0, 5.0))
     np.testing.assert_array_equal(inside.values, [[1.0, 2.0], [np.nan, np.nan], [3.0, np.nan]])
     assert counts == {"a": 1, "b": 1}
     assert within_scale(scores, None) == (scores, {})
-
-
-def test_a_configuration_that_makes_no_sense_is_refused():
-    with pytest.raises(InputError, match=r"the scale is 5\.0 to 1\.0; give two numbers, the lowest score first"):
-        TableConfig(FitConfig(scale=(5.0, 1.0)))
-
-
-def test_what_a_table_lacks_is_told(table):
-    with pytest.raises(InputError, match=r"items of somewhere/scores\.csv, systems: no item has a column 'maker'"):
-        fit_table(table, replace(CONFIG, systems=("maker",)))
-    constant = replace(table, scores=ScoreMatrix(np.ones((60, 5)), table.scores.item_ids, tuple("abcde"), {}))
-    with pytest.raises(FitError, match=r"no judge can be heard, and a panel needs three.*--admit all"):
-        fit_table(constant, replace(CONFIG, admission=AdmissionRule()))
 
 
 @pytest.mark.parametrize("admission", [AdmissionRule(), AdmissionRule(admit="all"), AdmissionRule(absent="not_asked")])

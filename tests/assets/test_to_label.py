@@ -91,12 +91,6 @@ def test_a_label_is_a_number_however_it_is_written(tmp_path, label, told):
     assert write_items_to_label(path, ITEMS, {}, Anchors({"a": 1.0}, sample={})) == told
 
 
-def test_a_label_is_the_same_number_however_it_is_written(tmp_path):
-    path = tmp_path / "to_label.csv"
-    path.write_text("item_id,label\na,-0.0\nb,1.50\n")
-    assert write_items_to_label(path, ITEMS, {}, Anchors({"a": 0.0, "b": 1.5}, sample={})) == []
-
-
 def test_a_second_label_and_what_a_person_wrote_beside_it_stay(tmp_path):
     path = tmp_path / "to_label.csv"
     path.write_text("item_id,label,rater,note\nb,1,ann,sure\nb,0,bob,odd\nq,good,ann,\na,,ann,later\n")

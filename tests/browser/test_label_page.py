@@ -214,62 +214,6 @@ def write_pairs(folder):
     return "pairs.csv"
 
 
-@pytest.mark.parametrize("width", [1280, 390])
-def test_both_answers_of_a_pair_stand_side_by_side_or_on_a_telephone_one_above_the_other(folder, opened, width):
-    items = write_pairs(folder)
-    label(folder, "--html", folder / "page.html", items=items)
-    page = opened(folder / "page.html", viewport={"width": width, "height": 800})
-    assert page.get_by_role("group", name="Which answer is better?").is_visible()
-    question, left, right = (
-        page.locator("section", has=page.get_by_role("heading", name=name, exact=True)).bounding_box()
-        for name in ("Question", "Left answer", "Right answer")
-    )
-    assert question["y"] < left["y"]
-    if width == 1280:
-        assert (left["y"], left["width"]) == (right["y"], right["width"])
-        assert left["x"] + left["width"] <= right["x"]
-    else:
-        assert left["x"] == right["x"]
-        assert left["y"] + left["height"] <= right["y"]
-    assert page.evaluate("document.documentElement.scrollWidth") == width
-    page.keyboard.press("l")
-    page.keyboard.press("R")
-    page.get_by_role("button", name="tie").click()
-    rows = rows_of(saved(page, folder, "page-labelled.csv"))
-    assert [row["label"] for row in rows] == ["1", "0", "0.5"]
-    assert "model" not in page.content()
-
-
-def test_on_a_scale_of_few_numbers_each_is_a_key_and_any_other_is_typed(folder, opened):
-    label(folder, "--count", 2, "--answers", "1-5", "--html", folder / "page.html")
-    page = opened(folder / "page.html")
-    group = page.get_by_role("group", name="How good is this answer, from 1 to 5?")
-    assert group.get_by_role("button").all_inner_texts() == ["1", "2", "3", "4", "5"]
-    page.keyboard.press("6")
-    page.keyboard.press("4")
-    page.get_by_role("button", name="2", exact=True).click()
-    assert [row["label"] for row in rows_of(saved(page, folder, "page-labelled.csv"))] == ["4", "2"]
-
-    (folder / "labels.csv").unlink()
-    label(folder, "--count", 3, "--answers", "0-100", "--html", folder / "page.html")
-    page = opened(folder / "page.html")
-    field = page.get_by_label("How good is this answer, from 0 to 100?", exact=True).and_(page.get_by_role("textbox"))
-    page.keyboard.type("101")
-    expect(field).to_have_value("101")
-    page.keyboard.press("Enter")
-    expect(page.get_by_role("alert").filter(has_text="Give a number from 0 to 100.")).to_be_visible()
-    expect(page.get_by_role("status")).to_have_text("0 of 3 labelled")
-    field.fill("87,5")
-    page.keyboard.press("Enter")
-    page.keyboard.type("0")
-    page.get_by_role("button", name="Save").click()
-    page.keyboard.press("u")
-    page.keyboard.type("3s")
-    expect(page.get_by_role("status")).to_have_text("1 of 3 labelled, 1 skipped")
-    rows = rows_of(saved(page, folder, "page-labelled.csv"))
-    assert [(row["label"], bool(row["labelled_at"])) for row in rows] == [("87.5", True), ("", True), ("", False)]
-
-
 def test_the_page_is_used_without_a_mouse_and_says_what_happens(folder, opened):
     label(folder, "--count", 3, "--html", folder / "page.html")
     page = opened(folder / "page.html", rater=None)
@@ -319,45 +263,6 @@ def test_two_tabs_and_two_pages_keep_their_labels_apart_and_together(folder, ope
     label(folder, "--count", 5, "--html", folder / "more.html")
     other.goto((folder / "more.html").as_uri())
     assert other.get_by_label("Your name").is_visible(), "another file, another sitting"
-
-
-def test_two_people_in_two_tabs_keep_their_names(folder, opened):
-    label(folder, "--count", 6, "--html", folder / "page.html")
-    page = opened(folder / "page.html")
-    other = page.context.new_page()
-    other.wrong = []
-    other.goto((folder / "page.html").as_uri())
-    other.get_by_role("button", name="Not ann?").click()
-    other.get_by_label("Your name").fill("bob")
-    other.keyboard.press("Enter")
-    for k, (tab, key) in enumerate([(page, "y"), (other, "n"), (page, "y"), (other, "n"), (other, "n")]):
-        tab.keyboard.press(key)
-        for each in (page, other):
-            expect(each.get_by_role("status")).to_have_text(f"{k + 1} of 6 labelled")
-    page.reload()
-    page.keyboard.press("u")
-    expect(other.get_by_role("status")).to_have_text("4 of 6 labelled")
-    page.keyboard.press("y")
-    expect(other.get_by_role("status")).to_have_text("5 of 6 labelled")
-    for tab in (page, other):
-        rows = rows_of(saved(tab, folder, "page-labelled.csv"))
-        assert [row["rater"] for row in rows] == ["ann", "bob", "ann", "bob", "bob", ""]
-        assert [row["label"] for row in rows] == ["1", "0", "1", "0", "0", ""]
-
-
-def test_a_browser_that_keeps_nothing_says_so_and_labels_all_the_same(chromium, folder):
-    label(folder, "--count", 2, "--html", folder / "page.html")
-    context = chromium.new_context()
-    context.add_init_script("Object.defineProperty(window, 'localStorage', {get() { throw new Error('off'); }})")
-    page = context.new_page()
-    page.goto((folder / "page.html").as_uri())
-    expect(page.get_by_role("alert").filter(has_text="keeps nothing")).to_be_visible()
-    page.get_by_label("Your name").fill("ann")
-    page.keyboard.press("Enter")
-    page.keyboard.press("y")
-    page.keyboard.press("n")
-    assert [row["label"] for row in rows_of(saved(page, folder, "page-labelled.csv"))] == ["1", "0"]
-    context.close()
 
 
 MODES = {

@@ -71,20 +71,6 @@ def ui(demo, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_ui_shows_the_graph_the_runs_and_a_fits_numbers(chromium, ui):
-    page = chromium.new_page(viewport={"width": 1500, "height": 950})
-    page.goto(f"{ui}/locations/orchestration.definitions/asset-groups/fit")
-    for asset in ("panel", "moments", "structure", "aggregates"):
-        page.get_by_text(asset, exact=True).first.wait_for(timeout=30_000)
-    page.goto(f"{ui}/runs")
-    page.get_by_text("Success").first.wait_for(timeout=30_000)
-    page.goto(f"{ui}/assets/aggregates?view=partitions&partition=demo")
-    page.get_by_text("weights of care").first.wait_for(timeout=30_000)
-    page.get_by_text("care_tensor").first.wait_for(timeout=30_000)
-    page.close()
-
-
-@pytest.mark.slow
 def test_a_new_judge_is_materialised_by_clicking_and_the_fit_follows(chromium, tmp_path):
     """The judge by hand, while the sensor that asks for what is stale is off; then the sensor does the rest."""
     quick = "fit: {resamples: 0}\nreview: {hold: false}\n"

@@ -74,32 +74,6 @@ def test_every_form_of_the_same_scores_gives_the_same_digits(wide, long, tmp_pat
         np.testing.assert_array_equal(result.estimate, expected.estimate, form)
 
 
-def test_frames_come_back_as_they_were_handed_in(wide, tmp_path):
-    wide.to_csv(tmp_path / "scores.csv", index=False)
-    file, columns = str(tmp_path / "scores.csv"), wide.to_dict("list")
-    for package, scores in (("pandas", wide), ("polars", pl.from_pandas(wide)), ("pandas", file), ("pyarrow", columns)):
-        result = fit(scores)
-        for frame in (result.to_frame(), result.to_frame("care"), result.judges_frame(), result.metrics_frame()):
-            assert type(frame).__module__.startswith(package)
-    frame = fit(wide).to_frame()
-    assert list(frame.columns) == ["item_id", "care", "avg"]
-    np.testing.assert_allclose(frame["avg"], wide[list(JUDGES)].mean(axis=1), rtol=1e-14)
-    assert list(fit(wide).to_frame("avg").columns) == ["item_id", "estimate", "sd", "p_quality", "sure"]
-    with pytest.raises(care_eval.InputError, match="no aggregate 'mv'; there are care, avg"):
-        fit(wide).to_frame("mv")
-
-
-def test_halves_are_said_to_be_sure_only_where_there_are_halves():
-    rng = np.random.default_rng(3)
-    for share, told in ((0.5, True), (0.1, False)):
-        good = rng.random(200) < share
-        votes = (np.where(good, 2.0, -2.0)[:, None] + rng.logistic(size=(200, 6)) > 0).astype(int)
-        table = pd.DataFrame({f"judge {j}": votes[:, j] for j in range(6)}).assign(
-            item_id=[f"q{k}" for k in range(200)]
-        )
-        assert fit(table).to_frame("care")["sure"].notna().all() == told
-
-
 def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path):
     wide.to_csv(tmp_path / "scores.csv", index=False)
     items.to_csv(tmp_path / "items.csv", index=False)
@@ -163,43 +137,6 @@ def test_labels_by_item_may_have_numbers_for_ids_and_words_for_labels(wide):
         fit(numbered, labels={1000: "soso", 1001: "no"})
 
 
-def test_a_result_is_read_and_compared_as_a_whole(wide, tmp_path):
-    result = fit(wide)
-    for array in (result.estimate, result.aggregates["care"].weights, result.aggregates["avg"].estimate):
-        with pytest.raises(ValueError, match="read-only"):
-            array[0] = 999
-    assert result != fit(wide)
-    assert result in {result}
-    (tmp_path / "file").write_text("kept")
-    for write in (result.save, lambda path: result.report(path / "page.html")):
-        with pytest.raises(care_eval.InputError, match="file: no folder can be made there"):
-            write(tmp_path / "file")
-    assert (tmp_path / "file").read_text() == "kept"
-
-
-def test_a_rate_and_a_gate_leave_out_columns_that_are_no_judge(wide, items):
-    numbered, labels = wide.assign(length=range(80)), {f"i{k:02}": float(k % 2) for k in range(40)}
-    given = {"drawn": "random", "items": items, "system": "model"}
-    rated = [
-        care_eval.rate(*table, labels, **given, **drop).rates
-        for *table, drop in ((wide, {}), (numbered, {"drop": "length"}))
-    ]
-    assert rated[0] == rated[1]
-    decided = care_eval.gate(numbered, "new", "old", labels, drop=["length"], **given)
-    assert decided == care_eval.gate(wide, "new", "old", labels, **given)
-
-
-def test_a_first_fit_with_texts_warns_of_nothing():
-    code = (
-        "import warnings, numpy as np; warnings.simplefilter('error'); import care_eval; x = np.arange(40.0); "
-        "scores = {'item_id': [str(k) for k in x], **{j: (x * 7) % 10 + (x % (n + 2)) for n, j in enumerate('abcd')}}; "
-        "texts = {'item_id': scores['item_id'], 'response': [f'A text of words, number {k}.' for k in x]}; "
-        "warnings.simplefilter('always'); care_eval.fit(scores, items=texts, intervals=0); import textstat"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-
-
 def test_options_have_the_names_of_the_command_and_a_wrong_one_names_the_nearest(wide, items):
     named = care_eval.fit(wide, items=items.assign(extra=range(80)), feature="extra", aggregator="avg", intervals=0)
     assert list(named.aggregates) == ["avg"]
@@ -229,10 +166,6 @@ def test_an_ordered_category_of_pandas_is_a_grade(wide):
         care_eval.InputError, match="if words are grades, say their order, the lowest first, as grades="
     ):
         fit(texts)
-
-
-def test_one_aggregator_is_one_name(wide):
-    assert list(care_eval.fit(wide, aggregators="care", intervals=0).aggregates) == ["care"]
 
 
 def test_columns_are_named_where_their_names_say_nothing(wide):
@@ -282,18 +215,6 @@ def test_a_result_says_in_ten_lines_what_came_out(wide, items):
         assert word in summary
 
 
-def test_a_result_names_the_columns_of_words_that_it_was_not_made_of(wide):
-    verdicts = np.where(np.arange(80) % 3 == 0, "fail", "pass")
-    answers = {"verdict": verdicts, "reasons": [f"{k}, it is" for k in range(80)]}
-    known = {"model": "secret", "response": "a text", "label": np.arange(80), "item_key_id": "x"}
-    result = fit(wide.assign(**answers, **known))
-    said = "columns left out: 'verdict' (holds words, where the judges give numbers), 'reasons' (holds text)"
-    assert said in repr(result)
-    assert said in result.summary()
-    assert len(repr(result).splitlines()) <= 10
-    assert "left out" not in repr(fit(wide))
-
-
 def test_the_text_stays_short_however_many_judges_there_are(rng):
     values = rng.normal(size=(60, 1)) + rng.normal(size=(60, 116))
     names = [f"a judge with a long name, such as a model and its date, number {j}" for j in range(116)]
@@ -306,18 +227,6 @@ def test_the_text_stays_short_however_many_judges_there_are(rng):
     assert "not admitted: constant 0" in text
 
 
-def test_a_panel_that_allows_two_answers_says_so(rng):
-    quality, length = rng.normal(size=(2, 200))
-    values = np.column_stack(
-        [quality[:, None] + 0.5 * rng.normal(size=(200, 3)), length[:, None] + 0.5 * rng.normal(size=(200, 3))]
-    )
-    scores = {"item_id": [f"i{k}" for k in range(200)], **{f"j{j}": values[:, j] for j in range(6)}}
-    result = care_eval.fit(scores, intervals=0)
-    assert result.verdict.state == "ambiguous"
-    assert repr(result).startswith(result.verdict.headline[:60])
-    assert result.summary().startswith("\n".join(result.verdict.lines(everything=True)))
-
-
 def test_a_notebook_shows_a_card_with_verdict_picture_and_weights_and_escapes_names(wide):
     result = fit(wide.rename(columns={"gpt": "<b>gpt</b>"}))
     framed = result._repr_html_()
@@ -328,20 +237,6 @@ def test_a_notebook_shows_a_card_with_verdict_picture_and_weights_and_escapes_na
     assert f'data-pill="{result.verdict.pill}"' in page
     assert result.verdict.sentence in html.unescape(page)
     assert page.count("<svg") > len(JUDGES), "the picture, and a bar a judge"
-
-
-def test_errors_name_the_arguments_of_python(wide):
-    with pytest.raises(care_eval.InputError, match=r"with item= \(") as told:
-        fit(wide.rename(columns={"item_id": "key", "gpt": "text"}).assign(key="a", other="b"))
-    assert "--" not in str(told.value)
-
-
-def test_what_is_declared_no_part_of_quality_must_be_known_of_the_items(wide, items):
-    with pytest.raises(care_eval.InputError, match=r"not_quality names 'wrods'.*there are words, sentences"):
-        fit(wide, items=items, not_quality="wrods")
-    with pytest.raises(care_eval.InputError, match="no item has a text"):
-        fit(wide, not_quality="words")
-    assert fit(wide, items=items, not_quality="words").verdict
 
 
 def test_a_result_draws_its_figures_and_writes_its_page(wide, items, tmp_path):

@@ -12,11 +12,9 @@ from typer.testing import CliRunner
 from assets.table.fitting import TableConfig
 from assets.table.options import FitOptions, table_config
 from care_ops.config import AdmissionRule, Calibration, FitConfig, StructureConfig
-from care_ops.errors import InputError
 from orchestration.cli.app import app
 from orchestration.cli.fit import fit
 from orchestration.cli.tables import SETTINGS
-from orchestration.template import template
 from tests.support.matrices import matrix
 
 OF_FILES = {"scores", "out", "items", "judges", "labels", "probes", "json", "why"}
@@ -48,13 +46,6 @@ def test_the_command_has_every_option_of_the_library_and_no_other():
     options = set(inspect.signature(fit).parameters) - OF_FILES - OF_READING - OF_TYPER
     assert {SINGULAR.get(name, name) for name in options} == set(FitOptions.__annotations__) - IN_ONE_OPTION
     assert set(SETTINGS) < set(FitOptions.__annotations__)
-
-
-def test_an_option_says_what_care_yaml_says_of_the_setting():
-    said = " ".join(template().replace("#", " ").replace("``", "").split())
-    for name in ("tau", "max_missing", "absent", "seed"):
-        (option,) = inspect.signature(fit).parameters[name].annotation.__metadata__
-        assert option.help in said, name
 
 
 def test_every_option_reaches_the_configuration():
@@ -98,11 +89,6 @@ def test_every_option_reaches_the_configuration():
     assert replace(FitConfig(), aggregators="care").aggregators == ("care",), "one name, not four letters"
 
 
-def test_an_option_that_does_not_exist_is_refused_with_those_that_do():
-    with pytest.raises(InputError, match=r"no option 'gama' of a fit; there are .*gamma"):
-        table_config({"gama": 1.0})
-
-
 def test_the_advice_of_care_select_is_a_command(files):
     gold = "".join(f"{line.partition(',')[0]}\n" for line in (files / "scores.csv").read_text().splitlines()[1:])
     (files / "items.csv").write_text("item_id\n" + gold)
@@ -117,12 +103,6 @@ def test_the_advice_of_care_select_is_a_command(files):
     assert structure["gamma"] == float(words[-3])
     assert structure["tau"] == float(words[-1])
     assert "they leave `care` as it is" in advised.output
-
-
-def test_a_word_that_is_none_of_those_allowed_is_refused(files):
-    done = care("fit", files / "scores.csv", "--profile", "guess", "--out", files / "out")
-    assert done.exit_code == 2
-    assert "fit: no profile 'guess'; use care or paper" in done.output
 
 
 def test_a_judge_on_another_scale_is_said_to_lie_outside_and_not_to_repeat_itself(files):

@@ -160,15 +160,6 @@ def test_one_key_answers_and_a_kill_in_the_middle_loses_nothing(folder):
     assert "6 of 6 labelled" in terminal.seen
 
 
-def test_the_end_key_ends_and_what_waits_stays(folder):
-    terminal = Terminal(folder, "--count", "3")
-    terminal.until_asked()
-    terminal.press("y")
-    terminal.press("q")
-    assert terminal.end() == 0
-    assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["1", "", ""]
-
-
 def test_control_characters_of_a_text_or_a_name_are_shown_and_not_obeyed(folder, capsys):
     show([{"judge": "ju\x1b[31mdge"}], "title\x1b[2J", as_json=False)
     printed = capsys.readouterr().out
@@ -181,36 +172,6 @@ def test_control_characters_of_a_text_or_a_name_are_shown_and_not_obeyed(folder,
     assert r"plain \x1b[8mhidden\x1b]0;title\x07 \x9b2J end" in screen
     terminal.press("q", "never")
     assert terminal.end() == 0
-
-
-def test_grades_of_the_scores_are_what_is_asked_for(folder):
-    rows = [(f"i{k:02}", *((k + step) % 5 + 1 for step in range(3))) for k in range(N)]
-    write(folder / "grades.csv", ("item_id", *"abc"), rows)
-    said = care(folder, "--scores", folder / "grades.csv", "--export", folder / "out.csv")[1]
-    assert "fill in `label` (1 to 5)" in said
-    said = care(folder, "--scores", folder / "grades.csv", "--answers", "y=1,n=0", "--export", folder / "out.csv")[1]
-    assert "fill in `label` (1 = 1, 0 = 0)" in said
-    said = care(folder, "--scores", folder / "scores.csv", "--export", folder / "out.csv")[1]
-    assert "fill in `label` (1 = yes, 0 = no)" in said
-
-
-def test_numbers_of_any_scale_are_typed(folder):
-    """Keys are not enough for 1 to 10; decimals, undoing, words that are no number, and the end of the input."""
-    terminal = Terminal(folder, "--count", "4", "--answers", "1-10")
-    first = terminal.until_asked("> ")
-    assert "How good is this answer, from 1 to 10?" in first
-    assert "type a number from 1 to 10, then Enter; u undoes, s skips, q ends" in first
-    assert "'11' is no answer; type a number from 1 to 10, then Enter" in " ".join(terminal.type("11").split())
-    assert "'' is no answer" in terminal.type("")
-    second = terminal.type("10")
-    assert "1 of 4 labelled" in second
-    third = terminal.type("7,5")
-    assert item_on(terminal.type("u")) == item_on(second)
-    assert item_on(terminal.type("7.5")) == item_on(third)
-    os.write(terminal.master, b"\x04")  # as Ctrl-D
-    terminal.until_asked("never")
-    assert terminal.end() == 0
-    assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["10", "7.5", "", ""]
 
 
 @pytest.mark.parametrize("names", [("response", "response_2"), ("response_a", "response_b")])
@@ -260,12 +221,6 @@ def test_the_commands_that_are_told_where_there_is_no_terminal_are_typed_as_they
     assert "3 of 3 labelled" in result.output
 
 
-def test_items_without_a_text_are_not_asked_about(folder):
-    write(folder / "items.csv", ("item_id", "topic", "model"), [("a", "why", "x")])
-    code, said = care(folder, "--export", folder / "out.csv")
-    assert (code, "no item has a text that could be shown" in said) == (2, True)
-
-
 def fill_in(path, label):
     """The exported items with a label each, as a person saves them."""
     exported = rows_of(path)
@@ -303,17 +258,6 @@ def test_who_labels_answers_of_several_systems_is_not_told_which_gave_them(folde
     assert len({row["item_id"] for row in exported}) == 8
     assert "8 labels taken" in care(folder, "--import", folder / "out.csv")[1]
     assert {row["item_id"] for row in rows_of(folder / "labels.csv")} == {f"{q} / {s}" for q, s, _, _ in asked}
-
-
-def test_a_workbook_goes_out_with_its_texts_as_they_are(folder):
-    pytest.importorskip("xlsxwriter", reason="workbooks are written by XlsxWriter: pip install -e '.[excel]'")
-    write(folder / "items.csv", ("item_id", "response"), [("a", "=1+1"), ("b", "two\nlines")])
-    assert care(folder, "--count", 2, "--export", folder / "out.xlsx")[0] == 0
-    from python_calamine import CalamineWorkbook
-
-    rows = CalamineWorkbook.from_path(folder / "out.xlsx").get_sheet_by_index(0).to_python()
-    assert rows[0] == ["item_id", "response", "label", "drawn", "probability"]
-    assert sorted(rows[1:]) == [["a", "=1+1", "", "random", ""], ["b", "two\nlines", "", "random", ""]]
 
 
 def given_on(page):
@@ -404,17 +348,6 @@ def test_two_people_who_press_a_key_at_once_are_both_kept(folder):
     assert raters == {"ann": 20, "bob": 20}
 
 
-def test_a_link_to_a_file_of_labels_stays_one_and_a_private_file_private(folder):
-    target = folder / "shared" / "ours.csv"
-    (folder / "labels.csv").symlink_to(target)
-    care(folder, "--count", 3, "--export", folder / "out.csv")
-    target.chmod(0o640)
-    care(folder, "--count", 5, "--export", folder / "out.csv")
-    assert (folder / "labels.csv").is_symlink()
-    assert len(rows_of(target)) == 5
-    assert target.stat().st_mode & 0o777 == 0o640
-
-
 def test_a_mix_keeps_the_probability_of_each_item_and_a_random_sample_is_enlarged_by_another(folder, rng):
     scores = ["--scores", folder / "scores.csv"]
     uneven = rng.normal(size=(N, 1)) + [0.3, 0.5, 1.0, 1.5, 2.0] * rng.normal(size=(N, 5))  # so that the answers differ
@@ -434,28 +367,6 @@ def test_a_mix_keeps_the_probability_of_each_item_and_a_random_sample_is_enlarge
     more = rows_of(folder / "labels.csv")
     assert more[:5] == few
     assert len({row["item_id"] for row in more}) == 12
-
-
-def test_labelled_items_are_asked_about_again(folder):
-    care(folder, "--count", 6, "--export", folder / "out.csv")
-    fill_in(folder / "out.csv", 1)
-    care(folder, "--import", folder / "out.csv")
-    for _ in "twice the same":
-        assert care(folder, "--count", 6, "--repeat", 4, "--export", folder / "again.csv")[0] == 0
-    rows = rows_of(folder / "labels.csv")
-    assert len(rows) == 10
-    assert len({row["item_id"] for row in rows if not row["label"]}) == 4
-    code, said = care(folder, "--count", 6, "--repeat", 9, "--export", folder / "again.csv")
-    assert (code, "9 items are to have a second label, and 2 have a first one" in said) == (2, True)
-
-
-def test_how_many_labels_a_width_needs(folder):
-    code, said = care(folder, "--width", 0.1)
-    assert (code, "26 labels give the mean label of 40 items" in said) == (0, True), said
-    labels = [(f"i{k:02}", k % 2, "random", "", "ann", f"2026-01-{k + 1:02}") for k in range(20)]
-    write(folder / "labels.csv", COLUMNS, labels)
-    said = care(folder, "--width", 0.1, "--scores", folder / "scores.csv")[1]
-    assert "by 20 labels and the judges" in said
 
 
 @pytest.mark.slow
@@ -505,3 +416,14 @@ def test_what_is_wrong_is_named(folder):
     assert (code, "its columns are item_id, label, and labels are collected in" in said) == (2, True), said
     result = CliRunner().invoke(app, ["label"])
     assert (result.exit_code, "name a test set of the workspace, or give --items" in result.output) == (2, True)
+
+
+def test_a_link_to_a_file_of_labels_stays_one_and_a_private_file_private(folder):
+    target = folder / "shared" / "ours.csv"
+    (folder / "labels.csv").symlink_to(target)
+    care(folder, "--count", 3, "--export", folder / "out.csv")
+    target.chmod(0o640)
+    care(folder, "--count", 5, "--export", folder / "out.csv")
+    assert (folder / "labels.csv").is_symlink()
+    assert len(rows_of(target)) == 5
+    assert target.stat().st_mode & 0o777 == 0o640

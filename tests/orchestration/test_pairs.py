@@ -114,29 +114,6 @@ def test_labels_that_a_person_gave_in_a_spreadsheet_decide_the_gate(road):
     assert (code, "new against old: better" in printed) == (0, True), printed
 
 
-def test_the_rate_of_each_system_is_its_share_of_wins(road):
-    code, printed = care("rate", *given(road, *TWICE))
-    assert (code, "share of wins over the others, a tie counts half" in printed) == (0, True), printed
-    done = CliRunner().invoke(app, [str(word) for word in ("rate", *given(road, *TWICE), "--json")])
-    better, worse = json.loads(done.stdout)
-    assert (better["system"], better["items"], better["labels"]) == ("new", 200, 40)
-    assert better["lo"] > 0.5
-    assert better["value"] + worse["value"] == pytest.approx(1)
-
-
-def test_one_option_has_two_spellings_and_one_meaning_in_every_command(road):
-    scores, *rest = given(road)
-    other = ("--systems", "model_a", "--system", "model_b")
-    for command in (("rate", scores, *rest), ("gate", scores, "new", "--against", "old", *rest)):
-        assert care(*command, *TWICE) == care(*command, *other)
-    for spelling in (TWICE, other):
-        shown = ("--items", road / "items.jsonl", "--intervals", 0, "--out", road / spelling[0])
-        code, printed = care("fit", scores, *shown, *spelling)
-        assert code == 0, printed
-        fit = json.loads((road / spelling[0] / "fit.json").read_text())
-        assert [system["system"] for system in fit["systems"]["systems"]] == ["new", "old"]
-
-
 def test_the_library_says_what_the_commands_say(road):
     tables = {
         name: road / f"{name}.{kind}" for name, kind in (("scores", "jsonl"), ("labels", "csv"), ("items", "jsonl"))
@@ -189,16 +166,6 @@ def test_a_form_that_does_not_apply_is_refused_in_a_sentence(road):
         code, printed = care(*words)
         assert (code, sentence in printed) == (2, True), (words, printed)
     assert care("rate", *of_outside, "--label-bounds", 0, 3)[0] == 0
-
-
-def test_judges_are_reported_beside_people_and_ties_are_left_out_with_their_number(road):
-    scores, *rest = given(road)
-    code, printed = care("judges", "report", scores, *rest, "--cut", "0.5")
-    ties = sum(",0.5," in line for line in (road / "labels.csv").read_text().splitlines())
-    assert code == 0, printed
-    assert ties
-    assert f"{ties} ties are left out" in printed
-    assert f"by {40 - ties} labels alone" in printed
 
 
 FILES = (
@@ -281,22 +248,3 @@ def test_a_prompt_does_not_turn_recorded_scores_round(two_systems):
     spec.write_text(recorded)
     run(folder)
     assert care("rate", "pairs", "--workspace", folder, "--json") == ranked
-
-
-def test_pairs_whose_scale_nobody_declared_are_said_not_to_be_compared_and_their_ends_are_offered(two_systems):
-    """In the run and on the page; the scale that stands in the file, once its mark is taken off, lets them be."""
-    folder, grades = two_systems
-    scores = [f"p{k},j{j},{3 - grade}" for k, row in grades.items() for j, grade in enumerate(row)]
-    (folder / "scores.csv").write_text("\n".join(["item_id,judge,score", *scores]) + "\n")
-    tables = ("--from", folder / "scores.csv", "--items", folder / "items.csv", "--system", "left", "--system", "right")
-    own = folder / "own"
-    code, printed = care("init", own, *tables)
-    assert code == 0, printed
-    spec, page = own / "testsets" / "scores.yaml", own / "data" / "report" / "testset-scores.html"
-    code, printed = care("run", "--workspace", own)
-    why = "Systems are not compared: scores of the pairs go from 0 to 6; declare their scale, whose middle is a tie"
-    assert (code, why in printed, why in page.read_text()) == (0, True, True), printed
-    spec.write_text(spec.read_text().replace("# scale: [0, 6]", "scale: [0, 6]"))
-    code, printed = care("run", "--workspace", own)
-    assert (code, why in printed, why in page.read_text()) == (0, False, False), printed
-    assert "Which system is better" in page.read_text()

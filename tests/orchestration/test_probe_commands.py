@@ -2,7 +2,6 @@
 
 import csv
 import json
-import re
 
 import numpy as np
 import pytest
@@ -10,7 +9,6 @@ from typer.testing import CliRunner
 
 from orchestration.cli.app import app
 from tests.support.probed_sets import DEMO_JUDGES, probed_set
-from warehouse.probes import KINDS
 
 KEPT, SPOILT = ("padding", "formatting", "citation"), ("other_prompt", "all_facts")
 
@@ -73,18 +71,6 @@ def test_versions_come_back_judged_and_sharpen_the_answer_without_a_label(judged
     assert tau["with"] > tau["without"] + 0.1
 
 
-def test_kinds_are_listed_and_none_is_taken_for_granted(files):
-    listed = json.loads(care("probes", "kinds", "--json").output)
-    assert {row["kind"]: row["quality"] for row in listed} == {k.name: k.effect for k in KINDS.values()}
-    refused = care("probes", "make", files / "items.csv", "--out", files / "no.csv")
-    assert refused.exit_code == 2
-    assert "name the kinds that are true of these items" in refused.output
-    unknown = care("probes", "make", files / "items.csv", "--out", files / "no.csv", "--kind", "pading")
-    assert unknown.exit_code == 2
-    assert "no kind 'pading'" in unknown.output
-    assert not (files / "no.csv").exists()
-
-
 ITEM = "austria-00"
 
 
@@ -113,41 +99,6 @@ def test_a_bad_file_is_refused_with_the_line(files, tmp_path, lines, says):
     assert not (tmp_path / "out").exists()
 
 
-def test_probes_are_graded_as_people_write_grades(files, tmp_path):
-    """Words in an order that is declared, and per cents, are read as those of the scores are."""
-    with (files / "scores.csv").open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    words = ("dreadful", "so so", "splendid")
-    ranks = np.searchsorted(
-        np.quantile([float(row["score"]) for row in rows], [0.3, 0.7]), [float(r["score"]) for r in rows]
-    )
-    lines = [f"{row['item_id']},{row['judge']},{words[rank]}" for row, rank in zip(rows, ranks, strict=True)]
-    (tmp_path / "scores.csv").write_text("\n".join(["item_id,judge,score", *lines]) + "\n")
-    header, probe = "item_id,of,kind,judge,score", tmp_path / "probes.csv"
-    probe.write_text(f"{header}\nv,{ITEM},padding,length,so so\nw,{ITEM},all_facts,length,dreadful\n")
-    given = ("fit", tmp_path / "scores.csv", "--aggregator", "avg", "--intervals", 0, "--out", tmp_path / "out")
-    result = care(*given, "--probes", probe, "--grades", ",".join(words))
-    assert result.exit_code == 0, result.output
-    (read,) = json.loads((tmp_path / "out" / "fit.json").read_text())["provenance"]["readings"][1:]
-    assert "'dreadful' as 1 (1), 'so so' as 2 (1), 'splendid' as 3 (0)" in " ".join(read["notes"])
-    probe.write_text(f"{header}\nv,{ITEM},padding,length,fine\n")
-    result = care(*given, "--probes", probe, "--grades", ",".join(words))
-    assert result.exit_code == 2
-    assert "'fine' (line 2)" in result.output.replace("\n", " ")
-
-
-def test_an_own_kind_says_what_it_does(files, tmp_path):
-    path = tmp_path / "own.csv"
-    header = "item_id,of,kind,effect,judge,score\n"
-    path.write_text(f"{header}v,{ITEM},gilding,keeps,length,3\n")
-    result = care("fit", files / "scores.csv", "--out", tmp_path / "out", "--intervals", 0, "--probes", path)
-    assert result.exit_code == 0, result.output
-    path.write_text(f"{header}v,{ITEM},gilding,improves,length,3\n")
-    result = care("fit", files / "scores.csv", "--out", tmp_path / "out", "--probes", path)
-    assert result.exit_code == 2
-    assert "effect is 'improves' (line 2); write keeps or spoils" in result.output.replace("\n", " ")
-
-
 def test_scores_outside_the_scale_and_missing_ones_do_no_harm(judged, tmp_path):
     rows = (judged / "judged.csv").read_text().splitlines()
     rng = np.random.default_rng(0)
@@ -157,20 +108,3 @@ def test_scores_outside_the_scale_and_missing_ones_do_no_harm(judged, tmp_path):
     options = ("--scale", 0, 10, "--aggregator", "care", "--intervals", 0, "--out", tmp_path / "out")
     result = care("fit", judged / "scores.csv", *options, "--probes", path)
     assert result.exit_code == 0, result.output
-
-
-def test_the_page_says_in_words_what_moves_each_judge(judged, tmp_path):
-    options = ("--aggregator", "care", "--intervals", 0, "--out", tmp_path / "out")
-    for given, shown in (((), False), (("--probes", judged / "judged.csv"), True)):
-        result = care("fit", judged / "scores.csv", *options, *given)
-        assert result.exit_code == 0, result.output
-        page = (tmp_path / "out" / "report.html").read_text()
-        assert ("What moves the judges" in page) == shown
-    verdict = json.loads((tmp_path / "out" / "fit.json").read_text())["verdict"]
-    sentence, number = verdict["sentence"], r"a probability (?:of|above) \d+ %"
-    stated = set(re.findall(number, page))
-    assert len(stated) == 1
-    assert stated == set(re.findall(number, json.dumps(verdict["reasons"]))), "one number, that of the verdict"
-    assert ("Probes have settled" in page) == sentence.startswith("Probes have settled")
-    assert "sd when an answer is padded" in page
-    assert page.index("<td>reference_precision</td>") < page.index("<td>length</td>"), "who falls most comes first"

@@ -59,16 +59,6 @@ def of_systems(folder, command, *more, labels="labels.csv"):
     return care(command, folder / "scores.csv", *more, *given)
 
 
-def test_rate_takes_the_options_that_say_how_a_table_is_read(folder, tmp_path):
-    lines = (folder / "scores.csv").read_text().splitlines()
-    wider = [f"{line},{'batch' if k == 0 else k % 7}" for k, line in enumerate(lines)]
-    (tmp_path / "scores.csv").write_text("\n".join(wider) + "\n")
-    beside = ("--labels", folder / "labels.csv", "--items", folder / "items.csv", "--system", "model", "--json")
-    code, printed, said = care("rate", tmp_path / "scores.csv", "--drop", "batch", "--decimal", ".", *beside)
-    assert code == 0, said
-    assert json.loads(printed) == json.loads(of_systems(folder, "rate", "--json")[1])
-
-
 def test_the_library_rates_and_gates_with_the_digits_of_the_commands(folder):
     scores, items = pd.read_csv(folder / "scores.csv"), pd.read_csv(folder / "items.csv")
     labels = pd.read_csv(folder / "labels.csv")
@@ -93,23 +83,6 @@ def test_the_library_rates_and_gates_with_the_digits_of_the_commands(folder):
             row["lo"],
             row["hi"],
         )
-
-
-def test_intervals_for_many_looks_are_wider_and_go_by_first_labels(folder):
-    """A second label of an item changes nothing, since it would change what earlier looks have seen."""
-    once = json.loads(of_systems(folder, "rate", "--json")[1])
-    code, printed, _ = of_systems(folder, "rate", "--json", "--sequential")
-    assert code == 0
-    truth = json.loads((folder / "truth.json").read_text())
-    for one, many in zip(once, json.loads(printed), strict=True):
-        assert many["hi"] - many["lo"] > 1.2 * (one["hi"] - one["lo"])
-        assert many["lo"] <= truth[many["system"]] <= many["hi"]
-    assert "at all looks together" in of_systems(folder, "rate", "--sequential")[2]
-    rows = [row.split(",") for row in (folder / "labels.csv").read_text().splitlines()[1:]]
-    again = [(item, 1 - int(label), drawn) for item, label, drawn in rows[:10]]
-    write(folder / "again.csv", ("item_id", "label", "drawn"), rows + again)
-    repeated = json.loads(of_systems(folder, "rate", "--json", "--sequential", labels="again.csv")[1])
-    assert [(row["lo"], row["hi"]) for row in repeated] == [(row["lo"], row["hi"]) for row in json.loads(printed)]
 
 
 def test_a_gate_for_many_looks_decides_and_refuses_what_it_cannot_promise(folder):
@@ -146,16 +119,6 @@ def test_rates_hold_the_truth_and_are_sharper_than_labels_alone(folder):
         assert row["lo"] <= truth[row["system"]] <= row["hi"]
         assert (row["items"], row["labels"]) == (200, 60)
     assert sum(r["hi"] - r["lo"] for r in rows) < 0.8 * sum(r["its hi"] - r["its lo"] for r in rows)
-
-
-def test_the_heading_says_in_what_unit_the_judges_answer_is(folder):
-    assert "share that people pass, 90% intervals; judges alone: mean of their answer" in of_systems(folder, "rate")[1]
-
-
-def test_without_systems_all_items_are_one(folder):
-    code, printed, _ = care("rate", folder / "scores.csv", "--labels", folder / "labels.csv", "--json")
-    (row,) = json.loads(printed)
-    assert (code, row["system"], row["items"], row["labels"]) == (0, "all items", 400, 120)
 
 
 def test_a_rate_leaves_picked_labels_out_and_says_so(folder):
@@ -236,17 +199,6 @@ def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
     assert (code, json.loads(printed)[0]["outcome"]) == (4, "undecided")
     code, printed, _ = of_systems(folder, "gate", "old", "--against", "new", "--margin", "0.9", "--json")
     assert (code, json.loads(printed)[0]["outcome"]) == (0, "not worse")
-
-
-def test_a_gate_by_the_judges_errors_needs_a_cut(folder):
-    rogan_gladen = ["new", "--against", "old", "--method", "rogan-gladen"]
-    assert of_systems(folder, "gate", *rogan_gladen, "--cut", "0.5")[0] in (0, 4)
-    code, _, output = of_systems(folder, "gate", *rogan_gladen)
-    assert (code, "say with --cut above which score that is" in output) == (2, True), output
-    code, _, output = of_systems(folder, "gate", "new", "--against", "old", "--method", "guess")
-    assert (code, "--method is 'guess'; use ppi or rogan-gladen" in output) == (2, True), output
-    code, _, output = care("gate", folder / "scores.csv", "new", "--against", "old")
-    assert (code, "a gate over a table needs --labels and --system" in output) == (2, True), output
 
 
 @pytest.mark.slow
