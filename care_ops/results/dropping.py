@@ -9,7 +9,7 @@ which the two are compared.
 """
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import ceil
 
 import numpy as np
@@ -24,7 +24,7 @@ from care_ops.frozen import FAITHFUL, Frozen, freeze, with_features
 from care_ops.least import LABELS_TO_ADVISE, LEAST_JUDGES
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import NO_REFITS, DropEvidence, Dropping
-from care_ops.results.uncertainty import rows_by_unit
+from care_ops.results.uncertainty import Spread, rows_by_unit
 from care_ops.scores import Array, ScoreMatrix, content_seed
 
 Rows = NDArray[np.intp]
@@ -44,6 +44,16 @@ _FALSE_ADVICE = 0.05
 """Share of panels, at most, in which chance advises to drop a judge that should stay."""
 
 
+@dataclass(frozen=True)
+class Refit:
+    """What the fit of half of the items, without a judge, rests on."""
+
+    scores: ScoreMatrix
+    config: FitConfig
+    anchors: Anchors
+    probes: ProbeResponses
+
+
 def leave_each_out(
     scores: ScoreMatrix,
     config: FitConfig,
@@ -54,6 +64,7 @@ def leave_each_out(
     *,
     probes: ProbeResponses = NO_PROBES,
     watch: Watch = unwatched,
+    spread: Spread = map,
 ) -> Dropping:
     """Fit a panel without each of its judges in turn, and compare the answers by labels.
 
@@ -69,6 +80,8 @@ def leave_each_out(
         Labels that the fit has not seen, of split units of which it has seen none; NaN where there is none.
     units : sequence of n str, optional
         Split unit of each item; by default each item is one of its own.
+    spread : callable
+        As in ``uncertainty.weight_intervals``.
     """
     names = units or scores.item_ids
     refused = _refused(scores, labels, names) if config.resamples else NO_REFITS
@@ -85,11 +98,12 @@ def leave_each_out(
         for half in range(_HALVES):
             rows = np.union1d(drawn(scores.item_ids, np.flatnonzero(half_of != half), rng), seen)
             most = max(most, len(rows))
-            for k, judge in enumerate(left_out):
+            answered = half_of == half
+            fitted = scores.select_items(np.isin(np.arange(len(names)), rows))
+            panels = (Refit(_without(fitted, judge), alone, anchors, probes) for judge in left_out)
+            for k, frozen in enumerate(spread(frozen_refit, panels)):
                 watch("the answer without each judge", half * len(left_out) + k, _HALVES * len(left_out))
-                answered = half_of == half
-                panel = scores.select_judges([name for name in scores.judges if name != judge])
-                frozen = _frozen(panel, rows, alone, anchors, probes)
+                panel = _without(scores, left_out[k])
                 answers[k, answered] = frozen.apply(with_features(panel.select_items(answered)))
     except FitError as error:
         return Dropping(refused=f"a fit on half of the items gave no answer that can be compared: {error}")
@@ -146,15 +160,17 @@ def drawn(item_ids: Sequence[str], rows: Rows, rng: np.random.Generator, most: i
     return np.sort(rng.choice(in_order, most, replace=False))
 
 
-def _frozen(panel: ScoreMatrix, rows: Rows, config: FitConfig, anchors: Anchors, probes: ProbeResponses) -> Frozen:
-    """The answer of a fit of these rows, as a function of one item; ``FitError`` where it is none."""
-    chosen = np.zeros(len(panel.item_ids), dtype=np.bool_)
-    chosen[rows] = True
-    fitted = panel.select_items(chosen)
-    (name,) = config.aggregators
+def _without(scores: ScoreMatrix, judge: str | None) -> ScoreMatrix:
+    """The scores of the other judges."""
+    return scores.select_judges([name for name in scores.judges if name != judge])
+
+
+def frozen_refit(refit: Refit) -> Frozen:
+    """The answer of a fit, as a function of one item; ``FitError`` where it is none."""
+    (name,) = refit.config.aggregators
     solve = "roughly" if name == "care_svd" else "not"
-    estimate = fit_panel(fitted, config, anchors, solve=solve, probes=probes).aggregates[name].estimate
-    frozen = freeze(with_features(fitted), estimate)
+    aggregates = fit_panel(refit.scores, refit.config, refit.anchors, solve=solve, probes=refit.probes).aggregates
+    frozen = freeze(with_features(refit.scores), aggregates[name].estimate)
     if frozen.fidelity < FAITHFUL:
         raise FitError(
             f"{name} does not follow from the scores of one item there (they explain {frozen.fidelity:.2f} of its "

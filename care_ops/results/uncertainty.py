@@ -1,8 +1,9 @@
 """Intervals of weights and loadings, by a bootstrap that draws split units."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import lru_cache
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,8 +29,21 @@ _NINE_IN_TEN = 1.2816
 _FROM_A_HALF = 0.1
 """How far from a half the share of the higher vote may be: at .6 a tenth of the items lies in a half with its like."""
 
+Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function for each of some arguments, in their order, as ``map`` does."""
+
 MOST_ITEMS = 10_000
 """Most items of a resample. Where there are more, deviations are scaled to all items (m out of n bootstrap)."""
+
+
+@dataclass(frozen=True)
+class Resample:
+    """What a refit of resampled split units rests on."""
+
+    scores: ScoreMatrix
+    labels: Anchors
+    config: FitConfig
+    probes: ProbeResponses
 
 
 def weight_intervals(
@@ -42,6 +56,7 @@ def weight_intervals(
     most_items: int = MOST_ITEMS,
     watch: Watch = unwatched,
     probes: ProbeResponses = NO_PROBES,
+    spread: Spread = map,
 ) -> dict[str, Intervals]:
     """90 % intervals for each aggregator that has weights, by the whole fit on ``config.resamples`` resamples.
 
@@ -56,6 +71,9 @@ def weight_intervals(
         The weights on all items, where they have been computed; otherwise they are computed here.
     most_items : int
         Of each resample.
+    spread : callable
+        Calls a function for each resample, as ``map`` does, here or elsewhere: both can be pickled. Its results come in
+        the order of the resamples, so that no digit depends on who was faster.
 
     Raises
     ------
@@ -77,10 +95,15 @@ def weight_intervals(
     rng = np.random.default_rng([content_seed(scores), config.seed])
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
-    for done in range(config.resamples):
+
+    def resamples() -> Iterator[Resample]:
+        for _ in range(config.resamples):
+            rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
+            yield Resample(*_resampled(scores, anchors, rows), config, probes.resampled(rng))
+
+    for done, weights in enumerate(spread(refitted, resamples())):
         watch("intervals of the weights", done, config.resamples)
-        rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
-        for name, refit in _refitted(scores, config, anchors, probes.resampled(rng), rows).items():
+        for name, refit in weights.items():
             refits[name].append(refit)
     shrink = float(np.sqrt(drawn_units / len(members)))
     enough = [name for name in weighted if len(refits[name]) >= LEAST_RESAMPLES]
@@ -112,19 +135,17 @@ def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
     return np.abs(estimate - np.nanmedian(estimate)) >= _NINE_IN_TEN * sd
 
 
-def _refitted(
-    scores: ScoreMatrix, config: FitConfig, anchors: Anchors, probes: ProbeResponses, rows: NDArray[np.intp]
-) -> dict[str, _Refit]:
-    """Weights and loadings on the resampled rows, of aggregators that can answer.
+def refitted(resample: Resample) -> dict[str, _Refit]:
+    """Weights and loadings on a resample, of aggregators that can answer.
 
     None where a judge is constant, unless the panel is sparse: judges of few scores are there drawn towards the others.
     """
-    resample, labels = _resampled(scores, anchors, rows)
-    if not is_sparse(resample.values) and not varies(resample.values).all():
+    scores, config = resample.scores, resample.config
+    if not is_sparse(scores.values) and not varies(scores.values).all():
         return {}
     try:
         solve = "roughly" if "care_svd" in config.aggregators else "not"
-        aggregates = fit_panel(resample, config, labels, solve=solve, probes=probes).aggregates
+        aggregates = fit_panel(scores, config, resample.labels, solve=solve, probes=resample.probes).aggregates
     except FitError:  # no aggregator can answer on this resample; ``Intervals.resamples`` counts those that did
         return {}
     return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}
