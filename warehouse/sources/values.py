@@ -23,8 +23,8 @@ _DATE_OR_TIME = r"^\d{1,4}[-/.]\d{1,2}[-/.]\d{1,4}\b|^\d{1,2}:\d{2}"
 _THOUSANDS, _WITH_THOUSANDS = r"^[+-]?\d{1,3}(,\d{3})+$", r"^[+-]?\d{1,3}(,\d{3})+(\.\d*)?$"
 _MOST_WORDS, _LONGEST_WORD = 500, 40
 _THOUSANDS_NOTE = "{!r} is read with a comma between thousands"
-_WORD = "word"
-"""The kind of a cell that holds one of the words that stand for numbers."""
+_WORD = 1
+"""The kind of a cell that holds one of the words that stand for numbers; that of a number is 0."""
 
 _NUMERIC = (pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal)
 
@@ -151,14 +151,15 @@ class _Column(NamedTuple):
     """A column that was read as numbers, all arrays (rows,).
 
     ``values`` are NaN for cells that are empty or refused, and ``refused`` are cells that hold no finite number.
-    ``kinds`` say of each cell that it holds a word (``words``), or of what kind of grade it is, and else ``""``.
+    ``kinds`` are places in ``names``: whether a cell holds a word (``words``), or what kind of grade.
     """
 
     values: NDArray[np.float64]
     refused: NDArray[np.bool_]
-    kinds: NDArray[np.str_]
+    kinds: NDArray[np.int8]
     words: Mapping[str, int] = {}
     note: str | None = None
+    names: tuple[str, ...] = ("", "word")
 
 
 def numbers(
@@ -218,13 +219,15 @@ def _with_grades(
             f"{input_table.name}: scores are {' and '.join(sorted(fractions))}; write numbers of one scale"
         )
     for name, grade in columns.items():
-        values, kinds = read[name].values.copy(), read[name].kinds.astype(object)
-        is_grade = (grade.kinds != "") if ordered else (grade.kinds != "") & read[name].refused[rows[name]]
-        values[rows[name][is_grade]], kinds[rows[name][is_grade]] = grade.values[is_grade], grade.kinds[is_grade]
-        kinds = kinds.astype(str)
-        is_word = kinds == _WORD
-        said = read[name].words if is_word.any() else {}
-        read[name] = _Column(values, read[name].refused & (kinds == ""), kinds, said, read[name].note)
+        column, places = read[name], rows[name]
+        names = (*column.names, *sorted(set(grade.kinds.tolist()) - {""}))
+        read_now = (grade.kinds != "") & (column.refused[places] | ordered)
+        values, kinds, refused = column.values.copy(), column.kinds.copy(), column.refused.copy()
+        values[places[read_now]] = grade.values[read_now]
+        kinds[places[read_now]] = [names.index(kind) for kind in grade.kinds[read_now].tolist()]
+        refused[places[read_now]] = False
+        said = column.words if (kinds == _WORD).any() else {}
+        read[name] = _Column(values, refused, kinds, said, column.note, names)
     return notes
 
 
@@ -241,17 +244,17 @@ def _mixtures(input_table: InputTable, name: str, column: _Column, judges: Ident
         first = [int(np.flatnonzero(mask)[0]) for mask in rows]
         return input_table.cells(first, input_table.table.column(name).take(pa.array(first)).to_pylist())
 
-    for kind in np.unique(column.kinds[column.kinds != ""]).tolist():
+    for kind in np.flatnonzero(np.bincount(column.kinds)[1:]) + 1:
         own, other = column.kinds == kind, filled & (column.kinds != kind)
         if kind == _WORD:
-            other &= column.kinds == ""
+            other &= column.kinds == 0
         for code in np.intersect1d(codes[own], codes[other]).tolist():
             theirs, beside = own & (codes == code), other & (codes == code)
             beyond = beside & ((column.values < 0) | (column.values > 1))
             if kind != _WORD:
                 raise InputError(
-                    f"{input_table.name}: column {name!r} holds {shown(theirs, beside)}, so a judge mixes {kind} and "
-                    "others; write all of them in one way"
+                    f"{input_table.name}: column {name!r} holds {shown(theirs, beside)}, so a judge mixes "
+                    f"{column.names[kind]} and others; write all of them in one way"
                 )
             if beyond.any():
                 raise InputError(
@@ -264,11 +267,11 @@ def _mixtures(input_table: InputTable, name: str, column: _Column, judges: Ident
 
 def _read(input_table: InputTable, name: str, decimal: Decimal, *, read_words: bool) -> _Column:
     column = _plain(input_table.table.column(name))
-    kind, no_kind = column.type, np.broadcast_to(np.array("", dtype="U8"), len(column))
+    kind, no_kind = column.type, np.broadcast_to(np.int8(0), len(column))
     if pa.types.is_boolean(kind):
         is_word = column.is_valid().to_numpy()
         said = words.counted(column.cast(pa.large_string()), is_word)
-        return _Column(_floats(column.cast(pa.int8())), ~is_word & is_word, np.where(is_word, _WORD, no_kind), said)
+        return _Column(_floats(column.cast(pa.int8())), no_kind != 0, is_word.astype(np.int8), said)
     if pa.types.is_null(kind) or any(is_kind(kind) for is_kind in _NUMERIC):
         values = _floats(column)
         return _Column(values, np.isinf(values), no_kind)
@@ -290,9 +293,8 @@ def _parsed(
     meant = words.meanings(text) if read_words else np.full(len(text), np.nan)
     is_word = ~np.isnan(meant)
     said = words.counted(text, is_word) if is_word.any() else {}
-    kinds = np.where(is_word, _WORD, "").astype("U8")
-    comma, grouped = matches(_COMMA), matches(_WITH_THOUSANDS)
-    if decimal == "." and pc.any(grouped).as_py():
+    comma = matches(_COMMA)
+    if decimal == "." and pc.any(grouped := matches(_WITH_THOUSANDS)).as_py():
         text, note = pc.if_else(grouped, pc.replace_substring(text, ",", ""), text), _THOUSANDS_NOTE.format(name)
     good = matches(_POINT)
     point = pc.and_(good, matches(r"[.]"))
@@ -310,7 +312,9 @@ def _parsed(
         text, good = pc.if_else(comma, pc.replace_substring(text, ",", "."), text), pc.or_(good, comma)
         note = f"{name!r} is read with a decimal comma"
     values = np.where(is_word, meant, _floats(pc.cast(pc.if_else(good, text, None), pa.float64())))
-    return _Column(values, ~(good.to_numpy() | missing | is_word) | np.isinf(values), kinds, said, note)
+    return _Column(
+        values, ~(good.to_numpy() | missing | is_word) | np.isinf(values), is_word.astype(np.int8), said, note
+    )
 
 
 def _is_missing(text: pa.ChunkedArray) -> pa.ChunkedArray:
