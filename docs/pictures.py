@@ -1,12 +1,12 @@
 """Pictures for the documentation, taken by a headless Chromium.
 
-``make pictures`` takes README's from the fit of docs/index.md, in light and dark, Dagster's asset graph from the demo,
-and, where ``make live`` has been run, the page that language models made.
+``make pictures`` takes README's from the fit of ``examples/quickstart``, in light and dark, and Dagster's asset graph
+from the demo.
 """
 
 from __future__ import annotations
 
-import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -20,22 +20,18 @@ OUT = Path(__file__).parent / "images"
 
 
 def fitted(folder: Path) -> Path:
-    """The page of the fit that README shows, over the scores that the script of docs/index.md makes."""
-    script = re.findall(r"^```python\n(.*?)^```", (OUT.parent / "index.md").read_text(), re.MULTILINE | re.DOTALL)[0]
-    subprocess.run([sys.executable, "-c", script], cwd=folder, check=True)
+    """Fit the quickstart and return its page."""
+    tables = shutil.copytree(OUT.parents[1] / "examples" / "quickstart", folder / "quickstart")
     given = ["scores.csv", "--items", "items.csv", "--judges", "judges.csv"]
-    subprocess.run([sys.executable, "-m", "orchestration.cli", "fit", *given], cwd=folder, check=True)
-    return folder / "scores-fit" / "report.html"
+    subprocess.run([sys.executable, "-m", "orchestration.cli", "fit", *given], cwd=tables, check=True)
+    return tables / "scores-fit" / "report.html"
 
 
-LIVE = Path("build/live/data/report/testset-comments.html")
-
-
-def shoot_report(browser: Browser, page_file: Path, scheme: str, name: str = "report") -> None:
-    """The top of a page in one colour scheme, without the folder in which it happens to lie."""
+def shoot_report(browser: Browser, page_file: Path, scheme: str) -> None:
+    """Take the top of a page in one colour scheme."""
     page = browser.new_page(viewport={"width": 1120, "height": 880}, color_scheme=scheme)  # type: ignore[arg-type]
-    page.set_content(page_file.read_text(encoding="utf-8").replace(f"{LIVE.parents[3].resolve()}/", ""))
-    page.screenshot(path=OUT / f"{name}-{scheme}.png")
+    page.set_content(page_file.read_text(encoding="utf-8"))
+    page.screenshot(path=OUT / f"report-{scheme}.png")
     page.close()
 
 
@@ -74,8 +70,6 @@ def main() -> None:
         report = fitted(Path(folder))
         for scheme in ("light", "dark"):
             shoot_report(browser, report, scheme)
-        if LIVE.exists():
-            shoot_report(browser, LIVE, "light", "live")
         shoot_graph(browser, ui)
         browser.close()
 

@@ -84,7 +84,7 @@ def _correlation(data: ReportData) -> Figure | None:
     numbers = [str(k + 1) for k in range(len(values))]
     return heat_map(
         "correlation",
-        "Which judges say the same",
+        "Which judges agree",
         "Correlation of the judges' scores. Judges stand in the order of their cards and columns carry their numbers. "
         "Blue is agreement, orange opposition.",
         _numbered(data),

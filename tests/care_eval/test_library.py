@@ -242,7 +242,7 @@ def test_a_notebook_shows_a_card_with_verdict_picture_and_weights_and_escapes_na
 def test_a_result_draws_its_figures_and_writes_its_page(wide, items, tmp_path):
     result = fit(wide, items=items, system="model")
     figures = result.figures()
-    assert "Which judges say the same" in figures
+    assert "Which judges agree" in figures
     assert all("<svg" in figure.html() and "srcdoc=" in figure._repr_html_() for figure in figures.values())
     path = result.report(tmp_path / "page.html")
     assert "pandas DataFrame" in path.read_text()

@@ -365,7 +365,7 @@ def test_systems_are_compared_by_the_published_fit_and_tables_of_another_say_so(
     assert care(folder, "rate", "one", "--json") == ranked
     told = page.read_text()
     assert f"{said} <code>{first}" in told
-    heads = ("Which system is better", "The judges", "Whom the answer trusts")
+    heads = ("Which system is better", "The judges", "Judge weights")
     assert all(told.rindex(said, 0, told.index(f"<h2>{head}")) for head in heads)
     assert told.count(said) == 4
 

@@ -5,6 +5,7 @@ logarithmic  # asdict of a chart, drawn by assets/experiments/pages.py
 asks  # templates/experiments.html
 protocol  # templates/experiments.html
 alpha  # templates/page.html
+kappa  # templates/page.html
 labels_seen  # templates/page.html
 gold_before  # templates/page.html
 gold_after  # templates/page.html
