@@ -90,7 +90,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
         self._knowledge = Knowledge(engine, learned, self._template.answer_schema(spec.scale))
-        self._opening, self._asking, self._silence = threading.Lock(), threading.Lock(), threading.Lock()
+        self._opening, self._asking, self._silence = threading.Lock(), threading.Condition(), threading.Lock()
+        self._under_way = 0
         self._pace = Pace(engine)
         self._threads = ThreadPoolExecutor(engine.concurrency, thread_name_prefix=f"ask {spec.name}")
         self._empty: Purse | None = None
@@ -103,6 +104,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         """Ask nothing more, and close the connections."""
         with self._asking:
             self._stop("the judge was closed")
+            self._asking.wait_for(lambda: not self._under_way)
         self._threads.shutdown()
         self._endpoint.close()
 
@@ -135,8 +137,15 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
         with self._asking:  # or it would be closed in the middle
-            answers = (map if self._stopped else self._threads.map)(self._one, prompts)
-        return list(answers)
+            self._under_way += 1
+            alone = len(prompts) == 1 or self._stopped  # to hand a prompt to another thread takes a tenth of its time
+            ask_each = map if alone else self._threads.map
+        try:
+            return list(ask_each(self._one, prompts))
+        finally:
+            with self._asking:
+                self._under_way -= 1
+                self._asking.notify_all()
 
     def _stop(self, why: str) -> None:
         self._stopped = self._stopped or sentence(why)
