@@ -8,7 +8,7 @@ import hashlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
 from typing import TYPE_CHECKING
@@ -138,8 +138,9 @@ def _side_by_side(workspace: Workspace, pool: Pool, accounts: Mapping[str, Accou
                 pool.end.come()
                 raise
     finally:
-        for account in accounts.values():
-            account.close()
+        with ExitStack() as each:  # also where one of them fails: a signal interrupts a query of the database
+            for account in accounts.values():
+                each.callback(account.close)
 
 
 def score_pending(
