@@ -9,7 +9,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import threading
 import time
 import urllib.parse
 import urllib.request
@@ -232,7 +231,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 class Endpoint:
-    """Sends requests to one endpoint; each thread that does has one connection, which stays open.
+    """Sends requests to one endpoint, by as many connections as there are requests at once; they stay open.
 
     Parameters
     ----------
@@ -263,8 +262,8 @@ class Endpoint:
         self._proxy = proxy_of(engine.base_url)
         self._tls = httpx.create_ssl_context() if address.scheme == "https" else None
         self._timeout_s = engine.timeout_s
-        self._mine = threading.local()
         self._all: list[httpcore.ConnectionPool] = []
+        self._free: list[tuple[httpcore.ConnectionPool, _Clock]] = []
 
     def close(self) -> None:
         """Close the connections."""
@@ -318,7 +317,11 @@ class Endpoint:
     def _opened(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", timeout_s: float = 0.0
     ) -> Generator[httpcore.Response]:
-        pool, clock = self._connection()
+        try:
+            connection = self._free.pop()
+        except IndexError:
+            connection = self._connection()
+        pool, clock = connection
         limit = max(timeout_s, self._timeout_s)
         clock.until = time.monotonic() + limit
         path, _, query = path.partition("?")
@@ -333,21 +336,20 @@ class Endpoint:
         except (httpcore.NetworkError, httpcore.ProtocolError, httpcore.ProxyError, OSError) as error:
             sent = not isinstance(error, _NOT_SENT)
             raise NoAnswerError(f"{type(error).__name__}: {error}", sent=sent) from error
+        finally:
+            self._free.append(connection)
 
     def _connection(self) -> tuple[httpcore.ConnectionPool, _Clock]:
-        """This thread's own connection; a pool for all would look through every connection for every request."""
-        if not hasattr(self._mine, "connection"):
-            clock = _Clock()
-            pool = httpcore.ConnectionPool(
-                ssl_context=self._tls,
-                proxy=self._proxy and httpcore.Proxy(str(self._proxy.url), self._proxy.raw_auth),
-                max_connections=1,
-                network_backend=clock,
-            )
-            self._all.append(pool)
-            self._mine.connection = pool, clock
-        connection: tuple[httpcore.ConnectionPool, _Clock] = self._mine.connection
-        return connection
+        """A further connection; one pool for all would look through every connection for every request."""
+        clock = _Clock()
+        pool = httpcore.ConnectionPool(
+            ssl_context=self._tls,
+            proxy=self._proxy and httpcore.Proxy(str(self._proxy.url), self._proxy.raw_auth),
+            max_connections=1,
+            network_backend=clock,
+        )
+        self._all.append(pool)
+        return pool, clock
 
 
 def proxy_of(address: str) -> httpx.Proxy | None:
