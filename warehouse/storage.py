@@ -38,8 +38,6 @@ _ROWS_PER_GROUP = 131_072
 _DICTIONARY_BYTES = 65_536
 """Values of a column beyond which it is written without a dictionary, with which many different scores take four times
 as long to write and three times as long to read."""
-_ROWS_PER_SCAN = 4_096
-_BYTES_PER_READ = 2**20
 _SETTLED_S = 2.0
 """Seconds after which a file counts as written: the clock of a file system may be as coarse as that."""
 
@@ -219,40 +217,22 @@ def read_metadata(path: Path) -> tuple[int, dict[bytes, bytes]]:
 
 
 def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple[int, pa.Table]]:
-    """Read a file that ``write_table`` wrote, some rows at a time; raises the errors of ``read_table``.
+    """Read a file that ``write_table`` wrote, a group of rows at a time; raises the errors of ``read_table``.
 
-    What was not read was not checked: where the caller stops early, or starts late, the rest may be damaged.
-
-    Parameters
-    ----------
-    since : int
-        Number of the first row that is wanted. As many rows before it are left out as can be.
-
-    Yields
-    ------
-    first : int
-        Number of the table's first row.
-    table : pyarrow.Table
-        Successive rows.
+    Yields the number of a group's first row, and its rows; groups that end before the row ``since`` are left out. What
+    was not read was not checked: where the caller stops early, or starts late, the rest may be damaged.
     """
-    with (
-        _as_damage(path, _UNREADABLE_TABLE),
-        pq.ParquetFile(path, page_checksum_verification=True, buffer_size=_BYTES_PER_READ) as file,
-    ):
+    with _as_damage(path, _UNREADABLE_TABLE), pq.ParquetFile(path, page_checksum_verification=True) as file:
         _metadata_of(file)
-        names = _present(file, schema)
-        first = 0
+        names, first = _present(file, schema), 0
         for group in range(file.num_row_groups):
             rows = file.metadata.row_group(group).num_rows
             if first + rows > since:
-                end = first
-                for batch in file.iter_batches(_ROWS_PER_SCAN, row_groups=[group], columns=names):
-                    table = pa.Table.from_batches([batch])
-                    table.validate(full=True)
-                    yield end, _with_schema(table, schema)
-                    end += table.num_rows
-                if end != first + rows:
-                    raise ValueError(f"a group of rows should have {rows} rows, {end - first} can be read")
+                table = file.read_row_group(group, columns=names)
+                table.validate(full=True)
+                if table.num_rows != rows:
+                    raise ValueError(f"a group of rows should have {rows} rows, {table.num_rows} can be read")
+                yield first, _with_schema(table, schema)
             first += rows
 
 

@@ -1,16 +1,13 @@
 """A workspace over files as people have them: what they were taken for is told and kept."""
 
 import dagster as dg
-import numpy as np
-import pytest
 
 from assets.sources import read_source
-from care_ops.metrics import auc
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.runner import run_stale
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import QUICK, care, make, query, run
+from tests.support.workspaces import care, make
 
 WITH_SCORES = """\
 source:
@@ -56,31 +53,3 @@ def test_what_files_were_taken_for_is_told_and_kept(tmp_path):
             kept[asset] = str(records[0].asset_materialization.metadata["as_read"].value).replace("\\", "")
     assert "separated by a semicolon with a decimal comma" in kept["items"]
     assert "left out: 'unnamed column 1' (has no name, as an index has none), 'gold' (a" in kept["judge_inference"]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("declared", [True, False])
-def test_a_recorded_crowd_is_fitted_whether_or_not_it_is_declared(tmp_path, rng, declared):
-    """Thirty recorded judges with five scores an item: a whole night over a panel most of which was never asked for."""
-    folder = make(tmp_path / "ws", judges=(), care=QUICK + ("panel: {absent: not_asked}\n" if declared else ""))
-    quality = rng.integers(0, 2, 80)
-    (folder / "answers.csv").write_text(
-        "id,question,answer,label\n" + "".join(f"i{k},why?,because {k},{quality[k]}\n" for k in range(80))
-    )
-    rows = ["item_id,judge,score"]
-    for k in range(80):
-        for j in rng.choice(30, 5, replace=False):
-            rows.append(f"i{k},worker{j:02},{3 + 4 * quality[k] + rng.normal():.2f}")
-    (folder / "scores.csv").write_text("\n".join(rows) + "\n")
-    (folder / "testsets" / "one.yaml").write_text(
-        "source:\n  kind: files\n  items: answers.csv\n"
-        "  columns: {prompt: question, response: answer, gold: label}\n  scores: {path: scores.csv}\nscale: [-2, 12]\n"
-    )
-    outcome = run(folder)
-    assert not outcome.failures
-    assert run(folder).materialised == []
-    answers = dict(query(folder, "SELECT item_id, estimate FROM latest_aggregates WHERE aggregator = 'care'"))
-    gold = np.array([quality[int(item[1:])] for item in answers])
-    assert auc(np.array(list(answers.values())), gold) > 0.95
-    (page,) = (folder / "data" / "report").glob("testset-one.html")
-    assert "and count as not asked" in page.read_text()

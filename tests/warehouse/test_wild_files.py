@@ -23,8 +23,3 @@ def test_is_read_right_or_refused(file: WildFile, tmp_path):
     told = "\n".join(outcome.told)
     for words in file.told:
         assert words in told
-
-
-def test_there_are_forty_of_them_and_each_has_its_name():
-    assert len(WILD_FILES) >= 40
-    assert len({file.name for file in WILD_FILES}) == len(WILD_FILES)

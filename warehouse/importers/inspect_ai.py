@@ -18,9 +18,9 @@ from care_ops.errors import InputError
 from warehouse.conversations import messages_of, parted
 from warehouse.importers.collected import Collector, files_of, is_label, label_of, numbered, parsed, text_of
 from warehouse.items import ItemRecord
+from warehouse.sources.bounds import refuse_size
 
 _ZSTANDARD = 93
-_MOST_TIMES_LARGER, _SMALL = 200, 64 * 2**20
 _LOCAL_HEADER = "<4s5H3I2H"
 """What stands before a member of a zip archive; it ends with the lengths of the name and of the extra field."""
 
@@ -74,9 +74,7 @@ def _log(collector: Collector, path: Path) -> dict[str, Any]:
 def _archive(collector: Collector, path: Path) -> dict[str, Any]:
     collector.opening(path)
     with zipfile.ZipFile(path) as archive:
-        unpacked, packed = sum(info.file_size for info in archive.infolist()), path.stat().st_size
-        if unpacked > _MOST_TIMES_LARGER * packed + _SMALL:
-            raise InputError(f"{path}: {packed:,} bytes unpack to {unpacked:,}, which no log does; is it whole?")
+        refuse_size(path, sum(info.file_size for info in archive.infolist()))
         names = archive.namelist()
         if "header.json" not in names:
             return {"version": 2, "eval": {}, "status": "started"}
