@@ -22,6 +22,40 @@ def table(rows: Sequence[Mapping[str, Any]]) -> Any:
     )
 
 
+_POINTER = "dagster/input_event_pointer/"
+_EVER = str(2**53)
+"""An event that never comes."""
+
+
+def made_from(instance: dg.DagsterInstance, inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
+    """Tags that say which events of its inputs an asset was made from, of a materialisation that a step logs by hand.
+
+    Dagster gives them to what a step returns. By them its UI tells what is stale: whose inputs have got another data
+    version since.
+    """
+    latest = {key: instance.fetch_materializations(key, limit=1).records for key in inputs}
+    return _pointing({key: str(records[0].storage_id) if records else "NULL" for key, records in latest.items()})
+
+
+def never_stale(inputs: Iterable[dg.AssetKey]) -> dict[str, str]:
+    """Such tags for a partition that stands for nothing, so that no change of an input makes it stale."""
+    return _pointing(dict.fromkeys(inputs, _EVER))
+
+
+def is_behind(event: dg.AssetMaterialization, key: dg.AssetKey, storage_id: int) -> bool:
+    """Whether an event was made before another one of an input."""
+    pointer = (event.tags or {}).get(f"{_POINTER}{key.to_user_string()}", _EVER)
+    return pointer == "NULL" or int(pointer) < storage_id
+
+
+def _pointing(pointers: Mapping[dg.AssetKey, str]) -> dict[str, str]:
+    tags = {"dagster/code_version": "none", "dagster/data_version_is_user_provided": "true"}
+    for key, pointer in pointers.items():
+        tags[f"{_POINTER}{key.to_user_string()}"] = pointer
+        tags[f"dagster/input_data_version/{key.to_user_string()}"] = "by partition"
+    return tags
+
+
 _WHY = "why"
 
 

@@ -6,7 +6,7 @@ import re
 import shutil
 import sqlite3
 import time
-from collections.abc import Generator, Sequence
+from collections.abc import Container, Generator, Sequence
 from contextlib import closing, contextmanager
 from pathlib import Path
 
@@ -15,8 +15,10 @@ import yaml
 from alembic.util import CommandError
 from sqlalchemy.exc import DatabaseError
 
+from assets.judging.scores import left_out
+from assets.metadata import is_behind, made_from
 from assets.mount import ALONE, Mount
-from assets.partitions import JUDGES, TESTSETS
+from assets.partitions import JUDGES, TESTSETS, slice_key
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import (
@@ -51,6 +53,9 @@ _SETTINGS = (
     f"python_logs:\n  managed_python_loggers: [{', '.join(PACKAGES)}]\n"
 )
 """``dagster.yaml`` of a workspace's own instance."""
+
+_MOST_LEFT_OUT = 300
+"""Where judges leave out more slices, these stay missing in Dagster's UI: each event takes some milliseconds."""
 
 _logger = logging.getLogger(__name__)
 
@@ -243,6 +248,36 @@ def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> Non
         for name in sorted(known - names):
             _logger.info("%s that have gone: %s", kind, name)
             instance.delete_dynamic_partition(kind, name)
+
+
+def tell_unchanged(
+    workspace: Workspace, instance: dg.DagsterInstance, stale: Container[tuple[str, str | None]]
+) -> None:
+    """Tell Dagster which judges and slices are up to date, though by its own record they are stale or missing.
+
+    A judge depends on the items of all test sets, since no mapping of partitions says which of them it scores: where
+    those of others have changed, it is up to date as it is. And Dagster has a partition for each judge on each test
+    set, also for those that a judge does not score.
+    """
+    items, judges, scores = (workspace.mount.key(asset) for asset in ("items", "judge_inference", "scores"))
+    for newest in instance.fetch_materializations(items, limit=1).records:
+        for judge in workspace.judges:
+            wanted = dg.AssetRecordsFilter(judges, asset_partitions=[judge])
+            for record in instance.fetch_materializations(wanted, limit=1).records:
+                event = record.asset_materialization
+                if event and ("judge_inference", judge) not in stale and is_behind(event, items, newest.storage_id):
+                    tags = {**(event.tags or {}), **made_from(instance, [items])}
+                    instance.report_runless_asset_event(
+                        dg.AssetMaterialization(judges, partition=judge, metadata=event.metadata, tags=tags)
+                    )
+    left = {
+        str(slice_key(judge, testset))
+        for judge in workspace.judges
+        for testset in workspace.testsets.keys() - set(workspace.testsets_of(judge))
+    }
+    if 0 < len(left) <= _MOST_LEFT_OUT:
+        for key in sorted(left - instance.get_materialized_partitions(scores)):
+            instance.report_runless_asset_event(left_out(workspace, key))
 
 
 def last_night(instance: dg.DagsterInstance, mount: Mount = ALONE) -> float | None:

@@ -18,7 +18,13 @@ from assets.mount import ALONE, Mount
 from assets.report.outdated import Outdated, Partition, State, outdated, states
 from assets.report.verdicts import current_verdicts, index_differs
 from assets.workspace import Workspace
-from orchestration.instance import backfills_under_way, follow_partitions, last_night, unfinished_runs
+from orchestration.instance import (
+    backfills_under_way,
+    follow_partitions,
+    last_night,
+    tell_unchanged,
+    unfinished_runs,
+)
 from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, promised_by, requests, split_partition
 from orchestration.standing import forget_mended_failures
 
@@ -291,6 +297,8 @@ def look(
     apart = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
     launches = plan(requests(one.key for one in asked), instance, mount, apart)
     at_work = bool(asked or waits or busy or any(one.only_waits for one in stale.values()))
+    if seen.at_work and not at_work:
+        tell_unchanged(workspace, instance, stale)
     seen = replace(seen, tried=tried.asked, night=night, at_work=at_work)
     return [_request(launch, stale, first, mount, run_key) for launch in launches], seen
 

@@ -29,7 +29,7 @@ from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
 from orchestration.alerts import failure_message
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, materialisations, selected_assets
-from orchestration.instance import end_abandoned_runs, follow_partitions, under_way
+from orchestration.instance import end_abandoned_runs, follow_partitions, tell_unchanged, under_way
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, NO_RETRY, ORDER, Launch, plan, requests, split_partition
 from orchestration.plan import (
     INDEX,
@@ -135,6 +135,8 @@ def run_stale(
             launches = run.next()
         else:
             _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
+        if outcome.materialised:
+            tell_unchanged(workspace, instance, run.every)
         outcome.left_to_daemon = under_way(instance)
         outcome.outdated, outcome.known = run.behind(outcome), run.known
         if scope.by_name and not outcome.materialised and not outcome.failures:
@@ -173,6 +175,7 @@ class _Run:
         says = "the run that was to make it was killed"
         self._untold = [Outdated(*key, "", says=says) for key in untold if key[0] not in _LAST]
         self._stale: dict[Partition, Outdated] = {}
+        self.every: dict[Partition, Outdated] = {}
         self.known: dict[str, State] = {}
         self._selected = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
         self._experiments_end = 0.0
@@ -180,9 +183,9 @@ class _Run:
     def next(self) -> list[Launch]:
         """The runs of the next step; none where nothing is left to do."""
         self.known = states(self._workspace)
-        every = {one.key: one for one in self._untold} | all_outdated(self._workspace, self.known)
-        every |= due_canaries(self._workspace, every)
-        self._stale = {key: one for key, one in every.items() if self._scope.wants(one)}
+        self.every = {one.key: one for one in self._untold} | all_outdated(self._workspace, self.known)
+        self.every |= due_canaries(self._workspace, self.every)
+        self._stale = {key: one for key, one in self.every.items() if self._scope.wants(one)}
         busy = partitions_under_way(self._instance)
         self._tried.look(self._stale, busy)
         asked = ready(self._workspace, self._stale, self._tried, busy)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.code import code_version
+from assets.hashing import content_hash
 from assets.judge_keys import engine_context, judge_item, judge_key
 from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
@@ -23,7 +23,7 @@ from assets.judging.criteria import question_of
 from assets.judging.forecast import expected, must_suit, rates, sample_of, texts_there
 from assets.judging.journal import recover
 from assets.judging.pending import pending
-from assets.metadata import as_read, failure, table
+from assets.metadata import as_read, failure, made_from, table
 from assets.partitions import JUDGES
 from assets.probe_items import probe_items
 from assets.sources import readings
@@ -68,7 +68,6 @@ class TestsetCount:
             deps=[dg.AssetDep("items", partition_mapping=dg.AllPartitionMapping())],
             description="One judge over every pending item of every test set; its model is loaded once.",
             kinds={"ray", "parquet"},
-            code_version=code_version(__name__, "judges"),
             group_name="judging",
             skippable=True,
         )
@@ -83,6 +82,7 @@ def judge_inference(
     from assets.judging.stored_items import StoredItems
 
     failures: dict[str, str] = {}
+    tags = made_from(context.instance, [workspace.mount.key("items")])
 
     @lru_cache(maxsize=_TESTSETS_IN_MEMORY)  # read once for all judges of the run, and their keys hashed once
     def items_of(testset: str) -> "ItemSource":
@@ -117,7 +117,7 @@ def judge_inference(
             if failed:
                 failures[judge] = _told(failed)
                 continue
-            context.log_event(_materialisation(workspace, judge, counts, seconds))
+            context.log_event(_materialisation(workspace, judge, counts, seconds, tags))
     if failures:
         raise failure(failures)
     yield from ()
@@ -294,17 +294,17 @@ def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) ->
 
 
 def _materialisation(
-    workspace: Workspace, judge: str, counts: list[TestsetCount], seconds: float
+    workspace: Workspace, judge: str, counts: list[TestsetCount], seconds: float, tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
-    made_of = [(c.testset, c.judge_key, c.item_keys, *([c.probe_keys] if c.probes else [])) for c in counts]
-    version = hashlib.sha256(repr(made_of).encode()).hexdigest()[:32]
+    # Of the items `scores` knows by itself, for each test set: its other slices do not change with them.
+    version = content_hash([(c.testset, c.judge_key) for c in counts])
     probes = [{"testset": c.testset, "probes": c.probes, "asked_now": c.probes_scored} for c in counts if c.probes]
     scored = sum(c.scored + c.probes_scored for c in counts)
     bill = bills(workspace, judge=judge) if scored else []
     return dg.AssetMaterialization(
         workspace.mount.key("judge_inference"),
         partition=judge,
-        tags={"dagster/data_version": version},
+        tags={**tags, "dagster/data_version": version},
         metadata={
             "scored_now": scored,
             "items": sum(c.items for c in counts),

@@ -4,18 +4,16 @@ Its data version is the content hash of the slice: what comes back equal stops h
 that fails where a slice is incomplete, or has no score at all.
 """
 
-from collections.abc import Iterator
-from functools import partial
+from collections.abc import Iterator, Mapping
 from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.code import code_version
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
 from assets.judging.failures import has_abstained, why_no_score
-from assets.metadata import failure, histogram, table
+from assets.metadata import failure, histogram, made_from, never_stale, table
 from assets.partitions import SLICES
 from assets.probe_items import probe_scores
 from assets.workspace import Workspace
@@ -31,10 +29,12 @@ if TYPE_CHECKING:
     specs=[
         dg.AssetSpec(
             "scores",
-            deps=[dg.AssetDep("judge_inference", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("judge"))],
+            deps=[
+                dg.AssetDep("judge_inference", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("judge")),
+                dg.AssetDep("items", partition_mapping=dg.MultiToSingleDimensionPartitionMapping("testset")),
+            ],
             description="The scores of one judge on one test set, in the warehouse.",
             kinds={"duckdb"},
-            code_version=code_version(__name__, "warehouse"),
             group_name="judging",
             skippable=True,
         )
@@ -49,6 +49,7 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 
     failures: dict[str, str] = {}
     done: list[dg.AssetMaterialization] = []
+    tags = made_from(context.instance, _inputs(workspace))
     with workspace.warehouse.writer() as connection:
         transactions = LongWrite(connection)
         for key in context.partition_keys:
@@ -57,7 +58,7 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             try:
                 loaded = load_slice(workspace, connection, judge, testset)
                 transactions.wrote(loaded)
-                done.append(_materialisation(workspace, key, loaded))
+                done.append(_materialisation(workspace, key, loaded, tags))
             except CareError as error:  # of this slice alone: the others are loaded
                 failures[str(key)] = str(error)
     for event in done:  # once they are committed
@@ -65,6 +66,23 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     if failures:
         raise failure(failures)
     yield from ()
+
+
+def _inputs(workspace: Workspace) -> list[dg.AssetKey]:
+    return [workspace.mount.key(asset) for asset in ("judge_inference", "items")]
+
+
+def left_out(workspace: Workspace, key: str) -> dg.AssetMaterialization:
+    """The event of a slice that cannot be: Dagster has a partition for each judge on each test set.
+
+    It has no data version, so that no panel is stale for it.
+    """
+    return dg.AssetMaterialization(
+        workspace.mount.key("scores"),
+        partition=key,
+        tags=never_stale(_inputs(workspace)),
+        metadata={"scored": "the judge's specification leaves this test set out"},
+    )
 
 
 def load_slice(
@@ -85,17 +103,15 @@ def load_slice(
 
 
 def _materialisation(
-    workspace: Workspace, key: dg.MultiPartitionKey, loaded: "Slice | None"
+    workspace: Workspace, key: dg.MultiPartitionKey, loaded: "Slice | None", tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
     """The event of a slice; scores of probes are part of its version, since `probes` is made anew by them.
 
     Raises ``JudgeError`` where an item has not been asked about yet, or not one of the items got a score and no program
     abstained.
     """
-    made = partial(dg.AssetMaterialization, workspace.mount.key("scores"), partition=key)
     if loaded is None:
-        version, why = "not scored by this judge", "the judge's specification leaves this test set out"
-        return made(tags={"dagster/data_version": version}, metadata={"scored": why})
+        return left_out(workspace, str(key))
     judge, testset = key.keys_by_dimension["judge"], key.keys_by_dimension["testset"]
     batches = open_batches(workspace, judge, testset)
     if loaded.n_missing > sum(batch.items for batch in batches):
@@ -104,8 +120,11 @@ def _materialisation(
     if is_silent and not batches and not has_abstained(workspace, judge, loaded.statuses):
         raise JudgeError(why_no_score(workspace, judge, testset, loaded.statuses))
     probes = probe_scores(workspace, judge, testset)
-    return made(
-        tags={"dagster/data_version": content_hash([loaded.content_hash, probes]) if probes else loaded.content_hash},
+    version = content_hash([loaded.content_hash, probes]) if probes else loaded.content_hash
+    return dg.AssetMaterialization(
+        workspace.mount.key("scores"),
+        partition=key,
+        tags={**tags, "dagster/data_version": version},
         metadata={
             "items": loaded.n_items,
             "dagster/row_count": loaded.n_items,

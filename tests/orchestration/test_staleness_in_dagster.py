@@ -1,0 +1,110 @@
+"""What Dagster's UI calls stale or missing, by its GraphQL API, is what CARE's own rule calls so."""
+
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import httpx
+import pytest
+
+from orchestration.instance import dagster_home
+from orchestration.plan import all_outdated
+from orchestration.workspace import load_workspace
+from tests.support.servers import free_port
+from tests.support.workspaces import make, run, write_items, write_judge, write_testset
+
+pytestmark = pytest.mark.slow
+
+NODES = "{assetNodes{assetKey{path} groupName isPartitioned}}"
+NODE = "query($key: AssetKeyInput!) {assetNodeOrError(assetKey: $key) {... on AssetNode {%s}}}"
+STATUS = NODE.replace("!)", "!, $partitions: [String!])", 1) % "staleStatusByPartition(partitions: $partitions)"
+NOT_IN_A_RUN = {"canary", "night"}
+"""Made at another time than what `care status` shows, as the experiments are."""
+
+
+@pytest.fixture
+def ui(tmp_path):
+    """A workspace of two test sets, of which one judge scores only the first; and the address of Dagster's GraphQL."""
+    folder = make(tmp_path / "ws", n=20)
+    write_items(folder, 24, name="two")
+    write_testset(folder, "two")
+    write_judge(folder, "length", testsets="[one]")
+    port = free_port()
+    environment = {
+        **os.environ,
+        "DAGSTER_HOME": str(dagster_home(load_workspace(folder))),
+        "CARE_WORKSPACE": str(folder),
+    }
+    words = ["orchestration.webserver", "-m", "orchestration.definitions", "-h", "127.0.0.1", "-p", str(port)]
+    process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stderr=subprocess.DEVNULL)
+    try:
+        deadline = time.monotonic() + 120
+        while True:
+            assert process.poll() is None
+            assert time.monotonic() < deadline
+            try:
+                httpx.get(f"http://127.0.0.1:{port}/server_info", timeout=5).raise_for_status()
+                break
+            except httpx.HTTPError:
+                time.sleep(0.3)
+        yield folder, f"http://127.0.0.1:{port}/graphql"
+    finally:
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+
+
+def shown(address: str) -> set[tuple[str, str | None]]:
+    """All partitions that Dagster's UI shows as stale or missing."""
+
+    def ask(query: str, **variables: object):
+        answer = httpx.post(address, json={"query": query, "variables": variables}, timeout=120).json()
+        assert "errors" not in answer, answer
+        return answer["data"]
+
+    found: set[tuple[str, str | None]] = set()
+    for node in ask(NODES)["assetNodes"]:
+        key = {"path": node["assetKey"]["path"]}
+        name = key["path"][-1]
+        if node["groupName"] == "experiments" or name in NOT_IN_A_RUN:
+            continue
+        partitions: list[str | None] = [None]
+        if node["isPartitioned"]:
+            partitions = ask(NODE % "partitionKeys", key=key)["assetNodeOrError"]["partitionKeys"]
+            told = ask(STATUS, key=key, partitions=partitions)["assetNodeOrError"]["staleStatusByPartition"]
+        else:
+            told = [ask(NODE % "staleStatus", key=key)["assetNodeOrError"]["staleStatus"]]
+        found |= {(name, partition) for partition, state in zip(partitions, told, strict=True) if state != "FRESH"}
+    return found
+
+
+def ours(folder) -> set[tuple[str, str | None]]:
+    return {*all_outdated(load_workspace(folder))}
+
+
+def test_dagster_shows_as_stale_what_care_calls_stale_and_nothing_else(ui):
+    folder, address = ui
+    assert not run(folder).failures
+    assert shown(address) == ours(folder) == set(), "a first run"
+    assert run(folder).materialised == []
+    assert shown(address) == set(), "nothing has changed"
+
+    write_items(folder, 20, edited=3)
+    outcome = run(folder)
+    assert {p for a, p in outcome.materialised if a == "scores"} == {
+        f"{judge}|one" for judge in load_workspace(folder).judges
+    }
+    assert shown(address) == ours(folder) == set(), "an item of one test set has changed"
+
+    text = (folder / "two.csv").read_text()
+    (folder / "two.csv").write_text(text.replace(",4\n", ",0\n", 1))
+    assert not run(folder).failures
+    assert shown(address) == ours(folder) == set(), "a label has changed"
+
+    write_judge(folder, "readability", testsets="[two]")
+    run(folder, selection="key:items", testset="one")  # so that Dagster knows the judge
+    assert ("judge_inference", "readability") in ours(folder)
+    assert {key for key in shown(address) if key[0] == "judge_inference"} == {("judge_inference", "readability")}
+    assert not run(folder).failures
+    assert shown(address) == ours(folder) == set(), "a judge has come"
