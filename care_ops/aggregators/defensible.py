@@ -210,7 +210,7 @@ def defensible(problem: Problem) -> Defensible:
         nearest=nearest,
         without=None if nearest is None else safe_by(controlled(problem.standardised, judged[nearest])),
         kept=None if standardised is controlled_for else safe_by(controlled_for),
-        copied=_copied(voice, structure.raw_loadings, np.nan_to_num(joined), scored),
+        copied=_copied(voice, structure.raw_loadings, np.where(np.isnan(joined), 0.0, joined), scored),
     )
 
 
