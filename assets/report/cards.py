@@ -149,18 +149,29 @@ def _against_labels(data: ReportData, j: int, answer: Array) -> AgainstLabels | 
     metric, order = ("AUC", auc) if len(np.unique(data.gold[known])) == 2 else ("Kendall's tau", tau)
     scored = known & ~np.isnan(data.scores.values[:, j])
     alone = order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None
-    gate = _may_gate(data.scores.judges[j], data.scores.values[:, j], data.gold)
+    own = data.scores.values[:, j]
+    gate = _may_gate(data.scores.judges[j], own, data.gold, votes=is_binary(own))
     return AgainstLabels(metric, alone, order(answer[known], data.gold[known]), gate)
 
 
-def _may_gate(judge: str, scores: Array, gold: Array) -> str:
-    """Return whether a judge may gate at the default bar; empty where scores and gold are not on one scale."""
+def panel_gate(data: ReportData) -> str:
+    """Return whether the recommended score may gate, as ``_may_gate`` says it of a judge."""
+    if not data.lead:
+        return ""
+    return _may_gate("panel", data.aggregates[data.lead].estimate, data.gold, votes=is_binary(data.scores.values))
+
+
+def _may_gate(judge: str, scores: Array, gold: Array, *, votes: bool) -> str:
+    """Return whether a judge may gate at the default bar; empty where scores and gold are not on one scale.
+
+    Of ``votes``, which are 0 and 1 or a share of such, more than one half passes.
+    """
     known = ~np.isnan(gold) & ~np.isnan(scores)
     if known.sum() < LEAST_LABELS:
         return ""
     low, high = scores[known].min(), scores[known].max()
     binary = is_binary(gold)
-    if (binary and not is_binary(scores)) or gold[known].min() < low or gold[known].max() > high:
+    if binary != votes or (not votes and (gold[known].min() < low or gold[known].max() > high)):
         return ""
     found = agreement_with_people(judge, scores, gold, np.ones(len(gold)), 0.5, grades=None if binary else gold)
     measure: Measure = "kappa" if binary else "weighted_kappa"

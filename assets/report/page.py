@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from markupsafe import Markup, escape
 
-from assets.report.cards import JudgeCard, advice, judge_cards, retest
+from assets.report.cards import JudgeCard, advice, judge_cards, panel_gate, retest
 from assets.report.charts import Figure, domain, interval
 from assets.report.data import ReportData
 from assets.report.figures import nights, page_figures, system_list
@@ -48,6 +48,7 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "probe_cards": probe_cards(drawn.probes, drawn.scores),
         "label_rows": label_rows(drawn),
         "cards": cards,
+        "panel_gate": panel_gate(drawn),
         "advice": advice,
         "retest": retest,
         "feature_in_words": feature_in_words,

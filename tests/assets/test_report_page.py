@@ -8,7 +8,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assets.report.cards import advice, followed, judge_cards
+from assets.report.cards import advice, followed, judge_cards, panel_gate
 from assets.report.charts import Axes, Series, line_chart, ticks
 from assets.report.figures import nights
 from assets.report.first_screen import picture
@@ -58,6 +58,12 @@ def test_a_card_says_whether_a_judge_may_gate_where_gold_is_on_its_scale(data):
     first = cards[data.scores.judges[0]].labels.gate
     assert first.startswith("weighted kappa 0.")
     assert "may gate at 0.6: yes" in first
+    assert panel_gate(data) == ""
+    on_its_scale = with_care(graded, estimate=data.scores.values[:, 0])
+    assert panel_gate(on_its_scale).startswith(first.partition(" ")[0])
+    votes = replace(data.scores, values=(data.scores.values > 5).astype(float))
+    voted = with_care(replace(data, scores=votes), estimate=votes.values.mean(axis=1))
+    assert panel_gate(voted).startswith("kappa ")
 
 
 def test_a_judge_parts_most_from_the_answer_where_the_ranks_differ_most(data):
