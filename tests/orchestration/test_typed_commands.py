@@ -44,6 +44,9 @@ NOT_TYPED = {
     "care --install-completion": "changes the shell of whoever runs the tests",
     "care admin daemon": "stays; started and stopped by tests/orchestration/test_readme.py",
     "care ui": "stays; started and stopped by tests/orchestration/test_readme.py",
+    "care rate scores.csv --labels labels.csv --items items.csv --system model --pass-k 3": (
+        "takes runs of a system; tests/orchestration/test_quickstart.py types it"
+    ),
     "care judges new": "named in a sentence, without a name and an engine",
     "care label": "named in a sentence, without what is to be labelled",
     "care label --repeat 10": "an option that is named in a sentence, without what is to be labelled",
