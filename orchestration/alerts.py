@@ -147,8 +147,8 @@ class Desk:
     def tell(self, cause: Alert) -> bool:
         """Note a cause, with a line in the file, unless that has been done; returns whether it is noted now.
 
-        An alert that is open gets the reason of now. Where that says something else, and not only other numbers, it is
-        noted again.
+        An alert that is open gets the reason of now. A failure is noted again if that says something else, and not only
+        other numbers.
         """
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
         if not self.reaches_anybody:
@@ -158,7 +158,7 @@ class Desk:
             self._note(alert)
             return True
         alert = replace(alert, since=kept.since)
-        if without_counts(kept.what) != without_counts(alert.what):
+        if alert.severity != "warning" and without_counts(kept.what) != without_counts(alert.what):
             self._note(alert)
             return True
         if kept.what != alert.what:

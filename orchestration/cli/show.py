@@ -51,7 +51,9 @@ def status(
         return
     if "failed" in slices.values() or any(verdict.state == "failed" for verdict in verdicts.values()):
         raise typer.Exit(1)
-    if any(state.outdated for state in known.values()) or any(v.state == "waiting" for v in verdicts.values()):
+    if any(state.outdated for state in known.values()) or any(
+        v.state in ("held back", "stale") for v in verdicts.values()
+    ):
         raise typer.Exit(_STALE)
 
 

@@ -132,6 +132,7 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     report = folder / "data" / "report"
     sentence = "A new fit waits for you: 1 judge came: readability."
     care(folder, "run")  # a quiet night: it was held back the night before
+    care(folder, "status", "--exit-code", code=3)
     index = (report / "index.html").read_text()
     assert sentence in html.unescape(index)
     assert f'<td class="n">{len(JUDGES)}</td>' in index, "the judges of the fit that people read"
