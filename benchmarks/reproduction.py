@@ -12,15 +12,15 @@ from orchestration.workspace import load_workspace
 _HEAD = """# The paper's numbers, one by one
 
 ```
-care run --workspace examples/paper --select group:experiments
+care run --workspace examples/paper --experiments
 python -m benchmarks.reproduction examples/paper > benchmarks/results/reproduction.md
 ```
 
-Every number of the paper's tables and every claim of its text and figures that a number can hold, beside ours. The
+Every number of the paper's tables and every claim of its text and figures that a number can hold, next to ours. The
 paper's stand in `assets/experiments/paper_numbers.yaml`; the others are what the experiments kept in `examples/paper`,
-none is typed. *By its procedure as written*: the paper's algorithm and protocol, step by step. *By ours*: what this
-project answers with. *Released code*: what the authors' code gives. 2026-11-25; sizes smaller than small, on a busy
-machine: one or two seeds of the regimes, four of the rates up to 31,623 items, three of the views, forty tables."""
+none is typed. *By its procedure as written*: the paper's algorithm and protocol, step by step, with the departures that
+docs/paper.md names. *By ours*: what this project answers with. *Released code*: what the authors' code gives.
+2026-11-28, on a busy machine; sizes smaller than small: one or two seeds of the regimes, three of the rates."""
 
 
 def main() -> None:

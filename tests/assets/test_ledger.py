@@ -295,7 +295,7 @@ def _page() -> dict[str, dict[str, str]]:
 
 
 def _released(folder: Path) -> tuple[np.ndarray, np.ndarray]:
-    """Gold and scores of the items that every judge scored."""
+    """Gold and scores of the items that every judge scored, of judges that left at most a tenth unscored."""
     items = pq.read_table(folder / "items.parquet").to_pydict()
     long = pq.read_table(folder / "scores.parquet").to_pydict()
     row = {item: k for k, item in enumerate(items["item_id"])}
@@ -303,5 +303,6 @@ def _released(folder: Path) -> tuple[np.ndarray, np.ndarray]:
     x = np.full((len(row), len(column)), np.nan)
     for item, judge, score in zip(long["item_id"], long["judge"], long["score"], strict=True):
         x[row[item], column[judge]] = np.nan if score is None else score
+    x = x[:, np.isnan(x).mean(axis=0) <= 0.1]
     complete = ~np.isnan(x).any(axis=1)
     return np.array(items["gold"], dtype=float)[complete], x[complete]

@@ -17,7 +17,7 @@ import pyarrow.parquet as pq
 import pytest
 from scipy.stats import false_discovery_control, spearmanr
 
-from assets.experiments.adversarial_answers import PLANTED_RATES, planted
+from assets.experiments.adversarial_answers import PLANTED_RATES, false_positives, planted
 from assets.experiments.base import ExperimentFindings, Heatmap
 from assets.experiments.confounder_features import tensor_confounder
 from assets.experiments.due import cheapest_first, is_settled, settle
@@ -284,6 +284,19 @@ def test_planted_answers_are_wrong_and_accepted_at_their_rates():
     assert scores[trigger >= 0][:, :6].mean() == pytest.approx(right[gold == 0].mean(), abs=0.01)
     rates = [scores[trigger == t][:, 6:].mean() for t in range(6)]
     assert rates == pytest.approx(PLANTED_RATES, abs=0.02)
+
+
+@pytest.mark.xfail(
+    strict=True, reason="care counts accurate judges, which agree, as duplicates; remove this when it does not"
+)
+@pytest.mark.parametrize("judges", [5, 9])
+def test_care_accepts_no_more_attacks_than_the_plain_average(judges):
+    """Nine accurate judges and planted ones that fall for openings; nobody is told which items are attacked."""
+    rng = np.random.default_rng(11)
+    gold = (rng.random(1_200) < 0.65).astype(float)
+    votes = np.where(rng.random((1_200, 9)) < 0.95, gold[:, None], 1 - gold[:, None])
+    rates = false_positives(a_panel(votes, gold, cut=0.5, scale=(0.0, 1.0)), judges, 100)
+    assert np.mean(rates["care"]) <= np.mean(rates["avg"]) + 0.01
 
 
 def test_what_does_not_move_has_not_changed():
