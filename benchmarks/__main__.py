@@ -14,7 +14,7 @@ BENCHMARKS = {
     "nights": "benchmarks.speed.recorded_nights",
     "placement": "benchmarks.speed.placement",
     "importing": "benchmarks.speed.importing",
-    "truth": "benchmarks.studies.truth",
+    "real": "benchmarks.studies.real",
     "panels": "benchmarks.studies.panels",
     "rates": "benchmarks.studies.rates",
     "gate": "benchmarks.studies.gate",

@@ -541,3 +541,20 @@ HELD_OUT: dict[str, Generator] = {
     "pass or fail, all but two judges pass the same bad answers": shared_false_passes,
     "pairs, most judges like the longer answer, no texts": pairs_by_length,
 }
+
+UNIDENTIFIABLE = frozenset(
+    {
+        "7 copies of 10",
+        "six of one judge",
+        "grave mistakes that some notice",
+        "one vendor without the taste of all others",
+        "half of the judges blind to length, which is quality",
+        "one better judge among poorer ones",
+        "better judges whom no other follows",
+        "better judges of one vendor whom no other follows",
+        "four or five judges, all but two share a taste",
+        "pass or fail, all but two judges pass the same bad answers",
+        "pairs, most judges like the longer answer, no texts",
+    }
+)
+"""Kinds on which most judges share a mistake, so that no score can tell who is right."""
