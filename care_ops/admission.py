@@ -34,6 +34,9 @@ _LEAST_GAIN = 0.05
 _LEAST_AGREEMENT = 0.1
 """Agreement with the other judges below this is reported, however many items there are; it never excludes."""
 
+_LACKING = 0.10
+"""Share of missing scores above which a judge lacks many, and the largest share of scores outside the scale."""
+
 _TIMES_AS_MANY = 2.0
 """A judge that lacks no more than so many times what the median judge lacks is no other judge than they."""
 
@@ -109,7 +112,9 @@ def check_panel(
             reason = None
         else:
             mismatches = (text_mismatches or {}).get(judge, 0)
-            reason = _reason(rule, missing, mode_share, entropy, mismatches, alignment)
+            off_scale = (out_of_range or {}).get(judge, 0) > _LACKING * len(column) and rule.max_missing < 1.0
+            own = replace(rule, max_missing=min(rule.max_missing, _LACKING)) if off_scale else rule
+            reason = _reason(own, missing, mode_share, entropy, mismatches, alignment)
         notes = None if reason else _turned(scores.item_ids, standardised, total) or _notes(len(column), alignment)
         beyond = (out_of_range or {}).get(judge, 0)
         checks.append(_check(judge, reason, notes, (missing, mode_share, entropy), alignment.agreement, beyond))
@@ -148,7 +153,7 @@ def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> boo
     if rule.absent != "auto":
         return rule.absent == "not_asked"
     missing = np.isnan(values)
-    lacking = missing.mean(axis=0) > rule.max_missing
+    lacking = missing.mean(axis=0) > _LACKING
     return is_crowd((~missing).sum(axis=0), len(values)) or (not outside and bool(lacking.mean() > 0.5))
 
 

@@ -155,17 +155,17 @@ class AdmissionRule:
         (``care_ops.admission``); ``all`` admits every judge that has at least two different scores.
     absent : {"auto", "failed", "not_asked"}
         What a score that is not there means: that its judge failed, which counts against the judge, or that it was not
-        asked, as in a crowd. ``auto`` takes it for not asked where most judges lack more than ``max_missing``; of
+        asked, as in a crowd. ``auto`` takes it for not asked where most judges lack more than a tenth; of
         a test set whose judges are asked by CARE, it takes it for failed.
     max_missing : float
-        Largest share of missing or out-of-range scores (paper: 10 %).
+        Largest share of missing scores (paper: 10 %). A judge that refuses some items still counts on the others.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
 
     admit: Literal["rule", "all"] = "rule"
     absent: Absent = "auto"
-    max_missing: Annotated[float, Interval(ge=0, le=1)] = 0.10
+    max_missing: Annotated[float, Interval(ge=0, le=1)] = 0.50
 
     def __post_init__(self) -> None:
         check(self, "admission")

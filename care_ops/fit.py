@@ -118,6 +118,13 @@ def try_structure(
         return None, {}, {"structure": str(error)}
 
 
+def problem_of(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS) -> Problem:
+    """The problem that ``care`` solves on a panel; no structure is solved."""
+    panel = scores.canonical()
+    rng = np.random.default_rng([content_seed(panel), config.seed])
+    return Problem(panel, of_panel(panel.values), None, rng, config, anchors)
+
+
 def run_aggregators(
     scores: ScoreMatrix,
     moments: Moments,

@@ -7,7 +7,7 @@ import scipy
 from numpy.typing import NDArray
 
 from care_ops.calibration import fill_uniformly
-from care_ops.doubt import Changed
+from care_ops.concerns import Changed
 from care_ops.errors import InputError
 from care_ops.records import Evaluation
 from care_ops.scores import Array, correlation

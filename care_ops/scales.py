@@ -17,8 +17,21 @@ Scale = tuple[float, float]
 SIZES = (1.0, 10.0, 100.0)
 """Greatest scores of the kinds of scales that a range tells apart: shares, grades and per cent."""
 
+_ROUNDING = 1e-6
+"""Share of a scale by which a score may lie beyond its end and still be a rounding error, as of single precision."""
+
+_STRAY = 0.01
+"""Share of a judge's scores beyond a kind of scale that may be typing errors."""
+
 _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
 """Highest grades that are usual."""
+
+
+def on_scale(values: Array, scale: Scale) -> Array:
+    """Scores on a scale: NaN where one lies outside, its end where it lies beyond by a rounding error."""
+    low, high = scale
+    beyond = _ROUNDING * (high - low)
+    return np.where((values < low - beyond) | (values > high + beyond), np.nan, np.clip(values, low, high))
 
 
 @dataclass(frozen=True)
@@ -33,7 +46,7 @@ class Brought:
     def __call__(self, values: Array) -> Array:
         """Scores on the panel's scale; those outside the judge's own are missing."""
         (low, high), (panel_low, panel_high) = self.own, self.panel
-        inside = np.where((values < low) | (values > high), np.nan, values)
+        inside = on_scale(values, self.own)
         return panel_low + (inside - low) * ((panel_high - panel_low) / (high - low))
 
     @property
@@ -106,6 +119,18 @@ def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
     return _scale_of_most(columns) if alike and not (2 * scores.values % 1 > 0).any() else None
 
 
+def share_scale(values: Array) -> bool:
+    """Whether the judges use one scale: the median judge's range is at least half of the range of all scores.
+
+    Parameters
+    ----------
+    values : (n, p) array
+        NaN is missing; each judge has a score.
+    """
+    low, high = np.nanmin(values, axis=0), np.nanmax(values, axis=0)
+    return bool(np.median(high - low) >= 0.5 * (high.max() - low.min()))
+
+
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
     """The commonest of the declared scales, where nothing else says what the panel's is.
 
@@ -126,10 +151,10 @@ def _kind(column: Array) -> float | None:
     if len(column) < LEAST_SCORES or column.min() < 0:
         return None
     highest = column.max()
-    if highest <= 1:
-        return 1.0
-    if highest <= 10:
-        return 10.0
+    for size in SIZES[:2]:
+        beyond = column > size * (1.0 + _ROUNDING)
+        if not beyond.any() or (len(column) >= TELLING_SCORES and beyond.mean() < _STRAY):
+            return size
     # beyond ten for the most part: a single typing error among grades makes no per cent
     return 100.0 if 50 < highest <= 100 and np.median(column) > 10 else None
 

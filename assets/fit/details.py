@@ -7,7 +7,7 @@ here.
 from dataclasses import dataclass, field
 from typing import TypeVar
 
-from care_ops.doubt import OfCare
+from care_ops.concerns import CareSummary
 from care_ops.errors import WarehouseError
 from care_ops.records import Aggregate, Certificate
 from warehouse.documents import record_of
@@ -21,30 +21,35 @@ class StructuredDetails:
 
 
 @dataclass(frozen=True)
-class CareDetails(OfCare):
-    """What ``care`` says of how it came to its answer, as far as it is read (``care_ops.aggregators.care.evidence``).
+class CareDetails(CareSummary):
+    """How ``care`` came to its estimate, as far as it is read (``care_ops.aggregators.care.summary``).
 
     Attributes
     ----------
     label_first : tuple of str
         Items where a label tells the most.
-    hypotheses, by_probes : dict hypothesis -> probability, optional
-        What quality follows, where labels settled it, and where probes say it.
-    labels_at_random, turned : float
-        Probability that the labels follow nothing that the judges say; and correlation of the answer with what it is
-        without labels.
+    labels_better, labels_gain, labels_at_random, turned : float
+        Probability that labels made the estimate at least as good as the plain average, and the expected gain;
+        probability that the labels are unrelated to the scores; correlation with the estimate without labels. The first
+        is None without labels, or where these do not differ.
+    by_probes : dict estimate -> probability, optional
+        What quality follows, by probes.
+    probes_better : float, optional
+        Probability, by probes alone, that the estimate is at least as good as the plain average.
     declared : dict kind -> effect, optional
         What was declared of the kinds of probes.
     """
 
     label_first: tuple[str, ...]
-    hypotheses: dict[str, float] | None = None
+    labels_better: float | None = None
+    labels_gain: float = 0.0
     labels_at_random: float = 0.0
     turned: float = 1.0
     by_probes: dict[str, float] | None = None
+    probes_better: float | None = None
     declared: dict[str, str] | None = None
     follows: dict[str, float] = field(default_factory=dict[str, float])
-    taken_off: dict[str, float] = field(default_factory=dict[str, float])
+    removed_effects: dict[str, float] = field(default_factory=dict[str, float])
     features: tuple[str, ...] | None = None
 
 

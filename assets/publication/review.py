@@ -308,7 +308,7 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition", *, ear
         {}
         if structured is None or loadings is None
         else dict(zip(structured.judges, loadings[:, 0].tolist(), strict=True)),
-        ambiguous=best is not None and name == "care" and bool(read_details(best.answer, CareDetails).doubts),
+        ambiguous=best is not None and name == "care" and bool(read_details(best.answer, CareDetails).concerns),
     )
 
 

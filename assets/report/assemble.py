@@ -9,7 +9,7 @@ import numpy as np
 from assets.report.data import ReportData
 from assets.report.sampled import rows_shown
 from care_ops.aggregators.base import Problem
-from care_ops.aggregators.care import candidates_of, defensible, rival_answers
+from care_ops.aggregators.label_free import label_free
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.moments.state import Moments
@@ -38,7 +38,7 @@ def completed(
 
 
 def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, Array]:
-    """The two defensible answers of ``care`` in the order of the scores, computed again; empty where it gave none.
+    """Compute the two rival estimates of ``care`` in the order of the scores; empty where it gave none.
 
     Where items are many, they are computed over the page's sample (``sampled``) and are NaN for the other items.
     """
@@ -49,12 +49,11 @@ def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, 
     shown = data.scores if len(rows) == count else data.scores.select_items(rows)
     problem = Problem(shown.canonical(), moments, None, np.random.default_rng(0), config)
     with one_blas_thread():
-        answers = defensible(problem)
-        rivals = rival_answers(answers, candidates_of(answers))
+        found = label_free(problem)
     order = canonical_order(shown.item_ids)
-    out = {name: np.full(count, np.nan) for name in rivals}
-    for name, answer in rivals.items():
-        out[name][rows] = restore(np.where(answers.scored, answer, np.nan), order)
+    out = {name: np.full(count, np.nan) for name in found.rivals}
+    for name, estimate in found.rivals.items():
+        out[name][rows] = restore(np.where(found.scored, estimate, np.nan), order)
     return out
 
 

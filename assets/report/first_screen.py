@@ -30,7 +30,7 @@ def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems
 
     Rows stand best first; ``systems`` are their heading and drawing, as they are ranked.
     """
-    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care and data.care.doubts and (part := _rivals(data)):
+    if verdict.pill != "Use" and len(data.rivals) == 2 and data.care and data.care.concerns and (part := _rivals(data)):
         return part
     if systems is not None:
         heading, drawn = systems
@@ -64,12 +64,12 @@ def _rivals(data: ReportData) -> Figure | None:
     ]
     caption = f"Each dot is an item; {int(far.sum()):,} of {len(known):,} differ by more than 25 places of 100."
     axes = Axes(f"rank, {one} (100 is best)", f"rank, {other}", (0.0, 100.0), (0.0, 100.0), diagonal=True)
-    return scatter("first", "Two answers that part", caption, dots, axes, legend)
+    return scatter("first", "Where the two rankings disagree", caption, dots, axes, legend)
 
 
 def _levels(data: ReportData, known: NDArray[np.intp]) -> tuple[Array, tuple[str, str, str]]:
     """A shade for each item by the feature in which the answers differ, and what the lightest and darkest mean."""
-    feature = None if data.care is None else data.care.parted_by
+    feature = None if data.care is None else data.care.differing_feature
     values = counted(data.responses).get(feature or "")
     if feature is None or values is None:
         return np.full(len(known), _LEVELS - 1), ("", "", "label these first")

@@ -10,8 +10,8 @@ from assets.report.data import ReportData
 from assets.report.sampled import over_sample
 from care_ops.admission import outside_scale
 from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.concerns import CareSummary
 from care_ops.config import Calibration, FitConfig
-from care_ops.doubt import OfCare
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.least import TELLING_SCORES
@@ -20,16 +20,9 @@ from care_ops.records import Aggregate
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
 from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
-from care_ops.results.settled import probability_by_probes, probability_settled
 
 _SAME_ORDER = 0.99
 """Rank correlation (Spearman) from which on a column is taken for the feature of the text itself."""
-
-_HYPOTHESES = {
-    "mean": "the mean of all judges",
-    "care": "the answer that care gives without labels",
-    "families": "the mean of the declared families",
-}
 
 
 def fit_facts(
@@ -67,13 +60,13 @@ def fit_facts(
     nearest = max(details.follows, key=lambda name: abs(details.follows[name]), default=None)
     return replace(
         facts,
-        **{entry.name: getattr(details, entry.name) for entry in fields(OfCare)},
+        **{entry.name: getattr(details, entry.name) for entry in fields(CareSummary)},
         feature=nearest,
         follows=0.0 if nearest is None else details.follows[nearest],
-        taken_off=tuple(details.taken_off),
+        removed=tuple(details.removed_effects),
         blind=details.features == (),
-        labels=_labels(data, care.labels_used, details, config, anchors),
-        probes=_probes(data, details, config),
+        labels=_labels(care.labels_used, details),
+        probes=_probes(details),
         followed=tuple(_followed(data)),
         influence=data.dropping.influence,
     )
@@ -92,24 +85,16 @@ def _care(data: ReportData, config: FitConfig, anchors: Anchors) -> Aggregate:
     return fit_panel(data.scores, alone, anchors, solve="not").aggregates["care"]
 
 
-def _labels(
-    data: ReportData, count: int, details: CareDetails, config: FitConfig, anchors: Anchors
-) -> LabelEvidence | None:
-    """What the labels say that the fit has seen; None where it has seen none, or they do not differ."""
-    if details.hypotheses is None:
+def _labels(count: int, details: CareDetails) -> LabelEvidence | None:
+    """What the labels tell that the fit has seen; None where it has seen none, or they do not differ."""
+    if details.labels_better is None:
         return None
-    probability = probability_settled(data.scores, config, anchors, data.probes)
-    if probability is None:
-        return None
-    hypothesis, of_one = max(details.hypotheses.items(), key=lambda pair: pair[1])
-    named = _HYPOTHESES.get(hypothesis, f"the judges' {hypothesis}")
-    return LabelEvidence(count, probability, named, of_one, details.labels_at_random, details.turned)
+    return LabelEvidence(count, details.labels_better, details.labels_gain, details.labels_at_random, details.turned)
 
 
-def _probes(data: ReportData, details: CareDetails, config: FitConfig) -> ProbeEvidence | None:
-    """What probes say of the hypotheses; None where nobody was asked about any, or no judge responds to them."""
-    probability = probability_by_probes(data.scores, config, data.probes) if details.by_probes else None
-    if probability is None:
+def _probes(details: CareDetails) -> ProbeEvidence | None:
+    """What probes tell; None where nobody was asked about any, or no judge responds to them."""
+    if details.probes_better is None:
         return None
     declared = details.declared or {}
     phrases = [
@@ -117,7 +102,7 @@ def _probes(data: ReportData, details: CareDetails, config: FitConfig) -> ProbeE
         for effect, says in (("keeps", "quality kept"), ("spoils", "quality spoilt"))
         if effect in declared.values()
     ]
-    return ProbeEvidence(probability, tuple(phrases))
+    return ProbeEvidence(details.probes_better, tuple(phrases))
 
 
 def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ...]:

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from care_ops.doubt import MAY_BE_A_FEATURE
+from care_ops.concerns import FOLLOWS_FEATURE
 from care_ops.least import FOLLOWS
 from care_ops.records import ChangePoint, Comparison, Dropping
 
@@ -64,7 +64,7 @@ class FactorsDocument:
     def followed_by(self, judge: str) -> tuple[str, float] | None:
         """The feature that a judge's own scores follow most closely, where they may follow one."""
         nearest = self._nearest(self.judges.get(judge, ()))
-        return nearest if nearest is not None and abs(nearest[1]) >= MAY_BE_A_FEATURE else None
+        return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS_FEATURE else None
 
     def _nearest(self, row: Sequence[float | None]) -> tuple[str, float] | None:
         known = [(abs(c), feature == "words", feature, c) for c, feature in zip(row, self.features, strict=False) if c]

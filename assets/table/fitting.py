@@ -33,11 +33,11 @@ from care_ops.results.decide import Standing, decide
 from care_ops.results.dropping import leave_each_out
 from care_ops.results.influence import influence_of
 from care_ops.results.interpret import check_declared, counted
-from care_ops.results.reasons import too_few
+from care_ops.results.reasons import capital, too_few
 from care_ops.results.sides import Sides, always_left, sides_of
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
-from care_ops.scales import Brought, Scale
+from care_ops.scales import Brought, Scale, on_scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
 from warehouse.items import ItemColumnsRead, ItemRecord, numbers_in, systems_in
@@ -192,8 +192,17 @@ def fit_table(
     facts = fit_facts(page, config.fit, table.anchors, edition=fit_id(table, config), made_at=now())
     stood = _stood(fit.scores, table, named)
     facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))
-    verdict = decide(facts, Standing(notes=_perhaps_judges(table)), remedies)
+    verdict = decide(facts, Standing(notes=(*_perhaps_judges(table), *_guessed_scales(table))), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
+
+
+def _guessed_scales(table: ScoreTable) -> list[Reason]:
+    """Judges whose scores were rescaled because their range looks like another scale than the panel's."""
+    return [
+        Reason("condition", f"The scale of judge {one.judge!r} was guessed.", (one.judge,), f"{capital(one.sentence)}.")
+        for one in table.brought
+        if not one.is_declared
+    ]
 
 
 def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
@@ -266,9 +275,10 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
     """The scores, those outside the scale missing; and how many those are by judge."""
     if scale is None:
         return scores, {}
-    outside = (scores.values < scale[0]) | (scores.values > scale[1])
+    values = on_scale(scores.values, scale)
+    outside = np.isnan(values) & ~np.isnan(scores.values)
     counts = {judge: int(count) for judge, count in zip(scores.judges, outside.sum(axis=0), strict=True) if count}
-    return replace(scores, values=np.where(outside, np.nan, scores.values)), counts
+    return replace(scores, values=values), counts
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:

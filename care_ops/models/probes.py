@@ -3,7 +3,7 @@
 A version that spoils quality makes an order that is known: the original is better. A version that keeps it makes a tie
 that is known. Both are evidence for or against a hypothesis about quality, as paired comparisons are in Thurstone's
 model with ties (Glenn and David, Biometrika 1960), with the slope and the noise that labels have
-(``models.hypotheses``). Items count once however many versions they have, and all of them together count as at most
+(``models.label_model``). Items count once however many versions they have, and all of them together count as at most
 ``WORTH`` labelled items: the versions differ far more than answers do, so that their number says little about the finer
 grades.
 
@@ -21,7 +21,7 @@ from scipy.special import log_ndtr
 from scipy.stats import t
 
 from care_ops.least import LEAST_ITEMS
-from care_ops.models.hypotheses import NOISES, SLOPE, Hypothesis
+from care_ops.models.label_model import NOISES, SLOPE
 from care_ops.probes import ProbeResponses
 from care_ops.scores import Array, mean_of_present
 
@@ -41,6 +41,15 @@ _LEVEL = 0.95
 _FOLDS = 5
 _SIGNS = 999
 _NOISE = NOISES[len(NOISES) // 2]
+
+
+@dataclass(frozen=True)
+class Hypothesis:
+    """The hypothesis that quality follows ``score``, (n,), of mean 0 and variance 1, and its probability."""
+
+    name: str
+    score: Array
+    prior: float
 
 
 @dataclass(frozen=True)

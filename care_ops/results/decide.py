@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from care_ops.errors import listed
 from care_ops.least import LEAST_JUDGES
 from care_ops.results.fit_facts import FitFacts
-from care_ops.results.reasons import answer_of, capital, feature_in_words, reasons_of, refused
+from care_ops.results.reasons import capital, feature_in_words, reasons_of, refused, state_of
 from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict
 
 
@@ -64,7 +64,7 @@ def decide(facts: FitFacts | None, standing: Standing, remedies: Remedies) -> Ve
         return _verdict("failed", why, [*_since(standing), *said], facts, remedies)
     if standing.stale:
         return _verdict("stale", standing.stale[0].sentence, [*_since(standing), *said], facts, remedies)
-    state, first = answer_of(facts)
+    state, first = state_of(facts)
     return _verdict(state, first.sentence, [*_since(standing), *said], facts, remedies)
 
 
@@ -82,7 +82,7 @@ def _held_back(facts: FitFacts | None, standing: Standing, said: Sequence[Reason
     sentence = f"A new fit waits for you: {_ended('; '.join([*waits, *(standing.changes or standing.held_back[:1])]))}"
     told: list[str] = []
     if facts is not None and refused(facts) is None:
-        state, first = answer_of(facts)
+        state, first = state_of(facts)
         told.append(f"The new fit by itself: {Verdict(state, first.sentence).headline}")
     told += ["; ".join(standing.moves)] if standing.moves else []
     reasons = [Reason("held back", _ended(capital(each))) for each in told]
@@ -116,7 +116,7 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         return (Step(said, remedies.again.command),)
     if state == "failed":
         return (_after("Mend what the first sentence names, then", remedies.again),)
-    if state == "clear if" and facts.doubts[:1] != ("feature",):
+    if state == "clear if" and facts.concerns[:1] != ("feature",):
         return _after("If that is so,", remedies.use), _after("If not, or if nobody can say,", remedies.label)
     if state == "clear if":
         return (
@@ -132,7 +132,7 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         look = Step("See whether all judges scored these items, and on one question; or take other judges.")
         return look, _after("Or", remedies.label)
     if state == "too little data":
-        more = "Score more items" if facts.doubts[0] == "few items" else "Add judges of other kinds"
+        more = "Score more items" if facts.concerns[0] == "few items" else "Add judges of other kinds"
         return Step(f"{more}, and fit again."), _after("Or", remedies.label)
     return (remedies.use, _after("To be surer,", remedies.label)) if state == "clear" else (remedies.use,)
 

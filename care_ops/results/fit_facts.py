@@ -1,24 +1,27 @@
-"""What a fit says of itself, as the records from which its verdict is made."""
+"""The facts of a fit from which its verdict is decided."""
 
 from dataclasses import dataclass, field
 
-from care_ops.doubt import RIVAL, OfCare
+from care_ops.concerns import CareSummary
 from care_ops.least import LABELS_TO_SETTLE
 from care_ops.records import Influence, JudgeCheck
 from care_ops.results.coverage import Coverage
 from care_ops.results.sides import Sides
 
-_SETTLED_FROM = 0.9
-"""Probability from which on labels have settled what quality is."""
+SETTLED = 0.9
+"""Probability from which labels, or probes, have settled that the estimate is at least as good as the plain average."""
 
 MOVED = 0.9996
-"""Rank correlation with the answer without what was taken off below which it matters whether that was right: from there
-on the two may part by .01 of Kendall's tau where the truth correlates with that by .6, (2 (1 - r))^½ · .6 · 2 / pi."""
+"""Rank correlation below which it matters whether an effect was rightly removed: from there on the two estimates may
+differ by .01 of Kendall's tau where the truth correlates with one of them by .6, (2 (1 - r))^1/2 * .6 * 2 / pi."""
+
+CONTRADICTED = 0.7
+"""Correlation of the estimates with and without labels below which labels contradict a panel without concerns."""
 
 
 @dataclass(frozen=True)
 class JudgeFacts(JudgeCheck):
-    """What admission found about a judge, and what is known of it since.
+    """What admission found about a judge, and what is known about it since.
 
     Attributes
     ----------
@@ -63,60 +66,60 @@ class FollowedFeature:
 
 @dataclass(frozen=True)
 class LabelEvidence:
-    """What labels of people say.
+    """What labels of people tell about the estimate.
 
     Attributes
     ----------
-    probability : float
-        Of the answers that agree with the one that is given (``settled.probability_settled``).
-    hypothesis : str
-        The most probable single thing that quality may follow, in words.
+    labels : int
+    better : float
+        Probability that the estimate ranks the items at least as well as the plain average, less .01 of tau.
+    gain : float
+        Expected gain over the plain average, in Kendall's tau.
     at_random : float
-        Probability that the labels follow nothing that the judges say.
+        Probability that the labels are unrelated to the scores.
     turned : float
-        Correlation of the answer with what it is without these labels.
+        Correlation of the estimate with what it is without these labels.
     """
 
     labels: int
-    probability: float
-    hypothesis: str
-    hypothesis_probability: float
+    better: float = 0.0
+    gain: float = 0.0
     at_random: float = 0.0
     turned: float = 1.0
 
     @property
     def settles(self) -> bool:
-        """Whether these labels are enough, and agree enough, to say what quality is."""
-        return self.labels >= LABELS_TO_SETTLE and self.probability >= _SETTLED_FROM
+        """Whether these labels are enough, and agree enough, for the estimate to be used."""
+        return self.labels >= LABELS_TO_SETTLE and self.better >= SETTLED
 
 
 @dataclass(frozen=True)
 class ProbeEvidence:
-    """What probes say: the probability of the answer that they chose, and the kinds that were declared of them."""
+    """What probes tell: the probability of the estimate that they chose, and the kinds that were declared of them."""
 
     probability: float
     kinds: tuple[str, ...]
 
     @property
     def settles(self) -> bool:
-        """Whether one answer is left, if what was declared of the probes is true."""
-        return self.probability >= _SETTLED_FROM
+        """Whether one estimate is left, if what was declared of the probes is true."""
+        return self.probability >= SETTLED
 
 
 @dataclass(frozen=True)
-class FitFacts(OfCare):
-    """What a fit says of itself; nothing here changes until it is made again.
+class FitFacts(CareSummary):
+    """The facts of a fit; nothing here changes until it is built again.
 
     Attributes
     ----------
     judges : tuple of JudgeFacts
         Also those that are not on the panel.
     failure : str or None
-        Why ``care`` gave no answer; what follows then means nothing.
+        Why ``care`` gave no estimate; what follows then means nothing.
     feature, follows : str and float, optional
-        The feature of the texts that the answer follows most, and how closely.
-    taken_off : tuple of features
-        Features of which what single judges like was taken off their scores.
+        The feature of the texts that the estimate follows most, and how closely.
+    removed : tuple of features
+        Features whose effects on single judges were removed.
     blind : bool
         Nothing of the items is known that could show what judges follow beside quality, such as their texts.
     labels, probes : evidence, optional
@@ -125,11 +128,13 @@ class FitFacts(OfCare):
     cautions : tuple of str
         What else must be known before the numbers are trusted, such as a structure short of its certificate.
     influence : Influence
-        What judges could do to the answer, as far as that was tried.
+        What judges could do to the estimate, as far as that was tried.
     coverage : Coverage or None
         Who scored what; None where the fit does not say.
     sides : Sides or None
         Which judges of pairs choose by the side; None where none plainly does, or nobody looked.
+    doubts : tuple of str
+        Concerns of a fit that was stored before concerns had their present names.
     """
 
     edition: str
@@ -139,7 +144,7 @@ class FitFacts(OfCare):
     failure: str | None = None
     feature: str | None = None
     follows: float = 0.0
-    taken_off: tuple[str, ...] = ()
+    removed: tuple[str, ...] = ()
     blind: bool = False
     labels: LabelEvidence | None = None
     probes: ProbeEvidence | None = None
@@ -149,21 +154,18 @@ class FitFacts(OfCare):
     coverage: Coverage | None = None
     sides: Sides | None = None
     always_left: str | None = None
+    doubts: tuple[str, ...] = ()
 
     @property
-    def rests_on_taste(self) -> bool:
-        """Whether what was taken off moves the answer, which is then right if it is no part of quality."""
+    def rests_on_removal(self) -> bool:
+        """Whether the removed effects move the estimate, which is right only if they are no part of quality."""
         return self.kept is not None and self.kept.correlation < MOVED
 
     @property
     def labels_contradict(self) -> bool:
-        """Whether the labels say what no answer of the judges says.
-
-        Where judges allow one, that is another answer; where they allow several, labels may choose any, but none turned
-        round.
-        """
-        least = 0.0 if self.doubts else RIVAL
-        return self.labels is not None and self.labels.turned < least and "opposed" not in self.doubts
+        """Whether the labels oppose the judges: an estimate that is turned round, or another one without a concern."""
+        lowest = 0.0 if self.concerns else CONTRADICTED
+        return self.labels is not None and self.labels.turned < lowest and "opposed" not in self.concerns
 
     @property
     def admitted(self) -> list[str]:

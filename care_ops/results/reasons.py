@@ -1,11 +1,11 @@
-"""What a fit says of itself, in words that people have; the numbers behind a sentence stand in its detail."""
+"""The reasons for a verdict, as plain sentences; the numbers behind a sentence are in its detail."""
 
 from collections.abc import Sequence
 
 from care_ops.admission import why_left_out
-from care_ops.doubt import LEAST_AGREEMENT, MAY_BE_A_FEATURE, RIVAL, Changed, Doubt
+from care_ops.concerns import FOLLOWS_FEATURE, Concern
 from care_ops.errors import counted, listed
-from care_ops.least import FOLLOWS, LABELS_TO_CONFIRM, LABELS_TO_SETTLE, LEAST_JUDGES, LEAST_VOICES, TELLING_ITEMS
+from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, LEAST_VOICES, TELLING_ITEMS
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage, coverage_of, cut_off
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
@@ -64,130 +64,107 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
     return f"{refusal([c.judge for c in checks if c.admitted])}. {why}"
 
 
-def answer_of(facts: FitFacts) -> tuple[State, Reason]:
-    """The state of a fit that gives an answer and is up to date, and what to say of it first."""
-    judges, items = len(facts.admitted), counted(facts.items, "item")
-    if facts.coverage is not None and facts.coverage.unscored:
-        items = f"{facts.items - facts.coverage.unscored:,} of {items}"
+def state_of(facts: FitFacts) -> tuple[State, Reason]:
+    """Decide the state of a fit that has an estimate and is up to date, and the first thing to know about it."""
     if facts.labels is not None and facts.labels_contradict:
-        said = (
-            "Your labels contradict your judges. Is a higher label the better one, and is each label at its own item?"
-        )
+        message = "Your labels contradict your judges: check that a higher label is better, and its item is right."
         detail = (
-            f"The answer by these labels correlates with the one by the judges alone at {facts.labels.turned:+.2f}."
+            f"The estimate by these labels correlates with the one by the judges alone at {facts.labels.turned:+.2f}."
         )
-        return "ambiguous", Reason("ambiguity", said, detail=detail)
-    far = "as far as scores can tell without texts."
-    if not facts.blind:
-        far = "as far as scores can tell; nothing counted in the texts differs."
-    if facts.coverage is not None and facts.coverage.sparse:
-        far = "if they share no mistake, which so few scores a judge would not show."
-    elif facts.rests_on_taste:
-        far = f"if {_in_words(facts.taken_off)} {'is' if len(facts.taken_off) == 1 else 'are'} no part of quality."
-    elif facts.feature is not None:
-        far = "and nothing seen in scores or texts would turn it."
-    one = Reason("ambiguity", f"{judges} judges allow one answer for {items}, {far}")
-    if not facts.doubts and not facts.rests_on_taste:
-        return "clear", one
-    doubted = _doubted(facts, facts.doubts[0]) if facts.doubts else one
-    alone = f"By scores alone it is not clear. {doubted.sentence}"
+        return "ambiguous", Reason("ambiguity", message, detail=detail)
+    state, first = _without_labels(facts)
+    if state == "clear":
+        return state, first
+    unsettled = f"By scores alone: {first.sentence}"
     if facts.labels is not None and facts.labels.settles:
-        settled = f"{counted(facts.labels.labels, 'label')} by people have settled which answer is right."
-        return "settled by labels", Reason("ambiguity", settled, detail=alone)
+        gain = f"{100 * facts.labels.better:.0f} % likely to rank at least as well as the plain average"
+        message = f"By {counted(facts.labels.labels, 'label')} the estimate is {gain}."
+        return "settled by labels", Reason("ambiguity", message, detail=unsettled)
     if facts.probes is not None and facts.probes.settles:
-        settled = "Probes have settled which answer is right, if what was declared of them is true."
-        return "settled by probes", Reason("ambiguity", settled, detail=alone)
-    return _STATE_OF.get(facts.doubts[0], "ambiguous") if facts.doubts else "clear if", doubted
+        message = "Probes have settled which estimate is right, if what was declared about them is true."
+        return "settled by probes", Reason("ambiguity", message, detail=unsettled)
+    return state, first
 
 
-_STATE_OF: dict[Doubt, State] = {
+_STATES: dict[str, State] = {
     "few judges": "too little data",
     "few items": "too little data",
     "no common signal": "no common signal",
+    "duplicates": "clear if",
     "feature": "clear if",
-    "counted once": "clear if",
-    "kin": "clear if",
+    "one family": "clear if",
 }
-"""The state that a doubt leads to where it is the gravest; of the others it is ambiguous."""
+"""The state that a concern leads to where it is the gravest; the others lead to *ambiguous*."""
 
 
-def _doubted(facts: FitFacts, doubt: Doubt) -> Reason:
-    """What a doubt is about."""
-    if doubt == "several answers":
-        return _several_answers(facts)
-    if doubt == "few judges":
-        alone = len(facts.admitted) - sum(len(names) - 1 for names in facts.copies)
-        some = f"Only {alone} judges speak for themselves"
-        if alone >= LEAST_VOICES:
-            some = "Fewer than four judges agree with the others"
-        return Reason("ambiguity", f"{some}: where two share a mistake, nothing shows it. Four are needed.")
-    if doubt == "few items":
-        said = f"{counted(facts.items, 'item')} are too few to tell the judges apart; {TELLING_ITEMS} are needed."
-        return Reason("ambiguity", said)
-    if doubt == "feature":
-        return _feature(facts)
-    if doubt == "families":
-        said = "The answer depends on which judges were declared one family: other declarations lead to other answers."
-        if facts.blind:  # the answer without families may be the same: what they share is in doubt, not who they are
-            said = "Judges of one family agree beyond what all share, and without texts nothing shows if that is taste."
-        if facts.families == 1:
-            said = "All your judges were declared one family, and what one family agrees on may be its mistake."
-        return Reason("ambiguity", said)
-    if doubt == "kin":
-        said = (
-            f"{len(facts.admitted)} judges allow one answer for {counted(facts.items, 'item')}, if what one family "
-            "shares beyond the others is its taste."
-        )
-        return Reason("ambiguity", said, detail="It may be what only that family sees: only labels tell.")
-    copied = next(iter(facts.copies), ())
-    named = listed(copied, _NAMED) or "Several judges"
-    if doubt == "copies":
-        said = f"{named} say one same thing: copies of one judge, or better judges than the others?"
-        return Reason("ambiguity", said, copied)
-    if doubt == "counted once":
-        allowed = f"{len(facts.admitted)} judges allow one answer for {counted(facts.items, 'item')}"
-        if not copied:
-            return Reason(
-                "ambiguity", f"{allowed}, if they are not copies of one judge.", detail="They hardly ever differ."
-            )
-        detail = "They agree with each other and hardly with the rest: one poor judge, or better ones than the rest."
-        return Reason("ambiguity", f"{allowed}, if {named} are copies of one judge.", copied, detail=detail)
-    reversed_too = ", or some scales are reversed" if "opposed" in facts.doubts else ""
-    sentence, detail = {
+def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
+    """The state by scores alone, and its reason."""
+    if facts.doubts and not facts.concerns:
+        message = "This fit was built by an earlier release, which had concerns about it; fit again to see them."
+        return "ambiguous", Reason("ambiguity", message)
+    if facts.concerns:
+        return _STATES.get(facts.concerns[0], "ambiguous"), _concern(facts, facts.concerns[0])
+    if facts.rests_on_removal:
+        names = _in_words(facts.removed)
+        message = f"Use these scores only if {names} {'is' if len(facts.removed) == 1 else 'are'} not part of quality."
+        return "clear if", Reason("ambiguity", message)
+    judges, items = len(facts.admitted), counted(facts.items, "item")
+    if facts.coverage is not None and facts.coverage.unscored:
+        items = f"{facts.items - facts.coverage.unscored:,} of {items}"
+    message = f"{judges} judges give one ranking of {items}; only labels could show a mistake that most of them share."
+    return "clear", Reason("ambiguity", message)
+
+
+def _concern(facts: FitFacts, concern: Concern) -> Reason:
+    """What a concern is about: the consequence first, then what was measured."""
+    items, judges = counted(facts.items, "item"), len(facts.admitted)
+    independent = judges - sum(len(names) - 1 for names in facts.duplicates)
+    named = listed(facts.perhaps_duplicates, _NAMED)
+    message, detail = {
+        "few judges": (
+            f"Only {independent} judges score independently: where two share a mistake, nothing shows it. Use at least "
+            f"{LEAST_VOICES}.",
+            "",
+        ),
+        "few items": (f"{items} are too few to compare the judges; {TELLING_ITEMS} are needed.", ""),
         "no common signal": (
-            f"Your judges hardly agree with one another{reversed_too}, so there is nothing to combine.",
-            f"Each correlates with what all share by {facts.signal:+.2f} on average.",
+            "The judges hardly agree with one another, so there is nothing to combine.",
+            f"Each correlates with their common factor by {facts.signal:+.2f} on average.",
         ),
         "opposed": (
-            "A quarter of your judges or more rank the answers the other way round, and nothing says who is right.",
-            "Look whether some scales are reversed.",
+            "A quarter of the judges or more rank the items the other way round, and nothing tells who is right.",
+            "Check whether some scales are reversed.",
         ),
-    }[doubt]
-    return Reason("ambiguity", sentence, detail=detail)
+        "two groups": (
+            "The judges form two groups that rank the items differently, and scores alone cannot tell which is right.",
+            f"A second factor is {facts.second_factor:.2f} times as strong as the first. {_groups(facts)}".rstrip(),
+        ),
+        "alternatives": (
+            "Two plausible ways to combine the judges rank the items differently, and scores alone cannot tell which "
+            "is right.",
+            f"The estimate and {facts.alternative} have a rank correlation of only {facts.agreement:+.2f}.",
+        ),
+        "duplicates": (
+            f"Use these scores only if {named} are not copies of one judge.",
+            "Their scores are nearly identical: they may be copies, or better judges than the others.",
+        ),
+        "feature": (
+            f"Use these scores only if {feature_in_words(str(facts.feature))} is part of quality.",
+            f"The estimate follows it (correlation {facts.follows:+.2f}), and scores cannot tell whether it should.",
+        ),
+        "one family": (
+            "Use these scores only if one family of judges may decide: all judges were declared one family.",
+            "What a family agrees on may be its mistake.",
+        ),
+    }[concern]
+    return Reason("ambiguity", message, facts.perhaps_duplicates if concern == "duplicates" else (), detail)
 
 
-def _feature(facts: FitFacts) -> Reason:
-    """That the answer follows a feature of the texts."""
-    sentence = f"The answer follows {feature_in_words(str(facts.feature))}: use it only if that is part of quality."
-    detail = f"Its correlation with it is {facts.follows:+.2f}, and the scores cannot say whether it should follow it."
-    return Reason("ambiguity", sentence, detail=detail)
-
-
-def _several_answers(facts: FitFacts) -> Reason:
-    """In what the defensible answers of an ambiguous panel differ."""
-    parted = "and scores cannot say which is right"
-    if facts.parted_by is not None:
-        parted = f"mostly by {feature_in_words(facts.parted_by)}"
-    if facts.rival is not None and abs(facts.rival) < RIVAL:
-        said = f"Your judges split into camps that rank the answers differently, {parted}."
-        detail = f"Several follow a factor that correlates at only {facts.rival:+.2f} with the answer."
-    elif facts.agreement >= LEAST_AGREEMENT and facts.misfit > 0:
-        said = "Your judges share more than one thing, and scores cannot say which of them is quality."
-        detail = f"One common factor leaves correlations of judges unexplained, by {facts.misfit:.2f} on average."
-    else:
-        said = f"Two sensible ways to combine your judges rank the answers differently, {parted}."
-        detail = f"The mean of the judges and the factor that they share correlate at only {facts.agreement:+.2f}."
-    return Reason("ambiguity", said, detail=detail)
+def _groups(facts: FitFacts) -> str:
+    if len(facts.groups) != 2:
+        return ""
+    first, second = (listed(group, _NAMED) for group in facts.groups)
+    return f"One group: {first}. The other: {second}."
 
 
 def reasons_of(facts: FitFacts) -> list[Reason]:
@@ -202,82 +179,103 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
     unlike = [(x.judge, x.looks_like) for x in facts.judges if x.looks_like is not None]
     reasons += [Reason("no judge", f"Column {x!r} looks like {like}, not like a judge.", (x,)) for x, like in unlike]
     reasons += _dead(facts.judges)
-    if len(facts.admitted) == LEAST_JUDGES and answer_of(facts)[0] != "too little data":
-        said = "Caution: there are only three judges, and where two of them share a mistake nothing shows it."
-        reasons.append(Reason("few judges", said, tuple(facts.admitted)))
     if why is None:
-        reasons += _about_the_answer(facts) + _shifted(facts)
+        reasons += _about_the_estimate(facts) + _shifted(facts)
     reasons += _suspects(facts.judges) + _influence(facts) + absent
     return reasons + [Reason("certificate", caution) for caution in facts.cautions]
 
 
-def _about_the_answer(facts: FitFacts) -> list[Reason]:
-    """Why the answer is clear, ambiguous or settled, and what the judges follow."""
-    state, first = answer_of(facts)
+def _about_the_estimate(facts: FitFacts) -> list[Reason]:
+    """Why the estimate is clear, ambiguous or settled, and how it departs from the plain average."""
+    state, first = state_of(facts)
     reasons = [first, *_evidence(facts)]
-    for names in facts.copies:
-        said = f"{', '.join(names[:-1])} and {names[-1]} say the same thing, and are counted once."
-        reasons.append(Reason("copies", said, names))
-    if not state.startswith("settled"):
-        first, said_with_it = facts.doubts[:1], ("no common signal", "opposed")
-        reasons += [_doubted(facts, doubt) for doubt in facts.doubts[1:] if (*first, doubt) != said_with_it]
-    if "feature" in facts.doubts and facts.without is not None:
-        changed = f"{facts.without.halves_changed:,} of {counted(facts.items, 'item')}"
-        said = (
-            f"If {feature_in_words(str(facts.feature))} is no part of quality, {changed} change halves of the ranking."
-        )
-        reasons.append(Reason("ambiguity", said))
-    if facts.blind and facts.doubts and not state.startswith("settled"):
-        said = "No text of the items is known, so nobody can see whether judges follow the length of answers."
+    if facts.effective_judges is not None:
+        reasons.append(_independent(facts))
+    settled = state.startswith("settled")
+    if not settled:
+        reasons += [_concern(facts, concern) for concern in facts.concerns[1:]]
+    if state in ("ambiguous", "too little data", "no common signal") and facts.labels is None:
+        message = "Until labels decide, the estimate is the plain average of the judges."
+        if facts.removed or facts.duplicates:
+            message = "Until labels decide, the estimate stays close to the plain average of the judges."
+        reasons.append(Reason("plain average", message))
+    reasons += _departures(facts)
+    if "feature" in facts.concerns and facts.without is not None and not settled:
+        name = feature_in_words(str(facts.feature))
+        message = f"Without {name}, {facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves."
+        reasons.append(Reason("ambiguity", message))
+    if facts.blind and not settled:
+        message = "No text of the items is known, so CARE cannot check whether judges reward longer answers."
         detail = "Give the texts too: `--items`, or the items of the test set."
-        reasons.append(Reason("followed", said, detail=detail))
-    if facts.taken_off:
-        said = (
-            f"What single judges like about {_in_words(facts.taken_off)} beyond the others is taken off their scores."
-        )
-        kept = facts.kept
-        detail = f"If it is quality, {kept.halves_changed:,} of {facts.items:,} items change halves." if kept else ""
-        reasons.append(Reason("condition" if facts.rests_on_taste else "taken off", said, detail=detail))
+        reasons.append(Reason("followed", message, detail=detail))
     if facts.always_left is not None:
-        said = f"{facts.always_left} stood on the left in every pair: no score tells how good it is where judges choose"
+        message = f"{facts.always_left} was on the left in every pair, so a preference for a side cannot be separated."
         detail = "Ask about pairs in both orders, or label some pairs and estimate rates."
-        reasons.append(Reason("condition", f"{said} by the side.", detail=detail))
+        reasons.append(Reason("condition", message, detail=detail))
     if facts.sides is not None:
         reasons.append(_by_the_side(facts.sides, facts.admitted))
-    if facts.beside_mean is not None:
-        reasons.append(_beside_the_mean(facts.beside_mean))
     return reasons + _followed(facts)
 
 
+def _independent(facts: FitFacts) -> Reason:
+    """How many independent judges the panel is worth."""
+    number = facts.effective_judges or 1.0
+    message = f"This panel is worth about {number:.1f} independent judges (of {len(facts.admitted)})."
+    detail = (
+        "That is p^2 over the sum of the correlations of the judges' errors, if about half of what the judges share is "
+        "quality, as on recorded panels."
+    )
+    return Reason("independent judges", message, detail=detail)
+
+
+def _departures(facts: FitFacts) -> list[Reason]:
+    """Each departure from the plain average, and the size of all of them."""
+    reasons: list[Reason] = []
+    for names in facts.duplicates:
+        message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
+        reasons.append(Reason("duplicates", message, names))
+    if facts.weak:
+        message = f"{listed(facts.weak, _NAMED)} {'agrees' if len(facts.weak) == 1 else 'agree'} with no other judge"
+        reasons.append(Reason("weak judges", f"{message}, and the average leaves them out.", facts.weak))
+    if facts.removed:
+        kept = facts.kept
+        size = f"Left in, {kept.halves_changed:,} of {facts.items:,} items would change halves." if kept else ""
+        message = f"Some judges reward {_in_words(facts.removed)}; CARE has removed that effect from their scores."
+        reasons.append(Reason("condition" if facts.rests_on_removal else "removed effect", message, detail=size))
+    if facts.plain_average is not None:
+        reasons.append(_against_plain_average(facts))
+    return reasons
+
+
 def _evidence(facts: FitFacts) -> list[Reason]:
-    """What labels and probes say of the answer."""
+    """What labels and probes tell about the estimate."""
     reasons: list[Reason] = []
     if facts.labels is not None and not facts.labels_contradict:
         number, found = counted(facts.labels.labels, "label"), facts.labels
-        right = "that it is the right one of those that judges allow"
-        likely = _by_labels(found.probability, found.labels)
-        said = f"{number} agree with the answer: {likely} {right}."
+        message = (
+            f"With {number} the estimate is at least as good as the plain average with {_probability(found.better)}; "
+            f"expected gain {found.gain:+.3f} in Kendall's tau."
+        )
         if found.at_random > 0.5:
-            said = f"{number} have little to do with what your judges say: look whether each is at its own item."
-        elif not found.settles and found.labels < LABELS_TO_SETTLE:
-            said = f"{number} have not settled it: give {LABELS_TO_SETTLE} or more."
+            message = f"{number} are unrelated to the judges' scores: check that each is at its own item."
+        elif found.labels < LABELS_TO_SETTLE:
+            message = f"{number} are too few to decide: give at least {LABELS_TO_SETTLE}."
         elif not found.settles:
-            said = f"{number} have not settled it: {likely} that this is the right answer."
-        most = _by_labels(found.hypothesis_probability, found.labels)
-        detail = f"The single thing that quality follows most probably is {found.hypothesis}: {most}."
-        reasons.append(Reason("labels", said, detail=detail))
+            message += " Give more labels."
+        reasons.append(Reason("labels", message))
     if facts.probes is not None:
         found, kinds = facts.probes, "; ".join(facts.probes.kinds)
-        said = f"By the probes the answer is at least as good as the plain mean with {_probability(found.probability)}"
-        said += "." if found.settles else ", which is not enough."
-        reasons.append(Reason("probes", said, detail=f"That rests on what was declared of them: {kinds}."))
+        likely = _probability(found.probability)
+        message = f"By the probes the estimate is at least as good as the plain average with {likely}"
+        message += "." if found.settles else ", which is not enough."
+        reasons.append(Reason("probes", message, detail=f"That rests on what was declared about them: {kinds}."))
     return reasons
 
 
 def _followed(facts: FitFacts) -> list[Reason]:
     """What the judges follow in the texts."""
     so, also = "so what looks like quality may be that", ""
-    if facts.feature is not None and abs(facts.follows) < MAY_BE_A_FEATURE:
+    if facts.feature is not None and abs(facts.follows) < FOLLOWS_FEATURE:
         so = "and the answer hardly does"
         also = f" What the answer follows most is {feature_in_words(facts.feature)}, by {facts.follows:+.2f}."
     return [
@@ -316,23 +314,22 @@ def _influence(facts: FitFacts) -> list[Reason]:
     return [Reason("influence", said, tuple(alone) or found.together, detail)]
 
 
-def _beside_the_mean(mean: Changed) -> Reason:
-    """What aggregating changed at all."""
-    if mean.top_changed == 0 and (mean.correlation > 0.995 or not mean.halves_changed):
-        return Reason("beside the mean", "The plain mean of the judges would order the items nearly the same.")
-    are = "is" if mean.top_changed == 1 else "are"
-    said = (
-        f"{mean.top_changed:,} of the best {mean.top:,} items {are} not among the best by the plain mean of the judges."
+def _against_plain_average(facts: FitFacts) -> Reason:
+    """How far the estimate departs from the plain average."""
+    plain = facts.plain_average
+    assert plain is not None
+    if plain.correlation != plain.correlation:
+        return Reason("plain average", "The plain average gives every item the same score, and so no ranking.")
+    if plain.top_changed == 0 and (plain.correlation > 0.995 or not plain.halves_changed):
+        return Reason("plain average", "The plain average of the judges gives nearly the same ranking.")
+    message = f"{plain.top_changed:,} of the top {plain.top:,} items would not be in the top {plain.top:,}"
+    if plain.top_changed == 0:
+        message = f"{plain.halves_changed:,} items would be in the other half of the ranking"
+    share = (
+        f" {100 * facts.factor_share:.0f} % of the estimate is the judges' common factor." if facts.factor_share else ""
     )
-    if mean.top_changed == 0:
-        said = f"{mean.halves_changed:,} items stand in another half than by the plain mean of the judges."
-    if mean.correlation != mean.correlation:
-        return Reason("beside the mean", "The plain mean of the judges gives every item the same, and so no order.")
-    detail = (
-        "That is the mean of the judges on the panel, each standardised; the two orders have a rank correlation of "
-        f"{mean.correlation:+.2f}."
-    )
-    return Reason("beside the mean", said, detail=detail)
+    detail = f"The two rankings have a correlation of {plain.correlation:+.2f}.{share}"
+    return Reason("plain average", f"{message} by the plain average.", detail=detail)
 
 
 def _on_coverage(coverage: Coverage) -> list[Reason]:
@@ -399,11 +396,6 @@ def _oddness(judge: JudgeFacts) -> str | None:
 def capital(sentence: str) -> str:
     """The sentence with a capital at its beginning."""
     return sentence[:1].upper() + sentence[1:]
-
-
-def _by_labels(value: float, labels: int) -> str:
-    """A probability by labels, in words: by few of them the model is too sure to tell .9 from more."""
-    return "a probability of about 90 %" if value > 0.9 and labels < LABELS_TO_CONFIRM else _probability(value)
 
 
 def _probability(value: float) -> str:

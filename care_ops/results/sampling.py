@@ -9,20 +9,21 @@ Hesterberg, Technometrics 1995).
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.aggregators.care import candidates_of, defensible, disagreement
+from care_ops.aggregators.care import disagreement
+from care_ops.aggregators.label_free import label_free
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
-from care_ops.results.settled import problem_of
+from care_ops.fit import problem_of
 from care_ops.scores import Array, ScoreMatrix, canonical_order, restore
 
 
 def expected_gain(scores: ScoreMatrix, config: FitConfig) -> Array:
-    """How much a label of each item would tell: by how much two defensible answers differ in rank, shape (n,).
+    """By how much two plausible estimates differ in the rank of each item, shape (n,): a label there tells the most.
 
     Raises ``FitError`` where the panel has fewer than three judges or ten items, or a judge that does not vary.
     """
-    answers = defensible(problem_of(scores, config))
-    return restore(disagreement(answers, candidates_of(answers)), canonical_order(scores.item_ids))
+    found = label_free(problem_of(scores, config))
+    return restore(disagreement(found), canonical_order(scores.item_ids))
 
 
 def inclusion(gain: Array, size: int, chosen: float) -> Array:

@@ -33,10 +33,12 @@ Topic = Literal[
     "ambiguity",
     "labels",
     "probes",
-    "copies",
+    "duplicates",
+    "independent judges",
+    "weak judges",
     "condition",
-    "taken off",
-    "beside the mean",
+    "removed effect",
+    "plain average",
     "followed",
     "suspect judge",
     "influence",
@@ -145,7 +147,7 @@ class Verdict:
     @property
     def headline(self) -> str:
         """The pill and the sentence; every place that shows the verdict begins with it."""
-        return f"{self.pill}. {self.sentence}"
+        return f"{self.pill.upper()}. {self.sentence}"
 
     @property
     def why(self) -> list[Reason]:

@@ -28,10 +28,22 @@ def test_missing_and_out_of_range_count_together(rng):
     values = panel(rng)
     values[:60, 0] = np.nan  # exactly the limit
     values[:61, 1] = np.nan
-    checks = found(values, out_of_range={"j001": 11})
+    checks = found(values, AdmissionRule(max_missing=0.1), out_of_range={"j001": 11})
     assert checks["j000"].admitted
     assert "missing or out of range: 10.2%" in checks["j001"].reason
     assert checks["j001"].out_of_range == 11
+
+
+@pytest.mark.parametrize("poor", [True, False])
+def test_a_judge_that_refuses_some_items_counts_on_the_others(rng, poor):
+    """Refusals of one subject, also where it is the poorer one; but a tenth outside the scale is another scale."""
+    values = panel(rng)
+    refused = np.argsort(values.mean(axis=1))[:150] if poor else rng.choice(600, 150, replace=False)
+    values[refused[rng.random(150) < 0.7], 0] = np.nan
+    assert found(values)["j000"].admitted
+    assert not found(values, out_of_range={"j000": 61})["j000"].admitted
+    values[:301, 0] = np.nan
+    assert not found(values)["j000"].admitted
 
 
 def test_degenerate_judges_are_left_out(rng):
@@ -152,7 +164,7 @@ def test_judges_who_lack_what_all_lack_are_all_heard(share):
         values = rng.normal(size=(150, 1)) + rng.normal(size=(150, 8))
         values[rng.random(values.shape) < share] = np.nan
         assert sum(check.admitted for check in check_panel(matrix(values), AdmissionRule())) == 8
-        failed = check_panel(matrix(values), AdmissionRule(absent="failed"))
+        failed = check_panel(matrix(values), AdmissionRule(absent="failed", max_missing=0.1))
         assert all(check.admitted == (check.missing_rate <= 0.1) for check in failed)
 
 
@@ -162,12 +174,13 @@ def test_where_most_judges_lack_scores_these_were_not_asked_for_and_where_one_do
     everywhere, one = values.copy(), values.copy()
     everywhere[rng.random(values.shape) < 0.3] = np.nan
     one[rng.random(200) < 0.3, 0] = np.nan
+    strict = AdmissionRule(max_missing=0.1)
     for holes, admitted in ((everywhere, 8), (one, 7)):
-        assert sum(check.admitted for check in check_panel(matrix(holes), AdmissionRule())) == admitted
-    failed = check_panel(matrix(everywhere), AdmissionRule(absent="failed"))
+        assert sum(check.admitted for check in check_panel(matrix(holes), strict)) == admitted
+    failed = check_panel(matrix(everywhere), AdmissionRule(absent="failed", max_missing=0.1))
     told = why_left_out(failed, loosen="--admit all", declare="--absent not_asked")
     assert told == "8 judges lack many scores: if these were not asked for, declare it (--absent not_asked)."
-    outside = check_panel(matrix(everywhere), AdmissionRule(), out_of_range={"j0": 60})
+    outside = check_panel(matrix(everywhere), strict, out_of_range={"j0": 60})
     assert not any(check.admitted for check in outside), "scores outside a scale were given, so that judges were asked"
 
 

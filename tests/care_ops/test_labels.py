@@ -8,7 +8,7 @@ from care_ops.anchors import Anchors
 from care_ops.calibration import probability_curve
 from care_ops.errors import InputError
 from care_ops.labels import Label, Labels
-from care_ops.models.hypotheses import Hypothesis, average_hypotheses
+from care_ops.models.label_model import Columns, fit_labels
 from care_ops.results.rates import Labelled, Repeats, rates_of
 
 
@@ -93,12 +93,11 @@ def test_a_label_that_counts_more_pulls_the_answer_further():
     rng = np.random.default_rng(0)
     score = rng.normal(size=60)
     score = (score - score.mean()) / score.std()
-    hypotheses = [Hypothesis("one", score, 1.0)]
     judges = np.column_stack([score, rng.normal(size=60)])
     rows, labels = np.arange(6), np.array([0.0, 0.0, 0.0, 1.0, 1.0, 1.0])
 
     def latent(counts):
-        return average_hypotheses(hypotheses, score[:, None], judges, rows, labels, counts).latent
+        return fit_labels(Columns(score, score[:, None], judges), rows, labels, counts).latent
 
     np.testing.assert_allclose(latent(np.ones(6)), latent(None))
     doubtful = np.where(rows == 5, 0.2, 1.0)

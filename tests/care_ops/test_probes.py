@@ -21,7 +21,6 @@ from care_ops.models.probes import (
     responses_by_kind,
 )
 from care_ops.probes import NO_PROBES, ProbeResponses
-from care_ops.results.settled import probability_by_probes
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.scores import ScoreMatrix
 from tests.support.probed_draws import ProbedDraw, Probing, item_id, probed_panel
@@ -120,14 +119,12 @@ def test_judges_that_fall_as_others_should_settle_nothing_though_hypotheses_agre
     """The declaration is true, and falls say nothing of finer grades: then they do not fit how the judges agree."""
     said = {"own": [], "others'": []}
     for draw in drawn(Probing(), 12):
-        ids, judges = tuple(item_id(k) for k in range(len(draw.scores))), draw.probes.judges
-        scores = ScoreMatrix(draw.scores, ids, judges)
-        said["own"].append(probability_by_probes(scores, CARE, draw.probes))
+        said["own"].append(care(draw, draw.probes).details.get("probes_better"))
         turned = draw.probes.changes / draw.scores.std(axis=0)
         spoilt = np.array([draw.probes.spoils[kind] for kind in draw.probes.kinds])
         turned[spoilt] = turned[spoilt][:, ::-1]
         others = replace(draw.probes, changes=turned * draw.scores.std(axis=0))
-        said["others'"].append(probability_by_probes(scores, CARE, others))
+        said["others'"].append(care(draw, others).details.get("probes_better"))
     settled = {whose: np.mean([p is not None and p >= 0.9 for p in ps]) for whose, ps in said.items()}
     assert settled["own"] >= 0.5
     assert settled["others'"] <= 0.25
@@ -153,7 +150,7 @@ def test_a_rival_style_is_recognised_and_the_evidence_told():
     shares = aggregate.details["by_probes"]
     assert sum(shares.values()) == pytest.approx(1.0)
     assert shares["probes"] > 0.25  # its prior
-    assert "hypotheses" not in aggregate.details  # which says that labels settled the question
+    assert "labels_better" not in aggregate.details
     assert aggregate.details["declared"]["dress 1"] == "keeps"
 
 

@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 
 from care_ops.errors import InputError
-from care_ops.scales import brought_to_one_scale
+from care_ops.scales import brought_to_one_scale, on_scale
 from care_ops.scores import ScoreMatrix
+from tests.support.matrices import matrix
 
 ITEMS = 60
 
@@ -90,3 +91,15 @@ def test_a_scale_of_nobody_is_refused(rng):
     odd = of(a=grades(rng, -3, 3), b=grades(rng, 0, 100))
     with pytest.raises(InputError, match="declare the panel's scale too"):
         brought_to_one_scale(odd, None, {"b": (0.0, 100.0)})
+
+
+def test_a_rounding_error_or_a_typing_error_makes_no_other_scale(rng):
+    """Shares of single precision reach 1.0000001, and one grade among a hundred shares is a mistake."""
+    shares = np.clip(rng.random((200, 5)), 0.0, 1.0)
+    for beyond in (1.0000001, 7.0):
+        values = shares.copy()
+        values[3, 0] = beyond
+        found, brought = brought_to_one_scale(matrix(values))
+        assert brought == ()
+        np.testing.assert_array_equal(found.values, values)
+    np.testing.assert_array_equal(on_scale(np.array([1.0000001, 1.1, -0.5]), (0.0, 1.0)), [1.0, np.nan, np.nan])

@@ -1,0 +1,116 @@
+"""Duplicate judges: two runs of one model, or copies of one column, that would be counted twice.
+
+Good judges agree, too. Duplicates are told apart by what the *other* judges imply: under one common factor the
+correlation of two judges follows from their correlations with the others (Spearman's tetrads, 1904), and that of
+duplicates exceeds it. On recorded panels of real judges, merging anything less than near-identical scores does harm,
+because the most accurate judges are the most alike (``make bench-real``): only correlations that surely exceed
+``DUPLICATE`` count, never those of more than half of the panel, and never those of judges that may simply be better
+than the others. Such judges are reported instead.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.sparse.csgraph import connected_components
+
+from care_ops.models.one_factor import common_loadings
+from care_ops.scores import Array
+
+DUPLICATE, DUPLICATE_VOTES = 0.95, 0.98
+"""Correlation of the normal scores, less two standard errors, that duplicates exceed; the second for two or three
+distinct scores, by which accurate judges agree nearly as often."""
+
+_VOTES = 3
+"""Distinct scores up to which a judge votes."""
+
+_EXCESS = 0.2
+"""By how much the correlation exceeds what the other judges imply, and the least correlation that implies anything."""
+
+_RELATED = 0.85
+"""Correlation above which two judges say nothing about each other's agreement with a third."""
+
+_UNRELATED, _ORDINARY = 0.2, 0.85
+"""Loading up to which duplicates have nothing to do with the common factor, and the share of the others' median loading
+from which they are like the others. In between they may be better judges than the others."""
+
+
+@dataclass(frozen=True)
+class Duplicates:
+    """Which judges count as one.
+
+    Attributes
+    ----------
+    group : (p,) array of int
+        The group of each judge, counted from 0 in the order of the judges; duplicates share one.
+    uncertain : tuple of int
+        Judges of near-identical scores that may be duplicates, and are kept apart; the largest such group.
+    """
+
+    group: NDArray[np.intp]
+    uncertain: tuple[int, ...] = ()
+
+
+def find_duplicates(correlation: Array, items: float, distinct: NDArray[np.intp]) -> Duplicates:
+    """Find the judges whose near-identical scores their accuracy cannot explain.
+
+    Parameters
+    ----------
+    correlation : (p, p) array
+        Of the judges' normal scores.
+    items : float
+        Number of items behind a correlation.
+    distinct : (p,) array of int
+        Number of distinct scores of each judge.
+
+    Examples
+    --------
+    The first two of five judges are copies of each other and follow little of what the others agree on:
+
+    >>> import numpy as np
+    >>> correlation = np.full((5, 5), 0.5) + 0.5 * np.eye(5)
+    >>> correlation[:2, 2:] = correlation[2:, :2] = 0.1
+    >>> correlation[0, 1] = correlation[1, 0] = 0.99
+    >>> find_duplicates(correlation, 1000, np.full(5, 10)).group.tolist()
+    [0, 0, 1, 2, 3]
+    """
+    p = len(correlation)
+    lower = correlation - 2.0 * (1.0 - correlation**2) / np.sqrt(items)
+    votes = distinct <= _VOTES
+    alike = lower > np.where(votes[:, None] | votes[None, :], DUPLICATE_VOTES, DUPLICATE)
+    np.fill_diagonal(alike, False)
+    if not alike.any():
+        return Duplicates(np.arange(p))
+    related = connected_components(correlation > _RELATED, directed=False)[1]
+    unrelated = related[:, None] != related[None, :]
+    loadings = common_loadings(correlation, unrelated) if unrelated.any() else np.ones(p)
+    exceeds = lower - np.outer(loadings, loadings) > _EXCESS
+    implied = _are_implied(unrelated & (lower > _EXCESS), related)
+    linked = connected_components(alike & exceeds & implied, directed=False)[1]
+    uncertain: list[list[int]] = []
+    for members in _groups(linked):
+        others = float(np.median(np.delete(loadings, members)))
+        if 2 * len(members) > p or _UNRELATED < float(loadings[members].mean()) < _ORDINARY * others:
+            uncertain.append(members)
+            linked[members] = linked.max() + 1 + np.arange(len(members))
+    uncertain += [
+        members for members in _groups(connected_components(alike, directed=False)[1]) if 2 * len(members) > p
+    ]
+    return Duplicates(_numbered(linked), tuple(max(uncertain, key=len, default=())))
+
+
+def _groups(label: NDArray[np.intp]) -> list[list[int]]:
+    """The groups of two judges and more."""
+    return [np.flatnonzero(label == k).tolist() for k in np.flatnonzero(np.bincount(label) > 1)]
+
+
+def _are_implied(agree: NDArray[np.bool_], related: NDArray[np.intp]) -> NDArray[np.bool_]:
+    """Whether two others, unlike a judge and each other, agree: else nothing implies how accurate it is, (p, 1)."""
+    count = int(related.max()) + 1
+    return np.array([agree[np.ix_(related != k, related != k)].any() for k in range(count)])[related][:, None]
+
+
+def _numbered(label: NDArray[np.intp]) -> NDArray[np.intp]:
+    """The same groups, numbered in the order in which they first occur."""
+    _, first, place = np.unique(label, return_index=True, return_inverse=True)
+    return np.argsort(np.argsort(first))[place]

@@ -1,0 +1,242 @@
+"""Quality given a few labels: a Gaussian process that starts from the label-free estimate.
+
+Labels are a slope on that estimate, a departure along the judges' common factors, a departure along single judges and
+along features of the texts, and noise. The result is the posterior mean over a grid of scales of the departures and the
+noise (Bayesian model averaging: Hoeting et al., Statistical Science 1999), so that few labels hardly move the estimate
+and many turn it into a ridge regression on the judges.
+
+Labels of two values say on which side of a threshold that process lies (probit). As numbers they would fit best what
+has two values itself: departures that single out a few votes.
+"""
+
+import itertools
+from dataclasses import dataclass
+from functools import partial
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.special import log_ndtr
+
+from care_ops.models.answers import softmax
+from care_ops.scores import Array
+
+SLOPE, SLOPE_SD = 0.6, 0.2
+"""Prior mean and standard deviation of the correlation between the label-free estimate and a label."""
+
+DEPARTURES = (0.0, 0.2, 0.4)
+"""Grid of the standard deviations of the departures along factors and along judges, in those of the label."""
+
+NOISES = (0.4, 0.6, 0.9)
+"""Grid of the standard deviation of the noise, in those of the label."""
+
+NOISES_OF_SIDES = (0.25, 0.5, 1.0)
+"""The same where labels have two values, in the standard deviations of what lies behind them."""
+
+AT_RANDOM = 0.05
+"""Prior probability that labels are unrelated to the scores: those of other items, or given at random."""
+
+_FLAT = 10.0
+"""Prior variance of the intercept, so large that the labels alone decide where they lie; on sides, in that of noise."""
+
+_MOST_STEPS, _STEP_ENDS, _LEAST_CURVATURE = 50, 1e-6, 1e-12
+"""Of Newton's method, in standard deviations of the noise."""
+
+_DRAWS = 500
+"""Posterior draws by which two rankings are compared."""
+
+NOT_WORSE = 0.01
+"""Kendall's tau by which an estimate may be worse than the plain average and still count as at least as good."""
+
+
+@dataclass(frozen=True)
+class Columns:
+    """What quality may follow, for n items.
+
+    Attributes
+    ----------
+    estimate : (n,) array
+        The label-free estimate, of mean 0 and variance 1.
+    factors : (n, k) array
+        Scores of the judges' common factors, columns of variance one.
+    judges : (n, p) array
+        Standardised scores, missing ones as 0, and features of the texts.
+    """
+
+    estimate: Array
+    factors: Array
+    judges: Array
+
+
+@dataclass(frozen=True)
+class LabelledFit:
+    """Quality given labels.
+
+    Attributes
+    ----------
+    latent : (n,) array
+        Posterior mean of quality less the mean of the labels, in their standard deviations.
+    at_random : float
+        Posterior probability that the labels are unrelated to the scores.
+    better : float
+        Posterior probability that ``latent`` ranks the items at least as well as the plain average, less ``NOT_WORSE``.
+    gain : float
+        Expected gain of ``latent`` over the plain average, in Kendall's tau.
+    """
+
+    latent: Array
+    at_random: float
+    better: float
+    gain: float
+
+
+class _Conditioned(NamedTuple):
+    """C^{-1} (y - mean), its log density, and the precision of each label's noise."""
+
+    dual: Array
+    evidence: float
+    precision: Array
+
+
+def fit_labels(
+    columns: Columns,
+    rows: NDArray[np.intp],
+    labels: Array,
+    counts: Array | None = None,
+    plain: Array | None = None,
+    seed: int = 0,
+) -> LabelledFit | None:
+    """Fit quality to some labels; None where the labels do not differ.
+
+    Parameters
+    ----------
+    columns : Columns
+    rows : (m,) array of int
+        Labelled items.
+    labels : (m,) array
+    counts : (m,) array, optional
+        How much each label counts: the variance of its noise is that of a single label divided by this.
+    plain : (n,) array, optional
+        The plain average, with which the result is compared; without it nothing is compared.
+    seed : int
+        Of the posterior draws.
+    """
+    if len(labels) < 2 or np.ptp(labels) == 0:
+        return None
+    y = (labels - labels.mean()) / labels.std(ddof=1)
+    estimate = columns.estimate
+    factors = columns.factors / np.sqrt(max(columns.factors.shape[1], 1))
+    judges = columns.judges / np.sqrt(columns.judges.shape[1])
+    counts = np.ones(len(y)) if counts is None else counts
+    condition, noises = partial(_on_numbers, y, np.sqrt(counts)), NOISES
+    if len(np.unique(labels)) == 2:
+        condition, noises = partial(_on_sides, np.sign(y), counts), NOISES_OF_SIDES
+    everything = np.column_stack([factors[rows], judges[rows], estimate[rows]])
+    start = SLOPE * estimate[rows]
+    cells = list(itertools.product(DEPARTURES, DEPARTURES, noises))
+    of_factors, of_judges = np.ones(factors.shape[1]), np.ones(judges.shape[1])
+    scales = [np.concatenate([f * of_factors, j * of_judges, [SLOPE_SD]]) for f, j, _ in cells]
+    found = [condition(everything * scale, noise, start) for scale, (_, _, noise) in zip(scales, cells, strict=True)]
+    unrelated = np.log(AT_RANDOM) + condition(np.zeros((len(y), 0)), 1.0, np.zeros(len(y))).evidence
+    logs = np.array([cell.evidence for cell in found]) + np.log((1.0 - AT_RANDOM) / len(found))
+    probability = softmax(np.append(logs, unrelated)[None])[0][0]
+    weights, at_random = probability[:-1], float(probability[-1])
+    prior = np.zeros(everything.shape[1])
+    prior[-1] = SLOPE
+    means = [prior + scale**2 * (everything.T @ cell.dual) for scale, cell in zip(scales, found, strict=True)]
+    mean = weights @ np.array(means) + at_random * prior
+    latent = factors @ mean[: len(of_factors)] + judges @ mean[len(of_factors) : -1] + estimate * mean[-1]
+    better, gain = (
+        (1.0, 0.0)
+        if plain is None
+        else _compared(
+            np.column_stack([factors, judges, estimate, plain]),
+            everything,
+            list(zip(scales, found, means, weights / max(weights.sum(), 1e-300), strict=True)),
+            mean,
+            np.random.default_rng(seed),
+        )
+    )
+    return LabelledFit(latent, at_random, (1.0 - at_random) * better + at_random / 2.0, (1.0 - at_random) * gain)
+
+
+def _compared(
+    columns: Array,
+    labelled: Array,
+    cells: list[tuple[Array, _Conditioned, Array, float]],
+    mean: Array,
+    rng: np.random.Generator,
+) -> tuple[float, float]:
+    """How often the posterior mean ranks the items at least as well as the plain average, and the expected gain.
+
+    Quality is drawn from the posterior of its coefficients. ``columns`` are those of quality, then the plain average.
+    """
+    centred = columns - columns.mean(axis=0)
+    gram = centred.T @ centred / len(centred)
+    draws: list[Array] = []
+    shares = rng.multinomial(_DRAWS, np.array([weight for *_, weight in cells]))
+    for (scale, cell, at, _), share in zip(cells, shares, strict=True):
+        if share:
+            features = labelled * scale
+            lower = np.linalg.cholesky(np.eye(len(scale)) + features.T @ (cell.precision[:, None] * features))
+            deviations = np.linalg.solve(lower.T, rng.standard_normal((len(scale), share)))
+            draws.append(at[:, None] + scale[:, None] * deviations)
+    quality = np.concatenate(draws, axis=1)
+    spread = np.sqrt(np.maximum(np.sum(quality * (gram[:-1, :-1] @ quality), axis=0), 1e-12))
+    estimate = np.append(mean, 0.0)
+    own = float(np.sqrt(max(estimate @ gram @ estimate, 1e-12)))
+    by_estimate = (gram @ estimate)[:-1] @ quality / (own * spread)
+    by_plain = gram[-1, :-1] @ quality / (float(np.sqrt(gram[-1, -1])) * spread)
+    gains = 2.0 / np.pi * (np.arcsin(np.clip(by_estimate, -1, 1)) - np.arcsin(np.clip(by_plain, -1, 1)))
+    return float(np.mean(gains >= -NOT_WORSE)), float(np.mean(gains))
+
+
+def _on_numbers(y: Array, root: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
+    """Condition on labels as numbers, for C = features features' + noise^2 / root^2."""
+    dual, evidence = _condition(root[:, None] * _with_level(features), noise, root * (y - mean))
+    return _Conditioned(root * dual, evidence, root**2 / noise**2)
+
+
+def _on_sides(sides: Array, counts: Array, features: Array, noise: float, mean: Array) -> _Conditioned:
+    """Condition on the side, -1 or 1, of 0 on which the process with its noise lies.
+
+    By Laplace's approximation (Rasmussen and Williams, "Gaussian processes for machine learning", 2006, chapter 3);
+    each step of Newton's method conditions on numbers.
+    """
+    features, mean = _with_level(features / noise), mean / noise
+    at, left = mean, _MOST_STEPS
+    while True:
+        below = log_ndtr(sides * at)
+        ratio = np.exp(-0.5 * at**2 - below) / np.sqrt(2 * np.pi)
+        root = np.sqrt(np.maximum(counts * ratio * (ratio + sides * at), _LEAST_CURVATURE))
+        residual = root * (at - mean) + counts * sides * ratio / root
+        dual, evidence = _condition(root[:, None] * features, 1.0, residual)
+        before, at = at, mean + features @ (features.T @ (root * dual))
+        left -= 1
+        if left == 0 or np.abs(at - before).max() < _STEP_ENDS:
+            break
+    log_determinant = evidence + 0.5 * float(residual @ dual)
+    fitted = float(counts @ log_ndtr(sides * at)) - 0.5 * float((root * dual) @ (at - mean))
+    return _Conditioned(root * dual / noise, fitted + log_determinant, root**2 / noise**2)
+
+
+def _with_level(features: Array) -> Array:
+    return np.column_stack([features, np.full(len(features), np.sqrt(_FLAT))])
+
+
+def _condition(features: Array, noise: float, residual: Array) -> tuple[Array, float]:
+    """C^{-1} residual and the log density of residual (less a constant) for C = features features' + noise^2 I.
+
+    The smaller of the (m, m) and (d, d) matrices is factorised, so that many labels cost little.
+    """
+    m, d = features.shape
+    if m <= d:
+        lower = np.linalg.cholesky(features @ features.T + noise**2 * np.eye(m))
+        whitened = np.linalg.solve(lower, residual)
+        dual = np.linalg.solve(lower.T, whitened).astype(np.float64)
+        return dual, -0.5 * float(whitened @ whitened) - float(np.log(np.diag(lower)).sum())
+    lower = np.linalg.cholesky(features.T @ features + noise**2 * np.eye(d))
+    inner = np.linalg.solve(lower.T, np.linalg.solve(lower, features.T @ residual))
+    dual = ((residual - features @ inner) / noise**2).astype(np.float64)
+    log_determinant = 2 * float(np.log(np.diag(lower)).sum()) + 2 * (m - d) * float(np.log(noise))
+    return dual, -0.5 * float(residual @ dual) - 0.5 * log_determinant

@@ -1,0 +1,166 @@
+"""One common factor of the judges, fitted so that a few pairs of judges cannot turn it.
+
+The judges' correlation is taken apart as in the paper, C = a a' + S, into what all judges share (rank one) and what few
+share directly (sparse). The loadings are those of least *absolute* residuals: a pair that shares something else costs
+as much as it is off, and not its square.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.scores import Array
+
+_STEPS, _SMALL = 200, 0.03
+"""Most steps of the reweighting, and the residual up to which a pair costs its square (Huber, 1964)."""
+
+_MAX_LOADING = 0.97
+"""Largest loading, so that no judge's own variance vanishes."""
+
+
+@dataclass(frozen=True)
+class OneFactor:
+    """What all judges share, and how much they share beyond that.
+
+    Attributes
+    ----------
+    loadings : (p,) array
+        Correlation of each judge with the common factor, shrunk towards each other by their sampling error.
+    raw_loadings : (p,) array
+        The same before they are shrunk.
+    misfit : float
+        Root mean square of the correlations that the factor leaves unexplained, sampling error removed.
+    second : float
+        Strength of a second factor: largest eigenvalue of the residual correlation over the sum of squared loadings.
+    first_group : (p,) array of bool
+        Judges on one side of that second factor.
+    """
+
+    loadings: Array
+    raw_loadings: Array
+    misfit: float
+    second: float
+    first_group: NDArray[np.bool_]
+
+    @property
+    def weights(self) -> Array:
+        """Regression of the factor on the judges' scores, a_j / (1 - a_j^2), not negative."""
+        return np.clip(self.loadings, 0.0, None) / (1.0 - self.loadings**2)
+
+    @property
+    def signal(self) -> float:
+        """How much the judges share: their mean loading, or the median where one judge lifts the mean."""
+        return float(min(np.mean(self.raw_loadings), np.median(self.raw_loadings)))
+
+
+def fit(correlation: Array, items: float) -> OneFactor:
+    """Fit the factor by all pairs of judges.
+
+    Parameters
+    ----------
+    correlation : (p, p) array
+        Of the judges' normal scores.
+    items : float
+        Number of items behind a correlation.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> a = np.array([0.9, 0.8, 0.7, 0.6, 0.5])
+    >>> correlation = np.outer(a, a) + np.diag(1 - a**2)
+    >>> fit(correlation, 1e6).raw_loadings.round(2)
+    array([0.9, 0.8, 0.7, 0.6, 0.5])
+    """
+    p = len(correlation)
+    if p == 2:  # one correlation says how much two judges share, and not which of them is better
+        loadings = np.full(2, np.sqrt(np.clip(correlation[0, 1], 0.0, _MAX_LOADING**2)))
+        return OneFactor(loadings, loadings, 0.0, 0.0, np.array([True, False]))
+    pairs = ~np.eye(p, dtype=np.bool_)
+    raw = common_loadings(correlation, pairs)
+    loadings = np.clip(_shrunk(raw, pairs, items), 0.0, _MAX_LOADING)
+    rest = np.where(pairs, correlation - np.outer(raw, raw), 0.0)
+    own = 1.0 - raw**2  # with the error of a residual, of which the loadings that are fitted take 2 / (p - 1)
+    by_chance = float(np.mean(np.outer(own, own)[pairs])) / items * max(1.0 - 2.0 / (p - 1), 0.1)
+    misfit = float(np.sqrt(max(float(np.mean(rest[pairs] ** 2)) - by_chance, 0.0)))
+    second, first_group = _second_factor(correlation)
+    return OneFactor(loadings, raw, misfit, second, first_group)
+
+
+def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray[np.bool_]]:
+    """Strength of the second factor, and the judges on one side of it.
+
+    By principal factors: least squares lets one factor explain as much as it can, so that what is left is a second.
+    """
+    p = len(correlation)
+    shared = np.clip(np.abs(correlation - np.eye(p)).max(axis=1), 0.05, 0.95)
+    loadings = np.zeros(p)
+    for _ in range(steps):
+        reduced = correlation.copy()
+        np.fill_diagonal(reduced, shared)
+        values, vectors = np.linalg.eigh(reduced)
+        before, loadings = loadings, vectors[:, -1] * np.sqrt(max(float(values[-1]), 1e-9))
+        if float(np.abs(np.abs(before) - np.abs(loadings)).max()) < 1e-9:
+            break
+        shared = np.clip(loadings**2, 0.0, _MAX_LOADING)
+    rest = correlation - np.outer(loadings, loadings)
+    np.fill_diagonal(rest, 0.0)
+    values, vectors = np.linalg.eigh(rest)
+    leading = vectors[:, -1]
+    leading = leading if leading[int(np.argmax(np.abs(leading)))] > 0 else -leading
+    return float(values[-1]) / max(float(loadings @ loadings), 1e-9), leading > (leading.min() + leading.max()) / 2.0
+
+
+def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
+    """Loadings a (p,) of least absolute residuals |c_jk - a_j a_k| over ``pairs``; their sum is not negative.
+
+    Small residuals cost their square (Huber's loss), and the minimum is found by reweighted least squares.
+
+    The best of three starts: medians of the correlations, the leading eigenvector, equal loadings. None of them depends
+    on the order of the judges.
+    """
+    p = len(correlation)
+    known = np.where(pairs, correlation, np.nan)
+    middle = np.array([np.median(row[~np.isnan(row)]) if (~np.isnan(row)).any() else 0.0 for row in known])
+    values, vectors = np.linalg.eigh(np.where(pairs, correlation, 0.0))
+    leading = vectors[:, -1] * np.sqrt(max(float(values[-1]), 0.0))
+    best, lowest = np.zeros(p), np.inf
+    for start in (np.sqrt(np.clip(middle, 0.05, 1.0)), leading, np.full(p, 0.5)):
+        found = _reweighted(correlation, pairs, start)
+        loss = huber_loss(correlation, found, pairs)
+        if loss < lowest - 1e-9:
+            best, lowest = found, loss
+    return best if best.sum() >= 0 else -best
+
+
+def huber_loss(correlation: Array, loadings: Array, pairs: NDArray[np.bool_]) -> float:
+    """The sum over ``pairs`` of what their residuals cost."""
+    off = np.abs(correlation - np.outer(loadings, loadings))[pairs]
+    return float(np.where(off < _SMALL, off**2 / (2 * _SMALL), off - _SMALL / 2).sum())
+
+
+def _reweighted(correlation: Array, pairs: NDArray[np.bool_], loadings: Array) -> Array:
+    for _ in range(_STEPS):
+        off = np.maximum(np.abs(correlation - np.outer(loadings, loadings)), _SMALL)
+        weight = np.where(pairs, 1.0 / off, 0.0)
+        new = np.clip((weight * correlation) @ loadings / np.maximum(weight @ loadings**2, 1e-9), -1.0, 1.0)
+        if float(np.abs(new - loadings).max()) < 1e-7:
+            break
+        loadings = 0.5 * (loadings + new)
+    return loadings
+
+
+def _shrunk(loadings: Array, pairs: NDArray[np.bool_], items: float) -> Array:
+    """Loadings moved towards their mean by the share of their spread that is sampling error (empirical Bayes).
+
+    A loading a is a correlation r = a R^1/2 with the other judges, corrected for their reliability R (Spearman, 1904),
+    and its variance is (1 - r^2)^2 / (n R). For a all loadings' root mean square is taken.
+    """
+    square = min(float(np.mean(loadings**2)), 0.9)
+    signal = pairs.sum(axis=1) * square / (1.0 - square)
+    reliability = np.maximum(signal / (1.0 + signal), 1e-9)
+    variance = (1.0 - square * reliability) ** 2 / (items * reliability)
+    trust = 1.0 / (variance + 0.02)
+    centre = float(np.average(loadings, weights=trust))
+    spread = max(float(np.average((loadings - centre) ** 2 - variance, weights=trust)), 0.0)
+    return centre + spread / (spread + variance) * (loadings - centre)

@@ -1,0 +1,53 @@
+"""Feature effects: what single judges reward of a text beyond what all share."""
+
+import numpy as np
+
+from care_ops.models.feature_effects import MIN_EVIDENCE, controlled, feature_effect, remove_feature_effects
+
+
+def standardised(x: np.ndarray) -> np.ndarray:
+    return (x - x.mean(axis=0)) / x.std(axis=0)
+
+
+def test_what_single_families_reward_is_removed(rng):
+    n = 2_000
+    quality, w = rng.normal(size=(2, n))
+    x = quality[:, None] + 0.6 * rng.normal(size=(n, 8))
+    x[:, :4] += w[:, None]
+    cleaned, effects = remove_feature_effects(standardised(x), {"words": w}, np.repeat(np.arange(4), 2))
+    assert effects["words"].removed >= MIN_EVIDENCE
+    assert np.abs(np.corrcoef(cleaned.T, w)[-1, :-1]).max() < 0.05
+    assert np.corrcoef(cleaned[:, 0], quality)[0, 1] > np.corrcoef(x[:, 0], quality)[0, 1] + 0.1
+
+
+def test_slopes_in_proportion_to_quality_are_left_alone(rng):
+    """Where quality itself follows the length, all judges rise with it, and nothing is removed."""
+    w = rng.normal(size=2_000)
+    quality = 0.6 * w + 0.8 * rng.normal(size=2_000)
+    z = standardised(np.linspace(0.5, 0.9, 6) * quality[:, None] + 0.5 * rng.normal(size=(2_000, 6)))
+    left, effects = remove_feature_effects(z, {"words": w}, np.arange(6))
+    assert effects == {}
+    np.testing.assert_array_equal(left, z)
+
+
+def test_weak_evidence_removes_nothing(rng):
+    """Three of eight judges reward the length a little: a partial removal would cost more than it gains."""
+    w = rng.normal(size=500)
+    own = 0.12 * w[:, None] * (np.arange(8) < 3)
+    z = standardised(rng.normal(size=(500, 1)) + 0.8 * rng.normal(size=(500, 8)) + own)
+    assert feature_effect(z, w, np.arange(8)).removed == 0.0
+
+
+def test_what_a_feature_explains_is_gone_and_the_rest_stays(rng):
+    w, rest = rng.normal(size=(2, 400))
+    z = np.column_stack([np.exp(w / 3) + rest, rest])
+    left = controlled(z, w)
+    assert abs(np.corrcoef(left[:, 0], w)[0, 1]) < 1e-9
+    assert np.corrcoef(left[:, 0], rest)[0, 1] > 0.98
+
+
+def test_a_judge_that_follows_nothing_but_the_length_keeps_its_scores(rng):
+    quality, w = rng.normal(size=(2, 400))
+    z = standardised(np.column_stack([quality[:, None] + rng.normal(size=(400, 5)), w]))
+    cleaned, _ = remove_feature_effects(z, {"words": standardised(w[:, None])[:, 0]}, np.arange(6))
+    assert cleaned[:, 5].std() > 0.1
