@@ -196,7 +196,7 @@ class CareEstimator(PanelEstimator):
     >>> quality = rng.normal(size=200)
     >>> scores = quality[:, None] + rng.normal(scale=[0.5, 0.8, 1.0, 2.0], size=(200, 4))
     >>> estimator = CareEstimator().fit(scores)
-    >>> bool(np.corrcoef(estimator.estimate_, quality)[0, 1] > 0.9)
+    >>> bool(np.corrcoef(estimator.estimate_, quality)[0, 1] > 0.85)
     True
     >>> estimator.predict(scores[:3]).shape
     (3,)

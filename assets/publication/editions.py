@@ -380,10 +380,11 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
 
 def _not_of_scores_alone(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:
     """Why a fit does not tell the estimate of a new item, and what to type instead; ``others`` of its edition do."""
-    name, taken_off = fit.answer.name, [feature_in_words(each) for each in fit.answer.details.get("taken_off", ())]
+    name = fit.answer.name
+    removed = [feature_in_words(each) for each in fit.answer.details.get("removed_effects", ())]
     why = f"{name} does not follow from one item's scores alone, which tell {fidelity:.2f} of its variance"
-    if taken_off:
-        why += f": what judges like about {', '.join(taken_off)} was taken off, and a new item's text is not asked for"
+    if removed:
+        why += f": the effect of {', '.join(removed)} was removed, and a new item's text is not known"
     typed = f"type {' or '.join(f'`--aggregator {other}`' for other in others)}; or " if others else ""
     return f"{why}. {capital(f'{typed}add the items to the test set, and `care run` estimates them')}"
 

@@ -244,7 +244,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
         latent,
         share,
         scored,
-        _sd(model, panel, latent, factor, scored),
+        _sd(model, panel, latent, scored),
         _by_judge(in_groups, duplicates.group),
         duplicates,
         model=model,
@@ -507,11 +507,12 @@ def _weighted_mean(values: Array, weights: Array) -> Array:
     return by_rows(mean, values)
 
 
-def _sd(model: OneFactor, panel: _Panel, latent: Array, factor: Array, scored: NDArray[np.bool_]) -> Array:
-    """Standard deviation of the estimate by the noise of its judges: the less it is the common factor, the larger."""
+def _sd(model: OneFactor, panel: _Panel, latent: Array, scored: NDArray[np.bool_]) -> Array:
+    """Standard deviation of the estimate by the noise of its judges: the less it is the best factor score, the larger."""
+    best = _unit(_weighted_mean(panel.normal, model.weights), scored)
     one = factor_analysis.FactorModel(model.loadings[:, None], 1.0 - model.loadings**2, np.eye(1), True)
     sd = factor_analysis.posterior_sd(one, one, panel.normal)
-    return np.sqrt(1.0 - _correlation(latent, factor, scored) ** 2 * (1.0 - sd**2))
+    return np.sqrt(1.0 - _correlation(latent, best, scored) ** 2 * (1.0 - sd**2))
 
 
 def _of_sparse_panel(problem: Problem) -> LabelFree:

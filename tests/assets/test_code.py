@@ -63,7 +63,7 @@ def without_docstrings(text: str) -> ast.Module:
 
 def test_a_fit_covers_what_it_calls_lazily_and_nothing_else():
     found = modules_of("assets.fit.aggregates", "care_ops")
-    assert {"care_ops.frozen", "care_ops.aggregators.care", "care_ops.models.hypotheses"} <= found
+    assert {"care_ops.frozen", "care_ops.aggregators.care", "care_ops.models.label_model"} <= found
     assert not {m for m in found if m.startswith(("care_ops.results", "assets.report", "warehouse", "judges"))}
     assert "care_ops.admission" in modules_of("assets.fit.panel", "care_ops")
     assert "care_ops.structure.program" not in modules_of("assets.fit.panel", "care_ops")

@@ -164,9 +164,9 @@ def test_details_are_read_as_the_aggregators_write_them(rng):
     aggregates = fit_panel(scores, FitConfig(aggregators=("care", "care_svd", "avg"))).aggregates
     written = aggregates["care"].details
     care = read_details(aggregates["care"], CareDetails)
-    assert (care.agreement, care.rival) == (written["agreement"], written["rival"])
+    assert (care.agreement, care.second_factor) == (written["agreement"], written["second_factor"])
     assert list(care.label_first) == written["label_first"]
-    assert bool(care.doubts) is written["ambiguous"]
+    assert bool(care.concerns) is written["ambiguous"]
     svd = read_details(aggregates["care_svd"], CareSvdDetails)
     assert svd.quality_factor == aggregates["care_svd"].details["quality_factor"]
     assert svd.effective_judges > 1

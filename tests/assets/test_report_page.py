@@ -36,9 +36,10 @@ def with_care(data, **changes):
     return replace(data, aggregates={**data.aggregates, "care": replace(data.aggregates["care"], **changes)})
 
 
-def test_two_answers_are_drawn_as_parting_only_where_they_part(data):
-    doubted = with_care(data, details={**data.aggregates["care"].details, "doubts": ["few items"]})
-    assert picture(doubted, VERDICT, item_rows(doubted), None).title == "Two answers that part"
+def test_two_estimates_are_drawn_only_where_they_disagree(data):
+    doubted = with_care(data, details={**data.aggregates["care"].details, "concerns": ["two groups"]})
+    doubted = replace(doubted, rivals={f"judge {j}": data.scores.values[:, j] for j in (0, 2)})
+    assert picture(doubted, VERDICT, item_rows(doubted), None).title == "Where the two rankings disagree"
     alike = replace(doubted, rivals={name: doubted.scores.values.mean(axis=1) for name in doubted.rivals})
     assert picture(alike, VERDICT, item_rows(alike), None).title.startswith("Items ranked")
 

@@ -18,7 +18,7 @@ from care_ops.fit import fit_panel
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
-SCALE_FREE = ("care", "care_svd", "care_tensor", "families", "factor_analysis", "best_judge")
+SCALE_FREE = ("care_svd", "care_tensor", "families", "factor_analysis", "best_judge")
 """Aggregators whose ``latent`` no positive affine change of one judge's scores moves (law 3).
 ``care`` is among them where the fit declares no scale."""
 

@@ -261,11 +261,10 @@ def test_the_verdict_says_what_absent_scores_were_taken_for():
 
 
 def test_an_answer_by_few_scores_a_judge_is_to_be_checked():
-    """A mistake that half of the judges share shows on a full table, and on one with three scores an item hardly."""
+    """A mistake that half of the judges share shows in a full table, and hardly in one with three scores an item."""
     _, sparse = crowd(7, 100, 20, 3, 2)
     found = verdict(matrix(sparse), not_asked=True)
     assert (found.state, found.pill) == ("clear", "Check")
-    assert "if they share no mistake, which so few scores a judge would not show" in found.sentence
 
 
 def test_items_without_a_score_are_not_counted_and_are_told():

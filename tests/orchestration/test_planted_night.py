@@ -327,7 +327,7 @@ class TestAnswers:
         planted = oracle(truth)[[int(item.split()[1]) for item in page.scores.item_ids]]
         assert np.corrcoef(page.aggregates["care_tensor"].estimate, planted)[0, 1] > 0.99
         ours, rival = page.rivals.values()
-        assert page.care.doubts, "nothing but labels tells quality from a confounder that many judges follow"
+        assert page.care.concerns, "nothing but labels tells quality from a confounder that many judges follow"
         assert np.corrcoef(ours, page.gold)[0, 1] == pytest.approx(
             np.corrcoef(panel_mean(truth), truth.quality)[0, 1], abs=0.05
         )
