@@ -6,7 +6,7 @@ where it explains the judges' correlations (``models.one_factor``). Where there 
 ambiguous, or too little data, the last two are not done: the estimate is the plain average. On recorded panels no
 combination without labels beats the plain average by much, and many lose (``make bench-real``).
 
-Declared families decide nothing here but the feature effects: a bias that a family shares shows in its slopes.
+Declared families weigh no judge. They separate feature effects from quality, and runs of one model from good judges.
 """
 
 from collections.abc import Mapping
@@ -334,7 +334,7 @@ def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel]:
     """The duplicates of a panel, and its scores with these merged."""
     panel = _panel(_in_units(problem, cleaned), cleaned)
     distinct = np.array([len(np.unique(column[~np.isnan(column)])) for column in problem.scores.values.T])
-    duplicates = find_duplicates(panel.correlation, panel.items, distinct)
+    duplicates = find_duplicates(panel.correlation, panel.items, distinct, _families(problem))
     groups = int(duplicates.group.max()) + 1
     if groups == 1:
         raise FitError(
@@ -508,7 +508,7 @@ def _weighted_mean(values: Array, weights: Array) -> Array:
 
 
 def _sd(model: OneFactor, panel: _Panel, latent: Array, scored: NDArray[np.bool_]) -> Array:
-    """Standard deviation of the estimate by the noise of its judges: the less it is the best factor score, the larger."""
+    """Standard deviation of the estimate by its judges' noise: the less it is the best factor score, the larger."""
     best = _unit(_weighted_mean(panel.normal, model.weights), scored)
     one = factor_analysis.FactorModel(model.loadings[:, None], 1.0 - model.loadings**2, np.eye(1), True)
     sd = factor_analysis.posterior_sd(one, one, panel.normal)

@@ -51,7 +51,9 @@ class Duplicates:
     uncertain: tuple[int, ...] = ()
 
 
-def find_duplicates(correlation: Array, items: float, distinct: NDArray[np.intp]) -> Duplicates:
+def find_duplicates(
+    correlation: Array, items: float, distinct: NDArray[np.intp], families: NDArray[np.intp]
+) -> Duplicates:
     """Find the judges whose near-identical scores their accuracy cannot explain.
 
     Parameters
@@ -62,6 +64,8 @@ def find_duplicates(correlation: Array, items: float, distinct: NDArray[np.intp]
         Number of items behind a correlation.
     distinct : (p,) array of int
         Number of distinct scores of each judge.
+    families : (p,) array of int
+        Declared family of each judge; near-identical judges of one family are two runs of one model.
 
     Examples
     --------
@@ -71,7 +75,7 @@ def find_duplicates(correlation: Array, items: float, distinct: NDArray[np.intp]
     >>> correlation = np.full((5, 5), 0.5) + 0.5 * np.eye(5)
     >>> correlation[:2, 2:] = correlation[2:, :2] = 0.1
     >>> correlation[0, 1] = correlation[1, 0] = 0.99
-    >>> find_duplicates(correlation, 1000, np.full(5, 10)).group.tolist()
+    >>> find_duplicates(correlation, 1000, np.full(5, 10), np.arange(5)).group.tolist()
     [0, 0, 1, 2, 3]
     """
     p = len(correlation)
@@ -90,7 +94,8 @@ def find_duplicates(correlation: Array, items: float, distinct: NDArray[np.intp]
     uncertain: list[list[int]] = []
     for members in _groups(linked):
         others = float(np.median(np.delete(loadings, members)))
-        if 2 * len(members) > p or _UNRELATED < float(loadings[members].mean()) < _ORDINARY * others:
+        better = _UNRELATED < float(loadings[members].mean()) < _ORDINARY * others
+        if 2 * len(members) > p or (better and len(set(families[members].tolist())) > 1):
             uncertain.append(members)
             linked[members] = linked.max() + 1 + np.arange(len(members))
     uncertain += [

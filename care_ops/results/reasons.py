@@ -136,7 +136,8 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
             "Check whether some scales are reversed.",
         ),
         "two groups": (
-            "The judges form two groups that rank the items differently, and scores alone cannot tell which is right.",
+            f"The judges form two groups that rank the items differently{_mostly_by(facts)}, and scores alone cannot "
+            "tell which is right.",
             f"A second factor is {facts.second_factor:.2f} times as strong as the first. {_groups(facts)}".rstrip(),
         ),
         "alternatives": (
@@ -158,6 +159,10 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
         ),
     }[concern]
     return Reason("ambiguity", message, facts.perhaps_duplicates if concern == "duplicates" else (), detail)
+
+
+def _mostly_by(facts: FitFacts) -> str:
+    return "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
 
 
 def _groups(facts: FitFacts) -> str:

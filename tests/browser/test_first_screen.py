@@ -50,7 +50,9 @@ WORDS_BEFORE = """() => {
 def address(tmp_path_factory):
     data = report_data()
     care = data.aggregates["care"]
-    doubted = dataclasses.replace(care, details={**care.details, "concerns": ["two groups"], "differing_feature": "words"})
+    doubted = dataclasses.replace(
+        care, details={**care.details, "concerns": ["two groups"], "differing_feature": "words"}
+    )
     path = tmp_path_factory.mktemp("first") / "testset-one.html"
     write_page(dataclasses.replace(data, aggregates={**data.aggregates, "care": doubted}), path, VERDICT)
     return path.as_uri()

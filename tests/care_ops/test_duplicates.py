@@ -7,9 +7,9 @@ from care_ops.models.duplicates import find_duplicates
 from care_ops.models.factor_analysis import normal_scores
 
 
-def found_in(x: np.ndarray):
+def found_in(x: np.ndarray, families: list[int] | None = None):
     distinct = np.array([len(np.unique(column)) for column in x.T])
-    return find_duplicates(np.corrcoef(normal_scores(x).T), len(x), distinct)
+    return find_duplicates(np.corrcoef(normal_scores(x).T), len(x), distinct, np.array(families or range(x.shape[1])))
 
 
 def honest(rng: np.random.Generator, items: int, judges: int) -> np.ndarray:
@@ -60,3 +60,5 @@ def test_better_judges_than_the_others_are_reported_and_not_merged(rng):
     found = found_in(np.column_stack([good, poor]))
     assert len(set(found.group.tolist())) == 9
     assert found.uncertain == (0, 1, 2)
+    declared = found_in(np.column_stack([good, poor]), [0, 0, 0, 1, 2, 3, 4, 5, 6])
+    assert declared.group.tolist() == [0, 0, 0, 1, 2, 3, 4, 5, 6], "runs of one model that was declared"
