@@ -16,9 +16,6 @@ JUDGES_OF_FOUR_STATES = 7
 LEAST_VOICES = 4
 """Of which more can be seen than which of them agree: of three, one factor explains every correlation."""
 
-LEAST_FOLLOWERS = 3
-"""Voices that follow a factor that counts: two that share something are a pair, which direct dependence explains."""
-
 FOLLOWS = 0.5
 """Rank correlation (Spearman) with a feature of the texts from which on a factor is said to follow it."""
 
