@@ -2,7 +2,7 @@
 
 The design, fixed before its results were seen:
 
-- Thirteen panels of nine data sets (``PANELS``); in every mean a data set counts once, whatever its number of panels.
+- Thirteen panels of nine data sets (``tests.support.panels.PANELS``); in every mean a data set counts once, whatever its number of panels.
 - Order is measured by AUC where gold has two values, and else by Kendall's tau-b. The *plain average* is the mean of
   the scores if the judges share a scale, and else of the standardised scores. A gain is a difference from it.
 - Without labels the panel goes through ``care_eval.fit``, as a user calls it, admission included: with and without
@@ -24,15 +24,13 @@ from __future__ import annotations
 
 import itertools
 import logging
-import os
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import redirect_stdout
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-import pyarrow.parquet as pq
 from threadpoolctl import threadpool_limits
 
 import care_eval
@@ -41,90 +39,13 @@ from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
 from care_ops.moments.state import accumulate
-from care_ops.results.interpret import counted
-from care_ops.scales import share_scale
-from care_ops.scores import Array, ScoreMatrix
-from tests.support.panels import View, ridge, supervised, views
+from care_ops.scores import Array
+from tests.support.panels import NEARLY_BEST, WORST, Panel, View, panels, ridge, supervised
 
 RESULT = Path("benchmarks/results/real.md")
 
-PANELS = (
-    "care_asset",
-    "care_civilcomments",
-    "dices350",
-    "frank bbc",
-    "frank cnndm",
-    "hanna Complexity",
-    "hanna Relevance",
-    "llmbar 36 adversarial",
-    "llmbar 30 adversarial",
-    "llmbar 36 natural",
-    "llmbar 65",
-    "prd",
-    "triviaqa_judges_v1",
-)
-
 LABEL_FREE_RIVALS = ("uws", "factor_analysis", "median", "dawid_skene")
 LABELS, DRAWS = (10, 20, 50), 20
-NEARLY_BEST, WORST = 0.02, -0.005
-
-_TEXTS = {
-    "care_asset": ("simplification",),
-    "care_civilcomments": ("text",),
-    "dices350": ("response",),
-    "frank": ("response",),
-    "llmbar": ("response_1", "response_2"),
-    "prd_vicuna80": ("response_1", "response_2"),
-}
-"""Columns of the items that hold what was judged; of pairs both answers."""
-
-
-@dataclass(frozen=True)
-class Panel:
-    """A recorded panel: its view, the texts of its items by role, and the measure of the plain average."""
-
-    view: View
-    texts: Mapping[str, Sequence[str]]
-    plain: Array
-
-    @property
-    def name(self) -> str:
-        """The name of the panel."""
-        return self.view.name
-
-    def gain(self, estimate: Array, rows: np.ndarray | None = None) -> float:
-        """Gain over the plain average, on some of the items."""
-        return self.view.measure(estimate, rows) - self.view.measure(self.plain, rows)
-
-    def scores(self, *, families: bool, texts: bool) -> ScoreMatrix:
-        """The scores with or without declared families and features of the texts."""
-        features = counted(self.texts["response"], self.texts.get("response_b")) if texts and self.texts else {}
-        return replace(self.view.scores, families=self.view.scores.families if families else {}, features=features)
-
-
-def plain_average(values: Array) -> Array:
-    """The mean of the scores, standardised first where the judges share no scale."""
-    if not share_scale(values):
-        values = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
-    return np.nanmean(values, axis=1)
-
-
-def panels() -> Iterator[Panel]:
-    """Read the panels."""
-    for view in views():
-        if view.name not in PANELS:
-            continue
-        items = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / view.family / "items.parquet").to_pydict()
-        row = {item: k for k, item in enumerate(items["item_id"])}
-        columns = _TEXTS.get(view.family, ())
-        roles = ("response_a", "response_b") if len(columns) == 2 else ("response",)
-        texts = {
-            role: [items[column][row[item]] for item in view.scores.item_ids]
-            for role, column in zip(roles, columns, strict=False)
-        }
-        if "response_a" in texts:
-            texts["response"] = texts.pop("response_a")
-        yield Panel(view, texts, plain_average(view.scores.values))
 
 
 def fitted(panel: Panel, *, families: bool, texts: bool) -> tuple[dict[str, Array], str, float | None]:

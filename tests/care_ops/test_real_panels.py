@@ -5,11 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from benchmarks.studies.real import NEARLY_BEST, PANELS, WORST, panels
 from care_ops.aggregators.label_free import label_free
 from care_ops.config import FitConfig
 from care_ops.fit import problem_of
-from tests.support.panels import supervised, views
+from tests.support.panels import NEARLY_BEST, PANELS, WORST, panels, supervised, views
 
 pytestmark = [pytest.mark.data]
 

@@ -7,8 +7,8 @@ every other folder is one view.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -21,13 +21,12 @@ from care_ops.config import LABEL_FREE, AdmissionRule, FitConfig
 from care_ops.fit import try_structure
 from care_ops.metrics import auc, tau
 from care_ops.moments.state import accumulate
+from care_ops.results.interpret import counted
+from care_ops.scales import share_scale
 from care_ops.scores import ScoreMatrix, content_seed
 from warehouse.sources.files import read_scores
 
 Array = NDArray[np.float64]
-
-LEAST_ROOM = 0.02
-"""Least difference between the supervised ridge and the better of mean and vote for which a gap has a meaning."""
 
 SPLIT_UNITS = {
     "care_asset": "example_index",
@@ -220,57 +219,6 @@ def ridge(x: Array, y: Array, new: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Summary:
-    """An estimator's order, m, over many views.
-
-    Attributes
-    ----------
-    gap : float
-        How far m lies between the better of mean and vote (0) and supervised ridge (1), averaged by folder, over the
-        views on which these two differ by ``LEAST_ROOM`` or more.
-    gain : float
-        m minus m of the mean, averaged by folder over all views.
-    harm : float
-        Smallest value of m minus m of the mean.
-    worst : str
-        Name of the view with that value.
-    """
-
-    gap: float
-    gain: float
-    harm: float
-    worst: str
-
-
-def summarise(
-    m_by_view: Mapping[str, float],
-    panels: Sequence[View],
-    mean: Mapping[str, float],
-    vote: Mapping[str, float],
-    ceiling: Mapping[str, float],
-) -> Summary:
-    """Gap, gain and harm of an estimator with the given m by view."""
-    gaps: dict[str, list[float]] = {}
-    gains: dict[str, list[float]] = {}
-    worst, harm = "", np.inf
-    for view in panels:
-        name = view.name
-        best = max(mean[name], vote[name])
-        gain = m_by_view[name] - mean[name]
-        gains.setdefault(view.family, []).append(gain)
-        if ceiling[name] - best >= LEAST_ROOM:
-            gaps.setdefault(view.family, []).append((m_by_view[name] - best) / (ceiling[name] - best))
-        if gain < harm:
-            harm, worst = gain, name
-    return Summary(
-        float(np.mean([np.mean(g) for g in gaps.values()])) if gaps else float("nan"),
-        float(np.mean([np.mean(g) for g in gains.values()])),
-        float(harm),
-        worst,
-    )
-
-
-@dataclass(frozen=True)
 class PreparedView:
     """A view with its admitted judges, in canonical order, and the problem that every aggregator solves on it."""
 
@@ -303,3 +251,82 @@ def prepare(view: View) -> PreparedView:
 def recorded_correlation(folder: Path) -> Array:
     """Pairwise-complete correlation of a folder of recorded scores."""
     return accumulate(read_scores(folder / "scores.parquet").scores.values).correlation()
+
+
+PANELS = (
+    "care_asset",
+    "care_civilcomments",
+    "dices350",
+    "frank bbc",
+    "frank cnndm",
+    "hanna Complexity",
+    "hanna Relevance",
+    "llmbar 36 adversarial",
+    "llmbar 30 adversarial",
+    "llmbar 36 natural",
+    "llmbar 65",
+    "prd",
+    "triviaqa_judges_v1",
+)
+"""The panels that decide the defaults of ``care``: thirteen of nine data sets."""
+
+NEARLY_BEST, WORST = 0.02, -0.005
+"""How much a cross-validated regression gains where the average is nearly the best, and the largest loss allowed."""
+
+_TEXTS = {
+    "care_asset": ("simplification",),
+    "care_civilcomments": ("text",),
+    "dices350": ("response",),
+    "frank": ("response",),
+    "llmbar": ("response_1", "response_2"),
+    "prd_vicuna80": ("response_1", "response_2"),
+}
+"""Columns of the items that hold what was judged; of pairs both answers."""
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A recorded panel: its view, the texts of its items by role, and the plain average."""
+
+    view: View
+    texts: Mapping[str, Sequence[str]]
+    plain: Array
+
+    @property
+    def name(self) -> str:
+        """The name of the panel."""
+        return self.view.name
+
+    def gain(self, estimate: Array, rows: np.ndarray | None = None) -> float:
+        """Gain over the plain average, on some of the items."""
+        return self.view.measure(estimate, rows) - self.view.measure(self.plain, rows)
+
+    def scores(self, *, families: bool, texts: bool) -> ScoreMatrix:
+        """The scores with or without declared families and features of the texts."""
+        features = counted(self.texts["response"], self.texts.get("response_b")) if texts and self.texts else {}
+        return replace(self.view.scores, families=self.view.scores.families if families else {}, features=features)
+
+
+def plain_average(values: Array) -> Array:
+    """The mean of the scores, standardised first where the judges share no scale."""
+    if not share_scale(values):
+        values = (values - np.nanmean(values, axis=0)) / np.nanstd(values, axis=0)
+    return np.nanmean(values, axis=1)
+
+
+def panels() -> Iterator[Panel]:
+    """Read the panels."""
+    for view in views():
+        if view.name not in PANELS:
+            continue
+        items = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / view.family / "items.parquet").to_pydict()
+        row = {item: k for k, item in enumerate(items["item_id"])}
+        columns = _TEXTS.get(view.family, ())
+        roles = ("response_a", "response_b") if len(columns) == 2 else ("response",)
+        texts = {
+            role: [items[column][row[item]] for item in view.scores.item_ids]
+            for role, column in zip(roles, columns, strict=False)
+        }
+        if "response_a" in texts:
+            texts["response"] = texts.pop("response_a")
+        yield Panel(view, texts, plain_average(view.scores.values))
