@@ -2,7 +2,8 @@
 
 The design, fixed before its results were seen:
 
-- Thirteen panels of nine data sets (``tests.support.panels.PANELS``); in every mean a data set counts once, whatever its number of panels.
+- Thirteen panels of nine data sets (``tests.support.panels.PANELS``); in every mean a data set counts once, whatever
+  its number of panels.
 - Order is measured by AUC where gold has two values, and else by Kendall's tau-b. The *plain average* is the mean of
   the scores if the judges share a scale, and else of the standardised scores. A gain is a difference from it.
 - Without labels the panel goes through ``care_eval.fit``, as a user calls it, admission included: with and without
