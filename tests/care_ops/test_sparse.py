@@ -156,7 +156,9 @@ def test_an_absent_score_counts_as_declared_or_as_the_panel_shows(rng):
     dense = rng.integers(1, 6, (100, 5)).astype(float)
     dense[:30, 0] = np.nan
     admitted = {
-        (name, absent): sum(check.admitted for check in check_panel(matrix(values), AdmissionRule(absent=absent, max_missing=0.1)))
+        (name, absent): sum(
+            check.admitted for check in check_panel(matrix(values), AdmissionRule(absent=absent, max_missing=0.1))
+        )
         for name, values in (("sparse", sparse), ("dense", dense))
         for absent in ("auto", "failed", "not_asked")
     }
