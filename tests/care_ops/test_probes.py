@@ -220,7 +220,7 @@ def test_bad_responses_are_refused():
 @settings(max_examples=15, deadline=None)
 @given(seed=st.integers(0, 10_000), scale=st.floats(0.1, 100.0), missing=st.floats(0.0, 0.5))
 def test_order_scale_and_holes_do_no_harm(seed, scale, missing):
-    """The answer does not depend on the unit of the scores or the order of versions; it is finite whatever is missing."""
+    """The estimate does not depend on the unit of scores or the order of versions; it is finite whatever is missing."""
     rng = np.random.default_rng(seed)
     draw = probed_panel(rng, Probing(items=30), n=80, p=6)
     p = draw.probes
