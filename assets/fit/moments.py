@@ -28,9 +28,7 @@ if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder
 
 
-@asset_of_testsets(
-    deps=["panel"], kinds={"dask"}, description="Mergeable moments up to order three of the panel's scores."
-)
+@asset_of_testsets(deps=["panel"], description="Mergeable moments up to order three of the panel's scores.")
 def moments(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Accumulate the state over row ranges of the panel's file and store it."""
     import numpy as np

@@ -54,7 +54,6 @@ class Answer:
     partitions_def=JUDGES,
     deps=["judge_inference"],
     group_name="judging",
-    kinds={"ray"},
     code_version=code_version(__name__, "judges"),
     check_specs=[
         dg.AssetCheckSpec(

@@ -67,7 +67,7 @@ class TestsetCount:
             "judge_inference",
             deps=[dg.AssetDep("items", partition_mapping=dg.AllPartitionMapping())],
             description="One judge over every pending item of every test set; its model is loaded once.",
-            kinds={"ray", "parquet"},
+            kinds={"parquet"},
             group_name="judging",
             skippable=True,
         )
