@@ -9,28 +9,20 @@ other module imports ``dagster._*`` or ``dagster_shared``.
 from __future__ import annotations
 
 import json
-import sqlite3
-import threading
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import dagster as dg
-from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
-from dagster._core.storage.runs.sqlite import SqliteRunStorage
-from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
-from sqlalchemy import Connection, Engine, create_engine, event
 
 from care_ops.errors import InputError
 
 if TYPE_CHECKING:
     from dagster._core.execution.backfill import PartitionBackfill
     from dagster._core.launcher import CheckRunHealthResult as RunHealth
-    from dagster._serdes import ConfigurableClassData
 
 IMPLICIT_ASSET_JOB = "__ASSET_JOB"
 """The job that Dagster makes of all assets.
@@ -52,113 +44,18 @@ _DAEMON_SILENCE_S = 90.0
 
 _PLACE_LOOKED_FOR_EVERY_S = 0.5
 
-_BUSY_S = 60.0
-"""How long a commit waits for another process."""
 
-_MOST_ENGINES = 8
-"""Open files of run logs: a run writes to its own log, the index and the list of runs."""
+def sqlite_storages() -> tuple[Any, Any, Any]:
+    """Dagster's storages on SQLite files, of all, of events and of runs, on which ``storage`` builds.
 
-
-class _Engines:
-    """SQLAlchemy engines of SQLite files, by address; the one that was used the longest time ago is disposed of."""
-
-    def __init__(self) -> None:
-        self._kept: dict[str, Engine] = {}
-        self._lock = threading.Lock()
-
-    @contextmanager
-    def connected(self, address: str, prepared: Callable[[], AbstractContextManager[Any]]) -> Generator[Connection]:
-        """A transaction on a file; ``prepared`` is a connection of Dagster's own, which makes the tables first."""
-        with self._lock:
-            engine = self._kept.pop(address, None)
-            if engine is None:
-                with prepared():
-                    engine = create_engine(address, connect_args={"timeout": _BUSY_S})
-                event.listen(engine, "connect", _wait_for_no_disk)
-            self._kept[address] = engine
-            if len(self._kept) > _MOST_ENGINES:
-                self._kept.pop(next(iter(self._kept))).dispose()
-        with engine.begin() as connection:
-            yield connection
-
-    def dispose(self) -> None:
-        """Close all files."""
-        with self._lock:
-            while self._kept:
-                self._kept.popitem()[1].dispose()
-
-
-def _wait_for_no_disk(connection: sqlite3.Connection, _record: object) -> None:
-    connection.execute("PRAGMA synchronous = NORMAL")
-
-
-class _EventLog(SqliteEventLogStorage):
-    def __init__(self, base_dir: str) -> None:
-        self._engines = _Engines()
-        super().__init__(base_dir)
-
-    def run_connection(self, run_id: str | None = None) -> Any:
-        prepared = partial(super().run_connection, run_id)
-        return self._engines.connected(self.conn_string_for_shard(str(run_id)), prepared)
-
-    def index_connection(self) -> Any:
-        return self._engines.connected(self.conn_string_for_shard("index"), super().index_connection)
-
-    def dispose(self) -> None:
-        super().dispose()
-        self._engines.dispose()
-
-
-class _Runs(SqliteRunStorage):
-    def __init__(self, conn_string: str, inst_data: ConfigurableClassData | None = None) -> None:
-        self._engines, self._address = _Engines(), conn_string
-        super().__init__(conn_string, inst_data)
-
-    def connect(self) -> Any:
-        return self._engines.connected(self._address, super().connect)
-
-    def dispose(self) -> None:
-        super().dispose()
-        self._engines.dispose()
-
-
-class Storage(DagsterSqliteStorage):
-    """Dagster's storage on SQLite files, whose engines are kept, and whose commits do not wait for the disk.
-
-    Why: Dagster's own makes an engine for every event, compiles each statement again, and writes SQLite's log back
-    whenever the last connection closes: a quarter of the processor time of the demo's `care run`. Where the power
-    fails, each database stays whole; the last seconds' commits may be lost, and what they told of is made again.
-
-    Unnecessary once Dagster keeps its engines: https://github.com/dagster-io/dagster/issues/33935.
-    ``dagster.yaml`` names this class, as it may name any storage.
+    Why: ``dagster.yaml`` may name a storage, and Dagster documents these three as the ones to name, not to build upon.
+    Unnecessary once they keep their engines: https://github.com/dagster-io/dagster/issues/33935.
     """
+    from dagster._core.storage.event_log.sqlite import SqliteEventLogStorage
+    from dagster._core.storage.runs.sqlite import SqliteRunStorage
+    from dagster._core.storage.sqlite_storage import DagsterSqliteStorage
 
-    def __init__(self, base_dir: str, inst_data: ConfigurableClassData | None = None) -> None:
-        super().__init__(base_dir, inst_data)
-        history = Path(base_dir) / "history"
-        self._events, self._runs = _EventLog(str(history / "runs")), _Runs.from_local(str(history))
-
-    @classmethod
-    def from_config_value(cls, inst_data: ConfigurableClassData | None, config_value: Any) -> Storage:
-        """Build the storage that ``dagster.yaml`` names."""
-        return cls(inst_data=inst_data, **config_value)
-
-    def register_instance(self, instance: dg.DagsterInstance) -> None:
-        """Take note of the instance whose storage it is."""
-        super().register_instance(instance)
-        for storage in (self._events, self._runs):
-            if not storage.has_instance:
-                storage.register_instance(instance)
-
-    @property
-    def event_log_storage(self) -> _EventLog:
-        """Where events are."""
-        return self._events
-
-    @property
-    def run_storage(self) -> _Runs:
-        """Where runs are."""
-        return self._runs
+    return DagsterSqliteStorage, SqliteEventLogStorage, SqliteRunStorage
 
 
 def body_of(asset: dg.AssetsDefinition) -> Callable[..., Any]:

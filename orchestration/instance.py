@@ -22,7 +22,6 @@ from assets.partitions import JUDGES, TESTSETS, slice_key
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import (
-    Storage,
     cancel_backfill,
     daemon_is_alive,
     end_run_as_failed,
@@ -46,7 +45,7 @@ _SETTINGS = (
     "concurrency:\n  pools:\n    granularity: op\n    default_limit: 1\n"
     "run_coordinator:\n  module: dagster.core.run_coordinator\n  class: QueuedRunCoordinator\n"
     "  config: {dequeue_interval_seconds: 1}\n"
-    f"storage:\n  custom:\n    module: {Storage.__module__}\n    class: {Storage.__name__}\n"
+    f"storage:\n  custom:\n    module: {__name__.removesuffix('instance')}storage\n    class: Storage\n"
     "    config: {base_dir: {env: DAGSTER_HOME}}\n"
     # Steps log to Dagster; what a library prints stays on the terminal of `care run`, or of the daemon.
     "compute_logs:\n  module: dagster.core.storage.noop_compute_log_manager\n  class: NoOpComputeLogManager\n"

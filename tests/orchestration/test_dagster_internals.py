@@ -229,7 +229,7 @@ def test_settings_are_checked_without_a_storage_being_made(tmp_path):
     assert [path.name for path in tmp_path.iterdir()] == ["dagster.yaml"]
 
 
-@builds_upon_dagster("Storage")
+@builds_upon_dagster("sqlite_storages")
 def test_the_storage_opens_its_files_a_few_times_only_and_does_not_wait_for_the_disk(tmp_path):
     def opened_by(settings: str) -> list[int]:
         found: list[int] = []
@@ -254,7 +254,7 @@ def test_the_storage_opens_its_files_a_few_times_only_and_does_not_wait_for_the_
             )
         return found
 
-    module = "orchestration.dagster_internals"
+    module = "orchestration.storage"
     ours = f"storage: {{custom: {{module: {module}, class: Storage, config: {{base_dir: {tmp_path / 'kept'}}}}}}}\n"
     kept, theirs = opened_by(ours), opened_by("telemetry: {enabled: false}\n")
     assert len(kept) < len(theirs) / 3, "it no longer saves most of the times that a file is opened"

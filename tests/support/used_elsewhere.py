@@ -32,7 +32,8 @@ exc  # the signature of a context manager
 cls  # the signature of a pydantic validator
 yield_for_execution  # called by Dagster at the start of a run (orchestration/resources.py)
 WatchedRunLauncher  # named by deploy/dagster.yaml
-from_config_value  # called by Dagster for the class that dagster.yaml names (orchestration/dagster_internals.py)
+from_config_value  # called by Dagster for the class that dagster.yaml names (orchestration/storage.py)
+Storage  # named by dagster.yaml of a workspace
 run_storage  # likewise
 supports_check_run_worker_health  # called by Dagster's run monitoring (orchestration/launcher.py)
 check_run_worker_health  # likewise

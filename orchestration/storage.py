@@ -1,0 +1,126 @@
+"""Where a workspace's own Dagster keeps its record: SQLite files that stay open."""
+
+from __future__ import annotations
+
+import sqlite3
+import threading
+from collections.abc import Callable, Generator
+from contextlib import AbstractContextManager, contextmanager
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from sqlalchemy import Connection, Engine, create_engine, event
+
+from orchestration.dagster_internals import sqlite_storages
+
+if TYPE_CHECKING:
+    import dagster as dg
+
+_StorageOfDagster, _EventsOfDagster, _RunsOfDagster = sqlite_storages()
+
+_BUSY_S = 60.0
+"""How long a commit waits for another process."""
+
+_MOST_ENGINES = 8
+"""Open files of run logs: a run writes to its own log, the index and the list of runs."""
+
+
+class _Engines:
+    """SQLAlchemy engines of SQLite files, by address; the one that was used the longest time ago is disposed of."""
+
+    def __init__(self) -> None:
+        self._kept: dict[str, Engine] = {}
+        self._lock = threading.Lock()
+
+    @contextmanager
+    def connected(self, address: str, prepared: Callable[[], AbstractContextManager[Any]]) -> Generator[Connection]:
+        """A transaction on a file; ``prepared`` is a connection of Dagster's own, which makes the tables first."""
+        with self._lock:
+            engine = self._kept.pop(address, None)
+            if engine is None:
+                with prepared():
+                    engine = create_engine(address, connect_args={"timeout": _BUSY_S})
+                event.listen(engine, "connect", _wait_for_no_disk)
+            self._kept[address] = engine
+            if len(self._kept) > _MOST_ENGINES:
+                self._kept.pop(next(iter(self._kept))).dispose()
+        with engine.begin() as connection:
+            yield connection
+
+    def dispose(self) -> None:
+        """Close all files."""
+        with self._lock:
+            while self._kept:
+                self._kept.popitem()[1].dispose()
+
+
+def _wait_for_no_disk(connection: sqlite3.Connection, _record: object) -> None:
+    connection.execute("PRAGMA synchronous = NORMAL")
+
+
+class _EventLog(_EventsOfDagster):
+    def __init__(self, base_dir: str) -> None:
+        self._engines = _Engines()
+        super().__init__(base_dir)
+
+    def run_connection(self, run_id: str | None = None) -> Any:
+        prepared = partial(super().run_connection, run_id)
+        return self._engines.connected(self.conn_string_for_shard(str(run_id)), prepared)
+
+    def index_connection(self) -> Any:
+        return self._engines.connected(self.conn_string_for_shard("index"), super().index_connection)
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._engines.dispose()
+
+
+class _Runs(_RunsOfDagster):
+    def __init__(self, conn_string: str, inst_data: Any = None) -> None:
+        self._engines, self._address = _Engines(), conn_string
+        super().__init__(conn_string, inst_data)
+
+    def connect(self) -> Any:
+        return self._engines.connected(self._address, super().connect)
+
+    def dispose(self) -> None:
+        super().dispose()
+        self._engines.dispose()
+
+
+class Storage(_StorageOfDagster):
+    """Dagster's storage on SQLite files, whose engines are kept, and whose commits do not wait for the disk.
+
+    Why: Dagster's own makes an engine for every event, compiles each statement again, and writes SQLite's log back
+    whenever the last connection closes: a quarter of the processor time of the demo's `care run`. Where the power
+    fails, each database stays whole; the last seconds' commits may be lost, and what they told of is made again.
+    ``dagster.yaml`` names this class.
+    """
+
+    def __init__(self, base_dir: str, inst_data: Any = None) -> None:
+        super().__init__(base_dir, inst_data)
+        history = Path(base_dir) / "history"
+        self._events, self._runs = _EventLog(str(history / "runs")), _Runs.from_local(str(history))
+
+    @classmethod
+    def from_config_value(cls, inst_data: Any, config_value: Any) -> Storage:
+        """Build the storage that ``dagster.yaml`` names."""
+        return cls(inst_data=inst_data, **config_value)
+
+    def register_instance(self, instance: dg.DagsterInstance) -> None:
+        """Take note of the instance whose storage it is."""
+        super().register_instance(instance)
+        for storage in (self._events, self._runs):
+            if not storage.has_instance:
+                storage.register_instance(instance)
+
+    @property
+    def event_log_storage(self) -> _EventLog:
+        """Where events are."""
+        return self._events
+
+    @property
+    def run_storage(self) -> _Runs:
+        """Where runs are."""
+        return self._runs
