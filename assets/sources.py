@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from assets.workspace import forgotten_key
+from care_ops.injections import flag_injections
+from care_ops.visible import has_invisible
 from warehouse.items import ItemRecord, named_in, refuse_strangers
 from warehouse.testsets import DemoSource, FilesSource, HuggingFaceSource, ImportSource, VersionsSource, resolve
 from warehouse.versions import versions_of
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
+    from judges.items import Item
     from warehouse.importers.collected import ImportedScores
     from warehouse.sources.files import RecordedTable
     from warehouse.sources.reading import Reading
@@ -22,7 +25,33 @@ _log = logging.getLogger(__name__)
 
 
 def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
-    """Items of a test set, read anew from its source, without those that were forgotten."""
+    """Items of a test set, read anew from its source, without those that were forgotten.
+
+    Items that are flagged are left out where care.yaml says so.
+    """
+    records = _read_unforgotten(workspace, testset)
+    flags = flagged(records) if workspace.pool.leave_out_flagged else {}
+    if flags:
+        _log.warning(
+            "Test set %s: %d of %d items speak to the judge and are left out.", testset, len(flags), len(records)
+        )
+    return [record for record in records if record.item_id not in flags]
+
+
+def flagged(items: Iterable[ItemRecord | Item]) -> dict[str, tuple[str, ...]]:
+    """The rules by which items speak to their judge, or show what is not seen, by the id of the item."""
+    found: dict[str, tuple[str, ...]] = {}
+    for item in items:
+        responses = [item.response, item.response_2]
+        rules = dict.fromkeys(rule for of in flag_injections(responses) for rule in of)
+        if any(has_invisible(responses)):
+            rules["characters that are not seen"] = None
+        if rules:
+            found[item.item_id] = tuple(rules)
+    return found
+
+
+def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
     forgotten = workspace.forgotten_items()
     records = _read_records(workspace, testset)
     declared_columns = workspace.testset(testset).further_columns
@@ -68,7 +97,8 @@ def has_all_scored(workspace: Workspace, testset: str) -> bool:
     """True; ``InputError`` where an item has recorded scores and is neither forgotten nor one of all the test set's."""
     table, source = recorded_scores(workspace, testset), workspace.testset(testset).source
     if table is not None and isinstance(source, FilesSource) and not source.where:
-        there, forgotten = {record.item_id for record in read_source(workspace, testset)}, workspace.forgotten_items()
+        records, forgotten = _read_unforgotten(workspace, testset), workspace.forgotten_items()
+        there = {record.item_id for record in records}
         scored = [i for i in table.scores.item_ids if i in there or forgotten_key(testset, i) not in forgotten]
         refuse_strangers(scored, there, resolve(source.items, workspace.root))
     return True

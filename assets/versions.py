@@ -28,7 +28,8 @@ def readable_source_version(workspace: Workspace, testset: str) -> str:
     if isinstance(spec.source, VersionsSource):
         fingerprint = content_hash([fingerprint, spec.scale, source_version(workspace, spec.source.of)])
     forgotten = workspace.forgotten_items()
-    return content_hash([fingerprint, sorted(forgotten)]) if forgotten else fingerprint
+    fingerprint = content_hash([fingerprint, sorted(forgotten)]) if forgotten else fingerprint
+    return content_hash([fingerprint, "without flagged items"]) if workspace.pool.leave_out_flagged else fingerprint
 
 
 def items_code() -> str:

@@ -94,6 +94,9 @@ class PoolConfig:
     spend_limit : float, optional
         US dollars that all judges together may spend in a night (a day, UTC), beside the limits in their own files. An
         endpoint without prices is then not asked.
+    leave_out_flagged : bool
+        Whether items whose response speaks to the judge (``care_ops.injections``), or has characters that are not seen,
+        are left out of their test sets.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -102,6 +105,7 @@ class PoolConfig:
     actors: Annotated[int, Ge(1)] = 1
     side_by_side: Annotated[int, Ge(1)] = 1
     spend_limit: Annotated[float, Gt(0)] | None = None
+    leave_out_flagged: bool = False
 
 
 class End:

@@ -17,9 +17,9 @@ from assets.judging.batches import open_batches
 from assets.judging.criteria import question_of
 from assets.judging.pending import pending
 from assets.probe_items import probe_items
-from assets.sources import read_source, recorded_scores
+from assets.sources import flagged, read_source, recorded_scores
 from assets.workspace import Workspace
-from care_ops.errors import CareError, JudgeError
+from care_ops.errors import CareError, JudgeError, counted
 from judges.items import Item
 from judges.prompts import Template
 from judges.questions import ItemsInMemory, ItemSource
@@ -179,6 +179,18 @@ def other_scale(workspace: Workspace, judge: str, testset: str) -> str:
     )
 
 
+def of_flagged(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
+    """That a language model is about to read items that speak to it, and which; empty where none do."""
+    flags = flagged(to_ask) if spec.engine.needs.template else {}
+    if not flags:
+        return ""
+    first, rules = next(iter(flags.items()))
+    return (
+        f"{counted(len(flags), 'item')} of {len(to_ask):,} speak to the judge, such as {first!r} ({rules[0]}): look at "
+        "them, or leave them out by `judging: {leave_out_flagged: true}` in care.yaml"
+    )
+
+
 def sample_of(items: ItemSource) -> list[Item]:
     """Items whose texts are looked at, spread over all of them."""
     return items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
@@ -208,7 +220,7 @@ def _of(
     questions = max(0, len(fresh) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
     left = max(0, len(to_ask) - sum(batch.items for batch in waiting))
-    says = other_scale(workspace, judge, testset)
+    says = "; ".join(filter(None, (other_scale(workspace, judge, testset), of_flagged(wanted.spec, to_ask))))
     return replace(found, testset=testset, items=left, given_up=given_up, says=says)
 
 

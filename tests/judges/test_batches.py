@@ -442,29 +442,6 @@ def test_repeats_go_up_as_lines_of_their_own_and_the_score_is_their_mean(folder,
     assert (len(server.batches), len(server.requests)) == (1, 3)
 
 
-def test_a_pair_of_equal_answers_is_one_line_for_each_repeat(tmp_path, server):
-    folder = make(tmp_path / "ws", (), 4)
-    (folder / "one.csv").write_text(
-        "item_id,question,a,b\n" + "".join(f"i{k},Who? {k},It is.,It is.\n" for k in range(4))
-    )
-    (folder / "testsets" / "one.yaml").write_text(
-        "source: {kind: files, items: one.csv, columns: {prompt: question, response: a, response_2: b}}\n"
-        "scale: [-3, 3]\nprompt: preference\n"
-    )
-    assert not run(folder, selection="items").failures
-    (folder / "judges" / "api.yaml").write_text(
-        f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, scoring: text, batch: true, repeats: 2}}\n"
-    )
-    server.say = lambda *_: answer("5")
-    ask(folder)
-    (batch,) = sent(folder)
-    assert (len(server.requests), len(batch.lines)) == (2, 2 * 3)
-    server.work()
-    ask(folder)
-    assert statuses(folder) == {"ok": 4}
-    assert set(server.paid.values()) == {2}
-
-
 PROMPT = """\
 criteria: {helpfulness: does it help, correctness: is it true}
 needs: [prompt, response]
@@ -561,18 +538,6 @@ def test_a_line_asks_for_all_criteria_and_each_test_set_takes_its_own(two, serve
     assert (len(server.requests), len(server.batches)) == (1, 1)
 
 
-def test_an_endpoint_that_takes_no_schema_is_told_of_the_form_in_words_alone(two, server):
-    server.refuses = ("response_format",)
-    server.say = lambda text, _: answer(f"Sure:\n```json\n{json.dumps(said(text))}\n```")
-    ask(two)
-    (lines,) = files_of(server)
-    assert not any("response_format" in body for body in lines)
-    server.work()
-    ask(two)
-    assert scores_of_two(two) == all_of_two()
-    assert set(server.paid.values()) == {1}
-
-
 def test_what_expired_is_asked_again_once_for_all_criteria(two, server):
     ask(two)
     server.work(most=MANY - 6, status="expired")
@@ -600,15 +565,6 @@ def test_a_test_set_that_comes_while_the_file_is_open_waits_for_it(two, server):
     ask(two)
     assert scores_of_two(two) == all_of_two()
     assert set(server.paid.values()) == {1}
-
-
-def test_criteria_and_repeats_are_lines_of_their_own(two, server):
-    write_of_two(two, server, more=", repeats: 2")
-    ask(two)
-    server.work()
-    ask(two)
-    assert scores_of_two(two) == all_of_two()
-    assert set(server.paid.values()) == {2}
 
 
 @pytest.mark.slow

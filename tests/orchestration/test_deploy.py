@@ -42,13 +42,6 @@ def test_one_daemon_and_a_migration_before_everybody():
     assert all(port.startswith("127.0.0.1:") for s in services.values() for port in s.get("ports", []))
 
 
-def test_keys_may_stand_in_a_file_that_is_in_no_image_and_in_no_commit():
-    services = read("compose.yaml")["services"]
-    assert services["code"]["env_file"] == [{"path": "judges.env", "required": False}]
-    assert "/deploy/judges.env" in (ROOT / ".gitignore").read_text().splitlines()
-    assert "`judges.env` beside `compose.yaml`" in (ROOT / "docs" / "deployment.md").read_text()
-
-
 def test_secrets_are_where_they_are_used():
     """A run is a process of the code server: nobody else asks judges, or needs Ray."""
     services = read("compose.yaml")["services"]
@@ -180,3 +173,14 @@ def test_a_command_outside_of_the_deployment_is_told_what_is_not_set(tmp_path, m
     said = " ".join(care(folder, "status", code=1).split())
     assert "takes DAGSTER_POSTGRES_DB, DAGSTER_POSTGRES_HOST, DAGSTER_POSTGRES_PASSWORD, DAGSTER_POSTGRES_USER" in said
     assert "from the environment, where nothing of that name is set" in said
+
+
+def test_each_line_of_what_is_kept_names_the_test_that_tries_it():
+    kept = (ROOT / "SECURITY.md").read_text().partition("## What is kept")[2].partition("## What stays")[0]
+    lines = re.split(r"^- ", kept, flags=re.MULTILINE)[1:]
+    assert len(lines) > 15
+    for line in lines:
+        named = re.findall(r"`(tests/[\w/]+\.py)(?:::(\w+))?`", line)
+        assert named, line
+        for file, test in named:
+            assert f"def {test or 'test_'}" in (ROOT / file).read_text(), (file, test)

@@ -3,6 +3,7 @@
 # ruff: noqa: B018, F821
 logarithmic  # asdict of a chart, drawn by assets/experiments/pages.py
 asks  # templates/experiments.html
+getitem  # by Jinja, of judges/prompts/template.py
 protocol  # templates/experiments.html
 alpha  # templates/page.html
 kappa  # templates/page.html
