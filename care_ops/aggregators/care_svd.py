@@ -15,6 +15,7 @@ from care_ops.moments.state import Moments, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array
 from care_ops.structure.bounds import directions_error, identifiability, misspecification
+from care_ops.structure.conic import sharpen
 from care_ops.structure.factors import (
     Factors,
     choose_by_anchors,
@@ -93,6 +94,7 @@ def fit_structure(
             max_iterations=effort.most_iterations,
         )
         if np.linalg.eigvalsh(structure.low_rank)[-1] > 1e-6:
+            structure = sharpen(structure, correlation) if effort is EXACTLY else structure
             return structure, {"gamma_n": gamma, "tau": tau, "shrinkage": intensity, "tau_lowered": float(lowered)}
         tau /= _TAU_STEP
     raise FitError(

@@ -8,8 +8,8 @@ from care_ops.config import LABEL_FREE, AdmissionRule, FitConfig
 from care_ops.fit import fit_panel
 from care_ops.moments.state import accumulate, shrink
 from care_ops.scores import ScoreMatrix
+from care_ops.structure import conic
 from care_ops.structure.program import solve
-from tests.support.other_solvers import solve_by_cvxpy
 from warehouse.sources.files import read_items, read_scores
 from warehouse.testsets import ItemColumns
 
@@ -86,5 +86,5 @@ def test_cvxpy_confirms_a_structure_solve_on_asset(data_dir):
     moments = accumulate(scores.values)
     sigma, _ = shrink(moments.correlation(), moments.n)
     ours = solve(sigma, lambda_s=0.05, lambda_l=0.08, tolerance=1e-9)
-    primal, _, _ = solve_by_cvxpy(sigma, lambda_s=0.05, lambda_l=0.08)
+    primal, _, _ = conic.solve(sigma, lambda_s=0.05, lambda_l=0.08)
     assert ours.certificate.primal == pytest.approx(primal, rel=1e-6)

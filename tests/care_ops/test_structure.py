@@ -7,11 +7,10 @@ from hypothesis import strategies as st
 from scipy.sparse.csgraph import connected_components
 
 from care_ops.errors import FitError, InputError
+from care_ops.structure import conic, views
 from care_ops.structure import program as module
-from care_ops.structure import views
 from care_ops.structure.program import solve
 from tests.support.matrices import random_correlation
-from tests.support.other_solvers import solve_by_cvxpy
 from tests.support.panels import recorded_correlation
 
 
@@ -34,7 +33,7 @@ def test_objective_and_minimiser_equal_cvxpys_on_real_panels(data_dir, name):
 def agrees_with_cvxpy(sigma: np.ndarray) -> None:
     penalties = {"lambda_s": 0.05, "lambda_l": 0.1}
     ours = solve(sigma, tolerance=1e-10, **penalties)
-    primal, sparse, low_rank = solve_by_cvxpy(sigma, **penalties)
+    primal, sparse, low_rank = conic.solve(sigma, **penalties)
     assert ours.certificate.primal == pytest.approx(primal, rel=1e-6)
     np.testing.assert_allclose(ours.precision, sparse - low_rank, atol=1e-3)
     # The loss sees S - L alone; here the penalties leave one way to split it.
@@ -159,3 +158,13 @@ def test_copies_are_tied_by_the_nearest_ones_that_fulfil_the_ties(rng, cone):
     copies = rng.normal(size=(ties.shape[1], 4, 4))
     away = np.linalg.pinv(ties) @ ties
     np.testing.assert_allclose(admm._project(copies), copies - np.einsum("ab,bij->aij", away, copies), atol=1e-12)
+
+
+def test_a_structure_that_stops_short_is_solved_again_by_cvxpy(rng):
+    sigma = random_correlation(rng, 12)
+    short = solve(sigma, lambda_s=0.05, lambda_l=0.1, max_iterations=3)
+    assert not short.certificate.converged
+    sharp, exact = conic.sharpen(short, sigma), solve(sigma, lambda_s=0.05, lambda_l=0.1)
+    assert sharp.certificate.primal == pytest.approx(exact.certificate.primal, rel=1e-6)
+    assert sharp.certificate.gap < short.certificate.gap
+    assert conic.sharpen(exact, sigma) is exact
