@@ -78,7 +78,7 @@ def check(settings: Any, settings_name: str) -> None:
 
 def _is_finite_number(value: object) -> bool:
     """Whether a value is a real number (a truth value is none) that is neither infinite nor NaN."""
-    return isinstance(value, Real) and not isinstance(value, bool) and isfinite(value)
+    return not isinstance(value, bool) and isinstance(value, Real) and isfinite(value)
 
 
 @cache
