@@ -286,10 +286,13 @@ def test_planted_answers_are_wrong_and_accepted_at_their_rates():
     assert rates == pytest.approx(PLANTED_RATES, abs=0.02)
 
 
-@pytest.mark.xfail(
-    strict=True, reason="care counts accurate judges, which agree, as duplicates; remove this when it does not"
+@pytest.mark.parametrize(
+    "judges",
+    [
+        5,
+        pytest.param(9, marks=pytest.mark.xfail(strict=True, reason="care departs towards planted judges of one half")),
+    ],
 )
-@pytest.mark.parametrize("judges", [5, 9])
 def test_care_accepts_no_more_attacks_than_the_plain_average(judges):
     """Nine accurate judges and planted ones that fall for openings; nobody is told which items are attacked."""
     rng = np.random.default_rng(11)
