@@ -7,6 +7,7 @@ pass a filter of words. What says the same in other words is not found.
 import re
 import unicodedata
 from collections.abc import Sequence
+from functools import cache
 
 from care_ops.visible import visible
 
@@ -142,9 +143,16 @@ _PATTERNS = {
         r"\b(?:zignoruj|pomi\u0144)\b[^.!?\n]{0,40}\b(?:polece|instrukcj|kryteri)\w*|\b(?:maksymaln|najwy\u017csz)\w*\s+(?:ocen|punkt)",
     ),
 }
-_COMPILED = {
-    name: re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) for name, patterns in _PATTERNS.items()
-}
+
+
+@cache
+def _compiled() -> dict[str, re.Pattern[str]]:
+    """The rules; compiled when the first text is read, since that takes a tenth of a second."""
+    return {
+        name: re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) for name, patterns in _PATTERNS.items()
+    }
+
+
 HIDDEN = "text that is not seen"
 RULES = (*_PATTERNS, HIDDEN)
 """Names of the rules."""
@@ -177,5 +185,5 @@ def _rules_of(text: str) -> tuple[str, ...]:
         readings.append(" ".join(_SPREAD.sub(lambda found: found[0].replace(" ", ""), word) for word in words))
     if _LEET.search(plain):
         readings.append(_LEET.sub(lambda found: found[0].translate(_LETTERS), plain))
-    found = [name for name, rule in _COMPILED.items() if any(rule.search(reading) for reading in readings)]
+    found = [name for name, rule in _compiled().items() if any(rule.search(reading) for reading in readings)]
     return (*found, *([HIDDEN] if hidden else []))

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Sequence
+from functools import cache
 
 _JOINING = "\u0600-\u08ff\u0900-\u0dff\u1000-\u109f\u1780-\u17ff\u1800-\u18af\ua840-\ua87f\ufb50-\ufdff\ufe70-\ufefc"
 _SYMBOLS = "\u00a9\u00ae\u203c-\u3299\U0001f000-\U0001faff"
@@ -24,11 +25,14 @@ _NO_WIDTH = (
     "\x00-\x08\x0e-\x1f\x7f-\x84\x86-\x9f\u00ad\u034f\u17b4\u17b5\u180b-\u180f\u200b-\u200d\u2060-\u2065\u206a-\u206f"
     f"\ufe00-\ufe0f\ufeff\ufff0-\ufffb\U000e0000-\U000e0fff{_BIDI}"
 )
-_UNSEEN = re.compile(f"({_WRITTEN})|[{_NO_WIDTH}]")
-_BLANKS = re.compile(f"(?: *[{_BLANK}])+ *(\n|\\Z)?")
-_ANY = re.compile(f"[{_BLANK}{_NO_WIDTH}]")
-_RIGHT_TO_LEFT = re.compile("[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]")
-_OVERRIDES = re.compile("[\u202d\u202e]")
+_UNSEEN = f"({_WRITTEN})|[{_NO_WIDTH}]"
+_BLANKS = f"(?: *[{_BLANK}])+ *(\n|\\Z)?"
+_ANY = f"[{_BLANK}{_NO_WIDTH}]"
+_RIGHT_TO_LEFT = "[\u0590-\u08ff\ufb1d-\ufdff\ufe70-\ufefc]"
+_OVERRIDES = "[\u202d\u202e]"
+
+_compiled = cache(re.compile)
+"""A pattern, compiled when the first text is read."""
 
 
 def visible(text: str) -> str:
@@ -41,10 +45,10 @@ def visible(text: str) -> str:
     >>> visible("ru\u00adb\u200bric")
     'rubric'
     """
-    if not _ANY.search(text):
+    if not _compiled(_ANY).search(text):
         return text
-    text = _UNSEEN.sub(lambda found: found[1] or "", text)
-    return _BLANKS.sub(lambda found: " " if found[1] is None else found[1], text)
+    text = _compiled(_UNSEEN).sub(lambda found: found[1] or "", text)
+    return _compiled(_BLANKS).sub(lambda found: " " if found[1] is None else found[1], text)
 
 
 def has_invisible(texts: Sequence[str | None]) -> list[bool]:
@@ -60,6 +64,6 @@ def has_invisible(texts: Sequence[str | None]) -> list[bool]:
 
 def _is_hiding(text: str) -> bool:
     text = text.removeprefix("\ufeff")
-    if _RIGHT_TO_LEFT.search(text) and not _OVERRIDES.search(text):
+    if _compiled(_RIGHT_TO_LEFT).search(text) and not _compiled(_OVERRIDES).search(text):
         text = re.sub(f"[{_BIDI}]", "", text)
     return visible(text) != text

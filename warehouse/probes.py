@@ -35,12 +35,12 @@ The others would put words before the first speaker, or change what a tool has s
 _LIKE_LENGTH = 5
 """Answers to other prompts, nearest in length, among which the seed chooses."""
 
-_BREAK = re.compile(r"((?<=[.!?])\s+|\n+)")
-_BULLET = re.compile(r"^(?:[-*•#]+\s+|\d+[.)]\s+)")
-_ASIDE = re.compile(r"\([^)]*\)|\[[^\]]*\]|\*\*[^*\n]*\*\*")
-_NUMBER = re.compile(r"(?<![\w.,])\d+(?:[.,]\d+)*(?!\w)")
-_NAME = re.compile(r"(?<![.!?:;\n*#•-] )(?<=[a-z,;] )[A-ZÀ-Þ][\w’'-]+(?: [A-ZÀ-Þ][\w’'-]+)*")
-_VERB = re.compile(r"\b(is|are|was|were|has|have|can|could|will|would|should|must|may|might|does|do|did)\b(?! not\b)")
+_BREAK = r"((?<=[.!?])\s+|\n+)"
+_BULLET = r"^(?:[-*•#]+\s+|\d+[.)]\s+)"
+_ASIDE = r"\([^)]*\)|\[[^\]]*\]|\*\*[^*\n]*\*\*"
+_NUMBER = r"(?<![\w.,])\d+(?:[.,]\d+)*(?!\w)"
+_NAME = r"(?<![.!?:;\n*#•-] )(?<=[a-z,;] )[A-ZÀ-Þ][\w’'-]+(?: [A-ZÀ-Þ][\w’'-]+)*"
+_VERB = r"\b(is|are|was|were|has|have|can|could|will|would|should|must|may|might|does|do|did)\b(?! not\b)"
 
 
 @dataclass(frozen=True)
@@ -277,30 +277,30 @@ def _half_exchanged(workshop: _Workshop, record: ItemRecord) -> str | None:
     A sentence of the reference never takes another's place.
     """
     donor = workshop.other_answer(record, "sentences")
-    pieces = _BREAK.split(record.response or "")
+    pieces = re.split(_BREAK, record.response or "")
     places = [k for k in range(0, len(pieces), 2) if pieces[k].strip()]
-    sentences = [] if donor is None else [_BULLET.sub("", s) for s in _BREAK.split(donor)[::2] if s.strip()]
+    sentences = [] if donor is None else [re.sub(_BULLET, "", s) for s in re.split(_BREAK, donor)[::2] if s.strip()]
     reference = record.reference or ""
-    lent = [s for s in sentences if not any(part in reference for part in (s, _ASIDE.sub("", s).rstrip(" .!?")))]
+    lent = [s for s in sentences if not any(part in reference for part in (s, re.sub(_ASIDE, "", s).rstrip(" .!?")))]
     if not lent or not places:
         return None
     chance = workshop.random(record, "sentences of it")
     for n, place in enumerate(chance.sample(places, (len(places) + 1) // 2)):
-        mark = _BULLET.match(pieces[place])
+        mark = re.match(_BULLET, pieces[place])
         pieces[place] = (mark.group() if mark else "") + lent[n % len(lent)]
     return "".join(pieces)
 
 
 def _denied(_: _Workshop, record: ItemRecord) -> str | None:
     """Every sentence denied, by its first verb or as a whole."""
-    pieces = _BREAK.split(record.response or "")
+    pieces = re.split(_BREAK, record.response or "")
     for place in range(0, len(pieces), 2):
         if not any(character.isalpha() for character in pieces[place]):
             continue
-        mark = _BULLET.match(pieces[place])
+        mark = re.match(_BULLET, pieces[place])
         opening = mark.group() if mark else ""
         sentence = pieces[place][len(opening) :]
-        denied, verbs = _VERB.subn(r"\1 not", sentence, count=1)
+        denied, verbs = re.subn(_VERB, r"\1 not", sentence, count=1)
         pieces[place] = opening + (denied if verbs else f"It is wrong to say: {sentence}")
     return "".join(pieces)
 
@@ -317,9 +317,9 @@ _SPOILS: dict[str, Callable[[_Workshop, ItemRecord], str | None]] = {
 
 def _facts(text: str) -> list[str]:
     """The different names and numbers of a text, without asides, headings and the numbers of a list."""
-    lines = [_BULLET.sub("", line) for line in _ASIDE.sub(" ", text).splitlines()]
+    lines = [re.sub(_BULLET, "", line) for line in re.sub(_ASIDE, " ", text).splitlines()]
     body = "\n".join(lines)
-    return list(dict.fromkeys([*_NAME.findall(body), *_NUMBER.findall(body)]))
+    return list(dict.fromkeys([*re.findall(_NAME, body), *re.findall(_NUMBER, body)]))
 
 
 def _occurs(fact: str, text: str) -> bool:

@@ -20,10 +20,12 @@ from assets.results.comparison import Named, compare
 from assets.results.description import describe
 from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import evaluations, panel_items
+from assets.sources import flagged
 from care_ops.admission import check_panel, means_not_asked
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError, listed
+from care_ops.errors import counted as counted_words
 from care_ops.fit import Fit, Watch, fit_panel, unwatched
 from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
@@ -192,8 +194,19 @@ def fit_table(
     facts = fit_facts(page, config.fit, table.anchors, edition=fit_id(table, config), made_at=now())
     stood = _stood(fit.scores, table, named)
     facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))
-    verdict = decide(facts, Standing(notes=(*_perhaps_judges(table), *_guessed_scales(table))), remedies)
+    notes = (*_perhaps_judges(table), *_guessed_scales(table), *_flagged(table))
+    verdict = decide(facts, Standing(notes=notes), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
+
+
+def _flagged(table: ScoreTable) -> list[Reason]:
+    """Items whose text addresses the judge, or hides characters."""
+    found = flagged(record for record in table.items.values() if record.response is not None)
+    if not found:
+        return []
+    examples = listed([f"{item} ({rules[0]})" for item, rules in found.items()], 3)
+    message = f"{counted_words(len(found), 'item')} may try to influence the judges: {examples}."
+    return [Reason("injection", message, detail="Check their texts, and leave out those that do.")]
 
 
 def _guessed_scales(table: ScoreTable) -> list[Reason]:

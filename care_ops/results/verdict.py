@@ -43,6 +43,7 @@ Topic = Literal[
     "suspect judge",
     "influence",
     "missing scores",
+    "injection",
     "no answer",
     "lost scores",
     "owing judge",
