@@ -74,6 +74,7 @@ def care(problem: Problem) -> Aggregate:
             }
     latent = np.where(scored, latent - latent[scored].mean(), np.nan)
     estimate, offset, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
+    estimate = _rounded(estimate)
     threshold, p_quality = problem.cut, None
     spread = float(latent[scored].std())
     curve = _calibrated(problem, found, start) if spread > 0 else None
@@ -95,6 +96,13 @@ def care(problem: Problem) -> Aggregate:
         labels_used=len(rows),
         details=details,
     )
+
+
+def _rounded(estimate: Array) -> Array:
+    """Remove rounding errors, so that items on which the votes tie stay equal, and at the cut."""
+    spread = float(np.nanstd(estimate))
+    digits = 9 - int(np.floor(np.log10(spread))) if spread > 0.0 else 9
+    return np.round(estimate, digits)
 
 
 def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:

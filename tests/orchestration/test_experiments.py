@@ -290,7 +290,7 @@ def test_planted_answers_are_wrong_and_accepted_at_their_rates():
     "judges",
     [
         5,
-        pytest.param(9, marks=pytest.mark.xfail(strict=True, reason="ties: nine of eighteen lie just above the cut")),
+        9,
     ],
 )
 def test_care_accepts_no_more_attacks_than_the_plain_average(judges):
