@@ -7,9 +7,13 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
+from judges import panels
+from judges.engines.program import ProgramJudgeEngine
+from judges.items import Item
 from orchestration.cli.app import app
-from tests.support.probed_sets import DEMO_JUDGES, probed_set
+from warehouse.sources.demo import generate
 
+DEMO_JUDGES = panels.find("demo").programs
 KEPT, SPOILT = ("padding", "formatting", "citation"), ("other_prompt", "all_facts")
 
 
@@ -21,17 +25,19 @@ def care(*words: object):
 def files(tmp_path_factory):
     """The demo's items and scores by twelve programs, and the versions as the same programs judge them."""
     folder = tmp_path_factory.mktemp("probes")
-    panel = probed_set("demo").of_judges(DEMO_JUDGES)
+    records = sorted(generate(), key=lambda record: record.item_id)
+    items = [Item(r.item_id, r.prompt, r.response, r.response_2, r.reference) for r in records]
     with (folder / "items.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["item_id", "prompt", "response", "reference", "gold", "split_unit"])
-        for r in panel.records:
+        for r in records:
             writer.writerow([r.item_id, r.prompt, r.response, r.reference, r.gold, r.split_unit])
     with (folder / "scores.csv").open("w", newline="") as file:
         writer = csv.writer(file)
         writer.writerow(["item_id", "judge", "score"])
-        for judge, column in zip(panel.scores.judges, panel.scores.values.T, strict=True):
-            writer.writerows((item, judge, score) for item, score in zip(panel.scores.item_ids, column, strict=True))
+        for judge in DEMO_JUDGES:
+            scores = ProgramJudgeEngine(judge, None).score(items)
+            writer.writerows((item.item_id, judge, score.score) for item, score in zip(items, scores, strict=True))
     given = [word for kind in (*KEPT, *SPOILT) for word in ("--kind", kind)]
     made = care("probes", "make", folder / "items.csv", "--out", folder / "probes.csv", *given)
     assert made.exit_code == 0, made.output
@@ -42,9 +48,6 @@ def files(tmp_path_factory):
 @pytest.fixture(scope="module")
 def judged(files):
     """``judged.csv`` beside the others, by judges outside: here the programs themselves."""
-    from judges.engines.program import ProgramJudgeEngine
-    from judges.items import Item
-
     with (files / "probes.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     items = [Item(r["item_id"], r["prompt"], r["response"], None, r["reference"]) for r in rows]
