@@ -1,6 +1,5 @@
 """What a person sees: the report's pages and Dagster's UI, in a real browser."""
 
-import shutil
 import subprocess
 import sys
 import time
@@ -8,8 +7,6 @@ import time
 import pytest
 from playwright.sync_api import expect
 
-from assets.report.page import replace_verdict
-from care_ops.results.verdict import Verdict
 from tests.support.dagster_ui import WAIT_MS, choose, see, serving, switch
 from tests.support.workspaces import make, query, write_judge
 
@@ -48,26 +45,6 @@ def test_the_report_draws_in_both_schemes_without_the_network(chromium, demo, sc
     page.get_by_text("Inputs, settings and code of this page").click()
     assert '"panel"' in page.locator("details[open] pre").inner_text()
     context.close()
-
-
-def test_a_verdict_is_replaced_in_a_page_that_is_not_drawn_again(chromium, demo, tmp_path):
-    """Also without JavaScript; what a file says in it is words and never markup."""
-    folder = shutil.copytree(demo / "data" / "report", tmp_path / "report")
-    path = folder / "testset-demo.html"
-    replace_verdict(path, Verdict("held back", "It drifts <b>tonight</b>."))
-    context = chromium.new_context(java_script_enabled=False)
-    page = context.new_page()
-    page.goto(path.as_uri())
-    verdicts = page.locator("section.verdict")
-    assert verdicts.count() == 1
-    assert verdicts.locator("h2").inner_text() == "It drifts <b>tonight</b>."
-    context.close()
-
-
-@pytest.fixture
-def ui(demo, tmp_path):
-    with serving(demo, tmp_path / "ui.log") as address:
-        yield address
 
 
 @pytest.mark.slow
