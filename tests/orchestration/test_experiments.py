@@ -29,12 +29,11 @@ from assets.experiments.program_integration import Candidate, greedy
 from assets.experiments.registry import KEYS, OF_PANELS, experiments, outdated
 from assets.experiments.sweep import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.theory_rates import slope_of
-from assets.experiments.versions import NO_VERSIONS, Versions
+from assets.experiments.versions import Versions
 from assets.state.retention import forget
 from care_ops.aggregators.care_tensor import CareTensor
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
-from care_ops.least import LEAST_ITEMS
 from care_ops.results.association import benjamini_hochberg, permuted
 from care_ops.scores import ScoreMatrix
 from care_ops.selection import fit_grid
@@ -44,7 +43,7 @@ from care_ops.simulate import (
     second_order_sufficient,
 )
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import JUDGES, care, make, run, write_items
+from tests.support.workspaces import care, make, run, write_items
 
 LITERAL = FitConfig(placement="weights")
 QUICK = "key:tensor_against_svd or key:injected_bias or key:quality_factor"
@@ -407,32 +406,6 @@ def test_an_experiment_that_fails_is_named_and_told_until_it_is_made(tmp_path, m
     assert "experiments that failed: orthogonality, theory_rates;" in care(folder, "status")
     assert not run(folder, selection="key:theory_rates").failures
     assert "experiments that failed: orthogonality;" in care(folder, "status")
-
-
-def test_a_panel_that_an_experiment_leaves_out_is_told_the_reason(tmp_path):
-    """Of 60 items in 8 split units with gold, five judges of which are files of the workspace's own."""
-    folder = make(tmp_path / "ws", n=60)
-    sheet = folder / "testsets" / "one.yaml"
-    rows = (folder / "one.csv").read_text().split("\n")
-    grouped = [f"{row},{'group' if k == 0 else f'g{k % 8}'}" for k, row in enumerate(filter(None, rows))]
-    (folder / "one.csv").write_text("\n".join(grouped) + "\n")
-    sheet.write_text(sheet.read_text().replace("gold: label", "gold: label, split_unit: group"))
-    for judge in JUDGES:
-        (folder / "judges" / f"{judge}.py").write_text(
-            f"def program_judge(query, response):\n    return {len(judge)} + len(response) % {len(judge)}\n"
-        )
-        (folder / "judges" / f"{judge}.yaml").write_text(
-            f"engine: {{kind: program, file: judges/{judge}.py, unsafe: true}}\nscale: [0, 100]\n"
-        )
-    assert not run(folder).failures
-    assert not run(folder, selection="key:paper_tables or key:confounder_features or key:injected_bias").failures
-    workspace = load_workspace(folder)
-    (tables,) = says(workspace, "paper_tables")["says"]
-    assert "is one of the paper's sets" in tables
-    assert says(workspace, "confounder_features")["says"] == [
-        f"one: not run, its items are of 8 split units, and it takes {LEAST_ITEMS}."
-    ]
-    assert says(workspace, "injected_bias")["says"] == [NO_VERSIONS]
 
 
 @pytest.mark.usefixtures("quick_experiments")

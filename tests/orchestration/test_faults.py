@@ -395,21 +395,6 @@ def test_what_a_kill_may_do_is_told_apart(tmp_path):
     assert "item_id=a" in difference.different[1]
 
 
-SOAK = ("-m", "benchmarks.soaks.kills", "--scenario", "forget", "--only", "kills")
-
-
-@pytest.mark.slow
-def test_a_soak_goes_on_where_it_was_stopped(tmp_path):
-    state = tmp_path / "state.jsonl"
-    for trials in (1, 1):
-        command = [sys.executable, "-W", "ignore", *SOAK, "--trials", str(trials), "--state", str(state)]
-        done = subprocess.run(command, capture_output=True, text=True, check=False)
-        assert done.returncode == 0, done.stdout + done.stderr
-    tried = [json.loads(line) for line in state.read_text().splitlines()]
-    assert len({trial["number"] for trial in tried}) == 2, "each point is tried once"
-    assert all(trial["code"] == 0 for trial in tried)
-
-
 FORGET = ("admin", "forget", "i3", "--testset", "one")
 
 

@@ -103,16 +103,3 @@ def test_the_advice_of_care_select_is_a_command(files):
     assert structure["gamma"] == float(words[-3])
     assert structure["tau"] == float(words[-1])
     assert "they leave `care` as it is" in advised.output
-
-
-def test_a_judge_on_another_scale_is_said_to_lie_outside_and_not_to_repeat_itself(files):
-    """One judge grades 0 to 100 where --scale says 0 to 10; a single score of it lies within."""
-    rows = [line.split(",") for line in (files / "scores.csv").read_text().splitlines()]
-    for k, row in enumerate(rows):
-        row.append("percent" if k == 0 else str(5 if k == 1 else 20 + k))
-    (files / "scores.csv").write_text("\n".join(map(",".join, rows)) + "\n")
-    result = care("fit", files / "scores.csv", "--scale", -10, 10, "--out", files / "out", "--intervals", 0)
-    assert result.exit_code == 0, result.output
-    assert (
-        "  - Judge 'percent' is dead: 79 of its 80 scores lie outside the scale, and it is left out." in result.stdout
-    )

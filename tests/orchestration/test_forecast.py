@@ -82,14 +82,6 @@ def scores_of(folder):
     )
 
 
-def test_a_judge_that_cannot_be_asked_says_why(after_a_night, endpoint):
-    write_judge(after_a_night, endpoint, "api")
-    path = after_a_night / "judges" / "api.yaml"
-    path.write_text(path.read_text().replace("template: quality", "template: nowhere"))
-    (row,) = care_json(after_a_night, "run", "--dry-run", "--json")
-    assert "nowhere" in row["failure"]
-
-
 def test_an_endpoint_without_prices_is_said_to_have_none(after_a_night, endpoint):
     write_judge(after_a_night, endpoint, "api")
     write_judge(after_a_night, endpoint, "unpriced")

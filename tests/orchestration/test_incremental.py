@@ -130,21 +130,6 @@ def test_a_narrowed_run_does_its_part_and_loses_nothing(after_a_night):
 
 
 @pytest.mark.slow
-def test_a_judge_that_fails_holds_up_nobody_and_is_tried_again(tmp_path):
-    folder = make(tmp_path / "ws")
-    (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
-    outcome = run(folder)
-    assert any("no program judge 'oracle'" in message for message in outcome.failures.values())
-    assert ran(outcome, "report") == ["one"]
-    assert ran(outcome, "judge_inference") == sorted(JUDGES)
-    (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: readability}\n")
-    outcome = run(folder)
-    assert not outcome.failures
-    assert ran(outcome, "judge_inference") == ["oracle"]
-    assert "oracle" in [j for (j,) in query(folder, "SELECT judge FROM panels")]
-
-
-@pytest.mark.slow
 def test_killed_in_the_middle_it_goes_on_and_scores_nothing_twice(tmp_path):
     folder = make(tmp_path / "ws", n=ITEMS_TO_KILL, batch_size=1)
     undisturbed = make(tmp_path / "calm", n=ITEMS_TO_KILL)

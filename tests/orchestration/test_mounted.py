@@ -1,7 +1,5 @@
 """CARE beside others in one Dagster: a host with an executor and resources of its own, and a second workspace."""
 
-import json
-import os
 import shutil
 import subprocess
 import sys
@@ -234,22 +232,6 @@ def test_column_schemas_are_those_of_the_database(two, tmp_path):
 def test_the_component_is_known_to_whoever_has_care_installed():
     (entry,) = entry_points(group="dagster_dg_cli.registry_modules", name="care")
     assert entry.load().__name__ == "orchestration.component"
-
-
-@pytest.mark.slow
-def test_dg_lists_the_component(tmp_path):
-    (tmp_path / "their_project").mkdir()
-    (tmp_path / "their_project" / "__init__.py").write_text("")
-    settings = '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "their_project"\n'
-    (tmp_path / "pyproject.toml").write_text(settings)
-    dg_command = Path(sys.executable).with_name("dg")
-    environment = {**os.environ, "DG_CLI_TELEMETRY_ENABLED": "false", "PYTHONPATH": str(tmp_path)}
-    words = [dg_command, "list", "components", "--json"]
-    done = subprocess.run(words, capture_output=True, text=True, check=False, cwd=tmp_path, env=environment)
-    assert done.returncode == 0, done.stderr
-    assert "orchestration.component.CareWorkspaceComponent" in {
-        each["key"] for each in json.loads(done.stdout)["items"]
-    }
 
 
 @pytest.mark.slow

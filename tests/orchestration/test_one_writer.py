@@ -2,7 +2,6 @@
 
 import errno
 import fcntl
-import json
 import os
 import signal
 import sqlite3
@@ -19,14 +18,12 @@ from typing import Any
 import dagster as dg
 import httpx
 import pytest
-from typer.testing import CliRunner
 
 from assets.fit.documents import FitDocument, PanelDocument
 from assets.state import retention
 from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
-from orchestration.cli.app import app
 from orchestration.definitions import build_defs
 from orchestration.instance import dagster_home, end_abandoned_runs, workspace_instance
 from orchestration.locks import PATIENCE, alone, hold_daemon_lock, runs_that_wait, together
@@ -368,18 +365,6 @@ def of_workspace(folder: Path) -> list[str]:
         except OSError:  # it has ended meanwhile
             continue
     return commands
-
-
-def test_a_trial_says_pass_or_fail(tmp_path):
-    folder = make(tmp_path / "ws", judges=("entity_support",))
-    (folder / "flat.py").write_text("def program_judge(query, response):\n    return 5\n")
-    (folder / "judges" / "flat.yaml").write_text("engine: {kind: program, file: flat.py, unsafe: true}\n")
-    result = CliRunner().invoke(app, ["judges", "test", "flat", "--workspace", str(folder)])
-    assert result.exit_code == 1
-    assert "fails: the good and the bad answer differ by 0" in result.output
-    result = CliRunner().invoke(app, ["judges", "test", "entity_support", "--workspace", str(folder), "--json"])
-    assert result.exit_code == 0, result.output
-    assert json.loads(result.stdout)[0]["spread"] > 0
 
 
 @pytest.mark.slow

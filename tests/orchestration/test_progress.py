@@ -60,16 +60,3 @@ def test_a_terminal_shows_how_far_the_work_is(files, monkeypatch, command):
     shown = terminal.getvalue()
     assert says in shown
     assert "━" in shown, "a bar"
-
-
-def test_the_time_that_is_left_is_told_once_parts_of_the_work_are_done(monkeypatch):
-    terminal = io.StringIO()
-    monkeypatch.setattr(output, "errors", Console(file=terminal, force_terminal=True, width=120))
-    with output.progress_bar() as progress:
-        now = iter(range(100))
-        monkeypatch.setattr(progress, "get_time", lambda: float(next(now)))
-        task = progress.add_task("counting", total=4)
-        for done in range(1, 4):
-            progress.update(task, completed=done)
-        (counting,) = progress.tasks
-        assert counting.time_remaining == 1.0

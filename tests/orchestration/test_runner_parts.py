@@ -107,21 +107,6 @@ def test_a_record_of_runs_that_a_kill_left_half_made_is_made_anew(tmp_path, has_
         assert instance.get_dynamic_partitions("judges") == []
 
 
-@pytest.mark.slow
-def test_anchors_of_a_workspace_reach_the_fit_and_leave_the_evaluation(tmp_path):
-    folder = make(tmp_path / "ws")
-    (folder / "labels.csv").write_text("item_id,label\ni0,0\ni1,1\ni2,2\ni3,3\n")
-    (folder / "care.yaml").write_text("anchors: {one: labels.csv}\n")
-    assert not run(folder).failures
-    rows = query(
-        folder,
-        "SELECT f.aggregator, f.labels_used, e.n FROM latest_fits f JOIN evaluations e USING (fit_id) ORDER BY ALL",
-    )
-    used = {name: labels for name, labels, _ in rows}
-    assert used == {"care": 4, "avg": 0, "mv": 0, "uws": 0, "care_svd": 4, "care_tensor": 4}
-    assert {n for *_, n in rows} == {36}, "the same items for everybody"
-
-
 def stale(workspace) -> dict[str, set[str | None]]:
     return requests(all_outdated(workspace))
 

@@ -12,7 +12,6 @@ import yaml
 from jsonschema import Draft202012Validator
 from typer.testing import CliRunner
 
-from assets.report.names import labels_name, page_name
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import InputError
 from judges.spec import read_model
@@ -23,10 +22,8 @@ from orchestration.workspace import (
     GROUPS_OF_FIT,
     RETIRED,
     Settings,
-    load_workspace,
     read_settings,
 )
-from tests.support.workspaces import make, write_judge, write_testset
 from warehouse.testsets import TestsetSpec
 
 MOST_FIELDS = {"care": 45, "judge": 48, "testset": 92}
@@ -190,23 +187,6 @@ def test_no_setting_is_added_unless_another_one_goes():
     printed = {file: CliRunner().invoke(app, ["admin", "schema", file]).stdout for file in MOST_FIELDS}
     known = {file: len(fields_of(json.loads(schema))) for file, schema in printed.items()}
     assert known == MOST_FIELDS
-
-
-@pytest.mark.parametrize(("one", "other"), [("A", "a"), ("caf\u00e9", "cafe\u0301"), ("stra\u00dfe", "STRASSE")])
-@pytest.mark.parametrize("kind", ["judge", "test set"])
-def test_names_that_some_systems_take_for_one_are_refused(tmp_path, kind, one, other):
-    folder = make(tmp_path / "ws", (one,) if kind == "judge" else ())
-    for name in (one, other):
-        (write_judge if kind == "judge" else write_testset)(folder, name)
-    with pytest.raises(InputError, match=f"{kind} names '.*' differ by capitals or by the form") as caught:
-        load_workspace(folder)
-    assert repr(one) in str(caught.value) and repr(other) in str(caught.value)  # noqa: PT018
-
-
-def test_no_two_test_sets_write_one_page():
-    names = ("a b", "a_20b", "a+20b", "a%20b", "a-b", "a.b", "testset-a")
-    assert len({page_name(name) for name in names}) == len(names)
-    assert len({labels_name(name) for name in names}) == len(names)
 
 
 def test_bounds_hold_in_python_too():
