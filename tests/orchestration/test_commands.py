@@ -36,7 +36,7 @@ def test_the_commands_stand_in_four_panels_and_are_at_most_twenty():
 def test_settings_of_the_methods_are_shown_on_request():
     few, all_of_them = care("fit", "--help"), care("fit", "--help-all")
     hidden = {name for name in SETTINGS if f"--{name.replace('_', '-')} " not in few}
-    assert {"gamma", "tau", "placement"} <= hidden
+    assert {"gamma", "tau"} <= hidden
     assert not {"seed", "cut", "not_quality"} & hidden
     assert all(f"--{name.replace('_', '-')}" in all_of_them for name in SETTINGS)
     assert "--gamma" not in care("fit", "--help"), "the next help is short again"
