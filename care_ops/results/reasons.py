@@ -27,6 +27,9 @@ _FEATURES_IN_WORDS = {
 }
 """Names of the features of texts (``interpret.FEATURES``), each of which goes on with "of the texts"."""
 
+_UNCHANGED = 0.98
+"""Correlation of the estimates with and without labels from which labels hardly change the ranking."""
+
 _NAMED = 4
 """Judges that a sentence names; its detail has all of them."""
 
@@ -265,6 +268,8 @@ def _evidence(facts: FitFacts) -> list[Reason]:
             message = f"{number} are unrelated to the judges' scores: check that each is at its own item."
         elif found.labels < LABELS_TO_SETTLE:
             message = f"{number} are too few to decide: give at least {LABELS_TO_SETTLE}."
+        elif not facts.concerns and found.turned >= _UNCHANGED:
+            message = f"{number} hardly change the ranking and do not contradict the judges."
         elif not found.settles:
             message += " Give more labels."
         reasons.append(Reason("labels", message))

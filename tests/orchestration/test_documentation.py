@@ -70,23 +70,31 @@ def test_every_measurement_has_its_line_and_every_line_its_command():
     assert named == {}, "not in the README"
 
 
+def rows_of(text: str) -> list[list[str]]:
+    """The rows of the tables of a text, cell by cell."""
+    return [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
+
+
 def test_readme_s_figures_are_those_of_the_recorded_panels():
-    """By view: the plain average, ``care``, and the interval of their difference."""
-    recorded = (DOCS.parent / "benchmarks" / "results" / "recorded.md").read_text()
-    by_view = recorded.partition("## By view, without labels: order")[2].partition("\n## ")[0]
-    tables = [
-        [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines() if line.startswith("| ")]
-        for text in (by_view, (DOCS.parent / "README.md").read_text())
-    ]
-    measured = {row[0]: [row[4], row[2], row[-1]] for row in tables[0]}
-    shown = {name[1]: row[1:] for row in tables[1] if (name := re.search(r"`([^`]+)`", row[0])) and name[1] in measured}
+    """By panel, without families and texts: the plain average, and what ``care`` adds without and with twenty labels."""
+    real = (DOCS.parent / "benchmarks" / "results" / "real.md").read_text()
+    plain = {row[0]: row[3:5] for row in rows_of(real) if row[1:3] == ["no", "no"]}
+    labelled = {row[0]: row[2] for row in rows_of(real) if row[1] == "20" and "±" in row[2]}
+    shown = {
+        name[1]: row[1:]
+        for row in rows_of((DOCS.parent / "README.md").read_text())
+        if (name := re.search(r"`([^`]+)`", row[0])) and name[1] in plain
+    }
     assert len(shown) == 3
-    for view, figures in shown.items():
-        assert numbers_of(figures) == numbers_of(measured[view]), view
+    for panel, cells in shown.items():
+        measured = [number_of(cell) for cell in (*plain[panel], labelled[panel])]
+        assert [number_of(cell) for cell in cells] == pytest.approx(measured, abs=0.00051), panel
 
 
-def numbers_of(cells: list[str]) -> list[float]:
-    return [float(number) for cell in cells for number in re.findall(r"[+-]?\d*\.\d+", cell.replace("−", "-"))]
+def number_of(cell: str) -> float:
+    found = re.search(r"[+-]?\d*\.\d+", cell.replace("−", "-"))
+    assert found is not None, cell
+    return float(found[0])
 
 
 def printed_in(block: str) -> list[str]:
