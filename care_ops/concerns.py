@@ -85,6 +85,8 @@ class CareSummary:
         The two groups of judges, where a second factor is strong; else empty.
     weak : tuple of judges
         Judges that agree with nobody and are not averaged.
+    near_average : tuple of judges
+        Judges whose scores are nearly the mean of the others'.
     families : int or None
         How many families the judges are of; None where the fit does not say.
     effective_judges : float or None
@@ -110,6 +112,7 @@ class CareSummary:
     perhaps_duplicates: tuple[str, ...] = ()
     groups: tuple[tuple[str, ...], ...] = ()
     weak: tuple[str, ...] = ()
+    near_average: tuple[str, ...] = ()
     families: int | None = None
     effective_judges: float | None = None
     differing_feature: str | None = None

@@ -122,6 +122,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
         ],
         "perhaps_duplicates": [judges[j] for j in found.duplicates.uncertain],
         "weak": [judges[j] for j in found.weak],
+        "near_average": [judges[j] for j in found.near_average],
         "label_first": label_first(problem.scores.item_ids, found),
         "scale": "location and spread of the panel mean",
         "follows": {name: round(value, 4) for name, value in found.follows.items()},

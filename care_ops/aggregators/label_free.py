@@ -63,6 +63,9 @@ class Rules:
     rank_lead : (float, float)
         How many times as much the judges agree by ranks as by scores, from which ranks join the common factor and from
         which they are all of it: heavy tails hide what judges share, and elsewhere distances tell.
+    near_average : float
+        Correlation with the mean of the others from which a judge gets no more than an equal weight: one that copies
+        the others gains weight by it. On recorded panels no judge exceeds .91.
     """
 
     weak: float = 0.25
@@ -73,6 +76,7 @@ class Rules:
     feature_lead: float = 0.05
     most_weight: float = 1.5
     rank_lead: tuple[float, float] = (1.05, 1.15)
+    near_average: float = 0.95
 
 
 RULES = Rules()
@@ -124,6 +128,8 @@ class LabelFree:
         The common factor of the groups; None on a sparse panel.
     weak : tuple of int
         Judges that are left out.
+    near_average : tuple of int
+        Judges that are nearly the mean of the others.
     effects : mapping feature -> FeatureEffect
         What was removed.
     features : mapping feature -> (n,) array
@@ -154,6 +160,7 @@ class LabelFree:
     concerns: tuple[Concern, ...] = ()
     model: OneFactor | None = None
     weak: tuple[int, ...] = ()
+    near_average: tuple[int, ...] = ()
     effects: Mapping[str, FeatureEffect] = field(default_factory=dict[str, FeatureEffect])
     features: Mapping[str, Array] = field(default_factory=dict[str, Array])
     follows: Mapping[str, float] = field(default_factory=dict[str, float])
@@ -230,7 +237,8 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     unsafe = _unsafe(model, len(panel.correlation), int(scored.sum()))
     weak = np.zeros(len(panel.correlation), dtype=np.bool_) if unsafe else _weak(panel, rules)
     average = _unit(additive_mean(panel.units[:, ~weak]), scored)
-    of_factor = _bounded(model.weights * ~weak, rules.most_weight)
+    near = _near_average(panel.correlation, rules) & ~weak
+    of_factor = _bounded(model.weights * ~weak, rules.most_weight, near)
     factor = _unit(_weighted_mean(_by_rank_or_score(panel, rules), of_factor), scored)
     share = 0.0 if unsafe else rules.factor_share * _fits(model, rules) * _leans(factor, average, judged, scored, rules)
     latent = _unit(share * factor + (1.0 - share) * average, scored)
@@ -249,6 +257,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
         duplicates,
         model=model,
         weak=tuple(np.flatnonzero(weak[duplicates.group]).tolist()),
+        near_average=tuple(np.flatnonzero(near[duplicates.group]).tolist()),
         effects=effects,
         features=features,
         follows={name: _correlation(latent, w, scored) for name, w in judged.items()},
@@ -416,17 +425,25 @@ def _leans(
     return float(np.clip(1.0 - (max(more, default=0.0) - 2.0 * error) / rules.feature_lead, 0.0, 1.0))
 
 
-def _bounded(weights: Array, most: float) -> Array:
-    """Weights that add to one, none of them larger than ``most`` times an equal weight."""
-    limit = most / max(int((weights > 0).sum()), 1)
+def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
+    """Judges that are nearly the mean of the others, (p,)."""
+    total = correlation.sum(axis=1)
+    rest = correlation.sum() - 2.0 * total + 1.0
+    return (total - 1.0) / np.sqrt(np.maximum(rest, 1e-12)) > rules.near_average
+
+
+def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
+    """Weights that add to one, none larger than ``most`` times an equal weight; of some, than an equal weight."""
     weights = weights / max(float(weights.sum()), 1e-12)
+    share = 1.0 / max(int((weights > 0).sum()), 1)
+    limit = np.where(equal, share, most * share)
     for _ in range(len(weights)):
         over = weights > limit * (1 + 1e-12)
         if not over.any():
             break
         rest = np.where(weights >= limit * (1 - 1e-12), 0.0, weights)
         capped = weights >= limit * (1 - 1e-12)
-        left = 1.0 - limit * int(capped.sum())
+        left = 1.0 - float(limit[capped].sum())
         weights = np.where(capped, limit, rest * (left / max(float(rest.sum()), 1e-12)))
     return weights
 

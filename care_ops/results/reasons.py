@@ -245,6 +245,10 @@ def _departures(facts: FitFacts) -> list[Reason]:
     if facts.weak:
         message = f"{listed(facts.weak, _NAMED)} {'agrees' if len(facts.weak) == 1 else 'agree'} with no other judge"
         reasons.append(Reason("weak judges", f"{message}, and the average leaves them out.", facts.weak))
+    if facts.near_average:
+        are = "is" if len(facts.near_average) == 1 else "are"
+        message = f"{listed(facts.near_average, _NAMED)} {are} nearly the average of the other judges: check that"
+        reasons.append(Reason("suspect judge", f"{message} these scores are its own.", facts.near_average))
     if facts.removed:
         kept = facts.kept
         size = f"Left in, {kept.halves_changed:,} of {facts.items:,} items would change halves." if kept else ""

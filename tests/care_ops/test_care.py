@@ -99,6 +99,25 @@ def test_a_judge_of_noise_is_left_out_and_two_that_agree_with_each_other_are_not
     assert care(matrix(x)).details["weak"] == []
 
 
+@pytest.mark.parametrize("liars", [1, 2])
+def test_a_judge_that_copies_the_others_moves_an_item_little_more_than_in_the_plain_average(liars):
+    """It gains weight by agreeing, and then lies about one item."""
+    moved = []
+    for seed in range(6):
+        rng = np.random.default_rng([41, seed])
+        _, x = honest(rng, 200, 8, 0.8)
+        before = [care(matrix(x)).estimate, x.mean(axis=1)]
+        for liar in range(liars):
+            x[:, liar] = x[:, liars:].mean(axis=1) + 0.01 * rng.normal(size=200)
+        x[50, :liars] = x.max()
+        answer = care(matrix(x))
+        after = [answer.estimate, x.mean(axis=1)]
+        moved.append([(a >= a[50]).sum() - (b >= b[50]).sum() for a, b in zip(after, before, strict=True)])
+        assert set(answer.details["near_average"]) >= {f"j{k:03d}" for k in range(liars)}
+    ours, plain = np.abs(np.array(moved)).mean(axis=0)
+    assert ours <= 1.2 * plain
+
+
 def test_copies_of_noise_cost_nothing_and_are_named(rng):
     quality, x = honest(rng, 300, 10, 0.9)
     x[:, :4] = rng.normal(size=(300, 1)) + 0.1 * rng.normal(size=(300, 4))

@@ -76,7 +76,7 @@ def rows_of(text: str) -> list[list[str]]:
 
 
 def test_readme_s_figures_are_those_of_the_recorded_panels():
-    """By panel, without families and texts: the plain average, and what ``care`` adds without and with twenty labels."""
+    """By panel, without families and texts: the plain average, and what `care` adds without and with twenty labels."""
     real = (DOCS.parent / "benchmarks" / "results" / "real.md").read_text()
     plain = {row[0]: row[3:5] for row in rows_of(real) if row[1:3] == ["no", "no"]}
     labelled = {row[0]: row[2] for row in rows_of(real) if row[1] == "20" and "±" in row[2]}
