@@ -119,15 +119,3 @@ def test_a_figure_that_is_cut_is_noticed(chromium, pages):
     page.add_style_tag(content="figure .drawing { max-height: none !important; height: 400mm !important }")
     assert cut(page)
     page.close()
-
-
-def test_a_line_off_the_sheet_is_noticed(chromium, pages):
-    """To the left, because Chromium makes a page smaller that is too wide to the right.
-
-    It does not print what lies beyond the margin of the paper, so that words are missing there.
-    """
-    page = chromium.new_page()
-    page.goto(pages["small"].as_uri())
-    page.add_style_tag(content="#figure-features { position: relative; left: -60mm }")
-    assert cut(page) or any(sheet.beyond for sheet in printed(page))
-    page.close()

@@ -88,12 +88,3 @@ def test_a_library_that_lets_all_loggers_talk_makes_no_command_verbose():
     )
     run = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert (run.stdout, run.stderr) == ("", "warning: read as 30\n")
-
-
-def test_dagster_shows_the_folder_of_the_workspace_as_configuration(tmp_path):
-    from orchestration.definitions import build_defs
-
-    folder = make(tmp_path / "ws")
-    resource = build_defs(folder).get_repository_def().get_top_level_resources()["care_workspace"]
-    assert resource.config_schema.default_value == {"folder": str(folder), "key_prefix": []}
-    assert "A run waits for it while a command changes it." in (resource.description or "")

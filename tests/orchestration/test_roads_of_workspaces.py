@@ -79,7 +79,7 @@ def test_the_demo_beside_recorded_scores_of_ones_own(tmp_path):
     printed = care(folder, "run")
     assert "failed:" not in printed
     for testset in ("demo", "own"):
-        assert re.search(rf"^{testset}: (Use|Check|Don't use yet)\.", printed, re.M), printed
+        assert re.search(rf"^{testset}: (USE|CHECK|DON'T USE YET)\.", printed, re.M), printed
     assert "nothing to do" in care(folder, "run")
     states = {(row["judge"], row["testset"]): row["state"] for row in care_json(folder, "status")}
     assert states["gpt", "own"] == f"{ITEMS} / {ITEMS}"
@@ -152,7 +152,7 @@ def test_a_template_that_needs_what_no_item_has_is_told_before_and_red_after(tmp
             "template answer_rating needs prompt" in printed
         )
         assert re.search(
-            r"^own: Don't use yet\. .*\n  - Judge 'api' is dead: it gave no score at all", printed, re.M
+            r"^own: DON'T USE YET\. .*\n  - Judge 'api' is dead: it gave no score at all", printed, re.M
         ), printed
     assert endpoint.requests == []
     states = {row["judge"]: row["state"] for row in care_json(folder, "status")}
@@ -177,7 +177,7 @@ def test_a_test_set_without_scores_loses_no_other_of_a_recorded_judge(tmp_path):
     states = {(row["judge"], row["testset"]): row["state"] for row in care_json(folder, "status")}
     assert states["gpt", "own"] == f"{ITEMS} / {ITEMS}"
     assert states["gpt", "one"] == "failed"
-    assert re.search(r"^own: (Use|Check|Don't use yet)\.", printed, re.M), printed
+    assert re.search(r"^own: (USE|CHECK|DON'T USE YET)\.", printed, re.M), printed
 
 
 def test_a_copied_workspace_tells_its_own_commands(one_night, after_a_night):

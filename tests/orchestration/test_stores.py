@@ -196,28 +196,15 @@ def test_forgetting_and_deleting_reach_the_store(workspace, address):
     assert not [name for name in objects_of(address) if "judge=length" in name and "probes" not in name]
 
 
-def test_another_machine_s_changes_reach_the_database(workspace):
-    """Slow, because it needs three nights: a database that is behind its parts would publish yesterday's answer."""
-    here, there = workspace("here"), workspace("there")
-    care(here, "run")
-    care(there, "run")
-    (there / "judges" / "redundancy.yaml").write_text("engine: {kind: program, program: redundancy}\n")
-    (here / "judges" / "redundancy.yaml").write_text("engine: {kind: program, program: redundancy}\n")
-    assert "materialised" in care(there, "run")
-    asked = sorted(score_rows(there))
-    assert "nothing to do" in care(here, "run")
-    assert sorted(score_rows(here)) == asked
-    assert query(here, ESTIMATES) == query(there, ESTIMATES)
-
-
 def test_what_another_machine_publishes_is_what_the_database_here_answers(workspace, monkeypatch):
     """Slow, because it needs three nights: a publication changes no part, and a look that is killed changes nothing."""
     here, there = workspace("here"), workspace("there")
     care(here, "run")
     for folder in (here, there):
         (folder / "judges" / "redundancy.yaml").write_text("engine: {kind: program, program: redundancy}\n")
-    care(here, "run")
-    care(there, "run")
+    assert "materialised" in care(here, "run")
+    assert "nothing to do" in care(there, "run")
+    assert sorted(score_rows(there)) == sorted(score_rows(here)), "nobody was asked twice"
     later = query(here, ESTIMATES)
     assert query(there, ESTIMATES) == later
     care(there, "fits", "rollback", "one", "--why", "the first was better")
