@@ -72,12 +72,11 @@ def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(fo
     add_labels(folder)
     assert not run(folder).failures
     state, findings = reviewed(folder)
-    details, order_after, after = care_fit(folder)
+    _, order_after, after = care_fit(folder)
     assert state == "published"
     assert findings["drift"].says.startswith("the labels made the change (labels: 20 new)")
     assert order_after > order_before + 0.05
     assert {row.data["aggregator"]: row.data["labels_used"] for row in after["table"].records}["care"] == 20
-    assert sum(sorted(details.hypotheses.values())[-2:]) > 0.7, "two of nine hypotheses are left"
     assert before["why_so_many"] == "360 items have gold"
     left_out, why = after["left_out_for_anchors"], after["why_so_many"]
     assert why.startswith(f"360 items have gold; {left_out} are left out")
