@@ -248,8 +248,7 @@ class Session:
         batches = Batches(questions, spec.batch_size, lambda: self._end.has_come)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done, tokens, started, down, judged = 0, 0, time.perf_counter(), "", list[Score]()
-        sizes = spec.name, questions.items, len(questions), len(batches)
-        _log.info("Judge %r: %d pending items, %d different questions, in %d batches.", *sizes)
+        _log.info("Judge %r: %d pending items, %d questions.", spec.name, questions.items, len(questions))
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
             batches.forget(scores)

@@ -120,9 +120,8 @@ def run_stale(
         run = _Run(workspace, instance, scope, untold)
         follow_partitions(workspace, instance)
         outcome = Outcome()
-        if is_outdated(workspace):
-            unreadable = rebuild_warehouse(workspace)
-            outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
+        unreadable = rebuild_warehouse(workspace) if is_outdated(workspace) else {}
+        outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
         launches = plan(requests([again] if again is not None else []), instance) or run.next()
         for _ in range(_MOST_STEPS):
             if not launches:

@@ -69,9 +69,8 @@ def variance_split(
     InputError
         There are fewer than two judges, or two tasks.
     """
-    present = ~np.isnan(values)
-    kept = np.flatnonzero(present.any(axis=1))
-    values, present = values[kept], present[kept]
+    kept = np.flatnonzero(~np.isnan(values).all(axis=1))
+    values, present = values[kept], ~np.isnan(values[kept])
     judges, answers = _two_way(values, present)
     residual = np.where(present, values - judges - answers[:, None], 0.0)
     n, p = values.shape

@@ -60,8 +60,7 @@ def weight_intervals(
 ) -> dict[str, Intervals]:
     """90 % intervals for each aggregator that has weights, by the whole fit on ``config.resamples`` resamples.
 
-    They cover the weight that the same method would find on endless items of the same kind, which has the method's own
-    bias.
+    They cover the weight that the same method would find on endless items of the same kind, with the method's own bias.
 
     Parameters
     ----------
@@ -72,8 +71,7 @@ def weight_intervals(
     most_items : int
         Of each resample.
     spread : callable
-        Calls a function for each resample, as ``map`` does, here or elsewhere: both can be pickled. Its results come in
-        the order of the resamples, so that no digit depends on who was faster.
+        Calls a function for each resample, as ``map`` does, here or elsewhere: both can be pickled.
 
     Raises
     ------

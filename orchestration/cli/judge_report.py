@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import typer
 
@@ -12,6 +12,9 @@ from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.output import Json, console, errors, show
 from orchestration.cli.rate import NOT_ENOUGH, REGRESSION, Drawn, FitLabels, Labels, Level, read_with_labels
+
+if TYPE_CHECKING:
+    from assets.table.judge_reports import Reports
 
 
 @tables.with_form
@@ -43,16 +46,8 @@ def judge_report(
     form: tables.Form,
 ) -> None:
     """Compare each judge and the panel with people: may it gate, its agreement, bias, and what else it follows."""
-    from assets.table.judge_reports import (
-        PANEL,
-        gate_sentence,
-        judge_reports,
-        people_sentences,
-        position_sentence,
-        sentences,
-    )
+    from assets.table.judge_reports import PANEL, gate_sentence, judge_reports
     from care_ops.results.judge_gate import MEASURES, may_gate
-    from warehouse.sources.files import read_orders
 
     if by not in MEASURES:
         raise InputError(f"--by is {by!r}; use {', '.join(MEASURES)}")
@@ -74,22 +69,29 @@ def judge_report(
     else:
         for each in people:
             console.print(gate_sentence(advice[each.judge], each))
-    shown = None if orders is None else read_orders(orders, tell=tables.tell)
-    pairs = any(record.response_2 for record in table.items.values())
-    if found.panel is not None and not json:
-        console.print(f"{PANEL}:", style="bold")
-        for sentence in people_sentences(found.panel):
-            console.print(f"  {sentence}")
-    for report in () if json else found.reports:
-        console.print(f"{report.judge}:", style="bold")
-        for sentence in sentences(report, found.item_ids, pairs=pairs):
-            console.print(f"  {sentence}")
-        position = None if shown is None else position_sentence(shown, report.judge, report.cut)
-        if position is not None:
-            console.print(f"  {position}")
+        _print_reports(found, orders, pairs=any(record.response_2 for record in table.items.values()))
     for name, why in found.left_out.items():
         errors.print(f"no report of {name}: {why}", style="yellow")
     if gate:
         decided = advice.get(of or PANEL)
         if decided is None or decided.outcome != "yes":
             raise typer.Exit(REGRESSION if decided is not None and decided.outcome == "no" else NOT_ENOUGH)
+
+
+def _print_reports(found: Reports, orders: Path | None, *, pairs: bool) -> None:
+    """Print what is known of the panel and of each judge, sentence by sentence."""
+    from assets.table.judge_reports import PANEL, people_sentences, position_sentence, sentences
+    from warehouse.sources.files import read_orders
+
+    by_order = None if orders is None else read_orders(orders, tell=tables.tell)
+    if found.panel is not None:
+        console.print(f"{PANEL}:", style="bold")
+        for sentence in people_sentences(found.panel):
+            console.print(f"  {sentence}")
+    for report in found.reports:
+        console.print(f"{report.judge}:", style="bold")
+        for sentence in sentences(report, found.item_ids, pairs=pairs):
+            console.print(f"  {sentence}")
+        position = None if by_order is None else position_sentence(by_order, report.judge, report.cut)
+        if position is not None:
+            console.print(f"  {position}")

@@ -94,13 +94,12 @@ def label(
         if width is not None:
             return _say_how_many(subject, file, width)
         if imported is not None:
-            _take(file, imported, rater)
-            return _say_what_changed(subject, file)
+            return _take(subject, file, imported, rater)
         _draw(subject, file, count=count, chosen=chosen, repeat=repeat, seed=seed)
         file.refuse_unknown(subject.items)
         for path in filter(None, (export, html)):
             _write_out(subject, file, path, possible, context, page=path is html)
-        if export is html is None:
+        if not (export or html):
             refuse_without_terminal(_again(context, export=_TABLE), _again(context, imported=_TABLE))
             file.write()  # before anybody is asked
     if export is html is None:
@@ -167,7 +166,7 @@ def _say_how_many(subject: _Subject, file: LabelFile, width: float) -> None:
     )
 
 
-def _take(file: LabelFile, table: Path, rater: str) -> None:
+def _take(subject: _Subject, file: LabelFile, table: Path, rater: str) -> None:
     from assets.labels import read_labels
     from warehouse.fits import now
 
@@ -175,6 +174,7 @@ def _take(file: LabelFile, table: Path, rater: str) -> None:
     labels = read_labels(table, tell=lambda reading: tables.tell(replace(reading, notes=())))
     filled, repeated = file.merge(labels.given, rater, now())
     console.print(f"{filled} labels taken, and {repeated} second labels; {standing(file)}")
+    _say_what_changed(subject, file)
 
 
 def _say_what_changed(subject: _Subject, file: LabelFile) -> None:

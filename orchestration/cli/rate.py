@@ -115,9 +115,7 @@ def rate(
         for row, each in zip(rows, rates.rates, strict=True):
             row[f"labels for +-{width:g}"] = labels_needed(each, width)
     split, best = score_variance(table, config), rates.rates[0].system
-    if split is not None:
-        for row in rows:
-            row["judge noise"] = split.noise_between(best, row["system"])
+    rows = [row if split is None else row | {"judge noise": split.noise_between(best, row["system"])} for row in rows]
     show(rows, title, as_json=json)
     if split is not None and not json:
         console.print(variance_sentence(split))
@@ -172,35 +170,36 @@ def gate(
         tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
         table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, against_edition, gate=True)
     elif labels is None or not system or against_edition is not None:
-        raise InputError(
-            "a gate over a table needs --labels and --system; a kept edition (--against-edition) is that of a "
-            "--workspace"
-        )
+        raise InputError("a gate over a table needs --labels and --system; --against-edition needs a --workspace")
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     if cut is not None:
         config = replace(config, fit=replace(config.fit, cut=cut))
     _tell_first(table, given, config)
-    options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
-    options["pass_k"] = pass_k
+    bounds: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
+    options: RatingOptions = {**bounds, "pass_k": pass_k}
     row: dict[str, Any]
     try:
         with watching("fitting the panel") as watch:
             how: dict[str, Any] = {"margin": margin, "method": method, "watch": watch}
             decision = gate_table(table, given, config, new, against, **how, **options)
-        split = score_variance(table, config)
-        noise = None if split is None else split.noise_between(new, against)
         row, said, passes = _decision_row(decision), _sentence(decision, config, options), decision.passes
+        noise = None if (split := score_variance(table, config)) is None else split.noise_between(new, against)
         if noise is not None:
             row["judge noise"] = noise
             said += f"; {noise:.0%} of the variance of the judges' difference is their noise"
     except TooFewLabelsError as error:
         row = {"outcome": "undecided", "new": new, "against": against, "why": str(error)}
         said, passes = f"not decided: {error}", None
-    if json:
+    _end_gate(row, said, passes, as_json=json)
+
+
+def _end_gate(row: dict[str, Any], sentence: str, passes: bool | None, *, as_json: bool) -> None:
+    """Print the decision, and exit with its code."""
+    if as_json:
         show([row], "gate", as_json=True)
     else:
-        console.print(said)
+        console.print(sentence)
     if passes is not True:
         raise typer.Exit(REGRESSION if passes is False else NOT_ENOUGH)
 

@@ -96,7 +96,8 @@ def test_every_asset_has_a_place_in_the_plan_a_group_and_a_description():
             assert spec.key.to_user_string() in ORDER
             assert spec.group_name
             assert spec.description
-            assert spec.code_version
+            if spec.key.to_user_string() not in ("judge_inference", "scores"):  # a judge's key is their version
+                assert spec.code_version
 
 
 def test_a_group_is_a_folder_and_an_asset_a_file(tmp_path):
@@ -165,7 +166,7 @@ def test_the_graph_is_the_way_of_one_score(tmp_path):
         "items": [],
         "gold": [],
         "judge_inference": ["items"],
-        "scores": ["judge_inference"],
+        "scores": ["items", "judge_inference"],
         "panel": ["scores"],
         "probes": ["panel"],
         "moments": ["panel"],

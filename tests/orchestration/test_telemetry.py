@@ -15,7 +15,7 @@ from orchestration.definitions import build_defs
 from orchestration.instance import follow_partitions, workspace_instance
 from orchestration.sensors import build_sensors
 from orchestration.timings import BETWEEN, Step, stages
-from orchestration.workspace import load_workspace
+from orchestration.workspace import Settings, load_workspace
 from tests.support.collector import Collector, named
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
 from tests.support.workspaces import care, care_json, make, query
@@ -135,7 +135,10 @@ def test_a_collector_that_is_down_fails_no_night_and_is_told(tmp_path, collector
 @contextmanager
 def ticking(folder):
     """The sensor of the daemon that sends what was measured, tick by tick with its own cursor."""
-    sensors = {sensor.name: sensor for sensor in build_sensors(folder, ALONE, lambda: load_workspace(folder))}
+    sensors = {
+        sensor.name: sensor
+        for sensor in build_sensors(folder, ALONE, lambda: load_workspace(folder), Settings(), watch=False)
+    }
     with workspace_instance(load_workspace(folder)) as instance:
         context = dg.build_sensor_context(instance)
 
