@@ -60,7 +60,6 @@ def test_a_new_judge_is_a_file_that_loads(folder):
     [
         ([], "give a name"),
         (["x"], "one of --model"),
-        (["x", "--program", "length", "--model", "m"], "one of --model"),
         (["x", "--model", "m", "--revision", "main"], "revision: 'main' is no commit; give the repository's"),
         (["x", "--model", "m", "--engine", "magic"], "engine"),
         (["--panel", "none"], "no panel 'none'"),

@@ -341,6 +341,7 @@ def who_reaches(labels: dict[str, str], port: int) -> set[str]:
         (WEBSERVER, "203.0.113.7", 443, False),
         (WEBSERVER, "10.0.0.1", 443, True),
         (DAEMON, "10.0.0.1", 443, True),
+        (code_location()["labels"], "203.0.113.7", 443, True),  # it sends alerts
         ({"care/role": "ray", "ray.io/node-type": "head"}, "10.0.0.1", 6443, True),
         ({"care/role": "ray", "ray.io/node-type": "worker"}, "10.0.0.1", 6443, False),
     ],
@@ -369,13 +370,6 @@ def test_everybody_may_ask_for_names_and_nobody_reaches_all():
     names, neighbours = policies()["names-and-neighbours"]["egress"]
     assert {port["port"] for port in names["ports"]} == {53}
     assert neighbours["to"] == [{"podSelector": {}}]
-
-
-def test_the_code_location_has_the_label_by_which_policies_know_it():
-    labels = code_location()["labels"]
-    assert may_reach(labels, "203.0.113.7", 443), "it sends alerts"
-    (senders, _) = policies()["to-the-collector"]["ingress"]
-    assert selects(senders["from"][0]["podSelector"], labels)
 
 
 def test_every_job_and_run_has_a_deadline_and_a_place():
@@ -434,6 +428,8 @@ def test_prometheus_reads_what_the_code_location_sends():
         assert {*pipeline["exporters"]} <= config["exporters"].keys()
     monitor = of_kind("ServiceMonitor", "care-collector")["spec"]
     assert selects(monitor["selector"], service["metadata"]["labels"])
+    (senders, _) = policies()["to-the-collector"]["ingress"]
+    assert selects(senders["from"][0]["podSelector"], code_location()["labels"])
     assert [endpoint["port"] for endpoint in monitor["endpoints"]] == ["metrics"]
     (ray,) = [pod for where, pod in pods() if "RayCluster" in where][:1]
     assert "metrics" in [port["name"] for port in ray["containers"][0]["ports"]]

@@ -80,19 +80,12 @@ def test_the_schema_takes_what_the_reader_takes(tmp_path):
             read(tmp_path, text)
 
 
-def test_the_schemas_are_printed():
-    for words, required in (((), None), (("judge",), "engine"), (("testset",), "source")):
-        result = CliRunner().invoke(app, ["admin", "schema", *words])
-        assert result.exit_code == 0
-        document = json.loads(result.stdout)
-        Draft202012Validator.check_schema(document)
-        assert document["required"] == ([] if required is None else [required])
-
-
 def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
     assert CliRunner().invoke(app, ["init", str(tmp_path / "ws")]).exit_code == 0
     for file, folder in (("judge", "judges"), ("testset", "testsets")):
-        validator = Draft202012Validator(json.loads(CliRunner().invoke(app, ["admin", "schema", file]).stdout))
+        printed = CliRunner().invoke(app, ["admin", "schema", file])
+        assert printed.exit_code == 0
+        validator = Draft202012Validator(json.loads(printed.stdout))
         paths = [*(tmp_path / "ws" / folder).glob("*.yaml")]
         assert paths
         for path in paths:
@@ -104,7 +97,6 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
 @pytest.mark.parametrize(
     ("text", "sentence"),
     [
-        ("fit: {gamma: 0}", "fit.gamma: Input should be greater than 0"),
         ("fit: {resamples: 3}", "resamples is 3; give 0"),
         ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
@@ -115,9 +107,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
         ),
         ("fit: {not_quality: [words]}", "fit.not_quality is no setting any more: write `not_quality` in the file of a"),
         ("fit: {aggregators: [averege]}", "no aggregator 'averege'; there are care"),
-        ("fit: 3", "fit: "),
         ('nightly: {at: "25:00"}', "nightly.at: '25:00' is no time of day; give hours and minutes, like 02:00"),
-        ("canary: {items: -1}", "canary.items"),
         *(
             (text, "address; give a path of this machine, or one that is mounted here")
             for text in (
