@@ -138,6 +138,8 @@ def test_every_claim_secret_and_image_is_one_that_the_runbook_makes():
     images = {image for _, pod in pods() for image in [c["image"] for c in pod["containers"]]}
     ours = version("care-eval")
     assert images == {f"registry.example.com/care:{ours}", f"registry.example.com/care-gpu:{ours}", *OTHERS}
+    of_chart = [part["image"] for part in (code_location(), values()["dagsterWebserver"], values()["dagsterDaemon"])]
+    assert {(image["repository"], image["tag"]) for image in of_chart} == {("registry.example.com/care", ours)}
 
 
 def launcher_values() -> dict[str, Any]:
