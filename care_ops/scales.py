@@ -21,7 +21,7 @@ _ROUNDING = 1e-6
 """Share of a scale by which a score may lie beyond its end and still be a rounding error, as of single precision."""
 
 _STRAY = 0.01
-"""Share of a judge's scores beyond a kind of scale that may be typing errors."""
+"""Share of a judge's scores above 1 that may be typing errors among shares."""
 
 _GRADES = (3.0, 4.0, 5.0, 7.0, 10.0)
 """Highest grades that are usual."""
@@ -151,10 +151,11 @@ def _kind(column: Array) -> float | None:
     if len(column) < LEAST_SCORES or column.min() < 0:
         return None
     highest = column.max()
-    for size in SIZES[:2]:
-        beyond = column > size * (1.0 + _ROUNDING)
-        if not beyond.any() or (len(column) >= TELLING_SCORES and beyond.mean() < _STRAY):
-            return size
+    beyond = column > 1.0 + _ROUNDING
+    if not beyond.any() or (len(column) >= TELLING_SCORES and beyond.mean() < _STRAY):
+        return 1.0
+    if highest <= 10:
+        return 10.0
     # beyond ten for the most part: a single typing error among grades makes no per cent
     return 100.0 if 50 < highest <= 100 and np.median(column) > 10 else None
 

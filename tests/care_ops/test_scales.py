@@ -103,3 +103,11 @@ def test_a_rounding_error_or_a_typing_error_makes_no_other_scale(rng):
         assert brought == ()
         np.testing.assert_array_equal(found.values, values)
     np.testing.assert_array_equal(on_scale(np.array([1.0000001, 1.1, -0.5]), (0.0, 1.0)), [1.0, np.nan, np.nan])
+
+
+def test_continuous_scores_that_pass_ten_now_and_then_are_on_no_scale(rng):
+    values = np.clip(5.5 + 1.6 * rng.normal(size=(300, 5)), 0.5, None)
+    values[:2, 0] = 10.4
+    found, brought = brought_to_one_scale(matrix(values))
+    assert brought == ()
+    np.testing.assert_array_equal(found.values, values)
