@@ -17,6 +17,7 @@ from pathlib import Path
 _STARTS_WITHIN_S = 300.0
 _LOOKS_EVERY_S = 0.5
 _LAST_WORDS_S = 2.0
+_INHERITED = 1024
 
 
 def main(arguments: list[str]) -> None:
@@ -40,6 +41,7 @@ def main(arguments: list[str]) -> None:
 def _serve(daemon: int, folder: Path, webserver: list[str]) -> None:
     """Run a code server, and a new one where it has died; end with the daemon, and end it with the webserver."""
     os.setsid()  # so that it outlives the daemon for as long as it takes to end the others
+    os.closerange(3, _INHERITED)  # above all the daemon's lock, which ends with the daemon
     # The one for the UI reads the definitions again where a person clicks on Reload.
     kind = ["code-server", "start"] if webserver else ["api", "grpc"]
     code = ["dagster", *kind, "-m", _module("definitions"), "--socket", str(folder / "code")]

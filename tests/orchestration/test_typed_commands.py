@@ -48,6 +48,8 @@ NOT_TYPED = {
         "takes runs of a system; tests/orchestration/test_quickstart.py types it"
     ),
     "care judges new": "named in a sentence, without a name and an engine",
+    "care testsets add --released CLONE": "takes a clone; tests/warehouse/test_released.py makes one",
+    "care testsets add --released CARE --workspace .": "takes a clone; tests/warehouse/test_released.py makes one",
     "care label": "named in a sentence, without what is to be labelled",
     "care label --repeat 10": "an option that is named in a sentence, without what is to be labelled",
     "care run --workspace mine --select group:experiments": "README's line in another order",
@@ -69,7 +71,7 @@ VALUES = {
 
 PAIRS = "--items items.jsonl --system model_a --system model_b --labels"
 INSTEAD = {
-    "care admin restore FILLED_IN --check": "care admin restore ../kept.tar --check",
+    "care admin restore FILLED_IN FILLED_IN --check": "care admin restore ../kept.tar --check",
     "care admin restore care-2026-11-22.tar restored": "care admin restore ../kept.tar restored",
     "care fits accept FILLED_IN FILLED_IN": "care fits accept one --workspace .",
     "care criteria scores.csv --by criterion --items items.csv --out out": (
