@@ -246,8 +246,9 @@ class TestJudges:
         assert like_other_draws([page.mean_kappas[judge] for judge in PANEL], mean_kappas, others)
 
     def test_weights_and_their_intervals(self, page):
-        """Every live judge follows quality, and the permuted one nothing."""
-        for name in ("care", "care_svd"):
+        """Every live judge follows quality, and the permuted one nothing; an ambiguous panel is averaged as it is."""
+        np.testing.assert_allclose(page.aggregates["care"].weights, 1 / len(PANEL))
+        for name in ("care_svd",):
             weights = dict(zip(PANEL, page.aggregates[name].weights, strict=True))
             lo, hi = (
                 dict(zip(PANEL, ends, strict=True)) for ends in (page.intervals[name].lo, page.intervals[name].hi)
@@ -255,7 +256,6 @@ class TestJudges:
             assert all(lo[judge] <= weights[judge] <= hi[judge] for judge in PANEL)
             assert lo["permuted"] <= 0.01, "next to nothing"
             assert all(weights[judge] > weights["permuted"] for judge in LIVE)
-        assert all(page.intervals["care"].lo[:JUDGES] > 0)
         np.testing.assert_allclose(page.aggregates["avg"].weights, 1 / len(PANEL))
 
     def test_labels_say_that_live_judges_help_and_the_permuted_one_does_not(self, page):
@@ -267,7 +267,7 @@ class TestJudges:
         assert "drop" not in {evidence[judge].advice for judge in LIVE}
         assert all(evidence[judge].hi > 0 for judge in LIVE)
         assert sum(evidence[judge].gain for judge in LIVE) > 0
-        assert abs(evidence["permuted"].gain) < 0.002, "the answer hardly hears it"
+        assert evidence["permuted"].gain < 0, "the plain average is better without it"
 
     def test_no_direct_links_were_planted(self, page):
         """Links are what the structure leaves beside its factors: none is as large as a planted dependence."""
@@ -326,14 +326,16 @@ class TestAnswers:
     def test_rivals_and_the_oracle(self, page, truth):
         planted = oracle(truth)[[int(item.split()[1]) for item in page.scores.item_ids]]
         assert np.corrcoef(page.aggregates["care_tensor"].estimate, planted)[0, 1] > 0.99
-        ours, rival = page.rivals.values()
-        assert page.care.concerns, "nothing but labels tells quality from a confounder that many judges follow"
+        ours = page.aggregates["care"].estimate
+        assert page.care.concerns[0] == "two groups", "nothing but labels tells quality from a shared confounder"
         assert np.corrcoef(ours, page.gold)[0, 1] == pytest.approx(
             np.corrcoef(panel_mean(truth), truth.quality)[0, 1], abs=0.05
         )
         confounders = STATES[truth.states[[int(item.split()[1]) for item in page.scores.item_ids]], 1:]
-        likeness = [abs(np.corrcoef(rival, column)[0, 1]) for column in (page.gold, *confounders.T)]
-        assert max(likeness[1:]) < 0.5, "the common factor follows no confounder"
+        likeness = [
+            max(abs(np.corrcoef(side, column)[0, 1]) for side in page.rivals.values()) for column in confounders.T
+        ]
+        assert max(likeness) > 0.3, "the groups of judges differ by a confounder"
 
 
 def planted_correlation():
