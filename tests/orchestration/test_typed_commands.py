@@ -49,7 +49,7 @@ NOT_TYPED = {
     ),
     "care judges new": "named in a sentence, without a name and an engine",
     "care testsets add --released CLONE": "takes a clone; tests/warehouse/test_released.py makes one",
-    "care testsets add --released CARE --workspace .": "takes a clone; tests/warehouse/test_released.py makes one",
+    "care testsets add --released CARE --workspace mine": "takes a clone; tests/warehouse/test_released.py makes one",
     "care label": "named in a sentence, without what is to be labelled",
     "care label --repeat 10": "an option that is named in a sentence, without what is to be labelled",
     "care run --workspace mine --select group:experiments": "README's line in another order",
