@@ -52,7 +52,6 @@ NOT_TYPED = {
     "care testsets add --released CARE --workspace mine": "takes a clone; tests/warehouse/test_released.py makes one",
     "care label": "named in a sentence, without what is to be labelled",
     "care label --repeat 10": "an option that is named in a sentence, without what is to be labelled",
-    "care run --workspace mine --select group:experiments": "README's line in another order",
     "care run --workspace mine --select group:experiments --full": "takes hours",
 }
 """Commands that are not typed here, and why."""
