@@ -41,6 +41,7 @@ STORED_EVERY_S = 5.0
 """Seconds after which answers of an endpoint are stored, however few they are: what a kill can lose of them."""
 
 _log = logging.getLogger(__name__)
+_BEGINS = "Judge %r: %d pending items, %d different questions, in %d batches."
 
 
 class DownError(JudgeError):
@@ -248,7 +249,7 @@ class Session:
         batches = Batches(questions, spec.batch_size, lambda: self._end.has_come)
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done, tokens, started, down, judged = 0, 0, time.perf_counter(), "", list[Score]()
-        _log.info("Judge %r: %d pending items, %d questions.", spec.name, questions.items, len(questions))
+        _log.info(_BEGINS, spec.name, questions.items, len(questions), len(batches))
         for number, scores, version in score_batches(spec, batches, context or Context()):
             item_scores = batches.of_items(scores)
             batches.forget(scores)
