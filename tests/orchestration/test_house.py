@@ -131,29 +131,14 @@ def test_no_function_has_more_than_sixty_lines():
 
 
 def test_the_product_grows_no_more():
-    """It is on its way to 48,000 lines: who lowers it lowers this number, who must raise it says what was retired.
+    """It is on its way to 45,000 lines: who lowers it lowers this number, who must raise it says what was retired.
 
-    It was 56,460 before twin records, forwarding helpers and rules in two places went. Questions in files at half the
-    price (600 lines), what one judge could change and who chooses by the side came; the nightly comparison with other
-    solvers, which is a test now, refits' and documents' layers and an order by weights set to zero went for them.
-    Tables as people have them and conversations (480), bounds of what is read (230) and the paper's recipe (220) came;
-    three experiments that were our own studies (560) went for them, and nothing for the rest. Bets on what changed a
-    night (570), telemetry, history and restoring (550), several criteria in one question (280) and what strangers met
-    (190) came; the canary's tolerance and a second limit on missing scores went, which is by far not as much. Classes
-    of one method, records that were taken apart at once and imports that saved nothing went (620); what the life of a
-    nightly pipeline showed came (390). Good judges whom nobody follows, graded labels that are all alike, and what a
-    researcher met in Python and experiments came (260); a second limit of what another answer is, labels read in two
-    ways, looking twice at every test set and half a second of imports went. An answer and its labels as nine loose
-    arguments, queries that read what the items' part holds, and records that were taken apart at once went (220);
-    labels of votes as sides of a threshold, pairs of which one side always wins, and criteria one by one came (200).
-    What systems lent one another, a second mechanism of alerts, parallel functions of documents and two protocols of
-    one implementation each went (310); two people in one file of labels, proxies, keys in wrong places and a webhook
-    that is down came (220).
+    The history of what came and went is in the log of this file.
     """
     named = ["git", "ls-files", *PACKAGES, "deploy"]
     tracked = subprocess.run(named, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split("\n")
     counted = [ROOT / name for name in tracked if name.endswith((".py", ".html", ".js", ".css", ".sql"))]
-    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 57_330
+    assert sum(path.read_bytes().count(b"\n") for path in counted if path.is_file()) <= 56_660
 
 
 def test_the_graph_is_the_way_of_one_score(tmp_path):
