@@ -4,7 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 DEMO ?= demo
 
-.PHONY: run demo-paper docs test test-slow test-vllm test-recipe live check verify fuzz mutants soak soak-judging soak-year soak-damage soak-together soak-postgres wheel lint format bench study-panels pictures rivals lock licences clean
+.PHONY: run demo-paper docs test test-slow test-vllm test-recipe live check fuzz mutants soak soak-damage soak-postgres wheel lint format bench study-panels pictures rivals lock clean
 .DEFAULT_GOAL := run
 
 # Exactly what a lock names, each file by its hash; then our own package, which is built by what has been installed.
@@ -72,14 +72,8 @@ test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, trans
 test-recipe: $(MODELS)/.made ## the paper's recipe, as it is typed, by a hub, sets and weights of its own; five minutes and more
 	$(MODELS)/bin/python -m pytest tests/models/test_paper_recipe.py
 
-verify: $(VENV)/.dev ## seven nights under a real daemon; half an hour
-	$(BIN)/python -m benchmarks.soaks.seven_nights
-
 soak: $(VENV)/.dev ## a kill at every change of a workspace, and full, broken and read-only disks; goes on where it was stopped
 	$(BIN)/python -W ignore -m benchmarks.soaks.kills
-
-soak-judging: $(MODELS)/.made ## kill -9 of judging, ten times; ten minutes
-	$(MODELS)/bin/python -m benchmarks.soaks.judging
 
 fuzz: $(VENV)/.dev ## spoilt things at every door for MINUTES (10), by SEED; ends with 1 where one is not met
 	nice $(BIN)/python -W ignore -m benchmarks.soaks.fuzz_doors $(or $(MINUTES),10) --seed $(or $(SEED),0) --out benchmarks/results/fuzz.md
@@ -87,14 +81,8 @@ fuzz: $(VENV)/.dev ## spoilt things at every door for MINUTES (10), by SEED; end
 mutants: $(VENV)/.dev ## 200 small mistakes in the code, which tests notice them; goes on where it was stopped; an hour
 	nice $(BIN)/python -m benchmarks.soaks.mutants $(if $(AGAIN),--again)
 
-soak-year: $(VENV)/.dev ## a year of nights in process; twenty minutes
-	$(BIN)/python -m benchmarks.soaks.year
-
 soak-damage: $(VENV)/.dev ## every kind of file damaged in six ways, and the nights after; an hour
 	$(BIN)/python -W ignore -m benchmarks.soaks.damage
-
-soak-together: $(VENV)/.dev ## eight processes at once on one workspace; ten minutes and what follows
-	$(BIN)/python -W ignore -m benchmarks.soaks.together
 
 soak-postgres: $(VENV)/.dev ## ten nights on PostgreSQL, the daemon killed in each, beside an undisturbed twin; needs PostgreSQL; an hour
 	$(BIN)/python -W ignore -m benchmarks.soaks.postgres
@@ -149,9 +137,6 @@ lock: ## rewrite the locks from a fresh environment: names and versions, and fiv
 	echo 'ray[default]==2.60.0' | build/lock/bin/uv pip compile pyproject.toml - --quiet --generate-hashes \
 		--python-platform x86_64-manylinux_2_40 --python-version 3.11.16 --no-emit-index-url --no-header --no-annotate \
 		--extra deploy --extra stores --extra vllm -o requirements-gpu.lock
-
-licences: $(VENV)/.dev ## the licences of all that is installed, to benchmarks/results/licences.md
-	$(BIN)/python -m benchmarks.licences
 
 clean:
 	rm -rf $(VENV) build $(DEMO)

@@ -12,8 +12,6 @@ from pathlib import Path
 BENCHMARKS = {
     "scale": "benchmarks.speed.fit_scale",
     "nights": "benchmarks.speed.recorded_nights",
-    "placement": "benchmarks.speed.placement",
-    "importing": "benchmarks.speed.importing",
     "real": "benchmarks.studies.real",
     "panels": "benchmarks.studies.panels",
     "rates": "benchmarks.studies.rates",

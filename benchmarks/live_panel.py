@@ -1,4 +1,4 @@
-"""A panel of language models with real weights, judged, killed in the middle, compared and measured: ``make live``.
+"""A panel of language models with real weights, judged, compared and measured: ``make live``.
 
 The workspace of ``examples/live`` is laid in a folder that git ignores, with weights that a package index carries. It
 scores 1,000 comments of CivilComments where ``CARE_DATA_DIR`` is set, and the demo's answers otherwise. Whoever starts
@@ -12,7 +12,6 @@ import json
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -24,7 +23,6 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 import care_eval
-from benchmarks.soaks.judging import kill, rows
 from care_ops.metrics import auc, is_binary, tau
 from judges.spec import JudgeSpec
 from orchestration.workspace import load_workspace
@@ -35,30 +33,20 @@ EXPERIMENTS = Path("build/live-experiments")
 ASKED = ("injected_bias", "adversarial_answers", "dummy_judges")
 """Experiments that ask judges; they have a workspace of their own."""
 RESULT = Path("benchmarks/results/live.md")
-KILLED_AT = 0.3
 COMPARED = 40
 """Items about which transformers is asked, too."""
 
 LABELS, DRAWS = 20, 20
 
 
-def judge(folder: Path, wanted: int) -> None:
-    """Have everything judged; the first time the whole tree of processes is killed once with -9 in the middle."""
-    told = folder / "killed.json"
-    run = start(folder)
-    while run.poll() is None and not told.exists():
-        time.sleep(2.0)
-        if len(rows(folder)) >= KILLED_AT * wanted and kill(run, "tree"):
-            told.write_text(json.dumps({"there": len(rows(folder)), "parts": kept(folder)}))
-            run = start(folder)
-    if run.wait() != 0:
-        raise SystemExit((folder / "log.txt").read_text()[-3000:])
-
-
-def kept(folder: Path) -> dict[str, int]:
-    """When each part of scores was written, in nanoseconds."""
-    parts = (folder / "data" / "parts" / "scores").rglob("*.parquet")
-    return {str(path.relative_to(folder)): path.stat().st_mtime_ns for path in parts}
+def rows(folder: Path) -> list[tuple[str, str, float | None]]:
+    """Read all score parts as (judge, item, score)."""
+    rows: list[tuple[str, str, float | None]] = []
+    for path in sorted((folder / "data" / "parts" / "scores").rglob("*.parquet")):
+        judge = path.parent.parent.name.removeprefix("judge=")
+        table = pq.ParquetFile(path).read(columns=["item_id", "score"]).to_pylist()
+        rows += [(judge, row["item_id"], row["score"]) for row in table]
+    return rows
 
 
 def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
@@ -153,18 +141,6 @@ def work(folder: Path) -> list[dict[str, Any]]:
     return table
 
 
-def after_the_kill(folder: Path) -> str:
-    """Whether what was there when everything was killed is there unchanged, and nothing was asked twice."""
-    told, now = json.loads((folder / "killed.json").read_text()), rows(folder)
-    same = kept(folder).items() >= told["parts"].items()
-    distinct = len({(judge_name, item) for judge_name, item, _ in now})
-    return (
-        f"Killed with -9, the whole tree of processes, when {told['there']:,} scores were stored; the next run went "
-        f"on. The {len(told['parts'])} parts of then are {'all there unchanged' if same else 'NOT ALL THERE'}, and of "
-        f"{len(now):,} scores in the end {distinct:,} are of different judges and items."
-    )
-
-
 def experiment(folder: Path) -> list[str]:
     """The panel's judges asked by the paper's experiments and about probes: what each concluded, for the page."""
     selected = ["--select", " or ".join(f"key:{key}" for key in ASKED)]
@@ -212,8 +188,6 @@ def report(folder: Path, compared: dict[str, Compared], experiments: Sequence[st
         "| judge | difference | rank correlation |",
         "|---|---|---|",
         *(f"| {name} | {row.worst:.1e} | {row.rank:.5f} |" for name, row in sorted(compared.items())),
-        "",
-        after_the_kill(folder),
         "",
         *experiments,
     ]
@@ -269,8 +243,8 @@ def main() -> None:
     with_data = bool(os.environ.get("CARE_DATA_DIR"))
     kind, count = ("comments", 1_000) if with_data else ("answers", 360)
     folder = lay(FOLDER, kind, count)
-    if sys.argv[1:] != ["report"]:
-        judge(folder, len(list((folder / "judges").glob("*.yaml"))) * count)
+    if sys.argv[1:] != ["report"] and start(folder).wait() != 0:
+        raise SystemExit((folder / "log.txt").read_text()[-3000:])
     found = folder / "compared.json"
     if not found.exists():
         found.write_text(json.dumps({name: asdict(row) for name, row in compare_all(folder, COMPARED).items()}))

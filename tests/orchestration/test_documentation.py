@@ -65,7 +65,7 @@ def test_every_measurement_has_its_line_and_every_line_its_command():
     for path in (root / "benchmarks").rglob("*.py"):
         if 'if __name__ == "__main__"' in path.read_text():
             runs.add(".".join(path.relative_to(root).with_suffix("").parts).removesuffix(".__main__"))
-    by_others = {"benchmarks", "benchmarks.speed.fit_stages", "benchmarks.soaks.reading_together"}
+    by_others = {"benchmarks", "benchmarks.speed.fit_stages"}
     assert runs - by_others == by_target
     assert named == {}, "not in the README"
 
