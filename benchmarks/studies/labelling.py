@@ -1,4 +1,4 @@
-"""Does any choice of the items to label beat a random sample, and what do ten more labels buy: ``make bench-labelling``.
+"""Does any choice of the items to label beat a random sample, and what do ten more labels buy?
 
 The design, fixed before its results were seen:
 
@@ -14,7 +14,7 @@ The design, fixed before its results were seen:
 - Ten more labels: after 10, 20, 30, 40 and 50 random labels, how many of the best items ten more would change, as
   ``care label`` predicts it, against how many ten more random labels change, and by how much they raise the order.
 
-It writes ``benchmarks/results/labelling.md`` in about ten minutes, and needs ``CARE_DATA_DIR``.
+``make bench-labelling`` writes ``benchmarks/results/labelling.md`` in two minutes, and needs ``CARE_DATA_DIR``.
 """
 
 from __future__ import annotations
