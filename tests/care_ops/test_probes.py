@@ -23,7 +23,7 @@ from care_ops.models.probes import (
 from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.scores import ScoreMatrix
-from tests.support.probed_draws import ProbedDraw, Probing, item_id, probed_panel
+from tests.care_ops.probed_draws import ProbedDraw, Probing, item_id, probed_panel
 
 DRAWS = 20
 CARE = FitConfig(aggregators=("care",))

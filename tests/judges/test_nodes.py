@@ -20,7 +20,7 @@ import pytest
 
 from judges.items import Item
 from judges.pool import Pool, PoolConfig
-from tests.support.placement import STUB, judge, loads_in
+from tests.judges.placement import STUB, judge, loads_in
 from tests.support.servers import free_port
 
 RAY = Path(sys.executable).with_name("ray")

@@ -8,7 +8,7 @@ import pytest
 
 from care_ops.errors import JudgeError
 from judges.pool import Pool, PoolConfig
-from tests.support.placement import ITEMS, declared_gpus, judge, loads_in, place
+from tests.judges.placement import ITEMS, declared_gpus, judge, loads_in, place
 
 
 @pytest.mark.slow

@@ -11,7 +11,7 @@ from statistics import correlation
 
 import pytest
 
-from tests.support import gpu_rates, tiny
+from tests.models import gpu_rates, tiny
 
 torch = pytest.importorskip("torch", reason="torch is not here: `make test-vllm` builds an environment that has it")
 pytestmark = [

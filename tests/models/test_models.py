@@ -25,9 +25,8 @@ from judges.items import Item, Status
 from judges.pool import Pool, PoolConfig
 from judges.prompts import find
 from judges.spec import JudgeSpec, LocalModel
-from tests.support import gpu_rates
-from tests.support.reading_ways import compare, table
-from tests.support.tiny import build
+from tests.models import gpu_rates
+from tests.models.tiny import build
 from tests.support.workspaces import query, write_items
 
 ITEMS = [
@@ -125,17 +124,36 @@ def test_tokens_of_several_digits_are_written_as_the_tokenizer_writes_them(model
     assert len(ballot.digits) == 10
 
 
-def test_expected_scores_are_equal_by_every_way(loaded, model, capsys):
-    """All nodes one by one, two passes, and vLLM's nodes by the bound; on 0 to 100 with a token a digit."""
-    rows = compare(loaded[model], model, ITEMS)
-    with capsys.disabled():
-        print("\n" + table(rows))
-    by_way = {row.way: row for row in rows}
-    before, after = by_way["transformers, every node a pass"], by_way["transformers, two passes"]
-    assert (before.passes, after.passes) == (22, 2)
-    assert after.tokens < before.tokens / 10
-    assert by_way["vllm, nodes that matter"].passes <= by_way["vllm, every node a request"].passes == 22
-    assert max(row.difference for row in rows if row.difference is not None) < 1e-4
+class EveryNode(ModelJudgeEngine):
+    """Reads every node of the trie."""
+
+    _negligible = 0.0
+
+
+class OneByOne(TransformersBackend):
+    """Reads each node in a forward pass of its own."""
+
+    def trie_logprobs(self, prompts, wanted):
+        return None
+
+
+def test_expected_scores_are_equal_by_every_way(loaded, model):
+    """On 0 to 100 with a token for each digit: all nodes, those that matter, and the whole trie in two passes."""
+    judge = spec(model, "transformers", "asset")
+    one_by_one, at_once = OneByOne(judge.engine), TransformersBackend(judge.engine)
+    ways = [
+        (EveryNode, one_by_one),
+        (ModelJudgeEngine, one_by_one),
+        (ModelJudgeEngine, at_once),
+        (EveryNode, loaded[model]),
+        (ModelJudgeEngine, loaded[model]),
+    ]
+    first, *others = (
+        [score.score for score in engine(judge, judge.engine, find("asset"), backend).score(ITEMS)]
+        for engine, backend in ways
+    )
+    for scores in others:
+        assert scores == pytest.approx(first, abs=1e-4)
 
 
 @pytest.mark.parametrize("chat", [False, True], ids=["raw", "chat"])

@@ -26,7 +26,7 @@ from assets.experiments.paper_numbers import as_printed
 from assets.experiments.registry import experiments
 from judges import panels
 from orchestration.workspace import load_workspace
-from tests.support import counting_model, hub, paper_sets
+from tests.models import counting_model, hub, paper_sets
 
 pytestmark = pytest.mark.slow
 

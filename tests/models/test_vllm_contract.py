@@ -24,8 +24,8 @@ from judges.items import Item, Status
 from judges.questions import in_order_of_texts
 from judges.spec import RESERVED, SPEED_ONLY, JudgeSpec, LocalModel, OpenAIEngine
 from tests.judges.test_criteria import PROMPT
+from tests.models.tiny import build
 from tests.support.servers import free_port
-from tests.support.tiny import build
 
 
 @pytest.fixture(scope="module")

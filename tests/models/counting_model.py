@@ -13,8 +13,8 @@ from pathlib import Path
 
 import numpy as np
 
-from tests.support import paper_sets
-from tests.support.tiny import tokenizer
+from tests.models import paper_sets
+from tests.models.tiny import tokenizer
 from warehouse.versions import TRIGGERS
 
 HIDDEN, ATTENTION = 128, 12.0

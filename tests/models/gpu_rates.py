@@ -19,7 +19,7 @@ from judges.engines.factory import build_engine
 from judges.items import Item
 from judges.pool import Pool, PoolConfig
 from judges.spec import JudgeSpec, LocalModel
-from tests.support.tiny import build
+from tests.models.tiny import build
 
 WORDS = "answer question rating quality whole number correct complete clear style length decoration citations".split()
 
