@@ -38,7 +38,8 @@ import dagster as dg
 from orchestration.instance import under_way, workspace_instance
 from orchestration.plan import all_outdated
 from orchestration.workspace import load_workspace
-from tests.support.deployed import Deployment, kill, postgres, postgres_binaries
+from tests.support.deployed import Deployment, postgres, postgres_binaries
+from tests.support.servers import kill
 from tests.support.workspaces import make, query, score_rows, write_items, write_judge, write_testset
 
 _JUDGES = ("length", "conciseness", "redundancy", "question_coverage")

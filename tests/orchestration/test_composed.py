@@ -20,8 +20,8 @@ from urllib.request import Request, urlopen
 import pytest
 
 from tests.support.collector import Collector, named
-from tests.support.deployed import COMPOSE, Deployment, kill, postgres, postgres_binaries, wait_until
-from tests.support.servers import free_port
+from tests.support.deployed import COMPOSE, Deployment, postgres, postgres_binaries
+from tests.support.servers import free_port, kill, wait_until
 from tests.support.workspaces import QUICK, make, query
 
 pytestmark = pytest.mark.slow

@@ -39,7 +39,7 @@ from orchestration.dagster_internals import (
     unfinished_backfills,
     unreachable_storage,
 )
-from tests.support.deployed import kill, wait_until
+from tests.support.servers import kill, wait_until
 from tests.support.workspaces import make
 
 LETTERS = dg.StaticPartitionsDefinition(["a", "b", "c"])

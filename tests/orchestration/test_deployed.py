@@ -6,7 +6,8 @@ import pytest
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support import held_items
-from tests.support.deployed import Deployment, kill, postgres, postgres_binaries, wait_until
+from tests.support.deployed import Deployment, postgres, postgres_binaries
+from tests.support.servers import kill, wait_until
 from tests.support.workspaces import QUICK, make, query, write_items
 
 pytestmark = pytest.mark.slow

@@ -8,12 +8,12 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from collections import defaultdict
 
 import pytest
 
 from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
+from tests.support.servers import wait_until
 from tests.support.workspaces import QUICK, care, make, query, run, score_rows
 from warehouse.parts import PartStore
 
@@ -56,17 +56,14 @@ def distinct(folder, n=N):
     (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
 
 
-def wait_until(seen, process, log):
-    deadline = time.monotonic() + 120
-    while not seen():
-        assert process.poll() is None, f"it ended with {process.returncode}:\n{log.read_text()}"
-        assert time.monotonic() < deadline, log.read_text()
-        time.sleep(0.05)
-
-
 @pytest.mark.parametrize(("judges", "concurrency", "size"), [(["only"], 1, 8), (["left", "right"], 3, 20)])
 def test_what_a_terminal_interrupts_asks_nobody_on_and_loses_nothing(tmp_path, judges, concurrency, size):
     care_yaml = QUICK + f"judging: {{side_by_side: {len(judges)}}}\n"
+
+    def wait(seen):
+        wait_until(lambda: seen() or process.poll() is not None, log.read_text, 120)
+        assert process.poll() is None, f"it ended with {process.returncode}:\n{log.read_text()}"
+
     folder, log = make(tmp_path / "ws", ("length", "thoroughness", "conciseness"), N, care_yaml), tmp_path / "log.txt"
     distinct(folder)
     with Gate() as server, log.open("w") as file:
@@ -82,9 +79,9 @@ def test_what_a_terminal_interrupts_asks_nobody_on_and_loses_nothing(tmp_path, j
             preexec_fn=lambda: signal.signal(signal.SIGINT, signal.default_int_handler),
         )
         try:
-            wait_until(lambda: len(server.bodies) == answered + under_way and server.open == under_way, process, log)
+            wait(lambda: len(server.bodies) == answered + under_way and server.open == under_way)
             os.killpg(process.pid, signal.SIGINT)
-            wait_until(lambda: "nobody is asked any more" in log.read_text(), process, log)
+            wait(lambda: "nobody is asked any more" in log.read_text())
             server.gate.set()
             assert process.wait(120) == 130
         finally:
@@ -116,10 +113,7 @@ def test_what_others_were_paid_is_told_where_one_judge_breaks(tmp_path, monkeypa
 
         def write(parts, judge, *words):
             if judge == "breaks":
-                deadline = time.monotonic() + 120
-                while not server.open or len(server.bodies) <= ANSWERED:
-                    assert time.monotonic() < deadline
-                    time.sleep(0.05)
+                wait_until(lambda: server.open and len(server.bodies) > ANSWERED)
                 server.gate.set()
                 raise RuntimeError("nobody foresaw this")
             return store(parts, judge, *words)

@@ -10,10 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.dagster_ui import started
-from tests.support.deployed import wait_until
 from tests.support.endpoints import Vendor, number_of
-from tests.support.servers import free_port
+from tests.support.servers import free_port, started, wait_until
 from tests.support.workspaces import (
     JUDGES,
     QUICK,
@@ -193,7 +191,8 @@ def test_judges_are_paid_at_the_hour_of_nightly_or_as_soon_as_files_change_and_e
         for number, command in enumerate((ui, host)):
             log = tmp_path / f"{number}.log"
             words = [*command, "--port", str(free_port())]
-            until_end.enter_context(started(words, log, tmp_path / "home" if command is host else None))
+            home = {"DAGSTER_HOME": str(tmp_path / "home")} if command is host else {}
+            until_end.enter_context(started(words, log, **home))
         logs = [tmp_path / "0.log", tmp_path / "1.log"]
 
         def say() -> str:

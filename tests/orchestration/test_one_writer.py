@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import dagster as dg
-import httpx
 import pytest
 
 from assets.fit.documents import FitDocument, PanelDocument
@@ -29,21 +28,13 @@ from orchestration.instance import dagster_home, end_abandoned_runs, workspace_i
 from orchestration.locks import PATIENCE, alone, hold_daemon_lock, runs_that_wait, together
 from orchestration.runner import run_stale
 from orchestration.workspace import load_workspace
-from tests.support.servers import free_port
+from tests.support.servers import free_port, started, wait_for_ui, wait_until
 from tests.support.workspaces import JUDGES, care, make, query, run, score_rows, write_items
 
 
 def folder_of(workspace):
     """Where its locks lie."""
     return workspace.data / "dagster" / "locks"
-
-
-def until(what: Callable[[], object], seconds: float = 60) -> None:
-    """Wait for something that happens elsewhere."""
-    deadline = time.monotonic() + seconds
-    while not what():
-        assert time.monotonic() < deadline, "it did not come about"
-        time.sleep(0.05)
 
 
 def hold(lock: AbstractContextManager[object], work: Callable[[], object]) -> None:
@@ -125,7 +116,7 @@ def test_a_command_waits_for_another_says_for_whom_and_sees_what_changed_meanwhi
     workspace = load_workspace(after_a_night)
     with in_the_background(workspace, "admin", "gc", "--days", "0") as process:
         with alone(workspace, "care something"):
-            until(lambda: b"waiting" in process.said())
+            wait_until(lambda: b"waiting" in process.said())
             (workspace.root / "judges" / "length.yaml").unlink()
         assert process.wait(timeout=60) == 0, process.said()
     printed = process.said().decode()
@@ -158,9 +149,9 @@ def test_runs_that_come_later_queue_behind_a_command_that_waits(tmp_path):
     with ThreadPoolExecutor(2) as threads:
         with together(workspace, "at work", print):
             command = threads.submit(hold, alone(workspace, "care admin gc"), lambda: order.append("command"))
-            until(lambda: list((folder_of(workspace) / "waiting").glob("*")))
+            wait_until(lambda: list((folder_of(workspace) / "waiting").glob("*")))
             later = threads.submit(hold, together(workspace, "later", print), lambda: order.append("later run"))
-            until(lambda: runs_that_wait(workspace) == {"later"})
+            wait_until(lambda: runs_that_wait(workspace) == {"later"})
         command.result(timeout=30)
         later.result(timeout=30)
     assert order == ["command", "later run"]
@@ -194,7 +185,7 @@ def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_
     workspace = load_workspace(after_a_night)
     with workspace_instance(workspace) as instance, materialising(workspace, "panel", "one") as process:
         with alone(workspace, "care something"):
-            until(lambda: runs_that_wait(workspace))
+            wait_until(lambda: runs_that_wait(workspace))
             (waiting,) = runs_that_wait(workspace)
             assert instance.event_log_storage.get_concurrency_info("warehouse_writer").claimed_slots == []
             end_abandoned_runs(workspace, instance)
@@ -219,7 +210,7 @@ def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(after_a_
         materialising(workspace, "moments,structure,aggregates,review", "one") as process,
     ):
         with alone(workspace, "care something"):
-            until(lambda: runs_that_wait(workspace))
+            wait_until(lambda: runs_that_wait(workspace))
             write_items(workspace.root, edited=7)
             defs = build_defs(workspace.root, workspace)
             outcome = run_stale(defs, workspace, instance, again=("systems", "one"))
@@ -252,7 +243,7 @@ def test_a_run_in_several_processes_shares_the_workspace_in_each(after_a_night, 
                 tags={"dagster/partition": "one"},
                 run_config={"execution": {"config": {}}},
             )
-            until(lambda: len(list((folder_of(workspace) / "waiting").glob("*"))) >= 2, seconds=90)
+            wait_until(lambda: len(list((folder_of(workspace) / "waiting").glob("*"))) >= 2, seconds=90)
         assert done.result(timeout=120).success
 
 
@@ -336,23 +327,12 @@ def test_stopping_the_ui_stops_all_that_it_started(tmp_path):
     folder = make(tmp_path / "ws", n=10)
     port = free_port()
     command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(folder), "--port", str(port)]
-    process = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
-    deadline = time.monotonic() + 120
-    while True:
-        assert process.poll() is None
-        assert time.monotonic() < deadline
-        try:
-            if httpx.get(f"http://127.0.0.1:{port}/server_info", timeout=5).status_code == 200:
-                break
-        except httpx.HTTPError:
-            time.sleep(0.5)
-    assert len(of_workspace(folder)) >= 3, "webserver, daemon and a code server"
-    process.send_signal(signal.SIGTERM)
-    process.wait(timeout=60)
-    deadline = time.monotonic() + 20
-    while of_workspace(folder) and time.monotonic() < deadline:
-        time.sleep(0.2)
-    assert of_workspace(folder) == []
+    with started(command, tmp_path / "log") as process:
+        wait_for_ui(process, port, tmp_path / "log")
+        assert len(of_workspace(folder)) >= 3, "webserver, daemon and a code server"
+        process.send_signal(signal.SIGTERM)
+        process.wait(timeout=60)
+        wait_until(lambda: not of_workspace(folder), lambda: str(of_workspace(folder)), 20)
 
 
 def of_workspace(folder: Path) -> list[str]:

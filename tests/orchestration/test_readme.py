@@ -19,7 +19,8 @@ from assets.report.names import page_name
 from orchestration.cli.app import app
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
-from tests.support.servers import free_port
+from tests.support.servers import free_port, wait_until
+from tests.support.servers import started as start
 from tests.support.workspaces import JUDGES, begins_with, write_items, write_judge
 
 ROOT = Path(__file__).parents[2]
@@ -139,21 +140,12 @@ def started_and_stopped(line: str, folder: Path) -> None:
     at_work: Callable[[], bool] = lambda: see_the_daemon(folder, started)  # noqa: E731
     if line.startswith("care ui"):
         line, at_work = f"{line} --port {port}", lambda: see_the_ui(port)
-    with (folder / "log.txt").open("w+") as log:
-        process = subprocess.Popen(
-            shlex.split(line), cwd=folder, env=environment(), stdout=log, stderr=log, start_new_session=True
-        )
-        try:
-            deadline = time.monotonic() + 180
-            while not at_work():
-                log.seek(0)
-                assert process.poll() is None, f"{line} ended:\n{log.read()}"
-                assert time.monotonic() < deadline, f"{line} shows no sign of life:\n{log.read()}"
-                time.sleep(1)
-            process.send_signal(signal.SIGINT)
-            process.wait(120)
-        finally:
-            process.kill()  # where it has not ended, it must not outlive the test
+    log = folder / "log.txt"
+    with start(shlex.split(line), log, folder, **environment()) as process:
+        wait_until(lambda: process.poll() is not None or at_work(), log.read_text, 180)
+        assert process.poll() is None, f"{line} ended:\n{log.read_text()}"
+        process.send_signal(signal.SIGINT)
+        process.wait(120)
 
 
 @pytest.mark.slow

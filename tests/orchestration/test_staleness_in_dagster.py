@@ -1,10 +1,6 @@
 """What Dagster's UI calls stale or missing, by its GraphQL API, is what CARE's own rule calls so."""
 
-import os
-import signal
-import subprocess
 import sys
-import time
 
 import httpx
 import pytest
@@ -12,7 +8,7 @@ import pytest
 from orchestration.instance import dagster_home
 from orchestration.plan import all_outdated
 from orchestration.workspace import load_workspace
-from tests.support.servers import free_port
+from tests.support.servers import free_port, started, wait_for_ui
 from tests.support.workspaces import make, run, write_items, write_judge, write_testset
 
 pytestmark = pytest.mark.slow
@@ -32,27 +28,11 @@ def ui(tmp_path):
     write_testset(folder, "two")
     write_judge(folder, "length", testsets="[one]")
     port = free_port()
-    environment = {
-        **os.environ,
-        "DAGSTER_HOME": str(dagster_home(load_workspace(folder))),
-        "CARE_WORKSPACE": str(folder),
-    }
+    environment = {"DAGSTER_HOME": str(dagster_home(load_workspace(folder))), "CARE_WORKSPACE": str(folder)}
     words = ["orchestration.webserver", "-m", "orchestration.definitions", "-h", "127.0.0.1", "-p", str(port)]
-    process = subprocess.Popen([sys.executable, "-m", *words], env=environment, stderr=subprocess.DEVNULL)
-    try:
-        deadline = time.monotonic() + 120
-        while True:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            try:
-                httpx.get(f"http://127.0.0.1:{port}/server_info", timeout=5).raise_for_status()
-                break
-            except httpx.HTTPError:
-                time.sleep(0.3)
-        yield folder, f"http://127.0.0.1:{port}/graphql"
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
+    log = tmp_path / "log"
+    with started([sys.executable, "-m", *words], log, **environment) as process:
+        yield folder, f"{wait_for_ui(process, port, log)}/graphql"
 
 
 def shown(address: str) -> set[tuple[str, str | None]]:

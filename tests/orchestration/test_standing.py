@@ -27,7 +27,7 @@ from orchestration.launches import NO_RETRY, TRIED_AGAIN
 from orchestration.standing import forget_mended_failures, note_failed_run
 from orchestration.workspace import load_workspace
 from tests.support import held_items
-from tests.support.deployed import kill, wait_until
+from tests.support.servers import kill, wait_until
 from tests.support.workspaces import QUICK, care, make, query, run, write_items, write_judge, write_testset
 
 

@@ -11,9 +11,8 @@ import threading
 import time
 from collections.abc import Callable, Generator
 from contextlib import contextmanager, suppress
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from http.server import BaseHTTPRequestHandler
 from pathlib import Path
-from threading import Thread
 from typing import Any
 
 import pytest
@@ -25,6 +24,7 @@ from orchestration.locks import PATIENCE, alone
 from orchestration.runner import run_stale
 from orchestration.stores import workspace_to_look_at
 from orchestration.workspace import load_workspace
+from tests.support.servers import LocalServer, free_port, started, wait_until
 from tests.support.workspaces import QUICK, care, make, query, score_rows
 from warehouse.remote.copy import RECORD_OF_RUNS, StoreCopy
 from warehouse.remote.objects import Objects
@@ -32,7 +32,6 @@ from warehouse.remote.objects import Objects
 BUCKET = "bucket"
 SECRET = "a-key-that-is-written-nowhere"
 CREDENTIALS = {"AWS_ACCESS_KEY_ID": "a", "AWS_SECRET_ACCESS_KEY": SECRET, "AWS_REGION": "us-east-1"}
-_PATIENCE_S = 120.0
 ESTIMATES = "SELECT aggregator, item_id, round(estimate, 9) FROM latest_aggregates ORDER BY ALL"
 JUDGES = ("length", "conciseness", "thoroughness")
 pytestmark = pytest.mark.slow
@@ -46,22 +45,11 @@ def environment(port: int) -> dict[str, str]:
 @contextmanager
 def s3_server(log: Path, variables: dict[str, str] | None = None) -> Generator[int]:
     """A server with an empty bucket, in a process of its own; yields its port."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            [sys.executable, "-m", "moto.server", "-p", str(port)], stdout=output, stderr=output, env=variables
-        )
-    try:
-        deadline = time.monotonic() + _PATIENCE_S
-        while not _answers(port):
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.1)
+    port = free_port()
+    with started([sys.executable, "-m", "moto.server", "-p", str(port)], log, **(variables or {})):
+        wait_until(lambda: _answers(port), log.read_text)
         _make_bucket(port)
         yield port
-    finally:
-        process.kill()
-        process.wait()
 
 
 def _answers(port: int) -> bool:
@@ -77,7 +65,7 @@ def _make_bucket(port: int) -> None:
     connection.close()
 
 
-class CuttingProxy(ThreadingHTTPServer):
+class CuttingProxy(LocalServer):
     """Passes requests on to a port of this machine, and cuts those that ``cut(method, path)`` names in their middle.
 
     Attributes
@@ -88,14 +76,11 @@ class CuttingProxy(ThreadingHTTPServer):
         How many requests were cut.
     """
 
-    daemon_threads = True
-
     def __init__(self, upstream: int) -> None:
-        super().__init__(("127.0.0.1", 0), _Passing)
         self.upstream = upstream
         self.cut: Callable[[str, str], bool] = lambda method, path: False
         self.count = 0
-        Thread(target=self.serve_forever, daemon=True).start()
+        super().__init__(_Passing)
 
     @property
     def port(self) -> int:
@@ -164,7 +149,6 @@ def proxy(server, monkeypatch) -> CuttingProxy:
         for name, value in environment(proxy.port).items():
             monkeypatch.setenv(name, value)
         yield proxy
-        proxy.shutdown()
 
 
 @pytest.fixture

@@ -3,13 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import signal
-import subprocess
 import sys
 import time
-import urllib.error
 import urllib.request
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -17,7 +13,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
-from tests.support.servers import free_port
+from tests.support.servers import free_port, started, wait_for_ui
 
 WAIT_MS = 300_000
 
@@ -28,45 +24,7 @@ def serving(workspace: Path, log: Path) -> Iterator[str]:
     port = free_port()
     command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(workspace), "--port", str(port)]
     with started(command, log) as process:
-        yield answering(process, port, log)
-
-
-@contextmanager
-def started(command: list[str], log: Path, home: Path | None = None) -> Iterator[subprocess.Popen[bytes]]:
-    """A process in a group of its own, which is ended afterwards; ``home`` is its ``DAGSTER_HOME``."""
-    environment = {**os.environ, **({} if home is None else {"DAGSTER_HOME": str(home)})}
-    with log.open("w") as output:
-        process = subprocess.Popen(
-            command, stdout=output, stderr=subprocess.STDOUT, start_new_session=True, env=environment
-        )
-    try:
-        yield process
-    finally:
-        _end(process)
-
-
-def answering(process: subprocess.Popen[bytes], port: int, log: Path) -> str:
-    """The address of a UI, once it answers."""
-    deadline = time.monotonic() + 120
-    while True:
-        assert process.poll() is None, log.read_text()
-        try:
-            urllib.request.urlopen(f"http://127.0.0.1:{port}/server_info", timeout=2)
-            return f"http://127.0.0.1:{port}"
-        except (urllib.error.URLError, OSError):
-            assert time.monotonic() < deadline, log.read_text()
-            time.sleep(0.3)
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """End the UI by an interrupt, or by force if it ignores that, as background jobs of a shell do."""
-    for told, seconds in ((signal.SIGINT, 20), (signal.SIGTERM, 20), (signal.SIGKILL, 20)):
-        os.killpg(process.pid, told)
-        try:
-            process.wait(seconds)
-            return
-        except subprocess.TimeoutExpired:
-            continue
+        yield wait_for_ui(process, port, log)
 
 
 def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:

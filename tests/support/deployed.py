@@ -9,9 +9,8 @@ import signal
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Callable, Generator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Generator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -21,15 +20,13 @@ import yaml
 from grpc_health.v1.health_pb2 import HealthCheckRequest, HealthCheckResponse
 from grpc_health.v1.health_pb2_grpc import HealthStub
 
-from tests.support.servers import free_port
+from tests.support.servers import free_port, kill, wait_until
 
 DEPLOY = Path(__file__).parents[2] / "deploy"
 COMPOSE = yaml.safe_load((DEPLOY / "compose.yaml").read_text())["services"]
 _PASSWORD = "a password: with / and @"
 _PORT = 5432
 """The port that dagster.yaml names."""
-
-_PATIENCE_S = 300.0
 
 
 def postgres_binaries() -> Path | None:
@@ -94,14 +91,6 @@ def _create_database(address: str) -> None:
     connection.autocommit = True
     connection.cursor().execute("CREATE DATABASE dagster")
     connection.close()
-
-
-def wait_until(done: Callable[[], object], say: Callable[[], str], seconds: float = _PATIENCE_S) -> None:
-    """Wait until something has come true; where it does not, the test fails with what ``say`` returns."""
-    deadline = time.monotonic() + seconds
-    while not done():
-        assert time.monotonic() < deadline, say()
-        time.sleep(0.5)
 
 
 @dataclass
@@ -225,9 +214,3 @@ def _serves(port: int) -> bool:
         except grpc.RpcError:
             return False
     return told.status == HealthCheckResponse.SERVING
-
-
-def kill(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
-    """End a process with all that it has started, as the end of a container does."""
-    with suppress(ProcessLookupError):
-        os.killpg(process.pid, number)

@@ -1,21 +1,29 @@
-"""A local server for a test, which answers from the moment it is made and is gone at the end of its ``with``."""
+"""Local servers and processes of a test, and waiting for what they do."""
 
 from __future__ import annotations
 
+import os
+import signal
 import socket
+import subprocess
 import threading
+import time
+import urllib.request
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 
 
 def free_port() -> int:
-    """A port of this machine on which nobody listens, outside of those that Ray gives to its workers."""
+    """Return a port of this machine on which nobody listens, outside of those that Ray gives to its workers."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 class LocalServer(ThreadingHTTPServer):
-    """Answers by a handler; whatever else it has must be there before this class begins to serve."""
+    """A server that answers by a handler; subclasses set their attributes before they call ``__init__``."""
 
     daemon_threads = True
 
@@ -29,5 +37,58 @@ class LocalServer(ThreadingHTTPServer):
 
     @property
     def url(self):
-        """As an endpoint's ``base_url`` names it."""
+        """The ``base_url`` of an endpoint."""
         return f"http://127.0.0.1:{self.server_address[1]}/v1"
+
+
+def wait_until(done: Callable[[], object], say: Callable[[], str] = str, seconds: float = 300.0) -> None:
+    """Wait until ``done()`` is true; otherwise fail with the text of ``say()``."""
+    deadline = time.monotonic() + seconds
+    while not done():
+        assert time.monotonic() < deadline, say()
+        time.sleep(0.05)
+
+
+def kill(process: subprocess.Popen[bytes], number: int = signal.SIGKILL) -> None:
+    """End a process with all that it has started, as the end of a container does."""
+    with suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+@contextmanager
+def started(
+    command: Sequence[str], log: Path, folder: Path | None = None, **environment: str
+) -> Iterator[subprocess.Popen[bytes]]:
+    """Start a process in a group of its own; afterwards interrupt it, and kill it if it ignores that."""
+    with log.open("w") as output:
+        process = subprocess.Popen(
+            command,
+            cwd=folder,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            start_new_session=True,
+            env={**os.environ, **environment},
+        )
+    try:
+        yield process
+    finally:
+        for number in (signal.SIGINT, signal.SIGTERM, signal.SIGKILL):
+            kill(process, number)
+            with suppress(subprocess.TimeoutExpired):
+                process.wait(20)
+                break
+
+
+def wait_for_ui(process: subprocess.Popen[bytes], port: int, log: Path) -> str:
+    """Wait until Dagster's webserver answers; returns its address."""
+    address = f"http://127.0.0.1:{port}"
+
+    def answers() -> bool:
+        assert process.poll() is None, log.read_text()
+        with suppress(OSError):
+            urllib.request.urlopen(f"{address}/server_info", timeout=5).close()
+            return True
+        return False
+
+    wait_until(answers, log.read_text, 120)
+    return address
