@@ -1,45 +1,101 @@
-"""Sends the batches of one judge to its Ray actors, and sends again what an actor could not score.
+"""Ray actors that hold a judge's loaded model, and the loop that sends them the judge's batches.
 
-An engine that runs out of memory gets its batch again in smaller pieces, in a fresh actor. The batches of an actor
-whose node is gone go to the actors that are left. A batch in pieces comes back in pieces, each of which can be stored.
+Ray places the actors. One that finds no free GPU waits for it and joins the others later, so judges of one cluster
+need no schedule: two that lack a second GPU each go on with one.
 """
 
 from __future__ import annotations
 
 import logging
+import os
 import time
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from care_ops.errors import JudgeError
-from judges.engines.base import Context
+from judges.engines.base import Context, Engine
+from judges.engines.factory import LoadedModels, build_engine
 from judges.items import Item, Score
-from judges.places import Places
 from judges.spec import JudgeSpec
-from judges.worker import EngineMemoryError, Task, answer_of
 
 if TYPE_CHECKING:
     from judges.questions import Batches
 
+_LOAD_TIMEOUT_S = 3600.0
 _BATCH_TIMEOUT_S = 600.0
-_LOOK_AROUND_EVERY_S = 5.0
+_REPORT_EVERY_S = 60.0
+_MAX_LOST = 3
+"""Actors of one judge that may die and be replaced, each with its batches sent again."""
+
 _PIECES = 4
-"""Into so many pieces a batch is cut that did not fit into memory; each cut means loading the model again."""
+"""A batch that did not fit into memory is cut into this many pieces; each cut reloads the model."""
 
 _log = logging.getLogger(__name__)
 
 
 @dataclass(frozen=True)
+class Task:
+    """A judge with the prompt and scale of one test set, and the context of its engine."""
+
+    number: int
+    spec: JudgeSpec
+    context: Context
+
+
+@dataclass(frozen=True)
 class Piece:
-    """A batch that is to be scored, or a part of it, with the batch's number."""
+    """A batch, or a part of one, with the batch's number."""
 
     number: int
     items: Sequence[Item]
 
 
+class EngineMemoryError(JudgeError):
+    """The engine ran out of memory while it scored; it must not be used again."""
+
+
+class _LostActorError(Exception):
+    """The actor's process or node is gone."""
+
+
+class Worker:
+    """The Ray actor. It loads a model once, for all test sets of its judge."""
+
+    def __init__(self) -> None:
+        self._models = LoadedModels()
+        self._engines: dict[int, Engine] = {}
+
+    def placed(self) -> None:
+        """Return as soon as Ray has given the actor its GPUs."""
+
+    def load(self, task: Task) -> None:
+        """Load the model that the task needs."""
+        self._engine(task)
+
+    def score(self, task: Task, batch: Sequence[Item]) -> tuple[list[Score], str]:
+        """Score a batch; returns the scores and the engine's version."""
+        try:
+            engine = self._engine(task)
+            return engine.score(batch), engine.version
+        except Exception as error:
+            if type(error).__name__ == "EngineDeadError":  # vLLM cannot recover in this process
+                os._exit(13)
+            # torch's error, or one derived from it
+            if any(kind.__name__ in ("OutOfMemoryError", "MemoryError") for kind in type(error).__mro__):
+                raise EngineMemoryError(str(error).strip().partition("\n")[0]) from error
+            raise
+
+    def _engine(self, task: Task) -> Engine:
+        if task.number not in self._engines:
+            for engine in self._engines.values():
+                engine.close()
+            self._engines = {task.number: build_engine(task.spec, task.context, self._models)}
+        return self._engines[task.number]
+
+
 class _Queue:
-    """The pieces that are still to be sent: those that came back unanswered, then the batches, read one by one."""
+    """The pieces still to be sent: those that came back unscored, then the batches, read one by one."""
 
     def __init__(self, batches: Iterator[Sequence[Item]], count: int) -> None:
         self._batches, self._unread = enumerate(batches), count
@@ -48,95 +104,132 @@ class _Queue:
     def __len__(self) -> int:
         return len(self._returned) + self._unread
 
-    def take(self) -> Piece:
-        """The next piece."""
+    def take(self, largest: int | None) -> Piece:
+        """Take the next piece, of at most ``largest`` items."""
         if self._returned:
-            return self._returned.pop()
-        self._unread -= 1
-        return Piece(*next(self._batches))
+            piece = self._returned.pop()
+        else:
+            self._unread -= 1
+            piece = Piece(*next(self._batches))
+        if largest is not None and len(piece.items) > largest:
+            self._returned.append(Piece(piece.number, piece.items[largest:]))
+            piece = Piece(piece.number, piece.items[:largest])
+        return piece
 
     def give_back(self, pieces: Sequence[Piece]) -> None:
-        """Take back pieces that were not scored; they come first."""
+        """Take back pieces that were not scored; they are sent first."""
         self._returned += pieces
 
 
 class Actors:
-    """The actors of one judge, started when its first batches come and used for all its test sets.
+    """The actors of one judge, started with its first batches and used for all its test sets.
 
-    Fewer than ``actors`` are started where a test set has fewer batches, or Ray has too few GPUs. Each is given
-    ``in_flight`` batches before it has answered the first of them.
+    At most ``actors`` are started, no more than there are batches. Each holds ``in_flight`` batches at a time. The
+    batches of an actor that dies go to the others. One whose engine runs out of memory is replaced, and batches become
+    a quarter as long.
     """
 
     def __init__(self, actors: int, in_flight: int) -> None:
-        self._places = Places(actors)
-        self._in_flight = in_flight
+        self._most, self._in_flight = actors, in_flight
+        self._workers: list[Any] = []
+        self._coming: dict[Any, tuple[Any, float | None]] = {}  # waiting for a place, or loading since
+        self._running: dict[Any, tuple[Any, Piece]] = {}
         self._largest: int | None = None
-        self._tasks = 0
+        self._tasks = self._lost = 0
 
     def close(self) -> None:
         """End the actors, which frees their GPUs."""
-        self._places.close()
+        for worker in [*self._workers, *(worker for worker, _ in self._coming.values())]:
+            self._end(worker)
 
     def score(self, spec: JudgeSpec, batches: Batches, context: Context) -> Iterator[tuple[int, list[Score], str]]:
-        """Score each batch; yields its number, its scores and the engine's version as it, or a piece of it, comes back.
-
-        Parameters
-        ----------
-        batches : Batches
-            Read as the actors ask for more; what they have under way where it is stopped is given up.
+        """Score each batch; yields the batch's number, its scores and the engine's version as pieces come back.
 
         Raises
         ------
         JudgeError
-            Ray has too few GPUs for one actor, an actor failed or did not answer in time, or there is too little memory
-            for a single question.
+            Ray has too few GPUs for one actor, actors died or did not answer in time, or a single question does not fit
+            into memory.
         """
         import ray
 
         self._tasks += 1
+        self._running = {}
         task = ray.put(Task(self._tasks, spec, context.for_another_machine(spec)))
         waiting = _Queue(iter(batches), len(batches))
-        running: dict[Any, tuple[Any, Piece]] = {}
-        self._places.start(spec, len(waiting), task)
-        answered_at = time.monotonic()
-        while (waiting or running) and not batches.stopped:
-            if not self._places.workers:  # one that is lost is replaced only where none is left: places may be rare
-                self._places.start(spec, len(waiting), task)
-                answered_at = time.monotonic()
-            self._send(task, waiting, running)
-            awaited = [*running, *self._places.coming]
-            ready, _ = ray.wait(awaited, num_returns=1, timeout=_LOOK_AROUND_EVERY_S)
-            self._places.admit(spec, task)
-            if ready and ready[0] in running:
-                answered_at = time.monotonic()
-                worker, piece = running.pop(ready[0])
+        _must_fit(ray, spec)
+        answered_at = reported_at = time.monotonic()
+        while (waiting or self._running) and not batches.stopped:
+            self._start(ray, spec, len(waiting) + len(self._running))
+            self._send(task, waiting)
+            ready, _ = ray.wait([*self._running, *self._coming], num_returns=1, timeout=5.0)
+            now = time.monotonic()
+            if ready or not self._running:
+                answered_at = now
+            if not ready and now - reported_at > _REPORT_EVERY_S and not self._workers:
+                reported_at = now
+                _must_fit(ray, spec)  # a node may have left the cluster
+                _log.info("Judge %r: waiting for %g GPU(s).", spec.name, spec.engine.gpus)
+            self._must_be_in_time(spec, now, answered_at)
+            for reference in ready:
+                worker = (self._running.get(reference) or self._coming[reference])[0]
                 try:
-                    scores, version = answer_of(spec, ready[0], _BATCH_TIMEOUT_S)
-                except EngineMemoryError as error:
-                    self._use_less_memory(spec, piece, error)
-                    waiting.give_back([piece, *self._give_up(worker, running)])
-                else:
-                    self._send(task, waiting, running)  # so that the actor has work while the caller stores the scores
+                    if reference in self._coming:
+                        self._admit(spec, reference, task)
+                        continue
+                    piece = self._running[reference][1]
+                    scores, version = _answer_of(spec, reference)
+                    del self._running[reference]
+                    self._send(task, waiting)  # the actor works while the caller stores the scores
                     yield piece.number, scores, version
-            elif lost := self._places.on_dead_nodes():
-                _log.warning("Judge %r: the node of %d of its actors is gone.", spec.name, len(lost))
-                waiting.give_back([piece for worker in lost for piece in self._give_up(worker, running)])
-            elif time.monotonic() - answered_at > _BATCH_TIMEOUT_S:
-                raise JudgeError(
-                    f"judge {spec.name!r}: no batch of {spec.batch_size} came back in "
-                    f"{_BATCH_TIMEOUT_S:.0f} s; lower batch_size, or see the actor's log"
-                )
+                except EngineMemoryError as error:
+                    self._use_less_memory(spec, self._running[reference][1], error)
+                    waiting.give_back(self._end(worker))
+                except _LostActorError as error:
+                    self._lost += 1
+                    if self._lost > _MAX_LOST:
+                        raise JudgeError(
+                            f"judge {spec.name!r}: {self._lost} of its actors died ({error}); the batches that came "
+                            "back are kept, and the next run continues from there"
+                        ) from error
+                    _log.warning("Judge %r: an actor died (%s); its batches are sent again.", spec.name, error)
+                    waiting.give_back(self._end(worker))
 
-    def _send(self, task: Any, waiting: _Queue, running: dict[Any, tuple[Any, Piece]]) -> None:
-        """Give each actor as many pieces as it may have, none larger than has been found to fit into memory."""
+    def _start(self, ray: Any, spec: JudgeSpec, wanted: int) -> None:
+        """Ask Ray for the actors that are lacking."""
+        actor: Any = ray.remote(num_cpus=0, num_gpus=spec.engine.gpus)(Worker)
+        for _ in range(min(self._most, wanted) - len(self._workers) - len(self._coming)):
+            worker = actor.remote()
+            self._coming[worker.placed.remote()] = (worker, None)
+
+    def _admit(self, spec: JudgeSpec, reference: Any, task: Any) -> None:
+        """Have an actor that got its place load the model, or take in one that has loaded it."""
+        worker, since = self._coming[reference]
+        _answer_of(spec, reference)
+        del self._coming[reference]
+        if since is None:
+            _log.info("Judge %r: loading in a Ray actor, %g GPU(s).", spec.name, spec.engine.gpus)
+            self._coming[worker.load.remote(task)] = (worker, time.monotonic())
+        else:
+            self._workers.append(worker)
+            _log.info("Judge %r: loaded after %.1f s.", spec.name, time.monotonic() - since)
+
+    def _send(self, task: Any, waiting: _Queue) -> None:
+        """Give each loaded actor as many pieces as it may hold."""
         for _ in range(self._in_flight):
-            for worker in self._places.workers:
-                if waiting and sum(other is worker for other, _ in running.values()) < self._in_flight:
-                    piece = waiting.take()
-                    if self._largest is not None and len(piece.items) > self._largest:
-                        waiting.give_back([Piece(piece.number, piece.items[self._largest :])])
-                        piece = Piece(piece.number, piece.items[: self._largest])
-                    running[worker.score.remote(task, piece.items)] = (worker, piece)
+            for worker in self._workers:
+                if waiting and sum(other is worker for other, _ in self._running.values()) < self._in_flight:
+                    piece = waiting.take(self._largest)
+                    self._running[worker.score.remote(task, piece.items)] = (worker, piece)
+
+    def _must_be_in_time(self, spec: JudgeSpec, now: float, answered_at: float) -> None:
+        if any(since is not None and now - since > _LOAD_TIMEOUT_S for _, since in self._coming.values()):
+            raise JudgeError(f"judge {spec.name!r} was not loaded within {_LOAD_TIMEOUT_S:.0f} s; see the actor's log")
+        if now - answered_at > _BATCH_TIMEOUT_S:
+            raise JudgeError(
+                f"judge {spec.name!r}: no batch of {spec.batch_size} came back in {_BATCH_TIMEOUT_S:.0f} s; lower "
+                "batch_size, or see the actor's log"
+            )
 
     def _use_less_memory(self, spec: JudgeSpec, piece: Piece, error: EngineMemoryError) -> None:
         """Make batches smaller and the queue shorter, unless a single question was too much."""
@@ -149,8 +242,42 @@ class Actors:
         sizes = spec.name, len(piece.items), self._largest
         _log.warning("Judge %r: out of memory on a batch of %d; it goes on with batches of %d, one at a time.", *sizes)
 
-    def _give_up(self, worker: Any, running: dict[Any, tuple[Any, Piece]]) -> list[Piece]:
-        """End an actor; returns the pieces that it was still to score."""
-        self._places.end(worker)
-        unfinished = [reference for reference, (other, _) in running.items() if other is worker]
-        return [running.pop(reference)[1] for reference in unfinished]
+    def _end(self, worker: Any) -> list[Piece]:
+        """End an actor; returns the pieces that it held."""
+        import ray
+
+        ray.kill(worker)
+        self._workers = [other for other in self._workers if other is not worker]
+        self._coming = {ref: entry for ref, entry in self._coming.items() if entry[0] is not worker}
+        held = [reference for reference, (other, _) in self._running.items() if other is worker]
+        return [self._running.pop(reference)[1] for reference in held]
+
+
+def _must_fit(ray: Any, spec: JudgeSpec) -> None:
+    """Raise ``JudgeError`` where Ray has too few GPUs for one actor, which would wait for ever."""
+    gpus, available = spec.engine.gpus, float(ray.cluster_resources().get("GPU", 0.0))
+    if gpus > available:
+        raise JudgeError(
+            f"judge {spec.name!r} asks for {gpus:g} GPU(s), Ray has {available:g}; set num_gpus: 0 in its engine to "
+            "run it on the CPU, or name a cluster in RAY_ADDRESS or care.yaml"
+        )
+
+
+def _answer_of(spec: JudgeSpec, reference: Any) -> Any:
+    """The result of a call that has ended.
+
+    Raises ``JudgeError`` where the call failed, and ``_LostActorError`` where the actor is gone.
+    """
+    import ray
+    import ray.exceptions
+
+    try:
+        return ray.get(reference)
+    except ray.exceptions.RayTaskError as error:
+        if isinstance(error.cause, JudgeError):
+            raise error.cause from error
+        raise JudgeError(f"judge {spec.name!r} failed: {str(error).strip().splitlines()[-1]}") from error
+    except ray.exceptions.OutOfMemoryError as error:
+        raise EngineMemoryError(str(error).strip().partition("\n")[0]) from error
+    except ray.exceptions.RayError as error:
+        raise _LostActorError(str(error).strip().splitlines()[-1]) from error

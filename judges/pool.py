@@ -12,7 +12,7 @@ import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
@@ -81,23 +81,23 @@ class Progress:
 
 @dataclass(frozen=True)
 class PoolConfig:
-    """How judges are run.
+    """Where and how judges run.
 
     Attributes
     ----------
     mode : {"auto", "inline", "ray"}
-        Where judges run: ``inline`` in this process, ``ray`` in actors on Ray; ``auto`` uses Ray for models that are
-        loaded here and this process for all other judges.
+        ``inline`` runs judges in this process, ``ray`` in Ray actors; ``auto`` uses Ray for models that are loaded here
+        and this process for all other judges.
     actors : int
-        Ray actors for each judge, each with a copy of its model.
+        Largest number of Ray actors for each judge, each with a copy of its model.
     side_by_side : int
-        Judges that run at the same time, if the machine has room for their models.
+        Judges without a GPU that run at the same time. Judges on GPUs run as soon as Ray has GPUs for them.
     spend_limit : float, optional
-        US dollars that all judges together may spend in a night (a day, UTC), beside the limits in their own files. An
+        US dollars that all judges together may spend in a day (UTC), in addition to the limits in their own files. An
         endpoint without prices is then not asked.
     leave_out_flagged : bool
-        Whether items whose response speaks to the judge (``care_ops.injections``), or has characters that are not seen,
-        are left out of their test sets.
+        Whether items whose response speaks to the judge (``care_ops.injections``), or has invisible characters, are
+        left out of their test sets.
     """
 
     __pydantic_config__: ClassVar = {"extra": "forbid"}
@@ -109,25 +109,25 @@ class PoolConfig:
     leave_out_flagged: bool = False
 
 
-class End:
-    """The end of all work of a pool, where it comes before that is done."""
+class Stop:
+    """An early end of all work of a pool."""
 
     def __init__(self) -> None:
-        self.has_come = False
-        self._stops: list[Callable[[], None]] = []
+        self.requested = False
+        self._callbacks: list[Callable[[], None]] = []
 
-    def come(self) -> None:
-        """Have all judges end soon, from any thread: nobody is asked on, and what is under way is still stored."""
-        self.has_come = True
-        for stop in [*self._stops]:
-            stop()
-        _log.info("Judging ends early: nobody is asked any more.")
+    def request(self) -> None:
+        """Ask nothing more, from any thread; what is under way is still stored."""
+        self.requested = True
+        for callback in [*self._callbacks]:
+            callback()
+        _log.info("Judging ends early: no further requests are sent.")
 
-    def stops(self, stop: Callable[[], None]) -> None:
-        """Call this when the end comes, or at once where it has come."""
-        self._stops.append(stop)
-        if self.has_come:
-            stop()
+    def on_request(self, callback: Callable[[], None]) -> None:
+        """Call this when the end is requested, or at once where it has been."""
+        self._callbacks.append(callback)
+        if self.requested:
+            callback()
 
 
 class Pool:
@@ -141,14 +141,13 @@ class Pool:
         self._config, self._ray = config, ray
         self._started_ray = False
         self._starting = threading.Lock()
-        self.end = End()
-        self._session = Session(config, self._start_ray, self.end)
+        self._without_gpu = threading.Semaphore(config.side_by_side)
+        self.stop = Stop()
 
     def __enter__(self) -> Pool:
         return self
 
     def __exit__(self, *exc: object) -> None:
-        self._session.close()
         if self._started_ray:
             import ray
 
@@ -156,20 +155,19 @@ class Pool:
             self._started_ray = False
 
     @contextmanager
-    def session(self) -> Generator[Session]:
-        """One judge's work on all its test sets: its model is loaded once, and freed at the end of the block.
+    def session(self, gpus: float = 0.0) -> Generator[Session]:
+        """Open a session, in which a model stays loaded until a judge of another model comes.
 
-        Where judges work one after another, it is freed when one comes that asks another model.
+        With ``gpus`` it opens at once, and Ray decides when the judge gets its GPUs. Otherwise it waits for one of
+        ``side_by_side`` places.
         """
-        one = self._config.side_by_side == 1
-        session = self._session if one else Session(self._config, self._start_ray, self.end)
-        try:
-            yield session
-        except BaseException:  # its actors may still be at work
-            session.close()
-            raise
-        if session is not self._session:
-            session.close()
+        on_ray = gpus > 0 and self._config.mode != "inline"
+        with nullcontext() if on_ray else self._without_gpu:
+            session = Session(self._config, self._start_ray, self.stop)
+            try:
+                yield session
+            finally:
+                session.close()
 
     def run(
         self,
@@ -180,7 +178,7 @@ class Pool:
         progress: Callable[[Progress], None] | None = None,
     ) -> int:
         """Score the items of one test set in a session of its own; see ``Session.run``."""
-        with self.session() as session:
+        with self.session(spec.engine.gpus) as session:
             return session.run(spec, items, sink, context, progress)
 
     def _start_ray(self) -> None:
@@ -196,10 +194,10 @@ class Pool:
 
 
 class Session:
-    """Judges at work, whose model stays loaded until another is asked; ``Pool.session`` makes it."""
+    """Runs judges one after another; ``Pool.session`` opens it."""
 
-    def __init__(self, config: PoolConfig, start_ray: Callable[[], None], end: End) -> None:
-        self._config, self._start_ray, self._end = config, start_ray, end
+    def __init__(self, config: PoolConfig, start_ray: Callable[[], None], stop: Stop) -> None:
+        self._config, self._start_ray, self._stop = config, start_ray, stop
         self._models = LoadedModels()
         self._actors: Actors | None = None
         self._loaded: tuple[object, ...] = ()
@@ -246,14 +244,30 @@ class Session:
         if spec.engine.loaded not in ((), self._loaded):
             self.close()
             self._loaded = spec.engine.loaded
-        batches = Batches(questions, spec.batch_size, lambda: self._end.has_come)
+        batches = Batches(questions, spec.batch_size, lambda: self._stop.requested)
+        try:
+            return self._run(spec, questions, batches, sink, context or Context(), progress)
+        except BaseException:  # its actors may still be at work
+            self.close()
+            raise
+
+    def _run(
+        self,
+        spec: JudgeSpec,
+        questions: Questions,
+        batches: Batches,
+        sink: Sink,
+        context: Context,
+        progress: Callable[[Progress], None] | None,
+    ) -> int:
+        by_file = context.batches is not None
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done, tokens, started, down, judged = 0, 0, time.perf_counter(), "", list[Score]()
         _log.info(_BEGINS, spec.name, questions.items, len(questions), len(batches))
-        for number, scores, version in score_batches(spec, batches, context or Context()):
+        for number, scores, version in score_batches(spec, batches, context):
             item_scores = batches.of_items(scores)
             batches.forget(scores)
-            if context and context.ledger and not spec.engine.needs.endpoint:
+            if context.ledger and not spec.engine.needs.endpoint:
                 context.ledger.add(Bill.of(scores))
             sink(item_scores, version)
             whole = min(spec.batch_size, questions.items - done + len(judged))
@@ -267,7 +281,7 @@ class Session:
             _log.debug("Judge %r: batch %d is stored; %s.", spec.name, number, state)
             if progress is not None:
                 progress(state)
-        if down or self._end.has_come:
+        if down or self._stop.requested:
             raise DownError(down) if down else JudgeError(f"judge {spec.name!r} was interrupted")
         return done
 
@@ -291,7 +305,7 @@ class Session:
             from judges.engines.batches import BatchJudgeEngine
 
             with closing(BatchJudgeEngine(spec, spec.engine, context, context.batches)) as by_file:
-                self._end.stops(by_file.stop)
+                self._stop.on_request(by_file.stop)
                 found = by_file.run(batches.one_by_one(), batches.members, lambda: batches.stopped)
                 yield from ((number, scores, by_file.version) for number, scores in enumerate(found))
         elif isinstance(spec.engine, OpenAIEngine):
@@ -332,7 +346,7 @@ class Session:
             return scores
 
         with ThreadPoolExecutor(most) as threads, closing(OpenAIJudgeEngine(spec, settings, context)) as engine:
-            self._end.stops(engine.stop)
+            self._stop.on_request(engine.stop)
             to_begin, begun = 1, 0
             while under_way or not stopped:
                 under_way |= {threads.submit(score, engine, batch) for batch in islice(waiting, to_begin)}

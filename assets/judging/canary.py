@@ -192,7 +192,8 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
     chosen = _least_asked(retests(workspace, judge), kept)[: workspace.canary.items]
     said: dict[tuple[str, str], tuple[float | None, str]] = {}
     account = Account(workspace, judge, purses(workspace), rates(workspace).get(judge))
-    with closing(account), Pool(workspace.pool, workspace.ray) as pool, pool.session() as session:
+    gpus = workspace.judge(judge).engine.gpus
+    with closing(account), Pool(workspace.pool, workspace.ray) as pool, pool.session(gpus) as session:
         for testset in sorted({testset for testset, _ in chosen}):
 
             def sink(scores: list[Score], version: str, testset: str = testset) -> None:

@@ -7,7 +7,7 @@ a run that is killed goes on where it stopped.
 import hashlib
 import time
 from collections.abc import Callable, Generator, Iterator, Mapping, Sequence
-from concurrent.futures import ThreadPoolExecutor, as_completed
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from functools import lru_cache, partial
@@ -61,6 +61,10 @@ class TestsetCount:
     probe_keys: str
 
 
+Counts = tuple[list[TestsetCount], dict[str, str], float]
+"""A judge's counts by test set, its failures by test set, and the seconds that it took."""
+
+
 @dg.multi_asset(
     specs=[
         dg.AssetSpec(
@@ -92,21 +96,34 @@ def judge_inference(
     shared, known = purses(workspace), rates(workspace)
     accounts = {judge: Account(workspace, judge, shared, known.get(judge)) for judge in context.partition_keys}
 
-    def one(judge: str) -> tuple[list[TestsetCount], dict[str, str], float]:
-        started = time.perf_counter()
-        counts, failed = score_pending(workspace, judge, items_of, pool, accounts[judge], context.log.info)
-        return counts, failed, time.perf_counter() - started
+    finished = {judge: Future[Counts]() for judge in context.partition_keys}
 
-    judges = sorted(context.partition_keys, key=lambda judge: str(workspace.judge(judge).engine.loaded))
-    later = [workspace.judge(judge) for judge in judges[workspace.pool.side_by_side :]]
+    def run_judges(judges: Sequence[str]) -> None:
+        """Run the judges of one model, which is loaded once."""
+        with pool.session(workspace.judge(judges[0]).engine.gpus) as session:
+            for judge in judges:
+                started = time.perf_counter()
+                try:
+                    counts = score_pending(workspace, judge, items_of, session, accounts[judge], context.log.info)
+                    finished[judge].set_result((*counts, time.perf_counter() - started))
+                except BaseException as error:  # noqa: BLE001  (the main thread raises it)
+                    finished[judge].set_exception(error)
+
+    by_model: dict[tuple[object, ...], list[str]] = {}
+    for judge in sorted(finished):
+        by_model.setdefault(workspace.judge(judge).engine.loaded or (judge,), []).append(judge)
+    groups = sorted(by_model.values())
+    later = [workspace.judge(judge) for group in groups[1:] for judge in group]
     with (
         Pool(workspace.pool, workspace.ray) as pool,
         fetching_ahead(later, lambda spec: _has_work(workspace, spec.name, items_of), workspace.ray),
-        _side_by_side(workspace, pool, accounts) as side_by_side,
+        _threads(len(groups), pool, accounts) as threads,
     ):
-        under_way = {side_by_side.submit(one, judge): judge for judge in judges}
-        for future in as_completed(under_way):
-            judge = under_way[future]
+        for group in groups:
+            threads.submit(run_judges, group)
+        names = {future: judge for judge, future in finished.items()}
+        for future in as_completed(names):
+            judge = names[future]
             accounts[judge].close()
             del accounts[judge]  # only now: the database may have refused it, or a signal ended it
             try:
@@ -115,7 +132,7 @@ def judge_inference(
                 failures[judge] = str(error)
                 continue
             if failed:
-                failures[judge] = _told(failed)
+                failures[judge] = _reasons(failed)
                 continue
             context.log_event(_materialisation(workspace, judge, counts, seconds, tags))
     if failures:
@@ -124,18 +141,18 @@ def judge_inference(
 
 
 @contextmanager
-def _side_by_side(workspace: Workspace, pool: Pool, accounts: Mapping[str, Account]) -> Generator[ThreadPoolExecutor]:
-    """Threads for judges. However the block ends, the accounts that are left are on the bill.
+def _threads(count: int, pool: Pool, accounts: Mapping[str, Account]) -> Generator[ThreadPoolExecutor]:
+    """Threads for judges. However the block ends, the accounts that are left are entered in the bill.
 
-    Where it ends by an error, or a signal, nobody is asked on.
+    Where it ends by an error or a signal, no further requests are sent.
     """
     try:
-        with ThreadPoolExecutor(workspace.pool.side_by_side) as threads:
+        with ThreadPoolExecutor(max(1, count)) as threads:
             try:
                 yield threads
             except BaseException:
                 threads.shutdown(wait=False, cancel_futures=True)
-                pool.end.come()
+                pool.stop.request()
                 raise
     finally:
         with ExitStack() as each:  # also where one of them fails: a signal interrupts a query of the database
@@ -147,7 +164,7 @@ def score_pending(
     workspace: Workspace,
     judge: str,
     items_of: Callable[[str], "ItemSource"],
-    pool: Pool,
+    session: Session,
     account: Account,
     say: Callable[[str], object] = lambda _: None,
 ) -> tuple[list[TestsetCount], dict[str, str]]:
@@ -175,35 +192,34 @@ def score_pending(
     from judges.questions import ItemsInMemory
 
     recorded = workspace.judge(judge).engine.needs.recordings
-    with pool.session() as session:
 
-        def score(parts: "PartStore", testset: str, items: "ItemSource") -> int:
-            return _score_items(workspace, parts, judge, testset, items, session, account, say)
+    def score(parts: "PartStore", testset: str, items: "ItemSource") -> int:
+        return _score_items(workspace, parts, judge, testset, items, session, account, say)
 
-        for testset in workspace.testsets_of(judge):
-            if not workspace.parts.items_file(testset).exists():
-                continue
-            items = items_of(testset)
-            try:  # what is wrong with one test set costs nothing, and says nothing of the others
-                key = judge_key(workspace, judge, testset)
-                must_suit(workspace, judge, testset, texts_there(sample_of(items)))
-                scored = store_recorded(workspace, judge, testset, items) if recorded else 0
-            except CareError as error:
-                failed[testset] = str(error)
-                continue
-            if not recorded:
-                scored = score(workspace.parts, testset, items)
-            to_probe = [] if recorded else probe_items(workspace, testset)  # who was recorded cannot be asked
-            probes, asked, count = ItemsInMemory([judge_item(record) for record in to_probe]), 0, len(items.keys)
-            if probes.keys:
-                say(f"{judge} on {testset}: {len(probes.keys)} probes beside {count} items, each paid for once")
-                asked = score(workspace.probe_parts, testset, probes)
-            probed = (len(probes.keys), asked, _digest(probes))
-            counts.append(TestsetCount(testset, key, count, scored, _digest(items), *probed))
+    for testset in workspace.testsets_of(judge):
+        if not workspace.parts.items_file(testset).exists():
+            continue
+        items = items_of(testset)
+        try:  # what is wrong with one test set costs nothing, and says nothing of the others
+            key = judge_key(workspace, judge, testset)
+            must_suit(workspace, judge, testset, texts_there(sample_of(items)))
+            scored = store_recorded(workspace, judge, testset, items) if recorded else 0
+        except CareError as error:
+            failed[testset] = str(error)
+            continue
+        if not recorded:
+            scored = score(workspace.parts, testset, items)
+        to_probe = [] if recorded else probe_items(workspace, testset)  # who was recorded cannot be asked
+        probes, asked, count = ItemsInMemory([judge_item(record) for record in to_probe]), 0, len(items.keys)
+        if probes.keys:
+            say(f"{judge} on {testset}: {len(probes.keys)} probes beside {count} items, each paid for once")
+            asked = score(workspace.probe_parts, testset, probes)
+        probed = (len(probes.keys), asked, _digest(probes))
+        counts.append(TestsetCount(testset, key, count, scored, _digest(items), *probed))
     return counts, failed
 
 
-def _told(failed: Mapping[str, str]) -> str:
+def _reasons(failed: Mapping[str, str]) -> str:
     """Why a judge has no scores of some test sets, in one sentence for each reason."""
     by_reason: dict[str, list[str]] = {}
     for testset, why in failed.items():

@@ -88,11 +88,11 @@ def place(judges: Sequence[Sequence[JudgeSpec]], config: PoolConfig, log: Path) 
 
     def one(specs: Sequence[JudgeSpec]) -> None:
         mine = scores.setdefault(specs[0].name, [])
-        with pool.session() as session:
+        with pool.session(specs[0].engine.gpus) as session:
             for spec in specs:
                 session.run(spec, ITEMS, lambda batch, _: mine.extend(batch))
 
-    with Pool(config) as pool, ThreadPoolExecutor(config.side_by_side) as threads:
+    with Pool(config) as pool, ThreadPoolExecutor(len(judges)) as threads:
         for done in [threads.submit(one, specs) for specs in judges]:
             done.result()
     loads = loads_in(log)

@@ -62,9 +62,9 @@ def write(folder, server, batch="true", more="", prices=PRICES):
 def ask(folder):
     """What ``judge_inference`` does of one judge."""
     workspace = load_workspace(folder)
-    with closing(Account(workspace, "api", purses(workspace))) as account, Pool(workspace.pool) as pool:
+    with closing(Account(workspace, "api", purses(workspace))) as account, Pool(workspace.pool).session() as session:
         read = lru_cache(lambda testset: StoredItems(workspace.parts, testset))
-        score_pending(workspace, "api", read, pool, account)
+        score_pending(workspace, "api", read, session, account)
 
 
 def statuses(folder):

@@ -108,7 +108,7 @@ def _score_until_a_node_dies(folder: Path, node: int) -> tuple[list[int], dict[s
 
     connect()
     _wait_for_gpus(3)
-    with Pool(PoolConfig(actors=2, side_by_side=2)) as pool, ThreadPoolExecutor(2) as threads:
+    with Pool(PoolConfig(actors=2)) as pool, ThreadPoolExecutor(2) as threads:
         running = [threads.submit(run, name, pool) for name in stored]
         assert part.wait(300)
         os.killpg(node, signal.SIGKILL)

@@ -78,7 +78,7 @@ def test_a_repository_without_a_commit_is_refused():
 def test_a_dead_engine_ends_its_process():
     """Otherwise Ray would send it one batch after another, which would all fail."""
     code = (
-        "from judges.worker import Task, Worker\n"
+        "from judges.actors import Task, Worker\n"
         "from judges.engines.base import Context\n"
         "from judges.spec import JudgeSpec, ProgramEngine\n"
         "class EngineDeadError(Exception): pass\n"

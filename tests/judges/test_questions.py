@@ -91,11 +91,11 @@ def test_the_queue_of_the_actors_reads_a_batch_when_it_is_taken():
             yield [k]
 
     queue = _Queue(batches(), 4)  # type: ignore[arg-type]
-    first = queue.take()
+    first = queue.take(None)
     assert (first, read, len(queue)) == (Piece(0, [0]), [0], 3)  # type: ignore[list-item]
     queue.give_back([first])
     assert len(queue) == 4
-    assert [queue.take().number for _ in range(len(queue))] == [0, 1, 2, 3]
+    assert [queue.take(None).number for _ in range(len(queue))] == [0, 1, 2, 3]
     assert not queue
 
 

@@ -168,9 +168,9 @@ def test_killed_at_any_write_nobody_is_paid_twice(workspace, monkeypatch, step):
 
     def ask():
         loaded = load_workspace(folder)
-        with closing(Account(loaded, "api", purses(loaded))) as account, Pool(loaded.pool) as pool:
+        with closing(Account(loaded, "api", purses(loaded))) as account, Pool(loaded.pool).session() as session:
             read = lru_cache(lambda testset: StoredItems(loaded.parts, testset))
-            score_pending(loaded, "api", read, pool, account)
+            score_pending(loaded, "api", read, session, account)
 
     def stored(testset):
         rows = load_workspace(folder).parts.read_scores("api", testset, ("item_id", "score")).to_pylist()

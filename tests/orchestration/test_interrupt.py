@@ -81,7 +81,7 @@ def test_what_a_terminal_interrupts_asks_nobody_on_and_loses_nothing(tmp_path, j
         try:
             wait(lambda: len(server.bodies) == answered + under_way and server.open == under_way)
             os.killpg(process.pid, signal.SIGINT)
-            wait(lambda: "nobody is asked any more" in log.read_text())
+            wait(lambda: "no further requests are sent" in log.read_text())
             server.gate.set()
             assert process.wait(120) == 130
         finally:

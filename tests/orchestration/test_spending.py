@@ -50,8 +50,8 @@ def judge_once(folder):
 
     workspace = load_workspace(folder)
     recover(workspace)
-    with closing(Account(workspace, "paid", purses(workspace))) as account, Pool(workspace.pool) as pool:
-        score_pending(workspace, "paid", partial(StoredItems, workspace.parts), pool, account)
+    with closing(Account(workspace, "paid", purses(workspace))) as account, Pool(workspace.pool).session() as session:
+        score_pending(workspace, "paid", partial(StoredItems, workspace.parts), session, account)
 
 
 def started_here(folder):
