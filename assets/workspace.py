@@ -149,10 +149,6 @@ class Workspace:
         Judges that come with a recorded score file are among them.
     experiments : {"small", "full"}
         Size at which the paper's experiments are run.
-    experiments_when : {"asked", "changed"}
-        Whether a night makes them again where what they were made from has changed.
-    experiment_minutes : int
-        How long a night may go on starting them: the paper's experiments never hold up a night of work.
     mount : Mount
         Under which names it stands in a Dagster.
     anchors : mapping name -> str
@@ -173,8 +169,6 @@ class Workspace:
     ray: RayConfig
     dask: DaskConfig
     experiments: str
-    experiments_when: str = "asked"
-    experiment_minutes: ClassVar[int] = 20
     store: str | None = None
     mount: Mount = ALONE
     anchors: Mapping[str, str] = field(default_factory=dict[str, str])

@@ -5,14 +5,9 @@ from __future__ import annotations
 import time
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 import dagster as dg
 
-from assets.experiments.due import cheapest_first, inputs_version, is_settled, settle
-from assets.experiments.registry import KEYS as EXPERIMENTS
-from assets.experiments.registry import LEDGER
-from assets.experiments.registry import outdated as outdated_experiments
 from assets.fit.made import FIT, RESULTS
 from assets.mount import ALONE, Mount
 from assets.report.outdated import Outdated, Partition, State, outdated, states
@@ -62,7 +57,7 @@ class Tried:
     most : int
         How often the same is asked for.
     asked : dict name -> (version, times)
-        Of judges and experiments, and of what is outdated still.
+        Of judges, and of what is outdated still.
     """
 
     most: int
@@ -71,7 +66,7 @@ class Tried:
     def look(self, stale: Mapping[Partition, Outdated], busy: Collection[Partition]) -> None:
         """Forget what has been made, and take note of what was not, although the run that was to make it has ended."""
         by_name = {_name(key): one for key, one in stale.items()}
-        lasting = ("judge_inference", "canary", *EXPERIMENTS)  # a judge that has answered may owe what it failed on
+        lasting = ("judge_inference", "canary")  # a judge that has answered may owe what it failed on
         self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.partition(" ")[0] in lasting}
         for name, (version, times) in self.asked.items():
             one = by_name.get(name)
@@ -186,42 +181,6 @@ def _of_fit(stale: Mapping[Partition, Outdated], tried: Tried, testset: str) -> 
     return list(asked.values())
 
 
-def due_experiments(workspace: Workspace) -> list[tuple[Outdated, float]]:
-    """Experiments that are out of date, where care.yaml wants them after changes: the quickest first, with its seconds.
-
-    Where none is left, or none that fits into the minutes, nothing is looked at again before something changes.
-    """
-    if workspace.experiments_when != "changed" or is_settled(workspace):
-        return []
-    version = inputs_version(workspace)
-    allowed = 60.0 * workspace.experiment_minutes
-    found = cheapest_first(workspace, outdated_experiments(workspace))
-    if all(key == LEDGER or seconds > allowed for key, seconds in found):  # it waits for none of those that never fit
-        left = [key for key, _ in found if key != LEDGER]
-        found = cheapest_first(workspace, [*left, *outdated_experiments(workspace, [LEDGER])])
-    if all(seconds > allowed for _, seconds in found):
-        settle(workspace)
-    return [(Outdated(key, None, version, says="what it reads changed"), seconds) for key, seconds in found]
-
-
-def that_fits(due: Sequence[tuple[Outdated, float]], tried: Tried, seconds_left: float) -> list[Outdated]:
-    """The first of the experiments that may be asked for and ends in time, alone, so that the minutes are held."""
-    fitting = [one for one, seconds in due if tried.may_ask(one) and seconds <= seconds_left]
-    return fitting[:1]
-
-
-def experiment_of_the_day(workspace: Workspace, tried: Tried, seen: Seen) -> tuple[list[Outdated], Seen]:
-    """The experiment that the daemon asks for next, within the minutes of a day (UTC) from the first one on."""
-    day = datetime.fromtimestamp(seen.looked_at, UTC).date().isoformat()
-    if seen.day == day and seen.until < seen.looked_at:
-        return [], seen
-    due = due_experiments(workspace)
-    if due and seen.day != day:
-        seen = replace(seen, day=day, until=seen.looked_at + 60.0 * workspace.experiment_minutes)
-    asked = that_fits(due, tried, seen.until - seen.looked_at)
-    return asked, replace(seen, until=0.0) if due and not asked else seen
-
-
 @dataclass(frozen=True)
 class Seen:
     """What the sensor that asks for the outdated knows from its last look.
@@ -238,8 +197,6 @@ class Seen:
         Hash of the runs that had not ended, and of the times of the workspace's own files.
     looked_at : float
         When it last looked, in seconds since 1970.
-    day, until : str, float
-        On which an experiment was last asked for, and until when others may be.
     """
 
     tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
@@ -247,8 +204,6 @@ class Seen:
     at_work: bool = False
     moment: str = ""
     looked_at: float = 0.0
-    day: str = ""
-    until: float = 0.0
 
 
 def look(
@@ -269,7 +224,7 @@ def look(
         Ask for nothing between nights. A night begins with the asset `night`, and ends when nothing of it is left to
         be asked for, under way or in a batch of an endpoint.
     run_key : str, optional
-        What the key of each run begins with; given by the schedule, which asks for no experiment.
+        What the key of each run begins with; given by the schedule.
     """
     follow_partitions(workspace, instance)  # a partition has to be there to be asked for
     mount = workspace.mount
@@ -289,9 +244,6 @@ def look(
         tried.note([one for key, one in stale.items() if key in busy])  # the schedule has asked for it
     waits = backfills_under_way(instance, mount)
     asked = [] if waits else ready(workspace, stale, tried, busy)
-    if not (asked or waits or busy or run_key):
-        asked, seen = experiment_of_the_day(workspace, tried, seen)
-        stale.update({one.key: one for one in asked})
     first = {one.key for one in asked if not tried.times(one)}
     tried.note(asked)
     apart = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}

@@ -9,7 +9,6 @@ from __future__ import annotations
 import logging
 import os
 import signal
-import time
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
@@ -17,7 +16,6 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
-from assets.experiments.registry import experiments
 from assets.experiments.registry import outdated as outdated_experiments
 from assets.fit.documents import FitDocument
 from assets.judging.journal import recover
@@ -36,10 +34,8 @@ from orchestration.plan import (
     Tried,
     all_outdated,
     due_canaries,
-    due_experiments,
     partitions_under_way,
     ready,
-    that_fits,
 )
 
 _MOST_STEPS = 40
@@ -176,8 +172,7 @@ class _Run:
         self._stale: dict[Partition, Outdated] = {}
         self.every: dict[Partition, Outdated] = {}
         self.known: dict[str, State] = {}
-        self._selected = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
-        self._experiments_end = 0.0
+        self._experiments = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
 
     def next(self) -> list[Launch]:
         """The runs of the next step; none where nothing is left to do."""
@@ -193,33 +188,10 @@ class _Run:
         self._tried.note(asked)
         self._untold = [one for one in self._untold if one not in asked]
         launches = plan(requests(one.key for one in asked), self._instance)
-        return launches or plan({key: {None} for key in self._next_experiments()}, self._instance)
-
-    def _next_experiments(self) -> list[str]:
-        """Experiments that a person selected; or the next one that is due in a night and fits into its minutes.
-
-        What is done stays done where the night is killed, and what does not fit is told and left to the next night.
-        """
-        selected, self._selected = self._selected, set[str]()
-        if selected:
-            return outdated_experiments(self._workspace, selected)
-        due = [] if self._scope.is_narrowed else due_experiments(self._workspace)
-        now = time.monotonic()
-        if due and not self._experiments_end:
-            self._experiments_end = now + 60.0 * self._workspace.experiment_minutes
-        asked = that_fits(due, self._tried, self._experiments_end - now)
-        self._tried.note(asked)
-        left = [one.asset for one, _ in due if self._tried.may_ask(one)]
-        if left and not asked:
-            from assets.experiments.pages import write_experiments
-
-            write_experiments(self._workspace.report_folder, self._workspace, list(experiments().values()), left)
-            _logger.warning(
-                "Experiments that stay out of date, because they do not fit into the %d minutes of a night: %s.",
-                self._workspace.experiment_minutes,
-                ", ".join(left),
-            )
-        return [one.asset for one in asked]
+        if launches or not self._experiments:
+            return launches
+        selected, self._experiments = self._experiments, set[str]()
+        return plan({key: {None} for key in outdated_experiments(self._workspace, selected)}, self._instance)
 
     def behind(self, outcome: Outcome) -> set[str]:
         """Test sets in scope whose fit is still outdated at the end, and of which nothing failed.
@@ -256,11 +228,6 @@ class Scope:
     testset: str | None
     judge: str | None
     by_name: bool
-
-    @property
-    def is_narrowed(self) -> bool:
-        """Whether anything is left out."""
-        return self.by_name or self.testset is not None or self.judge is not None
 
     def wants(self, one: Outdated) -> bool:
         """Whether this is to be made."""

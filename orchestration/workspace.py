@@ -61,6 +61,7 @@ RETIRED = {
     "experiment_sizes": {},
     "watch_seconds": 30,
     "experiments.minutes": 20,
+    "experiments.when": "asked",
     "judges": "judges",
     "testsets": "testsets",
 }
@@ -224,13 +225,9 @@ class AlertSettings(_Declared):
 
 
 class ExperimentSettings(_Declared):
-    """``experiments``: at which size the paper's experiments are run, and when."""
+    """``experiments``: at which size the paper's experiments are run."""
 
     size: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
-    when: Literal["asked", "changed"] = Field(
-        default="asked",
-        description="run where they are selected, or by every `care run` after a change to what they read",
-    )
 
 
 def _sized(experiments: Any) -> Any:
@@ -294,7 +291,6 @@ def load_workspace(root: Path) -> Workspace:
         review=settings.review,
         canary=settings.canary,
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,
-        experiments_when=settings.experiments.when,
         anchors=settings.anchors,
     )
     if workspace.store is not None:

@@ -89,7 +89,7 @@ def _print_status(
         console.print(bill)
     for sentence in filter(None, (loaded.labels_of_nobody(), *told(loaded))):
         console.print(sentence)
-    if loaded.experiments_when == "changed" or any((loaded.data / "experiments").glob("*")):
+    if any((loaded.data / "experiments").glob("*")):
         _print_experiments(loaded)
 
 

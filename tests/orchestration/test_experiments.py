@@ -20,13 +20,12 @@ from scipy.stats import false_discovery_control, spearmanr
 from assets.experiments.adversarial_answers import PLANTED_RATES, false_positives, planted
 from assets.experiments.base import ExperimentFindings, Heatmap
 from assets.experiments.confounder_features import tensor_confounder
-from assets.experiments.due import cheapest_first, is_settled, settle
 from assets.experiments.injected_bias import changes
 from assets.experiments.orthogonality import errors_at
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.paper_tables import recorded, tuned
 from assets.experiments.program_integration import Candidate, greedy
-from assets.experiments.registry import KEYS, OF_PANELS, experiments, outdated
+from assets.experiments.registry import KEYS, experiments, outdated
 from assets.experiments.sweep import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
@@ -417,63 +416,3 @@ def test_a_run_with_experiments_makes_them_after_the_fits(tmp_path):
     with workspace.warehouse.reader() as connection:
         assert connection.execute("SELECT count(*) FROM latest_fits").fetchone() != (0,)
     care(folder, "run", "--experiments")
-
-
-def made_in(outcome):
-    return [asset for asset, _ in outcome.materialised if asset in KEYS]
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("quick_experiments")
-def test_with_when_changed_a_night_makes_what_reads_the_change_once(tmp_path, monkeypatch):
-    folder = make(tmp_path / "ws", n=40)
-    with (folder / "care.yaml").open("a") as settings:
-        settings.write("experiments: {when: changed}\n")
-    first = run(folder)
-    assert not first.failures
-    assert sorted(made_in(first)) == sorted(KEYS)
-    assert made_in(first)[-1] == "ledger", "it reads the others"
-
-    def looked_at(*_):
-        raise AssertionError("an unchanged night must not look whether an experiment is out of date")
-
-    with monkeypatch.context() as patched:
-        patched.setattr("orchestration.plan.outdated_experiments", looked_at)
-        assert run(folder).materialised == []
-
-    (folder / "judges" / "words.yaml").write_text("engine: {kind: program, program: length}\ntestsets: [one]\n")
-    experiment = experiments()["quality_factor"]
-    kept = json.loads(load_workspace(folder).experiment_file(experiment.key).read_text())
-    panel_of_last_night = kept["version"]["reads"]
-    too_long = experiments()["paper_tables"]
-    too_long.keep(load_workspace(folder), ExperimentFindings(["made"]), panel_of_last_night, seconds=3_000.0)
-    again = run(folder)
-    expected = {*OF_PANELS, "ledger"} - {"paper_tables"}
-    assert sorted(made_in(again)) == sorted(expected), "each that reads the judge, once, but one that takes too long"
-    assert run(folder).materialised == []
-
-
-def test_the_quickest_comes_first_and_what_changes_or_is_gone_is_seen(tmp_path):
-    folder = make(tmp_path / "ws", n=20)
-    with (folder / "care.yaml").open("a") as settings:
-        settings.write("experiments: {when: changed}\n")
-    workspace = load_workspace(folder)
-    every = experiments()
-    for key, seconds in (("orthogonality", 5.0), ("theory_rates", 2.0), ("regime_sufficient", 3_000.0)):
-        every[key].keep(workspace, ExperimentFindings(["kept"]), None, seconds=seconds)
-    keys = ["regime_sufficient", "ledger", "orthogonality", "theory_rates"]
-    assert [key for key, _ in cheapest_first(workspace, keys)] == [
-        "theory_rates",
-        "orthogonality",
-        "regime_sufficient",
-        "ledger",
-    ]
-    assert not is_settled(workspace)
-    settle(workspace)
-    assert is_settled(workspace)
-    workspace.experiment_file("orthogonality").unlink()
-    assert not is_settled(workspace), "what is gone is made again"
-    settle(workspace)
-    with (folder / "testsets" / "one.yaml").open("a") as sheet:
-        sheet.write("description: changed\n")
-    assert not is_settled(load_workspace(folder))
