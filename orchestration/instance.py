@@ -27,10 +27,9 @@ from orchestration.dagster_internals import (
     end_run_as_failed,
     materialisations,
     unfinished_backfills,
-    unreachable_storage,
 )
 from orchestration.launcher import WatchedRunLauncher
-from orchestration.launches import CARE_RUN, LAUNCHED_BY, promised_by
+from orchestration.launches import CARE_RUN, LAUNCHED_BY, planned_by
 from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
@@ -100,7 +99,7 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
     try:
         with _opened(home) as instance:
             yield instance
-    except unreachable_storage() as error:
+    except _unreachable_storage() as error:
         raise WarehouseError(_unreachable(home, str(error.__cause__ or error))) from None
     except DatabaseError as error:
         reason = str(error.orig or error)
@@ -115,6 +114,15 @@ def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
             os.environ.pop("DAGSTER_HOME", None)
         else:
             os.environ["DAGSTER_HOME"] = previous
+
+
+def _unreachable_storage() -> tuple[type[Exception], ...]:
+    """Return the exception of a database that does not answer; nothing where dagster-postgres is not installed."""
+    try:
+        from dagster_postgres.utils import DagsterPostgresException
+    except ImportError:
+        return ()
+    return (DagsterPostgresException,)
 
 
 def _opened(home: Path) -> dg.DagsterInstance:
@@ -201,7 +209,7 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
         if not is_ours and (run.run_id in waiting or record.update_timestamp.timestamp() > beginning_since):
             continue
         _logger.info("Run %s was abandoned by a process that was killed; it is marked as failed.", run.run_id)
-        untold |= promised_by(run, instance, workspace.mount) - {*materialisations(instance, run.run_id)}
+        untold |= planned_by(run, instance, workspace.mount) - {*materialisations(instance, run.run_id)}
         end_run_as_failed(instance, run, "whoever launched this run was killed")
         if workspace.warehouse.usable():  # or else it is made anew
             with workspace.warehouse.writer() as connection:  # what its judges took may not have come to it

@@ -3,7 +3,7 @@
 Dagster's own launcher starts a run as a process of the code server and never looks after it again. If the code server
 is killed, with all of its processes, the run counts as started for ever. This launcher lets Dagster's run monitoring
 ask the code server whether it still works on a run. A run that it does not know is marked as failed, and Dagster's run
-retries start it again.
+retries start it again; ``max_runtime_seconds`` ends the runs of a code server that never answers.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from orchestration.dagster_internals import is_worked_on, run_health
+from orchestration.dagster_internals import run_health
 
 if TYPE_CHECKING:
     from orchestration.dagster_internals import RunHealth
@@ -27,11 +27,5 @@ class WatchedRunLauncher(dg.DefaultRunLauncher):
         return True
 
     def check_run_worker_health(self, run: dg.DagsterRun) -> RunHealth:
-        """Whether the code server that was given the run still works on it.
-
-        A code server that does not answer may only be slow or restarting, so its runs count as running until it
-        answers again. Dagster's ``max_runtime_seconds`` ends those of one that never does.
-        """
-        if is_worked_on(run) is False:
-            return run_health(lost="the code server that started this run has been restarted since")
-        return run_health()
+        """Return whether the code server that was given the run still works on it."""
+        return run_health(run)

@@ -17,7 +17,7 @@ import dagster as dg
 
 from assets.mount import Mount
 from assets.partitions import JUDGES, SLICES, TESTSETS
-from orchestration.dagster_internals import body_of, places_in_pools
+from orchestration.dagster_internals import body_of, pool_slots
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -154,7 +154,7 @@ def _places(
     pools = [workspace.mount.name(f"judge_{judge}") for judge in judges]
     if any(workspace.judge(judge).engine.needs.model for judge in judges if judge in workspace.judges):
         pools.append(GPU)
-    return places_in_pools(context, sorted(pools))
+    return pool_slots(context, sorted(pools))
 
 
 def _selected(

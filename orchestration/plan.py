@@ -1,4 +1,4 @@
-"""What of the outdated is made now, for ``care run`` and for the daemon: what waits, and what was tried already."""
+"""Which stale partitions are requested next, by ``care run`` and by the daemon's sensor and schedule."""
 
 from __future__ import annotations
 
@@ -20,21 +20,21 @@ from orchestration.instance import (
     tell_unchanged,
     unfinished_runs,
 )
-from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, promised_by, requests, split_partition
+from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, planned_by, requests, split_partition
 from orchestration.standing import forget_mended_failures
 
 _ATTEMPTS = 2
-"""How often the daemon asks for the same: once, and once more where that failed."""
+"""How often the daemon requests the same partition under the same version."""
 
 _LONGEST_TAG = 200
 
 _NIGHT_IS_NEW_S = 3600.0
-"""A sensor that has never looked before takes an older night for one that is over."""
+"""A sensor that has never run before ignores a night that is older than this."""
 
 INDEX = ("report_index", None)
-"""The index of all pages, which is made once, at the end."""
+"""The index of all pages, which is written last."""
 
-_MADE_OF = {
+_INPUTS = {
     "probes": ("panel",),
     "moments": ("panel",),
     "structure": ("moments",),
@@ -42,52 +42,47 @@ _MADE_OF = {
     **dict.fromkeys(("review", *RESULTS), ("aggregates",)),
     "report": ("review", *RESULTS),
 }
-"""What each asset of a test set's fit is made of, among those of the fit."""
+"""Direct inputs of each asset of a test set's fit, among those of the fit."""
 
-_FROM_ITS_RUN = ""
-"""Version of what was asked for in one run with what it is made of, so that it is known only when that has ended."""
+_KNOWN_AFTER_RUN = ""
+"""Version of a partition requested in one run with its inputs, until that run has ended."""
 
 
 @dataclass
 class Tried:
-    """What has been asked for, and how often under the same version.
+    """How often each stale partition was requested under its version, at most ``most`` times.
 
-    Attributes
-    ----------
-    most : int
-        How often the same is asked for.
-    asked : dict name -> (version, times)
-        Of judges, and of what is outdated still.
+    ``asked`` maps "asset partition" to (version, times).
     """
 
     most: int
     asked: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
     def look(self, stale: Mapping[Partition, Outdated], busy: Collection[Partition]) -> None:
-        """Forget what has been made, and take note of what was not, although the run that was to make it has ended."""
+        """Forget what is no longer stale, and take the version of what stayed stale after its run."""
         by_name = {_name(key): one for key, one in stale.items()}
-        lasting = ("judge_inference", "canary")  # a judge that has answered may owe what it failed on
+        lasting = ("judge_inference", "canary")  # a judge that has answered may lack the items that failed
         self.asked = {n: e for n, e in self.asked.items() if n in by_name or n.partition(" ")[0] in lasting}
         for name, (version, times) in self.asked.items():
             one = by_name.get(name)
-            if version == _FROM_ITS_RUN and one is not None and one.key not in busy:
+            if version == _KNOWN_AFTER_RUN and one is not None and one.key not in busy:
                 self.asked[name] = one.version, times
 
     def may_ask(self, one: Outdated) -> bool:
-        """Whether this has not been asked for as often as may be."""
+        """Return whether a partition may be requested (again)."""
         return self.times(one) < (1 if one.only_waits else self.most)
 
     def times(self, one: Outdated) -> int:
-        """How often this was asked for under its version."""
+        """Return how often a partition was requested under its version."""
         version, times = self.asked.get(_name(one.key), (one.version, 0))
-        return times if version in (one.version, _FROM_ITS_RUN) else 0
+        return times if version in (one.version, _KNOWN_AFTER_RUN) else 0
 
     def note(self, asked: Sequence[Outdated]) -> None:
-        """Take note that all of this is asked for."""
+        """Count one more request for each of these."""
         keys = {one.key for one in asked}
         for one in asked:
-            rides = any((asset, one.partition) in keys for asset in _MADE_OF.get(one.asset, ()))
-            self.asked[_name(one.key)] = _FROM_ITS_RUN if rides else one.version, self.times(one) + 1
+            with_inputs = any((asset, one.partition) in keys for asset in _INPUTS.get(one.asset, ()))
+            self.asked[_name(one.key)] = _KNOWN_AFTER_RUN if with_inputs else one.version, self.times(one) + 1
 
 
 def _name(key: Partition) -> str:
@@ -95,43 +90,39 @@ def _name(key: Partition) -> str:
 
 
 def all_outdated(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[Partition, Outdated]:
-    """All that is outdated of the test sets, and the index where it no longer says how things stand.
-
-    A caller that has looked at the test sets hands on what is ``known``.
-    """
+    """Return what is stale: of each test set (its state may be ``known``), and the index if a verdict has changed."""
     known = states(workspace) if known is None else known
     found = outdated(workspace, known)
     verdicts = current_verdicts(workspace, known)
     if index_differs(workspace, verdicts):
         version = "; ".join(f"{name}: {verdict.headline}" for name, verdict in verdicts.items())
-        found[INDEX] = Outdated(*INDEX, version, says="the index says something else")
+        found[INDEX] = Outdated(*INDEX, version, says="a verdict has changed")
     workspace.file_hashes.save()
     return found
 
 
 def due_canaries(workspace: Workspace, stale: Mapping[Partition, Outdated]) -> dict[Partition, Outdated]:
-    """The judges that are to be asked again today, except those that still owe scores."""
+    """Return the judges whose canary is to run today, except those with missing scores."""
     from assets.judging.canary import due, today
 
-    owing = {one.partition for one in stale.values() if one.asset == "judge_inference" and not one.only_waits}
+    incomplete = {one.partition for one in stale.values() if one.asset == "judge_inference" and not one.only_waits}
     says = "it was not asked again today"
-    asked = [Outdated("canary", judge, f"{today()}", says=says) for judge in due(workspace) if judge not in owing]
+    asked = [Outdated("canary", judge, f"{today()}", says=says) for judge in due(workspace) if judge not in incomplete]
     return {one.key: one for one in asked}
 
 
 def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> set[Partition]:
-    """Assets, with the partition where they have any, that runs which have not ended are to make."""
-    return {key for record in unfinished_runs(instance) for key in promised_by(record.dagster_run, instance, mount)}
+    """Return what unfinished runs are to materialise."""
+    return {key for record in unfinished_runs(instance) for key in planned_by(record.dagster_run, instance, mount)}
 
 
 def ready(
     workspace: Workspace, stale: Mapping[Partition, Outdated], tried: Tried, busy: Collection[Partition] = ()
 ) -> list[Outdated]:
-    """What is to be asked for now, of what is outdated (``all_outdated``), or of the part of it that is wanted.
+    """Return the stale partitions that can be materialised now, without those of unfinished runs (``busy``).
 
-    A judge waits for the items of its test sets, so that it is loaded once. A fit waits for items and scores, unless
-    they were tried in vain: then it goes without. What is made of something in the same run is asked for with it. What
-    runs that have not ended are to make is ``busy``.
+    A judge waits for the items of all its test sets, so that it is loaded once. A fit waits for items and scores; it
+    does without those that have failed. An asset is requested in one run with its stale inputs.
     """
     coming = {key for key, one in stale.items() if key in busy or tried.may_ask(one)}
     asked: list[Outdated] = []
@@ -149,19 +140,16 @@ def ready(
     for testset in sorted({one.partition for one in stale.values() if one.asset in FIT}, key=str):
         if not _waits(stale, coming, busy, str(testset)):
             asked += _of_fit(stale, tried, str(testset))
-    if not asked and not busy and INDEX in coming:
-        return [stale[INDEX]]
-    return asked
+    return [stale[INDEX]] if not asked and not busy and INDEX in coming else asked
 
 
 def _waits(
     stale: Mapping[Partition, Outdated], coming: Collection[Partition], busy: Collection[Partition], testset: str
 ) -> bool:
-    """Whether a test set's fit is being made, or its items or scores are still to come."""
+    """Return whether a test set's fit is being materialised, or its items or scores are still to come."""
     if any((asset, testset) in busy for asset in FIT):
         return True
-    for key in coming:
-        one = stale[key]
+    for one in map(stale.__getitem__, coming):
         is_input = one.asset in ("items", "scores") and split_partition(one.asset, str(one.partition))[1] == testset
         if is_input or (one.asset == "judge_inference" and testset in one.testsets):
             return True
@@ -169,34 +157,32 @@ def _waits(
 
 
 def _of_fit(stale: Mapping[Partition, Outdated], tried: Tried, testset: str) -> list[Outdated]:
-    """The stages of a fit that can be made: with what they are made of, or where that is up to date."""
+    """Return the stale stages of a fit whose inputs are up to date or requested with them."""
     asked: dict[str, Outdated] = {}
     for asset in FIT:
         one = stale.get((asset, testset))
-        if one is None:
-            continue
-        outdated_inputs = [each for each in _MADE_OF.get(asset, ()) if (each, testset) in stale]
-        if all(each in asked for each in outdated_inputs) and (outdated_inputs or tried.may_ask(one)):
+        inputs = [each for each in _INPUTS.get(asset, ()) if (each, testset) in stale]
+        if one is not None and all(each in asked for each in inputs) and (inputs or tried.may_ask(one)):
             asked[asset] = one
     return list(asked.values())
 
 
 @dataclass(frozen=True)
 class Seen:
-    """What the sensor that asks for the outdated knows from its last look.
+    """Cursor of the sensor that requests what is stale.
 
     Attributes
     ----------
     tried : dict name -> (version, times)
-        What it has asked for and is outdated still.
+        ``Tried.asked``.
     night : float or None
-        When the last night began. What failed before it may be asked for once more.
+        When the last night began; what failed before it may be requested once more.
     at_work : bool
-        Whether something of that night was still to be asked for or under way.
+        Whether something of that night was still to be requested or under way.
     moment : str
-        Hash of the runs that had not ended, and of the times of the workspace's own files.
+        Hash of the unfinished runs, and of the times of the workspace's own files.
     looked_at : float
-        When it last looked, in seconds since 1970.
+        Time of the last tick that looked, in seconds since 1970.
     """
 
     tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
@@ -214,19 +200,19 @@ def look(
     only_at_night: bool = False,
     run_key: str | None = None,
 ) -> tuple[list[dg.RunRequest], Seen]:
-    """What is outdated and to be asked for, and what is remembered of it.
+    """Return run requests for what is stale, and the next cursor.
 
-    What failed is asked for once more, and then left alone until what it is made of changes or the next night comes.
+    What failed is requested once more, and then not before its inputs change or the next night begins.
 
     Parameters
     ----------
     only_at_night : bool
-        Ask for nothing between nights. A night begins with the asset `night`, and ends when nothing of it is left to
-        be asked for, under way or in a batch of an endpoint.
+        Request nothing between nights. A night begins with the asset `night`, and ends when nothing of it is left to
+        be requested, under way or in a batch of an endpoint.
     run_key : str, optional
-        What the key of each run begins with; given by the schedule.
+        Prefix of the key of each run; given by the schedule.
     """
-    follow_partitions(workspace, instance)  # a partition has to be there to be asked for
+    follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
     mount = workspace.mount
     night = last_night(instance, mount)
     begins = night != seen.night
@@ -241,13 +227,13 @@ def look(
     stale |= due_canaries(workspace, stale)
     tried.look(stale, busy)
     if begins:
-        tried.note([one for key, one in stale.items() if key in busy])  # the schedule has asked for it
+        tried.note([one for key, one in stale.items() if key in busy])  # the schedule has requested it
     waits = backfills_under_way(instance, mount)
     asked = [] if waits else ready(workspace, stale, tried, busy)
     first = {one.key for one in asked if not tried.times(one)}
     tried.note(asked)
-    apart = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
-    launches = plan(requests(one.key for one in asked), instance, mount, apart)
+    gpu_judges = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
+    launches = plan(requests(one.key for one in asked), instance, mount, gpu_judges)
     at_work = bool(asked or waits or busy or any(one.only_waits for one in stale.values()))
     if seen.at_work and not at_work:
         tell_unchanged(workspace, instance, stale)
@@ -258,7 +244,7 @@ def look(
 def _request(
     launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition], mount: Mount, run_key: str | None
 ) -> dg.RunRequest:
-    """A run of Dagster: with the reason in its tags, and whether what fails in it is asked for once more."""
+    """Return the request for a run, with the reason in its tags, and whether its failures are requested once more."""
     keys = [(asset, partition) for asset in launch.assets for partition in launch.partitions]
     tags = {**launch.tags, **NO_RETRY, REASON: stale[keys[0]].why[:_LONGEST_TAG]}
     if first.issuperset(keys):

@@ -1,7 +1,7 @@
-"""``care run``: ask what is outdated, plan it and make it, until nothing is.
+"""``care run``: materialise what is stale in this process, until nothing is.
 
-The workspace's own definitions run in this process on its own Dagster instance, so the UI shows every run. What is
-outdated and what waits is decided as for the daemon (``plan``).
+Runs go to the workspace's own Dagster instance, so the UI shows them. ``plan`` decides, as for the daemon, what is
+stale and what waits.
 """
 
 from __future__ import annotations
@@ -9,7 +9,8 @@ from __future__ import annotations
 import logging
 import os
 import signal
-from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
+import warnings
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
@@ -25,24 +26,18 @@ from assets.state.rebuild import is_outdated, rebuild_warehouse
 from assets.state.repair import verify_some
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
+from care_ops.errors import InputError
 from orchestration.alerts import failure_message
-from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, materialisations, selected_assets
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, materialisations
 from orchestration.instance import end_abandoned_runs, follow_partitions, tell_unchanged, under_way
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, NO_RETRY, ORDER, Launch, plan, requests, split_partition
-from orchestration.plan import (
-    INDEX,
-    Tried,
-    all_outdated,
-    due_canaries,
-    partitions_under_way,
-    ready,
-)
+from orchestration.plan import INDEX, Tried, all_outdated, due_canaries, partitions_under_way, ready
 
 _MOST_STEPS = 40
-"""A night has about five steps. One that comes to this many asks for the same work again and again, and is ended."""
+"""A run has about five steps. One that reaches this number requests the same work again and again."""
 
-_LAST = (*EXPERIMENTS, INDEX[0])
-"""What waits for no stage of a fit."""
+_INDEPENDENT = (*EXPERIMENTS, INDEX[0])
+"""Assets that wait for no stage of a fit."""
 
 Progress = Callable[[Launch, int, int], None]
 
@@ -57,16 +52,15 @@ class Outcome:
     ----------
     materialised : list of (asset, partition)
     left_to_daemon : int
-        Runs and backfills of Dagster's daemon or UI that were queued, or waited for the workspace, at the end.
+        Unfinished runs and backfills of Dagster's daemon or UI.
     failures : dict (asset, partition) -> message
-        What failed and was not mended by a later run.
+        What failed, and did not succeed later.
     outdated : set of str
-        Test sets whose fit is not of the scores, settings and code that are there at the end, and whose fit was asked
-        for and did not fail.
+        Test sets whose fit is still stale, though it was requested and nothing failed.
     waits_for : str or None
-        Where nothing was made: the first stage that what was selected waits for, and that the selection leaves out.
+        Where the selection left nothing to do: the first missing stage that it leaves out.
     known : dict test set -> State
-        How the test sets were found at the end.
+        State of the test sets at the end.
     """
 
     materialised: list[Partition] = field(default_factory=list[Partition])
@@ -88,7 +82,7 @@ def run_stale(
     progress: Progress | None = None,
     again: Partition | None = None,
 ) -> Outcome:
-    """Materialise all that is outdated, stage by stage; the caller holds the workspace alone (``locks.alone``).
+    """Materialise all that is stale, stage by stage; the caller holds the workspace's lock (``locks.alone``).
 
     Parameters
     ----------
@@ -103,19 +97,20 @@ def run_stale(
 
     Raises
     ------
+    InputError
+        The selection is not in Dagster's syntax, or selects nothing.
     KeyboardInterrupt
         A signal has ended it.
     """
-    scope = Scope(selected_assets(defs, selection), testset, judge, by_name=selection is not None)
-    with _interruptible() as must_go_on:
-        untold = end_abandoned_runs(workspace, instance)  # what killed processes left behind
+    scope = Scope(_selected_assets(defs, selection), testset, judge, by_name=selection is not None)
+    with _interruptible() as raise_if_interrupted:
+        unreported = end_abandoned_runs(workspace, instance)
         sweep(workspace)
         finish_forgetting(workspace)
         recover(workspace)
         verify_some(workspace)
-        run = _Run(workspace, instance, scope, untold)
         follow_partitions(workspace, instance)
-        outcome = Outcome()
+        run, outcome = _Run(workspace, instance, scope, unreported), Outcome()
         unreadable = rebuild_warehouse(workspace) if is_outdated(workspace) else {}
         outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
         launches = plan(requests([again] if again is not None else []), instance) or run.next()
@@ -126,26 +121,18 @@ def run_stale(
                 if progress is not None:
                     progress(launch, number, len(launches))
                 _execute(defs, instance, launch, outcome)
-                must_go_on()
+                raise_if_interrupted()
             launches = run.next()
         else:
             _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
-        if outcome.materialised:
-            tell_unchanged(workspace, instance, run.every)
-        outcome.left_to_daemon = under_way(instance)
-        outcome.outdated, outcome.known = run.behind(outcome), run.known
-        if scope.by_name and not outcome.materialised and not outcome.failures:
-            outcome.waits_for = run.waits_for()
+        run.complete(outcome)
         return outcome
 
 
 def run_launches(
     defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, launches: Sequence[Launch]
 ) -> Outcome:
-    """Run what a person asked for by name, one launch after the other, up to the first that fails.
-
-    The caller holds the workspace alone (``locks.alone``).
-    """
+    """Run these launches one after the other, up to the first failure; the caller holds the workspace's lock."""
     outcome = Outcome()
     end_abandoned_runs(workspace, instance)
     follow_partitions(workspace, instance)
@@ -156,73 +143,9 @@ def run_launches(
     return outcome
 
 
-class _Run:
-    """One ``care run``: asks what is outdated, until nothing is or all that is was tried once.
-
-    What a killed run may have made and told Dagster nothing of (``untold``) is made again, so that its UI shows it.
-    """
-
-    def __init__(
-        self, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope, untold: Iterable[Partition]
-    ) -> None:
-        self._workspace, self._instance, self._scope = workspace, instance, scope
-        self._tried = Tried(most=1)
-        says = "the run that was to make it was killed"
-        self._untold = [Outdated(*key, "", says=says) for key in untold if key[0] not in _LAST]
-        self._stale: dict[Partition, Outdated] = {}
-        self.every: dict[Partition, Outdated] = {}
-        self.known: dict[str, State] = {}
-        self._experiments = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
-
-    def next(self) -> list[Launch]:
-        """The runs of the next step; none where nothing is left to do."""
-        self.known = states(self._workspace)
-        self.every = {one.key: one for one in self._untold} | all_outdated(self._workspace, self.known)
-        self.every |= due_canaries(self._workspace, self.every)
-        self._stale = {key: one for key, one in self.every.items() if self._scope.wants(one)}
-        busy = partitions_under_way(self._instance)
-        self._tried.look(self._stale, busy)
-        asked = ready(self._workspace, self._stale, self._tried, busy)
-        for one in asked:
-            _logger.info("%s %s is to be materialised: %s", one.asset, one.partition or "", one.why)
-        self._tried.note(asked)
-        self._untold = [one for one in self._untold if one not in asked]
-        launches = plan(requests(one.key for one in asked), self._instance)
-        if launches or not self._experiments:
-            return launches
-        selected, self._experiments = self._experiments, set[str]()
-        return plan({key: {None} for key in outdated_experiments(self._workspace, selected)}, self._instance)
-
-    def behind(self, outcome: Outcome) -> set[str]:
-        """Test sets in scope whose fit is still outdated at the end, and of which nothing failed.
-
-        What a run of Dagster may be about to make is left to it.
-        """
-        if outcome.left_to_daemon:
-            return set()
-        failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
-        return {str(partition) for asset, partition in self._stale if asset == "aggregates"} - failed
-
-    def waits_for(self) -> str | None:
-        """The first stage that is left out, of a test set without a fit, before the last stage that was selected."""
-        last = max((ORDER.index(asset) for asset in self._scope.assets if asset not in _LAST), default=0)
-        every = all_outdated(self._workspace)
-        for asset in ORDER[:last]:
-            for one in every.values():
-                testset = split_partition(one.asset, str(one.partition))[1]
-                is_unfitted = any(
-                    self._workspace.fit_folder(each).find(FitDocument) is None
-                    for each in (one.testsets or [testset or ""])
-                    if self._scope.testset in (None, each)
-                )
-                if one.asset == asset and asset not in self._scope.assets and is_unfitted:
-                    return asset
-        return None
-
-
 @dataclass(frozen=True)
 class Scope:
-    """What a ``care run`` is narrowed to; ``by_name`` where a person selected the assets."""
+    """Assets and partitions to which a ``care run`` is narrowed; ``by_name`` where a person selected the assets."""
 
     assets: set[str]
     testset: str | None
@@ -230,17 +153,91 @@ class Scope:
     by_name: bool
 
     def wants(self, one: Outdated) -> bool:
-        """Whether this is to be made."""
+        """Return whether a stale partition is in scope."""
         if one.asset not in self.assets or one.partition is None:
             return one.asset in self.assets
         judge, testset = split_partition(one.asset, one.partition)
-        judge_fits = self.judge is None or judge is None or judge == self.judge
-        return judge_fits and (self.testset is None or self.testset in (testset, *one.testsets))
+        is_of_judge = self.judge is None or judge is None or judge == self.judge
+        return is_of_judge and (self.testset is None or self.testset in (testset, *one.testsets))
+
+
+class _Run:
+    """One ``care run``: its next step, until nothing is stale or all that is was tried once.
+
+    What a killed run may have written without its event in Dagster (``unreported``) is materialised again.
+    """
+
+    def __init__(
+        self, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope, unreported: Iterable[Partition]
+    ) -> None:
+        self._workspace, self._instance, self._scope = workspace, instance, scope
+        self._tried = Tried(most=1)
+        says = "the run that was to make it was killed"
+        self._unreported = [Outdated(*key, "", says=says) for key in unreported if key[0] not in _INDEPENDENT]
+        self._experiments = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
+        self._stale = self._in_scope = dict[Partition, Outdated]()
+        self._known: dict[str, State] = {}
+
+    def next(self) -> list[Launch]:
+        """Return the runs of the next step; none where nothing is left to do."""
+        self._known = states(self._workspace)
+        self._stale = {one.key: one for one in self._unreported} | all_outdated(self._workspace, self._known)
+        self._stale |= due_canaries(self._workspace, self._stale)
+        self._in_scope = {key: one for key, one in self._stale.items() if self._scope.wants(one)}
+        busy = partitions_under_way(self._instance)
+        self._tried.look(self._in_scope, busy)
+        asked = ready(self._workspace, self._in_scope, self._tried, busy)
+        for one in asked:
+            _logger.info("%s %s is to be materialised: %s", one.asset, one.partition or "", one.why)
+        self._tried.note(asked)
+        self._unreported = [one for one in self._unreported if one not in asked]
+        launches = plan(requests(one.key for one in asked), self._instance)
+        if launches or not self._experiments:
+            return launches
+        selected, self._experiments = self._experiments, set[str]()
+        return plan({key: {None} for key in outdated_experiments(self._workspace, selected)}, self._instance)
+
+    def complete(self, outcome: Outcome) -> None:
+        """Add to an outcome how things are at the end of the run."""
+        if outcome.materialised:
+            tell_unchanged(self._workspace, self._instance, self._stale)
+        outcome.left_to_daemon, outcome.known = under_way(self._instance), self._known
+        if not outcome.left_to_daemon:  # what a run of Dagster may be about to make is left to it
+            failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
+            outcome.outdated = {str(name) for asset, name in self._in_scope if asset == "aggregates"} - failed
+        if self._scope.by_name and not outcome.materialised and not outcome.failures:
+            outcome.waits_for = self._waits_for()
+
+    def _waits_for(self) -> str | None:
+        """Return the first stale stage out of scope, of a test set without a fit, before the last selected stage."""
+        last = max((ORDER.index(asset) for asset in self._scope.assets if asset not in _INDEPENDENT), default=0)
+        for one in sorted(all_outdated(self._workspace).values(), key=lambda one: ORDER.index(one.asset)):
+            testsets = one.testsets or (split_partition(one.asset, str(one.partition))[1] or "",)
+            if ORDER.index(one.asset) < last and one.asset not in self._scope.assets and self._lack_a_fit(testsets):
+                return one.asset
+        return None
+
+    def _lack_a_fit(self, testsets: Collection[str]) -> bool:
+        of_scope = [name for name in testsets if self._scope.testset in (None, name)]
+        return any(self._workspace.fit_folder(name).find(FitDocument) is None for name in of_scope)
+
+
+def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
+    """Return the names of the assets that Dagster's selection syntax names; all where there is none."""
+    try:
+        with warnings.catch_warnings(action="ignore", category=dg.BetaWarning):
+            chosen = dg.AssetSelection.from_string(selection) if selection else dg.AssetSelection.all()
+    except dg.DagsterError as error:
+        raise InputError(f"--select {selection}: not in Dagster's syntax; write key:panel or group:fit") from error
+    found = {key.to_user_string() for key in chosen.resolve(defs.resolve_asset_graph())}
+    if not found:
+        raise InputError(f"--select {selection}: names no asset; write, for example, key:panel or group:fit")
+    return found
 
 
 @contextmanager
 def _interruptible() -> Generator[Callable[[], None]]:
-    """Where a signal has come, raise ``KeyboardInterrupt`` at the end, or by what is yielded.
+    """Raise ``KeyboardInterrupt`` at the end, or where the yielded function is called, if a signal has come.
 
     Whoever was at work may have taken it for something else: Dagster for a failed step, DuckDB for an error of a query.
     """
@@ -249,15 +246,15 @@ def _interruptible() -> Generator[Callable[[], None]]:
         os.set_blocking(end, False)
     before = signal.set_wakeup_fd(write, warn_on_full_buffer=False)
 
-    def must_go_on() -> None:
+    def raise_if_interrupted() -> None:
         with suppress(BlockingIOError):
             if {signal.SIGINT, signal.SIGTERM}.intersection(os.read(read, 4096)):
                 raise KeyboardInterrupt
 
     try:
-        yield must_go_on
+        yield raise_if_interrupted
     except BaseException:
-        must_go_on()
+        raise_if_interrupted()
         raise
     finally:
         signal.set_wakeup_fd(before)
@@ -266,7 +263,7 @@ def _interruptible() -> Generator[Callable[[], None]]:
 
 
 def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, outcome: Outcome) -> None:
-    """Run one launch in this process and add what came of it to the outcome."""
+    """Run one launch in this process and add its result to the outcome."""
     _logger.info("Running %s.", launch.label)
     result = defs.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
         instance=instance,

@@ -15,7 +15,7 @@ from assets.mount import Mount
 from assets.workspace import Workspace
 from care_ops.errors import CareError
 from orchestration.alerts import Alert, AlertError, Book, Desk
-from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, WILL_RETRY_TAG
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
 from orchestration.standing import (
     CANCELED,
@@ -31,6 +31,9 @@ from orchestration.standing import (
 from orchestration.telemetry import send, wanted
 from orchestration.workspace import CARE_YAML, AlertSettings, Settings, read_settings
 from warehouse.documents import document_of, record_of
+
+_WILL_RETRY_TAG = "dagster/will_retry"
+"""Tag of a failed run that Dagster retries."""
 
 _WATCHED_EVERY_S = 30
 """Seconds between two looks at sources, which may be large; the files of a workspace and runs are looked at sooner."""
@@ -180,7 +183,7 @@ def _alert_on_failure(
         tags = context.dagster_run.tags
         if not is_ours(mount, context.instance, context.dagster_run):
             return
-        if tags.get(LAUNCHED_BY) == CARE_RUN or "true" in (tags.get(WILL_RETRY_TAG), tags.get(TRIED_AGAIN)):
+        if tags.get(LAUNCHED_BY) == CARE_RUN or "true" in (tags.get(_WILL_RETRY_TAG), tags.get(TRIED_AGAIN)):
             return  # `care run` tells at its end of all that failed; and what is tried again may be mended
         run, failures = context.dagster_run, context.get_step_failure_events()
         try:

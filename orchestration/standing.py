@@ -25,8 +25,8 @@ from assets.judging.canary import CHECK, watched
 from assets.metadata import reasons_of
 from assets.workspace import Workspace
 from orchestration.alerts import Alert, Desk, failure_message, opened, without_counts
-from orchestration.dagster_internals import RANGE_START_TAG, materialisations, planned_materialisations
-from orchestration.launches import ORDER, split_partition
+from orchestration.dagster_internals import materialisations
+from orchestration.launches import ORDER, RANGE_START_TAG, split_partition
 from orchestration.stores import store_held
 from orchestration.workspace import AlertSettings
 
@@ -108,8 +108,8 @@ def note_unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.Dags
 def _unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[str]:
     """The assets that a run was still to make, in the order of the stages."""
     made, planned = (
-        {workspace.mount.asset(name) for name, _ in look(instance, run.run_id)}
-        for look in (materialisations, planned_materialisations)
+        {workspace.mount.asset(name) for name, _ in materialisations(instance, run.run_id, planned=planned)}
+        for planned in (False, True)
     )
     return [asset for asset in _OURS if asset in planned - made]
 
@@ -202,7 +202,7 @@ def lost_run(workspace: Workspace, instance: dg.DagsterInstance, run: dg.Dagster
 def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
     """Whether a run makes anything of this workspace, and not only what others have in the same Dagster."""
     keys = [key.to_user_string() for key in run.asset_selection or ()]
-    names = keys or [name for name, _ in planned_materialisations(instance, run.run_id)]
+    names = keys or [name for name, _ in materialisations(instance, run.run_id, planned=True)]
     return any(workspace_mount.asset(name) in _OURS for name in names)
 
 

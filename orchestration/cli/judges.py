@@ -317,9 +317,9 @@ def _launches(loaded: Workspace, name: str) -> list[Launch]:
     from assets.report.names import page_name
     from orchestration.launches import Launch
 
-    launches = [Launch(("canary",), (name,), {})]
+    launches = [Launch(("canary",), (name,))]
     for testset in loaded.testsets_of(name):
         is_drawn = (loaded.report_folder / page_name(testset)).is_file()
         if is_drawn and held_back(loaded, testset) is None and not panel_is_newer(loaded.fit_folder(testset)):
-            launches.append(Launch(("report",), (testset,), {}))
+            launches.append(Launch(("report",), (testset,)))
     return launches

@@ -25,20 +25,17 @@ from sqlalchemy.pool import Pool
 from care_ops.errors import InputError
 from orchestration.dagster_internals import (
     IMPLICIT_ASSET_JOB,
-    RANGE_END_TAG,
-    RANGE_START_TAG,
     cancel_backfill,
     daemon_is_alive,
     end_run_as_failed,
-    is_worked_on,
     materialisations,
-    planned_materialisations,
     refused_settings,
     run_health,
-    selected_assets,
     unfinished_backfills,
-    unreachable_storage,
 )
+from orchestration.instance import _unreachable_storage
+from orchestration.launches import RANGE_END_TAG, RANGE_START_TAG
+from orchestration.runner import _selected_assets
 from tests.support.servers import kill, wait_until
 from tests.support.workspaces import make
 
@@ -122,7 +119,7 @@ def test_what_was_materialised_before_a_step_failed_is_known(instance):
     assert list(materialisations(instance, result.run_id)) == [("half_made", None)]
 
 
-@builds_upon_dagster("planned_materialisations")
+@builds_upon_dagster("materialisations")
 def test_what_a_canceled_run_was_to_make_is_known(instance):
     lost = instance.create_run_for_job(
         DEFINITIONS.resolve_job_def(IMPLICIT_ASSET_JOB),
@@ -130,14 +127,14 @@ def test_what_a_canceled_run_was_to_make_is_known(instance):
         tags={"dagster/partition": "b"},
     )
     instance.report_run_canceled(lost)
-    assert list(planned_materialisations(instance, lost.run_id)) == [("one_letter", "b")]
+    assert materialisations(instance, lost.run_id, planned=True) == [("one_letter", "b")]
     assert list(materialisations(instance, lost.run_id)) == []
 
 
-@builds_upon_dagster("selected_assets")
+@builds_upon_dagster("_selected_assets")
 def test_a_selection_is_resolved_to_names():
-    assert selected_assets(DEFINITIONS, "key:plain or key:checked") == {"plain", "checked"}
-    assert selected_assets(DEFINITIONS, None) == {"plain", "lettered", "half_made", "checked", "one_letter"}
+    assert _selected_assets(DEFINITIONS, "key:plain or key:checked") == {"plain", "checked"}
+    assert _selected_assets(DEFINITIONS, None) == {"plain", "lettered", "half_made", "checked", "one_letter"}
     for wrong, sentence in (
         ("garbage((", "not in Dagster's syntax; write key:panel"),
         ("key:nope", "names no asset; write, for ex"),
@@ -145,7 +142,7 @@ def test_a_selection_is_resolved_to_names():
         ("key:plain and key:checked", "names no asset"),
     ):
         with pytest.raises(InputError, match=re.escape(f"--select {wrong}: {sentence}")):
-            selected_assets(DEFINITIONS, wrong)
+            _selected_assets(DEFINITIONS, wrong)
 
 
 @builds_upon_dagster("daemon_is_alive")
@@ -163,34 +160,28 @@ def test_a_daemon_is_alive_while_it_gives_signs_of_life(instance):
 def test_a_database_that_does_not_answer_raises_the_exception_that_is_named(tmp_path):
     from dagster_postgres.utils import wait_for_connection
 
-    with pytest.raises(unreachable_storage()) as caught:
+    with pytest.raises(_unreachable_storage()) as caught:
         wait_for_connection("postgresql+psycopg2://nobody@127.0.0.1:1/none", retry_limit=0)
     assert "Connection refused" in str(caught.value.__cause__)
 
 
-@builds_upon_dagster("is_worked_on")
+@builds_upon_dagster("run_health")
 def test_a_code_server_is_asked_for_its_runs(instance):
     from dagster._core.storage.tags import GRPC_INFO_TAG
     from dagster._grpc.server import GrpcServerProcess
 
+    def health(run: dg.DagsterRun) -> str:
+        return run_health(run).status.name
+
     run = instance.create_run_for_job(
         DEFINITIONS.resolve_job_def(IMPLICIT_ASSET_JOB), status=dg.DagsterRunStatus.STARTED
     )
-    assert is_worked_on(run) is None, "it was launched by no code server"
+    assert health(run) == "RUNNING", "it was launched by no code server"
     nobody = run.with_tags({GRPC_INFO_TAG: json.dumps({"host": "127.0.0.1", "port": 1})})
-    assert is_worked_on(nobody) is None, "nobody answers"
+    assert health(nobody) == "RUNNING", "nobody answers"
     with GrpcServerProcess(instance_ref=instance.get_ref(), wait_on_exit=True) as server:
         address = {"host": "localhost"} | ({"port": server.port} if server.port else {"socket": server.socket})
-        assert is_worked_on(run.with_tags({GRPC_INFO_TAG: json.dumps(address)})) is False
-
-
-@builds_upon_dagster("run_health")
-def test_run_monitoring_is_told_whether_a_run_is_lost():
-    from dagster._core.launcher import WorkerStatus
-
-    assert run_health().status is WorkerStatus.RUNNING
-    lost = run_health(lost="it is gone")
-    assert (lost.status, lost.msg) == (WorkerStatus.NOT_FOUND, "it is gone")
+        assert health(run.with_tags({GRPC_INFO_TAG: json.dumps(address)})) == "NOT_FOUND"
 
 
 @builds_upon_dagster("end_run_as_failed")

@@ -16,7 +16,7 @@ import pytest
 from assets.metadata import failure
 from assets.mount import ALONE, Mount
 from orchestration.alerts import Desk
-from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, places_in_pools
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, pool_slots
 from orchestration.definitions import build_defs
 from orchestration.instance import follow_partitions, last_night
 from orchestration.mounted import GPU
@@ -243,7 +243,7 @@ def test_an_endpoint_does_not_wait_for_a_gpu_and_no_judge_is_asked_twice_at_once
     def step(name: str, pools: list[str], *, waits: bool) -> dg.AssetsDefinition:
         @dg.asset(name=name)
         def held(context: dg.AssetExecutionContext) -> None:
-            with places_in_pools(context, pools):
+            with pool_slots(context, pools):
                 order.append(name)
                 if waits:
                     holds[name].set()

@@ -20,10 +20,10 @@ from assets.publication.review import review_latest
 from assets.report.outdated import Outdated, State, states
 from assets.report.verdicts import known_failures, note_failure
 from care_ops.errors import CareError
-from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, RANGE_END_TAG, RANGE_START_TAG, end_run_as_failed
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, end_run_as_failed
 from orchestration.definitions import build_defs
 from orchestration.instance import instance_home, workspace_instance
-from orchestration.launches import NO_RETRY, TRIED_AGAIN
+from orchestration.launches import NO_RETRY, RANGE_END_TAG, RANGE_START_TAG, TRIED_AGAIN
 from orchestration.standing import forget_mended_failures, note_failed_run
 from orchestration.workspace import load_workspace
 from tests.support import held_items
