@@ -1,6 +1,11 @@
 """What Dagster's UI calls stale or missing, by its GraphQL API, is what CARE's own rule calls so."""
 
+import json
+import shutil
+import subprocess
 import sys
+from contextlib import contextmanager
+from pathlib import Path
 
 import httpx
 import pytest
@@ -8,10 +13,13 @@ import pytest
 from orchestration.instance import dagster_home
 from orchestration.plan import all_outdated
 from orchestration.workspace import load_workspace
-from tests.support.servers import free_port, started, wait_for_ui
+from tests.support.servers import dagster_webserver
 from tests.support.workspaces import make, run, write_items, write_judge, write_testset
 
 pytestmark = pytest.mark.slow
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("assets", "care_ops", "judges", "orchestration", "warehouse")
 
 NODES = "{assetNodes{assetKey{path} groupName isPartitioned}}"
 NODE = "query($key: AssetKeyInput!) {assetNodeOrError(assetKey: $key) {... on AssetNode {%s}}}"
@@ -21,18 +29,23 @@ NOT_IN_A_RUN = {"canary", "night"}
 
 
 @pytest.fixture
-def ui(tmp_path):
-    """A workspace of two test sets, of which one judge scores only the first; and the address of Dagster's GraphQL."""
+def folder(tmp_path):
+    """A workspace of two test sets, of which one judge scores only the first."""
     folder = make(tmp_path / "ws", n=20)
     write_items(folder, 24, name="two")
     write_testset(folder, "two")
     write_judge(folder, "length", testsets="[one]")
-    port = free_port()
-    environment = {"DAGSTER_HOME": str(dagster_home(load_workspace(folder))), "CARE_WORKSPACE": str(folder)}
-    words = ["orchestration.webserver", "-m", "orchestration.definitions", "-h", "127.0.0.1", "-p", str(port)]
-    log = tmp_path / "log"
-    with started([sys.executable, "-m", *words], log, **environment) as process:
-        yield folder, f"{wait_for_ui(process, port, log)}/graphql"
+    return folder
+
+
+@contextmanager
+def graphql(folder, source=None):
+    """The address of Dagster's GraphQL over a workspace, by this source tree or a copy of it."""
+    words = ["orchestration.webserver", "-m", "orchestration.definitions", "-h", "127.0.0.1", "-p"]
+    home = str(dagster_home(load_workspace(folder)))
+    log = folder.parent / "webserver.log"
+    with dagster_webserver(words, log, source, DAGSTER_HOME=home, CARE_WORKSPACE=str(folder)) as ui:
+        yield f"{ui}/graphql"
 
 
 def shown(address: str) -> set[tuple[str, str | None]]:
@@ -63,8 +76,12 @@ def ours(folder) -> set[tuple[str, str | None]]:
     return {*all_outdated(load_workspace(folder))}
 
 
-def test_dagster_shows_as_stale_what_care_calls_stale_and_nothing_else(ui):
-    folder, address = ui
+def test_dagster_and_care_name_the_same_stale_partitions(folder):
+    with graphql(folder) as address:
+        follow_changes(folder, address)
+
+
+def follow_changes(folder, address):
     assert not run(folder).failures
     assert shown(address) == ours(folder) == set(), "a first run"
     assert run(folder).materialised == []
@@ -88,3 +105,22 @@ def test_dagster_shows_as_stale_what_care_calls_stale_and_nothing_else(ui):
     assert {key for key in shown(address) if key[0] == "judge_inference"} == {("judge_inference", "readability")}
     assert not run(folder).failures
     assert shown(address) == ours(folder) == set(), "a judge has come"
+
+
+def test_dagster_and_care_name_the_same_stale_partitions_after_the_code_changed(folder, tmp_path):
+    assert not run(folder).failures
+    source = tmp_path / "source"
+    for package in PACKAGES:
+        shutil.copytree(ROOT / package, source / package, ignore=shutil.ignore_patterns("__pycache__"))
+    with (source / "assets" / "results" / "evaluation.py").open("a") as module:
+        module.write("\nCHANGED = True\n")
+    asked = (
+        "import json, pathlib; from orchestration.plan import all_outdated; "
+        "from orchestration.workspace import load_workspace; "
+        f"print(json.dumps([*all_outdated(load_workspace(pathlib.Path({str(folder)!r})))]))"
+    )
+    done = subprocess.run([sys.executable, "-c", asked], cwd=source, capture_output=True, text=True, check=True)
+    stale = {(asset, partition) for asset, partition in json.loads(done.stdout.splitlines()[-1])}
+    assert {("evaluation", "one"), ("evaluation", "two")} <= stale
+    with graphql(folder, source) as address:
+        assert shown(address) == stale

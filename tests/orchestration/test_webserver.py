@@ -2,56 +2,25 @@
 
 import base64
 import json
-import os
-import signal
 import socket
-import subprocess
-import sys
-import time
-from contextlib import contextmanager
 from urllib.parse import quote
 
 import httpx
 import pytest
 
-from tests.support.servers import free_port
+from tests.support.servers import dagster_webserver
 from tests.support.workspaces import make
 
 CHANGE = 'mutation{setConcurrencyLimit(concurrencyKey:"x",limit:3)}'
 """A change of the instance that needs no workspace."""
 
 
-@contextmanager
-def _serving(command, home):
-    """A server on a free port; yields the port."""
-    port, environment = free_port(), {**os.environ, "DAGSTER_HOME": str(home)}
-    process = subprocess.Popen(
-        [sys.executable, "-m", *command, str(port)],
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        env=environment,
-    )
-    try:
-        deadline = time.monotonic() + 120
-        while True:
-            assert process.poll() is None
-            assert time.monotonic() < deadline
-            try:
-                httpx.get(f"http://127.0.0.1:{port}/server_info", timeout=5).raise_for_status()
-                break
-            except httpx.HTTPError:
-                time.sleep(0.3)
-        yield port
-    finally:
-        process.send_signal(signal.SIGTERM)
-        process.wait(timeout=60)
-
-
 @pytest.fixture(scope="module")
 def server(tmp_path_factory):
     home = tmp_path_factory.mktemp("home")
-    with _serving(["orchestration.webserver", "--empty-workspace", "-h", "127.0.0.1", "-p"], home) as port:
-        yield port
+    words = ["orchestration.webserver", "--empty-workspace", "-h", "127.0.0.1", "-p"]
+    with dagster_webserver(words, home / "log", DAGSTER_HOME=str(home)) as address:
+        yield int(address.rpartition(":")[2])
 
 
 def _raw(port: int, method: str, target: str, headers: list[tuple[str, str]], body: str = "") -> int:
@@ -144,8 +113,9 @@ def test_the_persons_own_pages_are_answered(server):
 @pytest.mark.slow
 def test_care_ui_refuses_foreign_pages_and_launches_nothing_where_it_is_read_only(tmp_path):
     folder = make(tmp_path / "ws", n=10)
-    with _serving(["orchestration.cli", "ui", "--workspace", str(folder), "--read-only", "--port"], tmp_path) as port:
-        address = f"http://127.0.0.1:{port}/graphql"
+    words = ["orchestration.cli", "ui", "--workspace", str(folder), "--read-only", "--port"]
+    with dagster_webserver(words, tmp_path / "log", DAGSTER_HOME=str(tmp_path)) as ui:
+        address = f"{ui}/graphql"
         asked = {"query": "{ permissions { permission value } }"}
         permissions = httpx.post(address, json=asked, timeout=30).json()["data"]["permissions"]
         assert permissions

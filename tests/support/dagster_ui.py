@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 import time
 import urllib.request
 from collections.abc import Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 
 from playwright.sync_api import Locator, Page, TimeoutError, expect
 
-from tests.support.servers import free_port, started, wait_for_ui
+from tests.support.servers import dagster_webserver
 
 WAIT_MS = 300_000
 
@@ -21,10 +20,8 @@ WAIT_MS = 300_000
 @contextmanager
 def serving(workspace: Path, log: Path) -> Iterator[str]:
     """``care ui`` on a free port; yields its address."""
-    port = free_port()
-    command = [sys.executable, "-m", "orchestration.cli", "ui", "--workspace", str(workspace), "--port", str(port)]
-    with started(command, log) as process:
-        yield wait_for_ui(process, port, log)
+    with dagster_webserver(["orchestration.cli", "ui", "--workspace", str(workspace), "--port"], log) as address:
+        yield address
 
 
 def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:

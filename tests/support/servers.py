@@ -6,6 +6,7 @@ import os
 import signal
 import socket
 import subprocess
+import sys
 import threading
 import time
 import urllib.request
@@ -92,3 +93,11 @@ def wait_for_ui(process: subprocess.Popen[bytes], port: int, log: Path) -> str:
 
     wait_until(answers, log.read_text, 120)
     return address
+
+
+@contextmanager
+def dagster_webserver(words: Sequence[str], log: Path, folder: Path | None = None, **environment: str) -> Iterator[str]:
+    """Run ``python -m WORDS PORT``, which serves Dagster's UI; yield its address."""
+    port = free_port()
+    with started([sys.executable, "-m", *words, str(port)], log, folder, **environment) as process:
+        yield wait_for_ui(process, port, log)
