@@ -26,16 +26,16 @@ from tests.support.workspaces import care, make
 
 ROOT = Path(__file__).parents[2]
 KUBERNETES = ROOT / "deploy" / "kubernetes"
+NO_MANIFESTS = {"values.yaml", "kustomization.yaml"}
 RELEASE = "1.33"
 """Of Kubernetes, whose schema is used."""
 
-OWN_KINDS = ("RayCluster", "DaskCluster", "ServiceMonitor", "PodMonitor")
+OWN_KINDS = ("RayCluster", "DaskCluster", "PodMonitor")
 """Of operators, whose schemas no package has: only their pods are checked here."""
 
 OTHERS = (
     "postgres:16",
     "rclone/rclone:1.69",
-    "otel/opentelemetry-collector:0.119.0",
     "registry.example.com/oauth2-proxy:v7.8.1",
 )
 """Images that are not built here."""
@@ -46,7 +46,7 @@ def documents() -> list[tuple[str, dict[str, Any]]]:
     return [
         (f"{path.name}: {manifest['kind']} {manifest['metadata']['name']}", manifest)
         for path in sorted(KUBERNETES.glob("*.yaml"))
-        if path.name != "values.yaml"
+        if path.name not in NO_MANIFESTS
         for manifest in yaml.safe_load_all(path.read_text())
     ]
 
@@ -339,7 +339,6 @@ def who_reaches(labels: dict[str, str], port: int) -> set[str]:
         (run_labels(), "10.0.0.1", 443, False),  # Kubernetes' own interface
         ({"care/role": "backup"}, "203.0.113.7", 443, True),
         ({"care/role": "drill"}, "203.0.113.7", 443, False),
-        ({"care/role": "collector"}, "203.0.113.7", 443, False),
         (WEBSERVER, "203.0.113.7", 443, False),
         (WEBSERVER, "10.0.0.1", 443, True),
         (DAEMON, "10.0.0.1", 443, True),
@@ -371,6 +370,8 @@ def test_everybody_may_ask_for_names_and_nobody_reaches_all():
     assert "egress" not in policies()["nobody-by-default"]
     names, neighbours = policies()["names-and-neighbours"]["egress"]
     assert {port["port"] for port in names["ports"]} == {53}
+    dns = {"namespaceSelector": {}, "podSelector": {"matchLabels": {"k8s-app": "kube-dns"}}}
+    assert names["to"] == [dns], "a DNS server may run in any namespace"
     assert neighbours["to"] == [{"podSelector": {}}]
 
 
@@ -413,28 +414,29 @@ def of_kind(kind: str, name: str) -> dict[str, Any]:
     return only
 
 
-def test_prometheus_reads_what_the_code_location_sends():
-    service, deployment = of_kind("Service", "care-collector"), of_kind("Deployment", "care-collector")
-    ports = {port["name"]: port for port in service["spec"]["ports"]}
-    pod = deployment["spec"]["template"]
-    assert service["spec"]["selector"].items() <= pod["metadata"]["labels"].items()
-    (container,) = pod["spec"]["containers"]
-    assert {p["name"]: p["containerPort"] for p in container["ports"]} == {n: p["port"] for n, p in ports.items()}
-    address = code_location()["env"]["OTEL_EXPORTER_OTLP_ENDPOINT"]
-    assert address == f"http://care-collector.care.svc:{ports['otlp-http']['port']}"
-    config = yaml.safe_load(of_kind("ConfigMap", "care-collector")["data"]["config.yaml"])
-    listens, shows = config["receivers"]["otlp"]["protocols"]["http"]["endpoint"], config["exporters"]["prometheus"]
-    assert (listens.rpartition(":")[2], shows["endpoint"].rpartition(":")[2]) == ("4318", str(ports["metrics"]["port"]))
-    for pipeline in config["service"]["pipelines"].values():
-        assert {*pipeline["receivers"]} <= config["receivers"].keys()
-        assert {*pipeline["exporters"]} <= config["exporters"].keys()
-    monitor = of_kind("ServiceMonitor", "care-collector")["spec"]
-    assert selects(monitor["selector"], service["metadata"]["labels"])
-    (senders, _) = policies()["to-the-collector"]["ingress"]
-    assert selects(senders["from"][0]["podSelector"], code_location()["labels"])
-    assert [endpoint["port"] for endpoint in monitor["endpoints"]] == ["metrics"]
+def test_the_kustomization_sets_what_differs_between_clusters():
+    """Each replacement and image must meet something, or kustomize leaves the manifest as it is."""
+    kustomization = yaml.safe_load((KUBERNETES / "kustomization.yaml").read_text())
+    text = (KUBERNETES / "kustomization.yaml").read_text()
+    files = {*kustomization["resources"], *re.findall(r"# - ([\w.-]+)", text)}
+    assert files | {"daskcluster.yaml"} == {path.name for path in KUBERNETES.glob("*.yaml")} - NO_MANIFESTS
+    images = {c["image"].partition(":")[0] for _, pod in pods() for c in pod["containers"]}
+    assert {image["name"] for image in kustomization["images"]} <= images
+    (generator,) = kustomization["configMapGenerator"]
+    literals = dict(literal.split("=") for literal in generator["literals"])
+    for replacement in kustomization["replacements"]:
+        key = replacement["source"]["fieldPath"].removeprefix("data.")
+        for target in replacement["targets"]:
+            assert target["fieldPaths"] == ["spec.egress.0.to.0.ipBlock.cidr"]
+            assert policies()[target["select"]["name"]]["egress"][0]["to"][0]["ipBlock"]["cidr"] == literals[key]
+
+
+def test_prometheus_reaches_the_metrics_of_ray():
     (ray,) = [pod for where, pod in pods() if "RayCluster" in where][:1]
-    assert "metrics" in [port["name"] for port in ray["containers"][0]["ports"]]
+    ports = {port["name"]: port["containerPort"] for port in ray["containers"][0]["ports"]}
+    (endpoint,) = of_kind("PodMonitor", "care-ray")["spec"]["podMetricsEndpoints"]
+    (rule,) = policies()["prometheus-to-ray"]["ingress"]
+    assert [port["port"] for port in rule["ports"]] == [ports[endpoint["port"]]]
 
 
 def test_browsers_reach_the_webserver_by_the_sign_on_alone():
