@@ -107,7 +107,7 @@ def build_defs(
             for job, (selected, description) in JOBS.items()
         ],
         sensors=build_sensors(folder, mount, load, settings, watch=watch),
-        schedules=build_schedules(mount, load, settings.nightly),
+        schedules=build_schedules(mount, load, settings),
     )
 
 

@@ -8,6 +8,7 @@ import sqlite3
 import time
 from collections.abc import Container, Generator, Sequence
 from contextlib import closing, contextmanager
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -29,7 +30,7 @@ from orchestration.dagster_internals import (
     unfinished_backfills,
 )
 from orchestration.launcher import WatchedRunLauncher
-from orchestration.launches import CARE_RUN, LAUNCHED_BY, planned_by
+from orchestration.launches import CARE_RUN, LAUNCHED_BY, ORDER, planned_by
 from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
@@ -54,6 +55,9 @@ _SETTINGS = (
 
 _MOST_LEFT_OUT = 300
 """Where judges leave out more slices, these stay missing in Dagster's UI: each event takes some milliseconds."""
+
+_MOST_DELETED = 1000
+"""Old runs that are deleted at a time: each takes some milliseconds, and a tick of the daemon has a minute."""
 
 _logger = logging.getLogger(__name__)
 
@@ -298,6 +302,37 @@ def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.
     keys = definition.get_partition_keys(dynamic_partitions_store=instance)
     statuses = instance.get_status_by_partition(dg.AssetKey(asset), keys, definition) or {}
     return {str(key): status.value for key, status in statuses.items() if status is not None}
+
+
+def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int) -> int:
+    """Delete runs of this workspace that ended more than ``days`` ago, with their logs; return how many.
+
+    Dagster deletes a run together with its materialisations. A run stays while one of these is the latest of its
+    partition, by which Dagster and CARE tell what is stale.
+    """
+    status = dg.DagsterRunStatus
+    ended = [status.SUCCESS, status.FAILURE, status.CANCELED]
+    old = dg.RunsFilter(statuses=ended, updated_before=datetime.now(UTC) - timedelta(days=days))
+    deleted = 0
+    for run in instance.get_runs(old):
+        names = [workspace.mount.asset(key.to_user_string()) for key in run.asset_selection or ()]
+        is_ours = bool(names) and all(name in (*ORDER, "night") for name in names)
+        if is_ours and not _holds_latest(instance, run.run_id):
+            instance.delete_run(run.run_id)
+            deleted += 1
+            if deleted == _MOST_DELETED:
+                break
+    return deleted
+
+
+def _holds_latest(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Return whether a materialisation of this run is the latest of its partition."""
+    for name, partition in materialisations(instance, run_id):
+        partitions = None if partition is None else [partition]
+        wanted = dg.AssetRecordsFilter(dg.AssetKey.from_user_string(name), asset_partitions=partitions)
+        if any(record.run_id == run_id for record in instance.fetch_materializations(wanted, limit=1).records):
+            return True
+    return False
 
 
 def failed_last(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> set[dg.AssetKey]:

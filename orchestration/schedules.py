@@ -1,4 +1,4 @@
-"""The nightly schedule: requests what is stale at its hour."""
+"""The nightly schedule: requests what is stale at its hour, and deletes old runs."""
 
 from collections.abc import Callable, Iterator
 
@@ -8,30 +8,33 @@ from assets.mount import Mount
 from assets.workspace import Workspace
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.launches import REASON
-from orchestration.workspace import NightlySettings
+from orchestration.workspace import NightlySettings, Settings
 
 
-def build_schedules(
-    mount: Mount, load: Callable[[], Workspace], nightly: NightlySettings | None
-) -> list[dg.ScheduleDefinition]:
+def build_schedules(mount: Mount, load: Callable[[], Workspace], settings: Settings) -> list[dg.ScheduleDefinition]:
     """Build the schedule, which is stopped where care.yaml names no hour; ``load`` reads the workspace at each tick."""
-    settings = nightly or NightlySettings.model_construct()
+    nightly = settings.nightly or NightlySettings.model_construct()
 
     @dg.schedule(
         name=mount.name("nightly"),
-        cron_schedule=settings.cron(),
-        execution_timezone=settings.zone,
+        cron_schedule=nightly.cron(),
+        execution_timezone=nightly.zone,
         job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
-        default_status=dg.DefaultScheduleStatus.STOPPED if nightly is None else dg.DefaultScheduleStatus.RUNNING,
+        default_status=dg.DefaultScheduleStatus.STOPPED
+        if settings.nightly is None
+        else dg.DefaultScheduleStatus.RUNNING,
         description="Requests what is stale at its hour; `stale_assets_sensor` requests what follows from that.",
     )
     def nightly_schedule(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
+        from orchestration.instance import delete_old_runs
         from orchestration.plan import Seen, look
 
         tonight = context.scheduled_execution_time.isoformat()
         yield dg.RunRequest(f"{tonight} night", asset_selection=[mount.key("night")], tags={REASON: "nightly"})
         # What unfinished runs make is left out: a daemon that was down catches up with several ticks at once.
-        asked, _ = look(load(), context.instance, Seen(), run_key=tonight)
+        workspace = load()
+        asked, _ = look(workspace, context.instance, Seen(), run_key=tonight)
         yield from asked
+        delete_old_runs(workspace, context.instance, settings.keep_runs_days)
 
     return [nightly_schedule]

@@ -257,6 +257,11 @@ class Settings(_Declared):
         description="whether a daemon makes what is stale as soon as files change, and asks judges at any hour; by "
         "default at the hour of `nightly` alone",
     )
+    keep_runs_days: int = Field(
+        default=90,
+        ge=1,
+        description="days after which Dagster's record of a run is deleted; the latest materialisations stay",
+    )
     owners: tuple[Annotated[str, Field(pattern=r"^(team:\w+|[^@\s]+@[^@\s]+)$")], ...] = Field(
         default=(), description="owners of every asset: team:NAME, or an e-mail address"
     )

@@ -207,8 +207,9 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
     """Materialise what is stale, and show on standard error what is being made."""
     from orchestration.definitions import build_defs
-    from orchestration.instance import launcher_that_ends_runs_of_commands, workspace_instance
+    from orchestration.instance import delete_old_runs, launcher_that_ends_runs_of_commands, workspace_instance
     from orchestration.runner import run_stale
+    from orchestration.workspace import read_settings
 
     with workspace_instance(loaded) as instance, progress_bar(prints_above=False) as display:
         if launcher := launcher_that_ends_runs_of_commands(instance):
@@ -223,7 +224,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
             if not display.disable:
                 display.console.print(f"  {launch.label}", style="dim")
 
-        return run_stale(
+        outcome = run_stale(
             build_defs(loaded.root, loaded),  # the whole night uses the workspace as it was read once
             loaded,
             instance,
@@ -232,6 +233,8 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
             judge=judge,
             progress=progress,
         )
+        delete_old_runs(loaded, instance, read_settings(loaded.root).keep_runs_days)
+        return outcome
 
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:

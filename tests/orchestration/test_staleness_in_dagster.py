@@ -10,7 +10,7 @@ from pathlib import Path
 import httpx
 import pytest
 
-from orchestration.instance import dagster_home
+from orchestration.instance import dagster_home, delete_old_runs, workspace_instance
 from orchestration.plan import all_outdated
 from orchestration.workspace import load_workspace
 from tests.support.servers import dagster_webserver
@@ -79,6 +79,14 @@ def ours(folder) -> set[tuple[str, str | None]]:
 def test_dagster_and_care_name_the_same_stale_partitions(folder):
     with graphql(folder) as address:
         follow_changes(folder, address)
+        workspace = load_workspace(folder)
+        with workspace_instance(workspace) as instance:
+            before = instance.get_runs_count()
+            assert delete_old_runs(workspace, instance, days=-1) > 0
+            assert instance.get_runs_count() < before
+            assert delete_old_runs(workspace, instance, days=-1) == 0
+        assert shown(address) == ours(folder) == set(), "old runs are deleted"
+        assert run(folder).materialised == []
 
 
 def follow_changes(folder, address):
