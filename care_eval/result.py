@@ -117,7 +117,7 @@ class FitResult:
 
     @property
     def to_label(self) -> Mapping[str, Drawn]:
-        """The items that are most worth a label: chosen where defensible answers differ most, or drawn at random."""
+        """Items to label, drawn at random, and how each was drawn."""
         return self.table.to_label
 
     @property

@@ -27,7 +27,7 @@ class CareDetails(CareSummary):
     Attributes
     ----------
     label_first : tuple of str
-        Items where a label tells the most.
+        Items whose ranks differ most between the two rival estimates.
     labels_better, labels_gain, labels_at_random, turned : float
         Probability that labels made the estimate at least as good as the plain average, and the expected gain;
         probability that the labels are unrelated to the scores; correlation with the estimate without labels. The first

@@ -202,7 +202,7 @@ class ReportData:
 
     @property
     def label_first(self) -> Sequence[str]:
-        """The items where a label tells the most, as ``care`` says."""
+        """The items whose ranks differ most between the two rival estimates."""
         return () if self.care is None else self.care.label_first
 
     @cached_property

@@ -1,4 +1,4 @@
-"""What a page says of items: their ranks with intervals, those that tell the most, and those to label first."""
+"""Items of a page: their ranks with intervals, and those on which two estimates differ."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -91,7 +91,8 @@ def item_count(data: ReportData) -> int:
 def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
     """Return the places of at most so many items that stand best first, in rising order.
 
-    Those to label first, a quarter from each end of the ranking, and for the rest those on which the judges part most.
+    Those on which two estimates differ most, a quarter from each end of the ranking, and for the rest those on which
+    the judges differ most.
     """
     quarter, n = most // 4, len(spread)
     chosen = np.concatenate(
@@ -117,7 +118,7 @@ def ends(rows: Sequence[ItemRow]) -> dict[str, Markup]:
 
 
 def label_rows(data: ReportData) -> list[LabelRow]:
-    """The items that ``care`` would have labelled first, with their places by the two rival answers."""
+    """The items whose ranks differ most between the two rival estimates, with both ranks."""
     if not data.rivals:
         return []
     ranks = [_share_below(answer) for answer in data.rivals.values()]

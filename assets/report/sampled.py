@@ -11,7 +11,7 @@ from care_ops.scores import content_seed
 
 
 def rows_shown(data: ReportData) -> NDArray[np.intp]:
-    """The rows of a sample, in rising order, with the items to label first; all rows where they are few.
+    """The rows of a sample, in rising order, with the items on which two estimates differ; all rows where they are few.
 
     Where gold is known of no more items than the sample has, all of these are in it.
     """

@@ -1,4 +1,4 @@
-"""The items that are most worth a label, as a table that a person fills in and gives back to the fit."""
+"""Items to label, drawn at random, as a table that a person fills in and gives back to the fit."""
 
 from __future__ import annotations
 
@@ -22,36 +22,35 @@ if TYPE_CHECKING:
 
 FILE = "to_label.csv"
 
-AT_RANDOM = 10
-"""Items drawn at random beside those where a label tells the most, of which no estimate for all items may be made."""
+TO_LABEL = 20
+"""Items that are proposed, drawn at random: no choice beats that (benchmarks/results/labelling.md)."""
 
 
 def items_to_label(data: ReportData, anchors: Anchors) -> dict[str, Drawn]:
-    """The items where two defensible answers differ most, as many again at random, and how each came to be there.
+    """Draw items to label, and say how each was drawn.
 
-    The random ones enlarge the sample that the labels are of by the next items in an order that goes by their ids
-    alone, so that from one fit to the next they are a simple random sample of all items. Whatever else stands before
-    the last of them in that order is of the sample too: some of the first items, and items that were chosen before and
-    have a label. A sample of unequal probabilities cannot be enlarged: all are chosen then.
+    They enlarge the sample that the labels are of by the next items in an order that goes by their ids alone, so that
+    from one fit to the next they are a simple random sample of all items. A labelled item before the last of them in
+    that order belongs to the sample, too. A sample of unequal probabilities cannot be enlarged: all are chosen then.
     """
     sample = anchors.labels if anchors.sample is None else anchors.sample
-    how: dict[str, Drawn] = {item: "chosen" for item in data.label_first if item not in anchors.labels}
-    drawn = 0
-    for item in _first_places([item for item in data.scores.item_ids if item not in sample], len(how) + len(anchors)):
-        if drawn == AT_RANDOM:
+    how: dict[str, Drawn] = {}
+    new = 0
+    for item in _first_places([item for item in data.scores.item_ids if item not in sample], len(anchors)):
+        if new == TO_LABEL:
             break
-        drawn += item not in how and item not in anchors.labels
+        new += item not in anchors.labels
         how[item] = "random" if _alike(anchors) else "chosen"
     return how
 
 
-def _first_places(item_ids: Sequence[str], passed_over: int) -> list[str]:
-    """The first items in a random order that new items and scores do not change; ``AT_RANDOM`` more than asked for."""
+def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
+    """The first items in a random order that new items and scores do not change, ``TO_LABEL`` more than labelled."""
 
     def place(item_id: str) -> bytes:
         return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).digest()
 
-    return heapq.nsmallest(passed_over + AT_RANDOM, item_ids, key=place)
+    return heapq.nsmallest(labelled + TO_LABEL, item_ids, key=place)
 
 
 def _alike(anchors: Anchors) -> bool:

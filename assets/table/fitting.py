@@ -132,7 +132,7 @@ class TableFit:
     page : ReportData
         Admission, evaluation, intervals, factors and systems, as the page shows them.
     to_label : mapping item -> {"random", "chosen"}
-        The items that are most worth a label, and how each was drawn.
+        Items to label, and how each was drawn.
     """
 
     fit: Fit

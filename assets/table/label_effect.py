@@ -32,8 +32,7 @@ class LabelEffect:
     correlation : float
         Rank correlation of the scores with labels and without.
     next_moved : float
-        How many of the best items ten more labels would probably change: the number that the last ten changed, times
-        their part in all labels then.
+        How many of the best items ten more labels would probably change (``_expected_changes``).
     """
 
     labels: int
@@ -44,10 +43,9 @@ class LabelEffect:
 
     def sentence(self) -> str:
         """Return before, after and what comes next in one sentence."""
-        soon = "none" if self.next_moved < 0.5 else f"about {self.next_moved:.0f}"
         return (
             f"{counted(self.labels, 'label')} changed {self.moved} of the top {self.top} items (rank correlation with "
-            f"the scores before: {self.correlation:.2f}); ten more would probably change {soon}"
+            f"the scores before: {self.correlation:.2f}); ten more would probably change about {self.next_moved:.0f}"
         )
 
 
@@ -71,8 +69,16 @@ def label_effect(panel: ScoreMatrix, config: FitConfig, anchors: Anchors) -> Lab
         top,
         len(_best(after, top) - _best(before, top)),
         rank_correlation(before, after),
-        last * len(seen) / (len(seen) + BATCH),
+        _expected_changes(last, len(seen)),
     )
+
+
+def _expected_changes(last: int, labels: int) -> float:
+    """Expect ten more labels to change this many of the best items, of which the last ten changed so many.
+
+    Calibrated on recorded panels (benchmarks/results/labelling.md).
+    """
+    return 1.0 + 1.65 * float(np.sqrt(last * labels / (labels + BATCH)))
 
 
 def _only(anchors: Anchors, items: Iterable[str]) -> Anchors:

@@ -13,49 +13,32 @@ from care_ops.errors import InputError
 from care_ops.labels import Labels
 from care_ops.least import LEAST_LABELS
 from care_ops.results.rates import Labelled, labels_needed, rates_of
-from care_ops.results.sampling import draw, expected_gain, inclusion
 from care_ops.scores import ScoreMatrix
 
 
-def rows_to_label(
-    known: Sequence[LabelRow],
-    item_ids: Sequence[str],
-    panel: ScoreMatrix | None,
-    config: FitConfig,
-    *,
-    count: int,
-    chosen: float,
-    seed: int,
-) -> list[LabelRow]:
-    """The rows that make a file of labels one of ``count`` items; none where it has so many.
+def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: int, seed: int) -> list[LabelRow]:
+    """Draw the rows that enlarge a file of labels to ``count`` items at random; none where it has so many.
 
-    A simple random sample is enlarged by one of the rest. A sample with unequal probabilities is not: its
-    probabilities hold for the size with which it was drawn.
+    On recorded panels no choice of the items beat a random sample (benchmarks/results/labelling.md). A sample with
+    unequal probabilities is not enlarged: its probabilities hold for the size with which it was drawn.
 
-    Raises ``InputError`` where there are fewer items than ``count``, a mix is asked for without scores, or the file was
-    drawn in another way.
+    Raises
+    ------
+    InputError
+        There are fewer items than ``count``, or the file is a sample with unequal probabilities.
     """
     items = sorted({row.item_id for row in known})
     if len(items) >= count:
         return []
-    mixed = any(row.probability for row in known)
-    if known and (mixed or chosen):
-        drawn = "a sample with unequal probabilities" if mixed else "a simple random sample"
+    if any(row.probability for row in known):
         raise InputError(
-            f"the file has {len(items)} items, {drawn}, which cannot be enlarged to {count} with --chosen {chosen:g}; "
-            "label what it has, or draw another file with --out"
+            f"the file has {len(items)} items, a sample with unequal probabilities, which cannot be enlarged to "
+            f"{count}; label what it has, or draw another file with --out"
         )
-    rng = np.random.default_rng([seed, len(items)])
-    if not chosen:
-        rest = sorted(set(item_ids) - set(items))
-        if count > len(item_ids):
-            raise InputError(f"{count} items are to be labelled, and there are {len(item_ids)}; lower --count")
-        return [LabelRow(rest[int(k)]) for k in rng.choice(len(rest), count - len(items), replace=False)]
-    if panel is None:
-        raise InputError("--chosen draws items by what the scores leave open; give --scores, or leave --chosen out")
-    names = panel.item_ids
-    probability = inclusion(expected_gain(panel, config), count, chosen)
-    return [LabelRow(names[k], drawn="chosen", probability=f"{probability[k]:.6g}") for k in draw(probability, rng)]
+    if count > len(item_ids):
+        raise InputError(f"{count} items are to be labelled, and there are {len(item_ids)}; lower --count")
+    rest, rng = sorted(set(item_ids) - set(items)), np.random.default_rng([seed, len(items)])
+    return [LabelRow(rest[int(k)]) for k in rng.choice(len(rest), count - len(items), replace=False)]
 
 
 def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:

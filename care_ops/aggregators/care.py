@@ -216,16 +216,11 @@ def _labelled(problem: Problem, found: LabelFree, start: Array) -> _Labelled:
 
 
 def label_first(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> list[str]:
-    """At most ``most`` items on which the two rival estimates differ most in rank: a label there tells the most."""
-    difference = disagreement(found)
+    """Return at most ``most`` items on which the two rival estimates differ most in rank."""
+    first, second = found.rivals.values()
+    difference = np.abs(rankdata(first) - rankdata(second)) * found.scored
     order = np.argsort(-difference, kind="stable")[:most]
     return [item_ids[int(i)] for i in order if difference[int(i)] > 0]
-
-
-def disagreement(found: LabelFree) -> Array:
-    """By how many ranks the two rival estimates differ on each item, shape (n,); 0 on items without a score."""
-    first, second = found.rivals.values()
-    return np.abs(rankdata(first) - rankdata(second)) * found.scored
 
 
 def _calibrated(problem: Problem, found: LabelFree, start: Array) -> tuple[Array, Array] | None:

@@ -53,7 +53,7 @@ def label(
     testset: Annotated[str | None, typer.Argument(help="Test set of the workspace; or give --items.")] = None,
     workspace: Root = Path(),
     items: Annotated[Path | None, typer.Option(help="Table of items, where there is no workspace.")] = None,
-    scores: Annotated[Path | None, typer.Option(help="Table of their scores: for --chosen, --width, grades.")] = None,
+    scores: Annotated[Path | None, typer.Option(help="Table of their scores: for --width, grades.")] = None,
     out: Annotated[
         Path | None, typer.Option(help="File of labels; by default labels/TESTSET.csv, or labels.csv.")
     ] = None,
@@ -61,9 +61,6 @@ def label(
         int | None,
         typer.Option(min=1, help="Items that the file is to have; by default 10: three minutes."),
     ] = None,
-    chosen: Annotated[
-        float, typer.Option(min=0, max=0.9, help="Share that is drawn by what a label would tell; the rest at random.")
-    ] = 0.0,
     repeat: Annotated[int, typer.Option(min=0, help="Labelled items to ask another person about, as people err.")] = 0,
     answers: Annotated[
         str | None, typer.Option(help="Keys and labels, as y=1,n=0, or a range, as 1-5 or 0-100; else by the scale.")
@@ -95,7 +92,7 @@ def label(
             return _say_how_many(subject, file, width)
         if imported is not None:
             return _take(subject, file, imported, rater)
-        _draw(subject, file, count=count, chosen=chosen, repeat=repeat, seed=seed)
+        _draw(subject, file, count=count, repeat=repeat, seed=seed)
         file.refuse_unknown(subject.items)
         for path in filter(None, (export, html)):
             _write_out(subject, file, path, possible, context, page=path is html)
@@ -137,7 +134,7 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     return _Subject(records, panel, loaded.fit_config(spec.name), spec.scale, output, turned)
 
 
-def _draw(subject: _Subject, file: LabelFile, *, count: int | None, chosen: float, repeat: int, seed: int) -> None:
+def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int, seed: int) -> None:
     """Add the rows that are still lacking."""
     from assets.table.label_file import texts_of
     from assets.table.labelling import rows_to_label, second_labels
@@ -149,7 +146,7 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int | None, chosen: floa
             "prompt, response_a and response_b)"
         )
     count = min(_COUNT, len(item_ids)) if count is None else count
-    added = rows_to_label(file.rows, item_ids, subject.panel, subject.config, count=count, chosen=chosen, seed=seed)
+    added = rows_to_label(file.rows, item_ids, count=count, seed=seed)
     again = second_labels(file.rows, repeat, seed) if repeat else []
     file.rows.extend([*added, *again])
 

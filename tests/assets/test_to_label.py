@@ -1,4 +1,4 @@
-"""The table of items that are worth a label: what a person has filled in is never lost."""
+"""The table of items to label: what a person has filled in is never lost."""
 
 import csv
 import tempfile

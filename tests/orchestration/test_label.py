@@ -268,13 +268,13 @@ def given_on(page):
 def test_a_page_goes_out_blind_with_what_waits_in_the_order_of_the_terminal(folder):
     """In a browser: ``tests/browser/test_label_page.py``."""
     scores = ["--scores", folder / "scores.csv"]
-    said = care(folder, *scores, "--count", 8, "--chosen", 0.5, "--html", folder / "page.html")[1]
+    said = care(folder, *scores, "--count", 8, "--html", folder / "page.html")[1]
     typed = re.search(r"taken back with: (care label .*)$", said)[1]
     assert typed.endswith(f"--import {folder / 'page-labelled.csv'}")
     assert "--html" not in typed
     rows, given = rows_of(folder / "labels.csv"), given_on(folder / "page.html")
     assert [row[:3] for row in given["rows"]] == [[r["item_id"], r["drawn"], r["probability"]] for r in rows]
-    assert {row[1] for row in given["rows"]} == {"chosen"}
+    assert {row[1] for row in given["rows"]} == {"random"}
     number = int(rows[0]["item_id"][1:])
     assert given["rows"][0][3] == [["Question", f"question {number}"], ["Answer", f"answer {number}"]]
     page = (folder / "page.html").read_text()
@@ -348,32 +348,23 @@ def test_two_people_who_press_a_key_at_once_are_both_kept(folder):
     assert raters == {"ann": 20, "bob": 20}
 
 
-def test_a_mix_keeps_the_probability_of_each_item_and_a_random_sample_is_enlarged_by_another(folder, rng):
-    scores = ["--scores", folder / "scores.csv"]
-    uneven = rng.normal(size=(N, 1)) + [0.3, 0.5, 1.0, 1.5, 2.0] * rng.normal(size=(N, 5))  # so that the answers differ
-    write(folder / "scores.csv", ("item_id", *"abcde"), [(f"i{k:02}", *row) for k, row in enumerate(uneven)])
-    assert care(folder, *scores, "--count", 10, "--chosen", 0.5, "--export", folder / "out.csv")[0] == 0
-    rows = rows_of(folder / "labels.csv")
-    chances = [float(row["probability"]) for row in rows]
-    assert {row["drawn"] for row in rows} == {"chosen"}
-    assert min(chances) >= 0.5 * 10 / N - 1e-6
-    assert max(chances) > 10 / N
-    code, said = care(folder, *scores, "--count", 20, "--export", folder / "out.csv")
-    assert (code, "a sample with unequal probabilities, which cannot be enlarged to 20" in said) == (2, True)
-    (folder / "labels.csv").unlink()
+def test_a_random_sample_is_enlarged_and_one_with_unequal_probabilities_is_not(folder):
     care(folder, "--count", 5, "--export", folder / "out.csv")
     few = rows_of(folder / "labels.csv")
     care(folder, "--count", 12, "--export", folder / "out.csv")
     more = rows_of(folder / "labels.csv")
     assert more[:5] == few
     assert len({row["item_id"] for row in more}) == 12
+    write(folder / "labels.csv", COLUMNS, [("i00", "", "chosen", 0.5, "", ""), ("i01", "", "chosen", 0.9, "", "")])
+    code, said = care(folder, "--count", 20, "--export", folder / "out.csv")
+    assert (code, "a sample with unequal probabilities, which cannot be enlarged to 20" in said) == (2, True)
 
 
 @pytest.mark.slow
 def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp_path):
     folder = make(tmp_path / "ws")
     assert not run(folder).failures
-    command = ["label", "one", "--workspace", str(folder), "--count", "5", "--chosen", "0.5"]
+    command = ["label", "one", "--workspace", str(folder), "--count", "5"]
     result = CliRunner().invoke(app, [*command, "--export", str(tmp_path / "out.csv")])
     assert result.exit_code == 0, result.output
     assert "anchors: {one: labels/one.csv}" in result.output
@@ -394,7 +385,6 @@ def test_what_is_wrong_is_named(folder):
         ("--answers", "12-1"): "--answers is '12-1'; a range begins with its lowest label",
         (): "there is no terminal to ask in",
         ("--count", 50): "50 items are to be labelled, and there are 40; lower --count",
-        ("--chosen", 0.5): "give --scores, or leave --chosen out",
         ("--width", 0): "--width is half an interval, above 0",
         ("--html", folder / "out.csv"): "a page is written to a file whose name ends in .html",
         ("--export", folder / "out.pdf"): "labels are exported to .csv or .xlsx",

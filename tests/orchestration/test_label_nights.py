@@ -51,11 +51,9 @@ def care_fit(folder):
 
 
 def add_labels(folder, seed=0):
-    """Twenty labels, as the page asks: ten items drawn at random and the ten that it lists."""
-    listed = care_fit(folder)[0].label_first
-    rest = sorted(GOLD.keys() - set(listed))
-    drawn = np.random.default_rng(seed).choice(rest, 10, replace=False)
-    rows = [f"{item},{GOLD[item]},{how}" for how, items in (("chosen", listed), ("random", drawn)) for item in items]
+    """Twenty labels of items drawn at random, as the page asks."""
+    drawn = np.random.default_rng(seed).choice(sorted(GOLD), 20, replace=False)
+    rows = [f"{item},{GOLD[item]},random" for item in drawn]
     (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *rows]) + "\n")
     (folder / "care.yaml").write_text(CARE + "anchors: {demo: labels.csv}\n")
 
