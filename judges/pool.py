@@ -11,10 +11,11 @@ import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import closing, contextmanager, nullcontext
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing, contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from itertools import islice
+from queue import Empty, SimpleQueue
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal
 
 from annotated_types import Ge, Gt
@@ -318,58 +319,57 @@ class Session:
     def _overlapping(
         self, spec: JudgeSpec, settings: OpenAIEngine, batches: Batches, context: Context
     ) -> Iterator[tuple[int, list[Score], str]]:
-        """Prompts one by one, as many as an endpoint may be asked at once; first one alone, then no more than a batch.
+        """Ask an endpoint about many prompts at a time: first one, then no more than a batch until one is whole.
 
-        Answers are handed on as a batch, or as what has come of it after some seconds, or once it has failed.
+        Yields scores as a batch, or what has come of it after some seconds, or once it has failed.
         """
         from judges.engines.openai import OpenAIJudgeEngine
 
-        most = BATCHES_AHEAD + settings.concurrency
-        under_way, kept = set[Future[list[Score]]](), list[Score]()
+        most, whole = BATCHES_AHEAD + settings.concurrency, min(spec.batch_size, len(batches.questions))
+        waiting = batches.until_stopped(context.template(spec).unread)
+        results = SimpleQueue[tuple[Sequence[Score], BaseException | None]]()
+        kept, number, since = list[Score](), 0, 0.0
+        to_begin, begun, under_way = 1, 0, 0
         stopped: JudgeError | None = None
-        unread = context.template(spec).unread
-        waiting, number, since = batches.until_stopped(unread), 0, 0.0
-        whole = min(spec.batch_size, len(batches.questions))
 
-        def score(engine: OpenAIJudgeEngine, batch: list[Item]) -> list[Score]:
-            scores: list[Score] = []
+        def score(batch: list[Item]) -> None:
+            scores, failure = list[Score](), None
             try:
-                scores = engine.score(batch)
-            except StoppedError as error:
-                scores = error.scores
-                raise
-            finally:
+                try:
+                    scores = engine.score(batch)
+                except StoppedError as error:
+                    scores, failure = error.scores, error
                 if context.ledger is not None:  # which has each request already
                     context.ledger.add(Bill(len(scores)))
                 if context.answered is not None and scores:
                     context.answered(batches.of_items(scores), engine.version)
-            return scores
+            except BaseException as error:
+                failure = error
+            results.put((scores, failure))
 
         with ThreadPoolExecutor(most) as threads, closing(OpenAIJudgeEngine(spec, settings, context)) as engine:
             self._stop.on_request(engine.stop)
-            to_begin, begun = 1, 0
-            while under_way or not stopped:
-                under_way |= {threads.submit(score, engine, batch) for batch in islice(waiting, to_begin)}
+            while True:
+                for batch in islice(waiting, to_begin):
+                    threads.submit(score, batch)
+                    under_way += 1
                 if not under_way:
                     break
                 left = max(0.0, since + STORED_EVERY_S - time.monotonic()) if kept else None
-                answered, under_way = wait(under_way, left, FIRST_COMPLETED)
-                since = since if kept else time.monotonic()
-                for future in answered:
-                    try:
-                        kept += future.result()
-                    except JudgeError as error:
-                        stopped = stopped or error
-                        kept += error.scores if isinstance(error, StoppedError) else []
-                while len(kept) >= whole:  # several may be answered at once
+                with suppress(Empty):
+                    scores, failure = results.get(timeout=left)
+                    under_way -= 1
+                    if failure is not None and not isinstance(failure, JudgeError):
+                        raise failure
+                    stopped = stopped or failure
+                    since = since if kept else time.monotonic()
+                    kept += scores
+                is_late = time.monotonic() >= since + STORED_EVERY_S
+                if kept and (len(kept) >= whole or is_late or _why_down(spec, kept, whole)):
                     yield number, kept[:whole], engine.version
                     number, kept = number + 1, kept[whole:]
-                is_late = time.monotonic() >= since + STORED_EVERY_S
-                if kept and (is_late or _why_down(spec, kept, whole)):
-                    yield number, kept, engine.version
-                    number, kept = number + 1, []
                 begun += to_begin
-                to_begin = min(most - len(under_way), most if number else whole - begun) * (not stopped)
+                to_begin = 0 if stopped else min(most - under_way, most if number else whole - begun)
             if kept:
                 yield number, kept, engine.version
         if stopped is not None:

@@ -10,6 +10,7 @@ from collections.abc import Generator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from dataclasses import replace
+from functools import lru_cache
 from typing import Any
 
 from care_ops.errors import JudgeError, sentence
@@ -87,6 +88,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             )
         self._price = price or Price(0.0, 0.0, 0.0, "")
         self._endpoint = Endpoint(spec.name, engine)
+        self._shown_name = lru_cache(64)(self._endpoint.secrets.name)  # it is the same in nearly every answer
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
         self._knowledge = Knowledge(engine, learned, self._template.answer_schema(spec.scale))
@@ -278,7 +280,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def _answer(self, completion: Completion, body: dict[str, Any]) -> PromptAnswer:
         """The answer in a completion."""
-        name = self._endpoint.secrets.name(completion.model or self._engine.model)
+        name = self._shown_name(completion.model or self._engine.model)
         usage, choice = completion.usage, completion.choices[0]
         counts = (usage.prompt_tokens, usage.written) if usage else (0, 0)
         pinned = self._engine.model_must_be
