@@ -72,7 +72,7 @@ test-vllm: $(MODELS)/.made ## real models on the CPU: vLLM in a Ray actor, trans
 test-recipe: $(MODELS)/.made ## the paper's recipe, as it is typed, by a hub, sets and weights of its own; five minutes and more
 	$(MODELS)/bin/python -m pytest tests/models/test_paper_recipe.py
 
-soak: $(VENV)/.dev ## a kill at every change of a workspace, and full, broken and read-only disks; goes on where it was stopped
+soak: $(VENV)/.dev ## kills, full, broken and read-only disks at random changes of a workspace; an hour
 	$(BIN)/python -W ignore -m benchmarks.soaks.kills
 
 fuzz: $(VENV)/.dev ## spoilt things at every door for MINUTES (10), by SEED; ends with 1 where one is not met

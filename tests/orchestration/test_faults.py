@@ -1,8 +1,6 @@
-"""Commands killed in the middle: the library that kills them, the comparison, and a few kills of ``care admin forget``.
+"""Kills and failures of the disk: the library that injects them, the comparison, and kills of ``care admin forget``.
 
-Belongs here: that a fault happens where it is meant, that states are told apart which differ to a reader, that the
-comparison sees what is wrong, that a command says what the disk refused, and the few points that a test can pay for.
-Belongs elsewhere: every point (``benchmarks.soaks.kills``).
+``benchmarks.soaks.kills`` draws many more points.
 """
 
 import errno
@@ -12,7 +10,6 @@ import random
 import shutil
 import signal
 import sqlite3
-import subprocess
 import sys
 import time
 from contextlib import closing
@@ -29,8 +26,6 @@ from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support import faults
 from tests.support.faults import Fault, Ran, State, compare, state_of
-from tests.support.logical import Reader, digest_of
-from tests.support.snapshots import Snapshots
 from tests.support.workspaces import make
 from warehouse.parts import PartStore
 from warehouse.refusals import refusal
@@ -113,34 +108,11 @@ def test_a_kill_comes_at_the_nth_write(run_in, fault, kept):
     assert ran.points[-1].number == 3
 
 
-def test_a_stop_comes_before_the_nth_write_and_ends_where_it_began(library, tmp_path):
-    root, notes = tmp_path / "root", tmp_path / "notes"
-    root.mkdir()
-    environment = {**os.environ, **faults.settings(root, notes, Fault("stop", at=3)), "LD_PRELOAD": str(library)}
-    with subprocess.Popen(
-        [sys.executable, "-c", THREE_WRITES], cwd=root, env=environment, start_new_session=True
-    ) as program:
-        _, status = os.waitpid(program.pid, os.WUNTRACED)
-        assert os.WIFSTOPPED(status)
-        assert (root / "kept").read_bytes() == b"aa"
-        faults.aim(notes, 0)
-        os.kill(program.pid, signal.SIGCONT)
-        assert program.wait() == 0
-    assert (root / "kept").read_bytes() == b"aabbcc"
-
-
 def test_the_count_goes_on_in_a_child_and_the_kill_reaches_its_parent(run_in):
     ran, folder = run_in(IN_A_CHILD, Fault("kill", at=4))
     assert ran.code == -signal.SIGKILL
     assert (folder / "kept").read_bytes() == b"aa"
     assert not (folder / "after").exists()
-
-
-def test_a_rename_on_a_full_disk_says_so_and_changes_nothing(run_in):
-    ran, folder = run_in(REPLACES, Fault("fail", at=3))
-    assert ran.output == f"{errno.ENOSPC}\n"
-    assert (folder / "new").read_text() == "whole"
-    assert not (folder / "kept").exists()
 
 
 def test_a_write_that_fails_halfway_has_written_half(run_in):
@@ -190,74 +162,6 @@ def test_no_write_of_a_library_that_we_use_gets_past(run_in, writer):
     ran, folder = run_in(WRITERS[writer], Fault("fail", at=2, from_then_on=True))
     assert ran.code != 0
     assert [path.stat().st_size for path in folder.iterdir() if path.name == "kept"] in ([], [0])
-
-
-@pytest.fixture
-def told(tmp_path):
-    """A folder, and a function that says what state it is in."""
-    root = tmp_path / "root"
-    root.mkdir()
-    reader = Reader(root, tmp_path / "scratch")
-    return root, lambda *touched: digest_of(reader.read(touched))
-
-
-def test_what_a_database_has_not_committed_is_no_state_of_its_own(told):
-    root, state = told
-    with closing(sqlite3.connect(root / "kept.db")) as connection:
-        connection.execute("PRAGMA journal_mode=WAL")
-        connection.execute("CREATE TABLE t (x)")
-        connection.execute("PRAGMA cache_size = 1")
-        empty = state()
-        connection.executemany("INSERT INTO t VALUES (?)", [("long" * 1000,)] * 50)
-        assert (root / "kept.db-wal").stat().st_size > 50_000, "pages were written before the commit"
-        assert state() == empty
-        connection.commit()
-        assert state() != empty
-
-
-def test_a_database_that_cannot_be_opened_is_a_state_of_its_own(told):
-    root, state = told
-    with duckdb.connect(str(root / "kept.duckdb")) as connection:
-        connection.execute("CREATE TABLE t AS SELECT 1")
-    whole = state()
-    (root / "kept.duckdb").write_bytes(b"half a header")
-    assert state() != whole
-
-
-def test_two_writes_within_one_tick_of_the_clock_are_told_apart(told):
-    root, state = told
-    (root / "kept").write_text("one")
-    about = (root / "kept").stat()
-    first = state()
-    (root / "kept").write_text("two")
-    os.utime(root / "kept", ns=(about.st_atime_ns, about.st_mtime_ns))
-    assert state("kept") != first
-
-
-def test_of_a_temporary_file_only_the_name_counts(told):
-    root, state = told
-    (root / ".kept.7.tmp").write_text("half")
-    half = state()
-    (root / ".kept.7.tmp").write_text("half a file")
-    assert state() == half
-    (root / ".kept.7.tmp").rename(root / "kept")
-    assert state() != half
-
-
-def test_a_snapshot_is_put_back_as_it_was(tmp_path):
-    root = tmp_path / "root"
-    (root / "empty").mkdir(parents=True)
-    (root / "kept").write_text("one")
-    os.utime(root / "kept", ns=(5, 5))
-    snapshots = Snapshots(tmp_path / "snapshots")
-    snapshots.keep(root, "first")
-    (root / "kept").write_text("two")
-    snapshots.keep(root, "second", ["kept"])
-    back = snapshots.restore("first", tmp_path / "back")
-    assert (back / "empty").is_dir()
-    assert (back / "kept").read_text() == "one"
-    assert (back / "kept").stat().st_mtime_ns == 5
-    assert (snapshots.restore("second", tmp_path / "again") / "kept").read_text() == "two"
 
 
 @pytest.mark.parametrize(

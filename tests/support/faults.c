@@ -1,16 +1,15 @@
 /* Faults at the n-th change of a workspace: a library for LD_PRELOAD that counts the calls of libc through which
- * files below one folder change, and kills, stops or fails at one of them.
+ * files below one folder change, and kills or fails at one of them.
  *
  * Belongs here: what has to happen inside the process. Does not: starting processes, choosing points, comparing
  * what came out (``faults.py``).
  *
- * Environment, read when the library is loaded and again by faults_arm():
+ * Environment, read when the library is loaded:
  *   FAULTS_ROOT   folder whose changes count, as a real path; nothing counts without it
- *   FAULTS_STATE  file of two 64-bit numbers shared by all processes: calls so far, and the call that is meant (0: none;
- *                 a stop comes at that call or, where two processes race, at the first one after it)
+ *   FAULTS_STATE  file of two 64-bit numbers shared by all processes: calls so far, and the call that is meant (0: none)
  *   FAULTS_LOG    file outside the root that gets a line a call: number, call, path below the root, by tabs
- *   FAULTS_MODE   count | kill | stop | fail | readonly (every change, and opening for writing, fails with EROFS)
- *   FAULTS_WHEN   before | after: where a kill or stop lies relative to the call
+ *   FAULTS_MODE   count | kill | fail | readonly (every change, and opening for writing, fails with EROFS)
+ *   FAULTS_WHEN   before | after: where a kill lies relative to the call
  *   FAULTS_ERRNO  ENOSPC | EIO: what a failing call says
  *   FAULTS_HALF   1: of a write half is written first, then it fails or the process is killed (other calls are whole)
  *   FAULTS_ON     1: every call from the n-th on fails, as on a disk that stays full
@@ -26,7 +25,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <pthread.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdatomic.h>
@@ -43,7 +41,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum mode { COUNT, KILL, STOP, FAIL, READONLY };
+enum mode { COUNT, KILL, FAIL, READONLY };
 enum verdict { GO, GO_THEN_ACT, HALF, REFUSE };
 
 struct shared {
@@ -78,7 +76,7 @@ static void share(const char *path) {
 }
 
 static int mode_of(const char *name) {
-    static const char *const names[] = {"count", "kill", "stop", "fail", "readonly"};
+    static const char *const names[] = {"count", "kill", "fail", "readonly"};
     for (int k = KILL; name && k <= READONLY; k++)
         if (!strcmp(name, names[k])) return k;
     return COUNT;
@@ -135,15 +133,10 @@ static void tell(uint64_t number, const char *call, const char *path) {
     if (log_file >= 0 && length > 0) syscall(SYS_write, log_file, line, (size_t)length);
 }
 
-/* A kill comes before this thread goes on. A stop that is sent to a process may be taken by another thread while this
- * one still runs, so the leader of the group sends it to this thread, which stops the process; the others go on. */
-static void act(void) {
-    if (mode == STOP && getpgrp() == getpid()) syscall(SYS_tgkill, getpid(), (pid_t)syscall(SYS_gettid), SIGSTOP);
-    else kill(0, mode == STOP ? SIGSTOP : SIGKILL);
-}
+static void act(void) { kill(0, SIGKILL); }
 
 /* Count a call; what is to become of it. */
-static enum verdict decide(const char *call, const char *path) {
+static enum verdict point(const char *call, const char *path) {
     int saved = errno;
     uint64_t number = atomic_fetch_add(&shared->count, 1) + 1, at = atomic_load(&shared->at);
     tell(number, call, path);
@@ -152,7 +145,7 @@ static enum verdict decide(const char *call, const char *path) {
         errno = EROFS;
         return REFUSE;
     }
-    int later = mode == STOP || (mode == FAIL && from_on);
+    int later = mode == FAIL && from_on;
     if (mode == COUNT || !at || !(number == at || (later && number > at))) return GO;
     if (mode == FAIL) {
         errno = error_number;
@@ -161,17 +154,7 @@ static enum verdict decide(const char *call, const char *path) {
     if (half) return HALF;
     if (after) return GO_THEN_ACT;
     act();
-    return GO; /* a stop that was ended */
-}
-
-/* Stops come one at a time: a thread that reaches its call while another stops waits, and then stops at its own. */
-static enum verdict point(const char *call, const char *path) {
-    static pthread_mutex_t one_at_a_time = PTHREAD_MUTEX_INITIALIZER;
-    if (mode != STOP) return decide(call, path);
-    pthread_mutex_lock(&one_at_a_time);
-    enum verdict verdict = decide(call, path);
-    pthread_mutex_unlock(&one_at_a_time);
-    return verdict;
+    return GO;
 }
 
 static enum verdict at_descriptor(const char *call, int descriptor) {

@@ -19,7 +19,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TextIO
+from typing import Any, Literal
 
 SOURCE = Path(__file__).with_suffix(".c")
 _MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", "sha256"}
@@ -37,9 +37,9 @@ _SPOKEN = re.compile(
 
 @dataclass(frozen=True)
 class Fault:
-    """What is to happen, and at which change; ``faults.c`` says what each field means, ``clock`` is in seconds."""
+    """What happens at which change; ``faults.c`` documents each field, ``clock`` is in seconds."""
 
-    mode: Literal["count", "kill", "stop", "fail", "readonly"] = "count"
+    mode: Literal["count", "kill", "fail", "readonly"] = "count"
     at: int = 0
     when: Literal["before", "after"] = "before"
     errno: Literal["ENOSPC", "EIO"] = "ENOSPC"
@@ -91,34 +91,10 @@ def settings(root: Path, notes: Path, fault: Fault) -> dict[str, str]:
     }
 
 
-def aim(notes: Path, at: int) -> None:
-    """Mean another call from now on, of processes that are running too."""
-    with (notes / "state").open("r+b") as file:
-        file.seek(8)
-        file.write(struct.pack("=Q", at))
-
-
-def counted(notes: Path) -> int:
-    """How many changes there were so far."""
-    with (notes / "state").open("rb") as file:
-        return int(struct.unpack("=Q", file.read(8))[0])
-
-
-def open_log(notes: Path) -> TextIO:
-    """The library's log, to be read as it grows."""
-    return (notes / "log").open(errors="surrogateescape")
-
-
-def parsed(log: Iterable[str]) -> list[Point]:
-    """Lines of the log as changes, by number: two threads may have written theirs the other way round."""
-    lines = [line.rstrip("\n").split("\t", 2) for line in log]
-    return sorted((Point(int(number), call, path) for number, call, path in lines), key=lambda point: point.number)
-
-
 def points(notes: Path) -> list[Point]:
-    """The changes so far."""
-    with open_log(notes) as log:
-        return parsed(log)
+    """Read the changes from the library's log, by number: two threads may have written theirs in another order."""
+    lines = [line.split("\t", 2) for line in (notes / "log").read_text(errors="surrogateescape").splitlines()]
+    return sorted((Point(int(number), call, path) for number, call, path in lines), key=lambda point: point.number)
 
 
 def run_under(

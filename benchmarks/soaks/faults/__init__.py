@@ -1,1 +1,0 @@
-"""The parts of ``benchmarks.soaks.kills``: commands disturbed at every change of a workspace, and what follows."""
