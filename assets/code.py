@@ -26,7 +26,6 @@ WITHOUT_EFFECT = {
     "assets.judge_keys": "names keys of scores; what a judge sees of an item is part of them",
     "assets.metadata": "tables in Dagster's UI",
     "assets.partitions": "names of partitions",
-    "assets.probe_items": "versions of items, which are part of the version of `items`",
     "assets.sources": "items and recorded scores, which have versions of their own (`assets/versions.py`)",
     "assets.versions": "names versions of what comes in, makes no result",
     "assets.workspace": "folders, and settings that have versions of their own (`assets/versions.py`)",

@@ -199,13 +199,6 @@ class Workspace:
         return PartStore(self.data / "parts")
 
     @cached_property
-    def probe_parts(self) -> PartStore:
-        """The versions of items that are probes, and their scores: apart, since they are items of no panel."""
-        from warehouse.parts import PartStore
-
-        return PartStore(self.data / "parts" / "probes")
-
-    @cached_property
     def bills(self) -> Bills:
         """What judges were paid."""
         from warehouse.bills import Bills

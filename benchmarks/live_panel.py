@@ -142,19 +142,18 @@ def work(folder: Path) -> list[dict[str, Any]]:
 
 
 def experiment(folder: Path) -> list[str]:
-    """The panel's judges asked by the paper's experiments and about probes: what each concluded, for the page."""
+    """The panel's judges asked by the paper's experiments: what each concluded, for the page."""
     selected = ["--select", " or ".join(f"key:{key}" for key in ASKED)]
     if not (folder / "models").exists():
         (folder / "models").symlink_to((FOLDER / "models").resolve())
     for more in ([], selected):
         if start(folder, *more).wait() != 0:
             raise SystemExit((folder / "log.txt").read_text()[-3000:])
-    verdict = json.loads((folder / "data" / "report" / "verdicts.json").read_text())["answers"]
     lines = [
         "## Asked by the paper's experiments",
         "",
         "The same eight judges and three programs, by the prompts for answers (`examples/live/experiments`): 60",
-        "answers of the demo with probes of 20, openings that answer nothing in their place, and answers to 24",
+        "answers of the demo, openings that answer nothing in their place, and answers to 24",
         "questions of bias_perturb, each as it was and dressed up. The paper asked other and larger models: these",
         "figures repeat none of its own.",
         "",
@@ -162,8 +161,7 @@ def experiment(folder: Path) -> list[str]:
     for key in ASKED:
         found = json.loads((folder / "data" / "experiments" / f"{key}.json").read_text())
         lines += [f"**{key}**", "", *(f"- {sentence}" for sentence in found["findings"]["says"]), ""]
-    said = [verdict["sentence"], *(reason["sentence"] for reason in verdict["reasons"])]
-    return [*lines, "**Probes**", "", *(f"- {sentence}" for sentence in dict.fromkeys(said)), ""]
+    return lines
 
 
 def report(folder: Path, compared: dict[str, Compared], experiments: Sequence[str]) -> str:

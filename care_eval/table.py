@@ -14,7 +14,6 @@ import pyarrow as pa
 from assets.table.criteria import fit_criteria as fit_all_criteria
 from assets.table.fitting import fit_table
 from assets.table.options import FitOptions, names_of, table_config
-from assets.table.probing import with_probes
 from assets.table.reading import TableInputs, read_criteria, read_table, reading_options, score_columns
 from care_eval.result import CriteriaResult, FitResult, frame_kind
 from care_ops.errors import CareError, InputError, door
@@ -75,7 +74,6 @@ def fit(
     items: TableSource | Columns | None = None,
     judges: TableSource | Mapping[str, str] | None = None,
     labels: TableSource | Mapping[str, float] | None = None,
-    probes: TableSource | Columns | None = None,
     item: str | None = None,
     judge: str | Sequence[str] | None = None,
     score: str | None = None,
@@ -100,8 +98,6 @@ def fit(
         Declared families: base model, vendor or prompt.
     labels : path, frame, or mapping or series of pandas item -> label, optional
         Labels of people, which the fit sees.
-    probes : path, frame or mapping column -> values, optional
-        Versions of items that ``care probes make`` wrote, scored by the same judges (docs/probes.md).
     item, judge, score, drop :
         Columns of the scores, where their names do not say what they hold. Several ``judge`` are the columns of a
         table with a column for each judge.
@@ -125,7 +121,6 @@ def fit(
     table = read_table(inputs, columns, reading, tell_nobody)
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")
-    table = with_probes(table, as_table(probes, "probes"), config.fit.scale, reading)
     return FitResult(fit_table(table, config), frame_kind(scores))
 
 

@@ -16,7 +16,6 @@ from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
 from care_ops.least import LEAST_COLUMNS
 from care_ops.moments.state import Moments, of_panel
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix, canonical_order, content_seed, restore
 from care_ops.structure.program import Structure
@@ -67,7 +66,6 @@ def fit_panel(
     anchors: Anchors = NO_ANCHORS,
     *,
     solve: Solve = "exactly",
-    probes: ProbeResponses = NO_PROBES,
     watch: Watch = unwatched,
 ) -> Fit:
     """Moments, structure and every aggregator on one panel.
@@ -80,8 +78,6 @@ def fit_panel(
         Items whose label the fit may see.
     solve : {"exactly", "roughly", "not"}
         Whether the structure is solved to its certificate, as roughly as a resample needs it, or not at all.
-    probes : ProbeResponses
-        How judges respond to versions of items.
 
     Raises
     ------
@@ -101,7 +97,7 @@ def fit_panel(
     if solve != "not":
         effort = EXACTLY if solve == "exactly" else ROUGHLY
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
-    aggregates, more = run_aggregators(scores, moments, structure, config, anchors, probes=probes, watch=watch)
+    aggregates, more = run_aggregators(scores, moments, structure, config, anchors, watch=watch)
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))
     return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
@@ -133,7 +129,6 @@ def run_aggregators(
     anchors: Anchors = NO_ANCHORS,
     *,
     registry: Mapping[str, Aggregator] = REGISTRY,
-    probes: ProbeResponses = NO_PROBES,
     watch: Watch = unwatched,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
     """Every configured aggregator on one panel.
@@ -169,7 +164,6 @@ def run_aggregators(
                 np.random.default_rng([content, config.seed]),
                 config,
                 anchors if aggregator.uses_labels else NO_ANCHORS,
-                probes,
             )
             vars(problem).update(computed)
             try:

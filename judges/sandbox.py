@@ -1,7 +1,5 @@
 """The sandbox: a process that runs a program of somebody else's and can do nothing but answer questions.
 
-A program is a judge, which scores a response, or makes versions of one for probes.
-
 Bubblewrap gives the process a file system of its own (what this Python needs to run, read only), no network, no view
 of other processes and an empty environment. It runs as an unprivileged user under limits (``sandbox_worker``). Time and
 the size of an answer are limited from outside. The process ends with the one that started it, however that ends.
@@ -25,9 +23,6 @@ from typing import Any, Literal
 from care_ops.errors import InputError, JudgeError, sentence
 
 Kind = Literal["bwrap", "none"]
-
-Function = Literal["program_judge", "probe"]
-"""What a program defines: ``program_judge(query, response)`` scores, ``probe(query, response)`` returns a version."""
 
 _START_S = 30.0
 _LONGEST_ANSWER = 65_536
@@ -109,22 +104,18 @@ class Sandbox:
         The program cannot be loaded.
     """
 
-    def __init__(
-        self, program: ProgramFile, timeout_s: float, memory_mb: int, kind: Kind, function: Function = "program_judge"
-    ) -> None:
+    def __init__(self, program: ProgramFile, timeout_s: float, memory_mb: int, kind: Kind) -> None:
         self._program, self._timeout, self._memory, self._kind = program, timeout_s, memory_mb, kind
-        self._function = function
         self._process: subprocess.Popen[bytes] | None = None
         self._buffer = b""
 
     def ask(self, query: str, response: str) -> dict[str, Any]:
-        """Ask the program for the score of one response, or for a version of it.
+        """Ask the program for the score of one response.
 
         Returns
         -------
         dict
-            ``{"score": number or None}`` of a judge, ``{"text": str or None}`` of a program that makes versions, or
-            ``{"error": text}`` if the program raised an exception.
+            ``{"score": number or None}``, or ``{"error": text}`` if the program raised an exception.
 
         Raises
         ------
@@ -135,7 +126,8 @@ class Sandbox:
             self.start()
         question = json.dumps({"query": query, "response": response}).encode() + b"\n"
         answer = self._exchange(question, self._timeout)
-        if not (isinstance(answer.get("error"), str) or self._is_answer(answer)):
+        is_score = isinstance(answer.get("score", ""), (int, float, type(None)))
+        if not (isinstance(answer.get("error"), str) or is_score):
             self.close()
             raise SandboxDiedError("the program wrote something other than an answer")
         return answer
@@ -151,17 +143,12 @@ class Sandbox:
             self._process = None
         self._buffer = b""
 
-    def _is_answer(self, answer: dict[str, Any]) -> bool:
-        if self._function == "probe":
-            return isinstance(answer.get("text", 0), (str, type(None)))
-        return isinstance(answer.get("score", ""), (int, float, type(None)))
-
     def start(self) -> None:
         """Start the process and load the program; raises ``JudgeError`` where that fails, with what Python says."""
         worker = Path(__file__).with_name("sandbox_worker.py").read_text(encoding="utf-8")
         wall = [] if self._kind == "none" else _bwrap()
         command = [*wall, *_python(worker), self._kind, str(self._memory), *_packages()]
-        source = json.dumps([self._program.source, self._function]).encode() + b"\n"
+        source = json.dumps(self._program.source).encode() + b"\n"
         # A session of its own, or a terminal's Ctrl-C would end it, and the item would count as one that it fails on.
         made = partial(subprocess.Popen[bytes], env=_ENVIRONMENT, start_new_session=True)
         self._process = made(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
@@ -177,7 +164,7 @@ class Sandbox:
             self.close()
             raise JudgeError(
                 f"{self._program.path}: the program cannot be loaded ({' '.join(str(why).split())}); it must define "
-                f"{self._function}(query, response) and import only what is installed"
+                "program_judge(query, response) and import only what is installed"
             )
 
     def _exchange(self, question: bytes, seconds: float) -> dict[str, Any]:

@@ -57,14 +57,13 @@ def main() -> None:
         os.dup2(quiet, descriptor)
     _limit(resource.RLIMIT_AS, int(memory) << 20)
     _limit(resource.RLIMIT_CORE, 0)
-    source, name = json.loads(questions.readline())
-    answer = {"program_judge": _score, "probe": _text}[name]
+    source = json.loads(questions.readline())
     try:
         if kind == "none":
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a sandbox sees to it from outside
         else:
             _give_up_rights()
-        function = _load(source, name)
+        function = _load(source)
     except (Exception, SystemExit) as error:  # the program is refused with what Python says of it
         _say(answers, _failed(error))
         return
@@ -72,7 +71,7 @@ def main() -> None:
     for line in questions:
         question = json.loads(line)
         try:
-            _say(answers, answer(function(question["query"], question["response"])))
+            _say(answers, _score(function(question["query"], question["response"])))
         except Exception as error:  # an error of the program is its answer
             _say(answers, _failed(error))
 
@@ -120,12 +119,12 @@ def _filter(machine: str) -> bytes:
     return b"".join(struct.pack("HBBI", *instruction) for instruction in code)
 
 
-def _load(source: str, function: str) -> Any:
+def _load(source: str) -> Any:
     names: dict[str, Any] = {"__name__": "program"}
     exec(compile(source, "program", "exec"), names)
-    if not callable(names.get(function)):
-        raise NameError(f"it defines no function {function}")
-    return names[function]
+    if not callable(names.get("program_judge")):
+        raise NameError("it defines no function program_judge")
+    return names["program_judge"]
 
 
 def _failed(error: BaseException) -> dict[str, Any]:
@@ -136,12 +135,6 @@ def _score(value: Any) -> dict[str, Any]:
     if isinstance(value, dict):
         value = value.get("score")
     return {"score": value if value is None else float(value)}
-
-
-def _text(value: Any) -> dict[str, Any]:
-    if value is not None and not isinstance(value, str):
-        raise TypeError(f"probe returned {type(value).__name__}; return the version's text, or None for no version")
-    return {"text": value}
 
 
 def _say(answers: Any, answer: dict[str, Any]) -> None:

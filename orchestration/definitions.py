@@ -17,7 +17,6 @@ from assets.fit.aggregates import aggregates
 from assets.fit.made import FIT
 from assets.fit.moments import moments
 from assets.fit.panel import panel
-from assets.fit.probes import probes
 from assets.fit.structure import structure
 from assets.inputs.items import items
 from assets.judging.canary import canary
@@ -44,7 +43,6 @@ ASSETS = (
     judge_inference,
     scores,
     panel,
-    probes,
     moments,
     structure,
     aggregates,

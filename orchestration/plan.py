@@ -35,10 +35,9 @@ INDEX = ("report_index", None)
 """The index of all pages, which is written last."""
 
 _INPUTS = {
-    "probes": ("panel",),
     "moments": ("panel",),
     "structure": ("moments",),
-    "aggregates": ("structure", "probes"),
+    "aggregates": ("structure",),
     **dict.fromkeys(("review", *RESULTS), ("aggregates",)),
     "report": ("review", *RESULTS),
 }

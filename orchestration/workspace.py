@@ -67,7 +67,7 @@ RETIRED = {
 }
 """Settings of care.yaml that are constants now, as `care init` once wrote them."""
 
-RETIRED_OF_TEST_SETS = {"source.scores.layout": "auto", "probes.seed": 0}
+RETIRED_OF_TEST_SETS = {"source.scores.layout": "auto"}
 """Those of the file of a test set."""
 
 MOVED = {"fit.not_quality": "`not_quality` in the file of a test set", "moments.dask_workers": "`dask: {workers: N}`"}

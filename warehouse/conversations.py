@@ -5,7 +5,6 @@ Messages are those of OpenAI's chat form (``tool_calls``, the role ``tool``), An
 """
 
 import json
-import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -13,7 +12,6 @@ NAMES = ("messages", "conversation", "conversations", "dialog", "dialogue", "tra
 """Usual names of a column of conversations."""
 
 _SPEAKERS = {"human": "user", "gpt": "assistant", "model": "assistant", "ai": "assistant", "function": "tool"}
-_SPEAKS = r"(System|Developer|User|Assistant|Tool): "
 Message = Mapping[str, Any]
 
 
@@ -51,17 +49,6 @@ def transcript(messages: Sequence[Message]) -> str | None:
     if len(messages) < 2:
         return _said(messages[0]) if messages else None
     return "\n\n".join(f"{_speaker(message).capitalize()}: {_said(message)}" for message in messages)
-
-
-def is_transcript(text: str) -> bool:
-    """Whether a text is that of several messages, as ``transcript`` writes them.
-
-    >>> is_transcript("Assistant: calls search({})\\n\\nTool: 42")
-    True
-    >>> is_transcript("Assistant: 42")
-    False
-    """
-    return re.match(_SPEAKS, text) is not None and re.search(rf"\n\n{_SPEAKS}", text) is not None
 
 
 def _role(message: Message) -> Any:

@@ -69,7 +69,6 @@ def replace_testset(
     records: Sequence[ItemRecord],
     item_keys: Sequence[str],
     *,
-    probe_keys: Sequence[str] = (),
     description: str = "",
     scale: tuple[float, float] | None = None,
     cut: float | None = None,
@@ -77,14 +76,13 @@ def replace_testset(
 ) -> None:
     """Replace a test set's items, in source order; an item keeps its ordinal for as long as it exists.
 
-    ``item_keys`` are the records' content keys (``judges.items.Item.key``), and ``probe_keys`` those of the probes that
-    were made of them; both are part of the hash of the items. ``source_version`` is that of what the records were read
-    from, if it is known.
+    ``item_keys`` are the records' content keys (``judges.items.Item.key``), of which the hash of the items is made.
+    ``source_version`` is that of what the records were read from, if it is known.
     """
     low, high = scale or (None, None)
     connection.execute("DELETE FROM testsets WHERE testset = ?", [testset])
     item_ids = [record.item_id for record in records]
-    hashes = digest(sorted([*item_keys, *probe_keys])), digest(sorted(item_ids))
+    hashes = digest(sorted(item_keys)), digest(sorted(item_ids))
     connection.execute(
         "INSERT INTO testsets VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
         [testset, description, low, high, cut, *hashes, source_version],

@@ -161,7 +161,7 @@ CREATE TABLE publications (
 );
 
 -- What is said first of each test set; in report/verdicts.json, from which this is rebuilt. Its state is one of: clear,
--- clear if, settled by labels, settled by probes, ambiguous, no common signal, too little data, held back, stale, failed.
+-- clear if, settled by labels, ambiguous, no common signal, too little data, held back, stale, failed.
 CREATE TABLE verdicts (
     testset VARCHAR NOT NULL,
     state VARCHAR NOT NULL,           -- one of the above

@@ -12,7 +12,6 @@ from typing import Annotated, Any, Literal
 from pydantic import BaseModel, ConfigDict, Field, field_validator, model_validator
 
 from care_ops.errors import InputError
-from warehouse.probes import KINDS, Effect, ProbePlan
 from warehouse.versions import ORIGINAL, PAIR, TRANSFORMATIONS, TRIGGERS, VERSION
 
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -353,72 +352,6 @@ class CalibrationSettings(_Declared):
     prevalence: float | None = Field(default=None, gt=0, lt=1)
 
 
-class OwnKind(_Declared):
-    """A kind of probe of one's own: how the version is made, and what it does to quality.
-
-    Attributes
-    ----------
-    template : str, optional
-        Text in which ``{response}`` and ``{prompt}`` stand for those of the item.
-    program : str, optional
-        In the place of a template: path of a Python file that defines ``probe(query, response)``, which returns the
-        version's text, or None where there is nothing to change. It is relative to the workspace and runs in the
-        sandbox.
-    """
-
-    effect: Effect
-    template: str | None = Field(default=None, min_length=1)
-    program: str | None = Field(default=None, min_length=1)
-
-    @model_validator(mode="after")
-    def _one_of_two(self) -> OwnKind:
-        if (self.template is None) == (self.program is None):
-            raise ValueError("give either a template or a program, a Python file that defines probe(query, response)")
-        return self
-
-
-class ProbeSettings(_Declared):
-    """``probes``: what is true of the test set, and how much of it is tried on its judges.
-
-    Attributes
-    ----------
-    kinds : tuple of str
-        Built-in kinds (``warehouse.probes``) of which it is true here that they keep, or spoil, quality.
-    items : int
-        Items of which versions are made; each judge is asked once about each version.
-    """
-
-    kinds: tuple[str, ...] = ()
-    own: dict[str, OwnKind] = {}
-    items: int = Field(default=60, ge=1)
-
-    @model_validator(mode="after")
-    def _known(self) -> ProbeSettings:
-        for kind in self.kinds:
-            if kind not in KINDS:
-                raise ValueError(f"no kind {kind!r}; there are {', '.join(KINDS)}, and your own under `own`")
-        for kind in self.own:
-            if kind in KINDS:
-                raise ValueError(f"{kind!r} is built in; give your own kind another name")
-        if not self.kinds and not self.own:
-            raise ValueError(f"no kind is declared; name those that are true here, of {', '.join(KINDS)}")
-        return self
-
-    @property
-    def plan(self) -> ProbePlan:
-        """The kinds with their effects and templates, and the size of the sample."""
-        kinds: dict[str, Effect] = {kind: its.effect for kind, its in self.own.items()}
-        for kind in self.kinds:
-            kinds[kind] = KINDS[kind].effect
-        templates = {kind: its.template for kind, its in self.own.items() if its.template is not None}
-        return ProbePlan(kinds, templates, self.items)
-
-    @property
-    def programs(self) -> dict[str, str]:
-        """Paths of the programs of own kinds, as the test set's file gives them."""
-        return {kind: its.program for kind, its in self.own.items() if its.program is not None}
-
-
 class TestsetSpec(_Declared):
     """One test set.
 
@@ -443,8 +376,6 @@ class TestsetSpec(_Declared):
         Columns of the item file with numbers that describe the response, in addition to those computed from its text.
     not_quality : tuple of str
         Features that are no part of quality: ``words``, ``sentences``, ``list_items``, ``numbers``, or a column.
-    probes : ProbeSettings, optional
-        Versions of items whose quality is known to be kept or spoilt, about which judges are asked too.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -461,7 +392,6 @@ class TestsetSpec(_Declared):
     raters: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     not_quality: tuple[str, ...] = ()
-    probes: ProbeSettings | None = None
 
     @property
     def further_columns(self) -> tuple[str, ...]:
@@ -507,19 +437,14 @@ class TestsetSpec(_Declared):
         return None
 
     def fingerprint(self, base: Path, hash_file: Callable[[Path], str] | None = None) -> str:
-        """Hash of everything that determines items and probes: settings, and the bytes of item file and programs.
+        """Hash of everything that determines the items: settings, and the bytes of the item file.
 
         Recorded scores are not part of it, because they count as judges; neither are scale and cut, which are settings
         of the fit. Paths in the source are relative to ``base``; ``hash_file`` hashes files as ``hash_of_file`` does,
-        perhaps from memory. Raises ``InputError`` where the item file, or the program of a kind of probe, does not
-        exist, or a folder lies in its place.
+        perhaps from memory. Raises ``InputError`` where the item file does not exist, or a folder lies in its place.
         """
         hash_file = hash_file or hash_of_file
         digest = hashlib.sha256(self.source.model_dump_json(exclude=_without_effect(self.source)).encode())
-        if self.probes is not None:
-            digest.update(self.probes.model_dump_json(exclude_none=True).encode())
-            for program in self.probes.programs.values():
-                digest.update(hash_file(resolve(program, base)).encode())
         if self.further_columns:
             digest.update(repr(self.further_columns).encode())
         if isinstance(self.source, FilesSource):

@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.fit.made import asset_of_testsets, made
+from assets.fit.made import asset_of_testsets
 from assets.fit.stages import fit_code
 from assets.judge_keys import keys_of_judges
 from assets.metadata import bars, table
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 @asset_of_testsets(
-    deps=["structure", "probes"],
+    deps=["structure"],
     kinds={"duckdb"},
     pool="warehouse_writer",
     description="One estimate per item from each aggregator, with weights, loadings and provenance.",
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the aggregators on the stored panel, moments and structure; store each fit."""
     from assets.fit.documents import FitDocument
-    from assets.fit.kept import read_moments, read_responses, read_structure
+    from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
     from care_ops.frozen import freeze_all
     from warehouse.fit_rows import load_fits
@@ -39,10 +39,9 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
     scores, state = folder.read_panel(), read_moments(folder)
     solved, document = read_structure(folder)
-    probes = read_responses(folder)
-    answers, failures = run_aggregators(scores, state, solved, config, anchors, probes=probes)
+    answers, failures = run_aggregators(scores, state, solved, config, anchors)
     settings = settings_version(workspace, testset)
-    inputs = "-".join([scores.fingerprint(), settings, *([probes.fingerprint()] if len(probes) else [])])
+    inputs = f"{scores.fingerprint()}-{settings}"
     code = fit_code()
     fit_ids = {name: _digest(f"{testset}|{name}|{inputs}|{code}")[:16] for name in answers}
     version = _digest("".join(sorted(fit_ids.values())))[:32]
@@ -59,7 +58,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         edition = workspace.fits.write_edition(Edition(version[:16], testset, fit_ids, made_of))
         load_fits(connection, workspace.fits, testset, fit_ids.values())
     failures = {**document.failures, **failures}
-    made_from = (scores.fingerprint(), settings, code, made(folder, "probes").content)
+    made_from = (scores.fingerprint(), settings, code)
     folder.write(FitDocument(tuple(fit_ids.items()), failures, edition.edition, *made_from))
     unanswered = [{"aggregator": aggregator, "why": why} for aggregator, why in failures.items()]
     weights = {name: a.weights.tolist() for name, a in answers.items() if a.weights is not None}

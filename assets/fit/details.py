@@ -32,12 +32,6 @@ class CareDetails(CareSummary):
         Probability that labels made the estimate at least as good as the plain average, and the expected gain;
         probability that the labels are unrelated to the scores; correlation with the estimate without labels. The first
         is None without labels, or where these do not differ.
-    by_probes : dict estimate -> probability, optional
-        What quality follows, by probes.
-    probes_better : float, optional
-        Probability, by probes alone, that the estimate is at least as good as the plain average.
-    declared : dict kind -> effect, optional
-        What was declared of the kinds of probes.
     """
 
     label_first: tuple[str, ...]
@@ -45,9 +39,6 @@ class CareDetails(CareSummary):
     labels_gain: float = 0.0
     labels_at_random: float = 0.0
     turned: float = 1.0
-    by_probes: dict[str, float] | None = None
-    probes_better: float | None = None
-    declared: dict[str, str] | None = None
     follows: dict[str, float] = field(default_factory=dict[str, float])
     removed_effects: dict[str, float] = field(default_factory=dict[str, float])
     features: tuple[str, ...] | None = None

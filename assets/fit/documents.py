@@ -54,8 +54,6 @@ class FitDocument:
         In the configured order of the aggregators.
     panel, settings, code : str
         Fingerprint of the panel; versions of the fit's settings and of the code of all stages.
-    probes : str
-        Hash of the responses to probes; empty where there are none, or an earlier release made the fit.
     """
 
     fit_ids: tuple[tuple[str, str], ...]
@@ -64,7 +62,6 @@ class FitDocument:
     panel: str
     settings: str
     code: str
-    probes: str = ""
 
     @property
     def by_aggregator(self) -> dict[str, str]:

@@ -9,14 +9,10 @@ from assets.fit.documents import FitDocument, PanelDocument, SolutionRecord, Str
 from assets.workspace import Workspace
 from care_ops.errors import FitError
 from care_ops.moments.state import Moments
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix
 from care_ops.structure.program import Structure
 from warehouse.artifacts import FitFolder
-
-PROBES = "probes"
-"""The document of how judges respond to probes (``care_ops.probes.ProbeResponses``)."""
 
 
 def panel_is_newer(folder: FitFolder) -> bool:
@@ -43,11 +39,6 @@ def read_answers(workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "
     """The answers of a fit by aggregator, in the order of the panel's items and judges."""
     kept = {name: workspace.fits.read_fit(testset, fit_id) for name, fit_id in fit.fit_ids}
     return {name: record.in_order(scores.item_ids, scores.judges) for name, record in kept.items()}
-
-
-def read_responses(folder: FitFolder) -> ProbeResponses:
-    """The stored responses to probes; of no version where the stage left none, as before there were any."""
-    return folder.find(ProbeResponses, PROBES) or NO_PROBES
 
 
 def write_moments(folder: FitFolder, state: Moments) -> None:

@@ -10,8 +10,6 @@ from typing import TYPE_CHECKING, Any
 from assets.code import code_version
 from assets.fit.stages import STAGES, stage_code
 from assets.hashing import content_hash
-from assets.judge_keys import keys_of_judges
-from assets.judging.batches import open_batches
 from assets.versions import settings_version
 
 if TYPE_CHECKING:
@@ -122,10 +120,3 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     if asset == "review":
         made_of.append(asdict(workspace.review))
     return content_hash(made_of)
-
-
-def probes_version(workspace: Workspace, testset: str, panel: str, items_hash: str | None) -> str:
-    """Hash of what the responses to probes would be read from now: code, panel, stored items and keys."""
-    keys = keys_of_judges(workspace, testset)
-    sent = sorted(b.token for judge in keys for b in open_batches(workspace, judge, testset, workspace.probe_parts))
-    return content_hash([stage_code("probes"), panel, items_hash, keys, *sent])  # it is other when these are there

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 
 from assets.code import code_version
 
-STAGES = ("panel", "probes", "moments", "structure", "aggregates")
+STAGES = ("panel", "moments", "structure", "aggregates")
 """Of a fit, in order."""
 
 

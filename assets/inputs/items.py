@@ -4,11 +4,9 @@ from collections.abc import Iterator, Sequence
 
 import dagster as dg
 
-from assets.hashing import content_hash
 from assets.judge_keys import judge_item
 from assets.metadata import as_read, histogram
 from assets.partitions import TESTSETS
-from assets.probe_items import probe_items, write_probe_items
 from assets.sources import read_source, readings
 from assets.versions import items_code, readable_source_version
 from assets.workspace import Workspace
@@ -44,12 +42,11 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
     version = readable_source_version(workspace, testset)  # before it is read: what changes meanwhile is read again
     records = read_source(workspace, testset)
     texts, labels = workspace.parts.write_items(testset, records, version, items_code())
-    probes = write_probe_items(workspace, testset, records)
     load_items(workspace, testset, records, version)
     known = [r.gold for r in records if r.gold is not None]
     yield dg.MaterializeResult(
         asset_key="items",
-        data_version=dg.DataVersion(content_hash([texts, probes]) if probes else texts),
+        data_version=dg.DataVersion(texts),
         metadata={
             "items": len(records),
             "length": histogram("characters a response", [float(len(r.response or "")) for r in records]),
@@ -69,10 +66,7 @@ def items(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 
 
 def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord], source_version: str | None) -> None:
-    """Replace a test set's items in the warehouse, and the version of the source that they were read from.
-
-    The probes that were made of the items are part of the items' hash: a judge has to be asked about both.
-    """
+    """Replace a test set's items in the warehouse, and the version of the source that they were read from."""
     from warehouse.panel_rows import replace_testset
 
     spec = workspace.testset(testset)
@@ -82,7 +76,6 @@ def load_items(workspace: Workspace, testset: str, records: Sequence[ItemRecord]
             testset,
             records,
             [judge_item(record).key for record in records],
-            probe_keys=[judge_item(record).key for record in probe_items(workspace, testset)],
             description=spec.description,
             scale=spec.scale,
             cut=spec.cut,

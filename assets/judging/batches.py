@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from assets.workspace import Workspace
     from judges.batch import Batch, BatchStore
     from judges.bill import Bill
-    from warehouse.parts import PartStore
 
 
 def batch_store(folder: Path, key: str, waiting: Iterable[Batch], enter: Callable[[Batch, Bill], None]) -> BatchStore:
@@ -33,19 +32,16 @@ def batch_store(folder: Path, key: str, waiting: Iterable[Batch], enter: Callabl
     return BatchStore(key, elsewhere, partial(_batches_in, folder), place, keep, lambda one: delete(place(one)), enter)
 
 
-def open_batches(workspace: Workspace, judge: str, testset: str, parts: PartStore | None = None) -> list[Batch]:
-    """The batches that bring a judge's answers about a test set's items and probes, or about those of one store."""
-    return _batches_of(workspace, judge, chain([testset], asked_alike(workspace, judge, testset)), parts)
+def open_batches(workspace: Workspace, judge: str, testset: str) -> list[Batch]:
+    """The batches that bring a judge's answers about a test set's items."""
+    return _batches_of(workspace, judge, chain([testset], asked_alike(workspace, judge, testset)))
 
 
-def _batches_of(
-    workspace: Workspace, judge: str, testsets: Iterable[str], parts: PartStore | None = None
-) -> list[Batch]:
+def _batches_of(workspace: Workspace, judge: str, testsets: Iterable[str]) -> list[Batch]:
     """Those that a judge behind an endpoint was sent for these test sets."""
     if not workspace.judge(judge).engine.needs.endpoint:
         return []
-    stores = (workspace.parts, workspace.probe_parts) if parts is None else (parts,)
-    return [batch for one in testsets for store in stores for batch in _batches_in(store.scores_folder(judge, one))]
+    return [batch for one in testsets for batch in _batches_in(workspace.parts.scores_folder(judge, one))]
 
 
 def _batches_in(folder: Path) -> list[Batch]:

@@ -38,7 +38,7 @@ class Unheard:
     why : str
         Why the judge cannot be asked at all; empty where it can.
     in_batch : int
-        Items and probes whose answers a file at an endpoint will bring.
+        Items whose answers a file at an endpoint will bring.
     """
 
     judge: str

@@ -16,7 +16,6 @@ from assets.judge_keys import effective_spec, engine_context, judge_item
 from assets.judging.batches import open_batches
 from assets.judging.criteria import question_of
 from assets.judging.pending import pending
-from assets.probe_items import probe_items
 from assets.sources import flagged, read_source, recorded_scores
 from assets.workspace import Workspace
 from care_ops.errors import CareError, JudgeError, counted
@@ -40,8 +39,7 @@ class Forecast:
     Attributes
     ----------
     items, questions : int
-        Items and probes to be scored, and different texts among them, or 0 where the scores are recorded. Probes are
-        known once the items have been read.
+        Items to be scored, and different texts among them, or 0 where the scores are recorded.
     tokens : float
         Tokens to be read and written; 0 where the judge is no language model.
     dollars : float or None
@@ -51,7 +49,7 @@ class Forecast:
     measured : bool
         Whether tokens and time are measured in this workspace.
     given_up : int
-        Items and probes that failed as often as the judge's ``attempts`` allow, and are not asked about.
+        Items that failed as often as the judge's ``attempts`` allow, and are not asked about.
     failure : str
         Why nothing can be said; empty where it can.
     says : str
@@ -210,10 +208,7 @@ def _of(
     to_ask = [item for item in items if item.key not in wanted.settled]
     if wanted.spec.engine.needs.recordings:  # which are read from a file
         return Forecast(judge, testset, len(to_ask), seconds=0.0)
-    probes = [judge_item(record) for record in probe_items(workspace, testset)]
-    to_probe = pending(workspace, workspace.probe_parts, judge, testset, ItemsInMemory(probes))
-    to_ask += [probe for probe in probes if probe.key not in to_probe.settled]
-    given_up = len(wanted.given_up & {i.key for i in items}) + len(to_probe.given_up & {p.key for p in probes})
+    given_up = len(wanted.given_up & {i.key for i in items})
     question, _ = question_of(workspace, judge, testset)
     waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == question]
     fresh = {item.text_key for item in to_ask if item.key not in before}

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import dagster as dg
 
 from assets.hashing import content_hash
-from assets.judge_keys import engine_context, judge_item, judge_key
+from assets.judge_keys import engine_context, judge_key
 from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
 from assets.judging.criteria import question_of
@@ -25,7 +25,6 @@ from assets.judging.journal import recover
 from assets.judging.pending import pending
 from assets.metadata import as_read, failure, made_from, table
 from assets.partitions import JUDGES
-from assets.probe_items import probe_items
 from assets.sources import readings
 from assets.workspace import Workspace
 from care_ops.errors import CareError
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
     from judges.batch import Batch
     from judges.bill import Bill
     from judges.questions import ItemSource
-    from warehouse.parts import PartStore
 
 _TESTSETS_IN_MEMORY = 8
 _TELL_EVERY_S = 10.0
@@ -47,7 +45,7 @@ _TELL_EVERY_S = 10.0
 
 @dataclass(frozen=True)
 class TestsetCount:
-    """How many items and probes a test set has, and how many of them a judge has scored in this run."""
+    """How many items a test set has, and how many of them a judge has scored in this run."""
 
     __test__ = False
 
@@ -56,9 +54,6 @@ class TestsetCount:
     items: int
     scored: int
     item_keys: str
-    probes: int
-    probes_scored: int
-    probe_keys: str
 
 
 Counts = tuple[list[TestsetCount], dict[str, str], float]
@@ -185,17 +180,11 @@ def score_pending(
         The judge cannot be built or does not answer: the others of its test sets are not tried.
     """
     workspace.parts.sweep(judge)
-    workspace.probe_parts.sweep(judge)
     counts: list[TestsetCount] = []
     failed: dict[str, str] = {}
     from assets.judging.recorded import store_recorded
-    from judges.questions import ItemsInMemory
 
     recorded = workspace.judge(judge).engine.needs.recordings
-
-    def score(parts: "PartStore", testset: str, items: "ItemSource") -> int:
-        return _score_items(workspace, parts, judge, testset, items, session, account, say)
-
     for testset in workspace.testsets_of(judge):
         if not workspace.parts.items_file(testset).exists():
             continue
@@ -208,14 +197,8 @@ def score_pending(
             failed[testset] = str(error)
             continue
         if not recorded:
-            scored = score(workspace.parts, testset, items)
-        to_probe = [] if recorded else probe_items(workspace, testset)  # who was recorded cannot be asked
-        probes, asked, count = ItemsInMemory([judge_item(record) for record in to_probe]), 0, len(items.keys)
-        if probes.keys:
-            say(f"{judge} on {testset}: {len(probes.keys)} probes beside {count} items, each paid for once")
-            asked = score(workspace.probe_parts, testset, probes)
-        probed = (len(probes.keys), asked, _digest(probes))
-        counts.append(TestsetCount(testset, key, count, scored, _digest(items), *probed))
+            scored = _score_items(workspace, judge, testset, items, session, account, say)
+        counts.append(TestsetCount(testset, key, len(items.keys), scored, _digest(items)))
     return counts, failed
 
 
@@ -241,7 +224,6 @@ def _digest(items: "ItemSource") -> str:
 
 def _score_items(
     workspace: Workspace,
-    parts: "PartStore",
     judge: str,
     testset: str,
     items: "ItemSource",
@@ -249,29 +231,29 @@ def _score_items(
     account: Account,
     say: Callable[[str], object],
 ) -> int:
-    """Have a judge score the items, or the probes, that have no score in these parts yet; returns how many it did."""
+    """Have a judge score the items that have no score yet; returns how many it did."""
     from judges.questions import Questions
 
+    parts = workspace.parts
     wanted = pending(workspace, parts, judge, testset, items)
     if shared := [wanted.answered[key] for key in items.keys if key in wanted.answered]:
         parts.write_scores(judge, testset, wanted.key, "", shared)
     questions = Questions(items, wanted.spec, wanted.settled)
     engine = wanted.spec.engine
     context = replace(engine_context(workspace, account.ledger), answered=partial(account.answered, wanted.key))
-    waiting = open_batches(workspace, judge, testset, parts)
+    waiting = open_batches(workspace, judge, testset)
     if not len(questions) and not waiting:
         return len(shared)
     sample = [] if account.rate else sample_of(items)
-    what = "items" if parts is workspace.parts else "probes"
     forecast = partial(expected, workspace, wanted.spec, account.rate, sample=sample)
     if isinstance(engine, OpenAIEngine) and (engine.batch or waiting):
 
         def enter(batch: "Batch", bill: "Bill") -> None:
-            account.enter(batch, bill, testset, what, forecast(batch.questions))
+            account.enter(batch, bill, testset, "items", forecast(batch.questions))
 
         question, _ = question_of(workspace, judge, testset)
         context = replace(context, batches=batch_store(parts.scores_folder(judge, testset), question, waiting, enter))
-    account.begin(testset, what, forecast(1 if context.batches else len(questions)))
+    account.begin(testset, "items", forecast(1 if context.batches else len(questions)))
     if engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)
     last_report = time.perf_counter()
@@ -314,8 +296,7 @@ def _materialisation(
 ) -> dg.AssetMaterialization:
     # Of the items `scores` knows by itself, for each test set: its other slices do not change with them.
     version = content_hash([(c.testset, c.judge_key) for c in counts])
-    probes = [{"testset": c.testset, "probes": c.probes, "asked_now": c.probes_scored} for c in counts if c.probes]
-    scored = sum(c.scored + c.probes_scored for c in counts)
+    scored = sum(c.scored for c in counts)
     bill = bills(workspace, judge=judge) if scored else []
     return dg.AssetMaterialization(
         workspace.mount.key("judge_inference"),
@@ -327,7 +308,6 @@ def _materialisation(
             "dagster/row_count": sum(c.items for c in counts),
             "items_per_second": round(scored / seconds, 1) if scored else 0.0,
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
-            **({"probes": table(probes)} if probes else {}),
             **({"bill": in_words(bill), "bill_by_testset": table([vars(row) for row in bill])} if bill else {}),
             **as_read(_recordings(workspace, judge, counts)),
         },

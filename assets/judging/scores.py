@@ -9,13 +9,11 @@ from typing import TYPE_CHECKING
 
 import dagster as dg
 
-from assets.hashing import content_hash
 from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
 from assets.judging.failures import has_abstained, why_no_score
 from assets.metadata import failure, histogram, made_from, never_stale, table
 from assets.partitions import SLICES
-from assets.probe_items import probe_scores
 from assets.workspace import Workspace
 from care_ops.errors import CareError, JudgeError
 
@@ -105,7 +103,7 @@ def load_slice(
 def _materialisation(
     workspace: Workspace, key: dg.MultiPartitionKey, loaded: "Slice | None", tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
-    """The event of a slice; scores of probes are part of its version, since `probes` is made anew by them.
+    """The event of a slice.
 
     Raises ``JudgeError`` where an item has not been asked about yet, or not one of the items got a score and no program
     abstained.
@@ -119,12 +117,10 @@ def _materialisation(
     is_silent = loaded.n_items and not loaded.n_ok
     if is_silent and not batches and not has_abstained(workspace, judge, loaded.statuses):
         raise JudgeError(why_no_score(workspace, judge, testset, loaded.statuses))
-    probes = probe_scores(workspace, judge, testset)
-    version = content_hash([loaded.content_hash, probes]) if probes else loaded.content_hash
     return dg.AssetMaterialization(
         workspace.mount.key("scores"),
         partition=key,
-        tags={**tags, "dagster/data_version": version},
+        tags={**tags, "dagster/data_version": loaded.content_hash},
         metadata={
             "items": loaded.n_items,
             "dagster/row_count": loaded.n_items,

@@ -13,7 +13,6 @@ from assets.fit.stages import recommended
 from assets.judging.bill import NightBill, in_words
 from assets.publication.editions import Moved
 from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate, Comparison, Dropping, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
 from care_ops.scores import Array, ScoreMatrix
@@ -148,7 +147,6 @@ class ReportData:
     edition: EditionShown | None = None
     made_at: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
     changes: Changes | None = None
-    probes: ProbeResponses = NO_PROBES
     retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
     flips: Mapping[str, str] = field(default_factory=dict[str, str])
     not_asked: bool = False

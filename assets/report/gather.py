@@ -4,7 +4,7 @@ import logging
 from dataclasses import asdict, replace
 
 from assets.code import code_version
-from assets.fit.kept import read_answers, read_fitted, read_moments, read_responses, read_structure
+from assets.fit.kept import read_answers, read_fitted, read_moments, read_structure
 from assets.fit.stages import fit_code, recommended
 from assets.judging.bill import bills
 from assets.publication.editions import difference, order_of, published_before, reasons
@@ -53,7 +53,6 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         edition=edition,
         made_at=minute_of(edition.made_at),
         changes=None if kept is None else _changes(workspace, kept),
-        probes=read_responses(folder),
         not_asked=means_not_asked(workspace.admission_of(testset), scores.values),
         dropping=NOT_LEFT_OUT if left_out is None else left_out.dropping,
         bill=bills(workspace, testset=testset),

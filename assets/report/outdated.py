@@ -13,13 +13,12 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assets.fit.documents import FitDocument, PanelDocument, StructureDocument
-from assets.fit.made import RESULTS, SOLVED, made, probes_version, result_version
+from assets.fit.made import RESULTS, SOLVED, made, result_version
 from assets.fit.stages import fit_code, stage_code
 from assets.hashing import content_hash
-from assets.judge_keys import judge_item, judge_key
+from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
 from assets.judging.failures import Unheard, has_abstained, slice_name, unheard
-from assets.probe_items import probe_items
 from assets.publication.documents import ReviewDocument
 from assets.report.documents import HeldDocument
 from assets.report.names import items_name, page_name
@@ -84,7 +83,7 @@ class State:
     owing : tuple of Unheard
         The judges whose scores are incomplete or partly failed.
     items_hash : str or None
-        Of its items and their probes, as the database has it.
+        Of its items, as the database has it.
     """
 
     outdated: tuple[Outdated, ...]
@@ -179,12 +178,7 @@ def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, t
     if not entry.incomplete:  # it failed on some items, and may have been asked again
         answered = workspace.parts.done(judge, testset, key, MAY_PASS)
         return len(items - answered) < entry.to_ask + entry.given_up
-    if not items <= workspace.parts.done(judge, testset, key):
-        return False
-    if workspace.judge(judge).engine.needs.recordings:
-        return True  # it cannot be asked about probes
-    probes = {judge_item(record).key for record in probe_items(workspace, testset)}
-    return not probes or probes <= workspace.probe_parts.done(judge, testset, key)
+    return items <= workspace.parts.done(judge, testset, key)
 
 
 def _without_scores(
@@ -227,10 +221,6 @@ def _fitted(
     if panel_outdated:
         yield Outdated("panel", testset, content_hash([seen, settings, stage_code("panel")]), changed)
     said = panel.panel if panel is not None else ""
-    to_probe = probes_version(workspace, testset, said, items_hash)
-    heard = made(folder, "probes")
-    if panel_outdated or heard.version != to_probe:
-        yield Outdated("probes", testset, to_probe, changed)
     if unread := workspace.unread_labels(testset):  # they must not hold up other test sets: `aggregates` says why
         yield Outdated("aggregates", testset, content_hash(unread), says=f"its labels cannot be read: {unread}")
         return
@@ -238,13 +228,12 @@ def _fitted(
     inputs = {
         "panel": ("panel", said),
         "settings or anchors": ("settings", fit_settings),
-        "responses to probes": ("probes", heard.content),
     }
     changed = _changes(fit, inputs, fit_code())
     whole = fit is not None and _whole(workspace, connection, testset, fit)
     refit = rescored or bool(changed) or not whole
     if refit:
-        version = content_hash([said, fit_settings, fit_code(), heard.content])
+        version = content_hash([said, fit_settings, fit_code()])
         kept = whole and not (rescored or panel_outdated)
         for asset in (*SOLVED, "aggregates"):
             kept = kept and asset in SOLVED and made(folder, asset).version == result_version(workspace, testset, asset)

@@ -19,7 +19,6 @@ from assets.report.figures import nights, page_figures, system_list
 from assets.report.first_screen import picture, ranked_judges, trusted
 from assets.report.items import ends, item_count, item_rows, label_rows
 from assets.report.names import items_name, page_name
-from assets.report.probe_cards import probe_cards
 from assets.report.sampled import over_sample
 from care_ops.errors import counted
 from care_ops.results.reasons import feature_in_words
@@ -45,7 +44,6 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
     cards, systems = judge_cards(drawn), system_list(drawn)
     values = {
         "data": drawn,
-        "probe_cards": probe_cards(drawn.probes, drawn.scores),
         "label_rows": label_rows(drawn),
         "cards": cards,
         "panel_gate": panel_gate(drawn),

@@ -19,7 +19,7 @@ from care_ops.metrics import rank_correlation
 from care_ops.records import Aggregate
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
-from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
+from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence
 
 _SAME_ORDER = 0.99
 """Rank correlation (Spearman) from which on a column is taken for the feature of the text itself."""
@@ -66,7 +66,6 @@ def fit_facts(
         removed=tuple(details.removed_effects),
         blind=details.features == (),
         labels=_labels(care.labels_used, details),
-        probes=_probes(details),
         followed=tuple(_followed(data)),
         influence=data.dropping.influence,
     )
@@ -90,19 +89,6 @@ def _labels(count: int, details: CareDetails) -> LabelEvidence | None:
     if details.labels_better is None:
         return None
     return LabelEvidence(count, details.labels_better, details.labels_gain, details.labels_at_random, details.turned)
-
-
-def _probes(details: CareDetails) -> ProbeEvidence | None:
-    """What probes tell; None where nobody was asked about any, or no judge responds to them."""
-    if details.probes_better is None:
-        return None
-    declared = details.declared or {}
-    phrases = [
-        f"{', '.join(kind.replace('_', ' ') for kind, stated in declared.items() if stated == effect)}: {says}"
-        for effect, says in (("keeps", "quality kept"), ("spoils", "quality spoilt"))
-        if effect in declared.values()
-    ]
-    return ProbeEvidence(details.probes_better, tuple(phrases))
 
 
 def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ...]:

@@ -18,7 +18,7 @@ from care_ops.errors import InputError
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Fit resampled split units, store the intervals beside the weights; then leave each judge out."""
-    from assets.fit.kept import read_answers, read_fitted, read_responses
+    from assets.fit.kept import read_answers, read_fitted
     from assets.results.documents import DroppingDocument
     from assets.results.gold import panel_items
     from care_ops.results.dropping import leave_each_out
@@ -30,17 +30,17 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
     scores, fit = read_fitted(folder)
     items = panel_items(scores, workspace.parts.read_gold(testset), anchors)
-    whole, probes, units = read_answers(workspace, testset, scores, fit), read_responses(folder), items.units()
+    whole, units = read_answers(workspace, testset, scores, fit), items.units()
     lead = recommended(whole)
-    dropping = leave_each_out(scores, config, lead, items.gold, units, anchors, probes=probes)
-    influence = influence_of(scores, config, lead, whole[lead].weights, anchors, probes=probes)
+    dropping = leave_each_out(scores, config, lead, items.gold, units, anchors)
+    influence = influence_of(scores, config, lead, whole[lead].weights, anchors)
     dropping = replace(dropping, influence=influence)
     fit_ids = fit.by_aggregator
     folder.write(DroppingDocument(dropping))
     if config.resamples == 0:
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
     try:
-        intervals_by_name = weight_intervals(scores, config, anchors, units, whole=whole, probes=probes)
+        intervals_by_name = weight_intervals(scores, config, anchors, units, whole=whole)
     except InputError as error:  # too few split units: weights stand without an interval
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
     for name, interval in intervals_by_name.items():

@@ -23,7 +23,6 @@ from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
 from warehouse.fits import Edition
 from warehouse.parts import PartStore
-from warehouse.probes import KINDS, probe_id
 from warehouse.storage import (
     DAMAGED,
     DamagedError,
@@ -265,10 +264,9 @@ def _names(value: object, item: str) -> bool:
 
 def _delete_set_aside(workspace: Workspace, testset: str) -> None:
     """Delete damaged files of a test set: nobody can tell whether the item is in them."""
-    stores = (workspace.parts, workspace.probe_parts)
-    folders = [parts.scores_folder(judge, testset) for parts in stores for judge in parts.judges()]
-    folders += [parts.items_file(testset).parent for parts in stores]
+    folders = [workspace.parts.scores_folder(judge, testset) for judge in workspace.parts.judges()]
     folders += [
+        workspace.parts.items_file(testset).parent,
         workspace.fits.folder(testset),
         workspace.fit_folder(testset).path,
         workspace.report_folder,
@@ -303,18 +301,14 @@ def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[
 
 def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> dict[str, int]:
     """Rows of items in everything that is kept of a test set, counted, and removed where asked; empty where none."""
-    declared = workspace.testset(testset).probes
-    kinds = (*KINDS, *(declared.own if declared is not None else ()))
-    versions = {probe_id(item, kind) for item in items for kind in kinds}
     fits = sorted(workspace.fits.folder(testset).glob("fit=*.parquet"))
     counts = {
         "items": _without(workspace.parts.items_file(testset), items, remove=remove),
-        "scores": _scores_of(workspace.parts, testset, items, remove=remove)
-        + _scores_of(workspace.probe_parts, testset, versions, remove=remove),
+        "scores": _scores_of(workspace.parts, testset, items, remove=remove),
         "fits": sum(_without(path, items, remove=remove) for path in fits),
     }
     if remove:
-        delete(workspace.probe_parts.items_file(testset))  # `items` makes the versions anew
+        delete_folder(workspace.data / "parts" / "probes")  # texts of earlier releases, which nothing reads
     for panel in workspace.fit_folder(testset).panels():
         _without(panel, items, remove=remove)
     return counts if any(counts.values()) else {}

@@ -29,7 +29,6 @@ from care_ops.errors import counted as counted_words
 from care_ops.fit import Fit, Watch, fit_panel, unwatched
 from care_ops.labels import Drawn
 from care_ops.least import LEAST_JUDGES
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import JudgeCheck
 from care_ops.results.decide import Standing, decide
 from care_ops.results.dropping import leave_each_out
@@ -43,7 +42,6 @@ from care_ops.scales import Brought, Scale, on_scale
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.fits import now
 from warehouse.items import ItemColumnsRead, ItemRecord, numbers_in, systems_in
-from warehouse.probes import SWAP
 from warehouse.sources.columns import perhaps_judges
 from warehouse.sources.reading import Reading
 
@@ -66,8 +64,8 @@ class ScoreTable:
 
     ``source`` says where the scores come from, a path or a name: it opens messages, and its last part is the page's
     title. ``scores`` have the families that are declared. ``items`` are texts, gold, split units and further columns,
-    and may lack some. ``anchors`` are labels that the fit may see, ``readings`` say how the files were read, ``probes``
-    how the judges respond to versions of items, and ``brought`` whose scores were brought to the panel's scale.
+    and may lack some. ``anchors`` are labels that the fit may see, ``readings`` say how the files were read, and
+    ``brought`` whose scores were brought to the panel's scale.
     """
 
     source: str
@@ -75,7 +73,6 @@ class ScoreTable:
     items: Mapping[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
     anchors: Anchors = NO_ANCHORS
     readings: Sequence[Reading] = ()
-    probes: ProbeResponses = NO_PROBES
     brought: Sequence[Brought] = ()
 
     @cached_property
@@ -158,11 +155,10 @@ def fit_table(
     panel, checks = admit(table, config)
     panel = replace(panel, features=features_of(table, config))
     items, named = item_columns(table), systems_of(table, config)
-    fit = fit_panel(panel, config.fit, table.anchors, probes=table.probes, watch=watch)
+    fit = fit_panel(panel, config.fit, table.anchors, watch=watch)
     _log.info("%s: fitted %d items by %d of %d judges", table.source, *fit.scores.shape, len(checks))
     shown_items = panel_items(fit.scores, items, table.anchors)
     of_fit, units = (fit.scores, config.fit), shown_items.units()
-    asked: dict[str, Any] = {"probes": table.probes, "watch": watch}
     scores, outside = within_scale(table.scores, config.fit.scale)
     watch("describing the factors", 0, 0)
     structure, lead = fit.structure, recommended(fit.aggregates)
@@ -182,12 +178,11 @@ def fit_table(
         if config.systems
         else SystemsDocument(),
         labels_seen=len(table.anchors),
-        intervals=weight_intervals(*of_fit, table.anchors, units, whole=fit.aggregates, **asked),
-        probes=table.probes,
+        intervals=weight_intervals(*of_fit, table.anchors, units, whole=fit.aggregates, watch=watch),
         not_asked=means_not_asked(config.admission, scores.values, sum(outside.values())),
         dropping=replace(
-            leave_each_out(*of_fit, lead, shown_items.gold, units, table.anchors, **asked),
-            influence=influence_of(*of_fit, lead, fit.aggregates[lead].weights, table.anchors, **asked),
+            leave_each_out(*of_fit, lead, shown_items.gold, units, table.anchors, watch=watch),
+            influence=influence_of(*of_fit, lead, fit.aggregates[lead].weights, table.anchors, watch=watch),
         ),
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
@@ -237,10 +232,10 @@ def _stood(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[st
 def _sides(
     panel: ScoreMatrix, table: ScoreTable, systems: Sequence[tuple[str, str] | None], config: TableConfig
 ) -> Sides | None:
-    """Which judges of pairs choose by the side; None where sides were swapped, or nothing says what a tie is."""
+    """Which judges of pairs choose by the side; None where nothing says what a tie is."""
     pairs = any(systems) or all(record.response_2 for record in table.records)
     low, high = config.fit.scale or (0.0, 1.0)
-    if not pairs or SWAP in table.probes.kinds or np.nanmin(panel.values) < low or np.nanmax(panel.values) > high:
+    if not pairs or np.nanmin(panel.values) < low or np.nanmax(panel.values) > high:
         return None
     return sides_of(panel.values, (low + high) / 2, systems)
 
@@ -266,7 +261,7 @@ def fit_id(table: ScoreTable, config: TableConfig) -> str:
         [item, r.response, r.response_2, r.gold, r.split_unit, *map(r.metadata.get, config.systems + config.features)]
         for item, r in known
     ]
-    people = [table.anchors.content(), table.anchors.shares, table.probes.fingerprint()]
+    people = [table.anchors.content(), table.anchors.shares]
     return content_hash([table.scores.fingerprint(), items, people, asdict(config), fit_code()])[:16]
 
 

@@ -14,7 +14,6 @@ from care_ops.least import LEAST_ITEMS, LEAST_JUDGES
 from care_ops.models.sparse_factor import SparseFactor
 from care_ops.models.sparse_factor import fit as fit_sparse_factor
 from care_ops.moments.state import Moments, shrink
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix, mean_of_present, varies
 from care_ops.sparsity import comparable, is_sparse
@@ -44,8 +43,6 @@ class Problem:
         Sparse + low-rank structure of the shrunk correlation; None where the panel allows none.
     rng : numpy.random.Generator
         Seeded from the content of the scores.
-    probes : ProbeResponses
-        How judges respond to versions of items; those of other judges than the panel's are not read.
     """
 
     scores: ScoreMatrix
@@ -54,7 +51,6 @@ class Problem:
     rng: np.random.Generator
     config: FitConfig = field(default_factory=FitConfig)
     anchors: Anchors = NO_ANCHORS
-    probes: ProbeResponses = NO_PROBES
 
     @property
     def cut(self) -> float | None:
@@ -104,11 +100,6 @@ class Problem:
         if not varies(self.standardised.ravel()):
             raise FitError("factor analysis: every judge gives every item the same score; give scores that differ")
         return fit_sparse_factor(self.standardised)
-
-    @cached_property
-    def panel_probes(self) -> ProbeResponses:
-        """Responses of the panel's judges, in the panel's order."""
-        return self.probes.of_judges(self.scores.judges)
 
     @cached_property
     def panel_mean(self) -> Array:

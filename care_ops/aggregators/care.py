@@ -1,8 +1,8 @@
 """``care``, the recommended estimate: the plain average, improved as far as the evidence supports, decided by labels.
 
 Without labels it is ``label_free``'s estimate. With labels it is a Gaussian process that starts from that estimate
-(``models.label_model``). Probes may first choose among the estimates that a panel allows (``models.probes``). Twenty
-binary labels of a probability sample also give a probability and a threshold (``calibration.probability_curve``).
+(``models.label_model``). Twenty binary labels of a probability sample also give a probability and a threshold
+(``calibration.probability_curve``).
 """
 
 from collections.abc import Sequence
@@ -18,19 +18,14 @@ from care_ops.aggregators.base import Problem, unit_weights
 from care_ops.aggregators.label_free import LabelFree, label_free
 from care_ops.aggregators.latent import family_of
 from care_ops.calibration import probability_curve, to_panel_scale
-from care_ops.concerns import MIN_AGREEMENT
 from care_ops.least import FOLLOWS, LABELS_TO_CONFIRM
 from care_ops.metrics import changed, rank_correlation
 from care_ops.models import factor_analysis
 from care_ops.models.label_model import Columns, LabelledFit, fit_labels
-from care_ops.models.probes import Hypothesis, doubted, evidence_of, weigh
 from care_ops.moments.state import for_correlation, shrink
 from care_ops.records import Aggregate
 from care_ops.samples import is_sampled
 from care_ops.scores import Array, rows_of
-
-_PROBED = {"plain average": 0.3, "care": 0.4, "factors": 0.3}
-"""Prior probabilities of what quality may follow, where probes decide; the oblique factors share theirs equally."""
 
 _FOLDS = 10
 """In which labels are compared with estimates that have not seen them."""
@@ -49,19 +44,10 @@ def care(problem: Problem) -> Aggregate:
     """
     found = label_free(problem)
     details = summary(problem, found)
-    probed = by_probes(problem, found)
-    start = found.latent
-    if probed:
-        start = np.sum([h.prior * h.score for h in probed], axis=0)
-        details["by_probes"] = {h.name: h.prior for h in probed}
-        details["probes_better"] = _better_by_probes(problem, probed, start)
-        details["declared"] = {
-            kind: "spoils" if spoils else "keeps" for kind, spoils in sorted(problem.probes.spoils.items())
-        }
     rows, labels = problem.anchors.rows(problem.scores.item_ids)
-    latent, scored, fitted = start, found.scored, None
+    latent, scored, fitted = found.latent, found.scored, None
     if len(rows):
-        labelled = _labelled(problem, found, start)
+        labelled = _labelled(problem, found)
         fitted = labelled(rows, labels)
         if fitted is not None:
             latent = fitted.latent
@@ -77,14 +63,14 @@ def care(problem: Problem) -> Aggregate:
     estimate = _rounded(estimate)
     threshold, p_quality = problem.cut, None
     spread = float(latent[scored].std())
-    curve = _calibrated(problem, found, start) if spread > 0 else None
+    curve = _calibrated(problem, found) if spread > 0 else None
     if problem.anchors.left_out:
         details["labels_not_of_a_sample"] = problem.anchors.left_out
     if curve is not None:
         p_quality = np.interp(latent / spread, *curve)
         threshold = offset + unit * spread * float(np.interp(0.5, curve[1], curve[0]))
         details["threshold"] = "where the labels make P(Q = 1) one half"
-    weights = _regressed(problem, found, latent) if probed or fitted is not None else found.weights
+    weights = _regressed(problem, found, latent) if fitted is not None else found.weights
     return Aggregate(
         "care",
         estimate,
@@ -146,38 +132,6 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
     return kept
 
 
-def by_probes(problem: Problem, found: LabelFree) -> list[Hypothesis]:
-    """The estimates that a panel allows, with their probabilities by probes; none if probes tell nothing.
-
-    What of the responses is noise speaks for the estimate without probes.
-    """
-    evidence = evidence_of(problem.panel_probes, problem.scale)
-    if evidence is None:
-        return []
-    factors = oblique_factors(problem, found)
-    allowed = [
-        Hypothesis("plain average", found.plain, _PROBED["plain average"]),
-        Hypothesis("care", found.latent, _PROBED["care"]),
-        *(Hypothesis(f"factor {k + 1}", f, _PROBED["factors"] / len(factors.T)) for k, f in enumerate(factors.T)),
-    ]
-    return doubted(weigh(allowed, evidence, problem.filled), evidence.signal, {"care": 1.0})
-
-
-def _better_by_probes(problem: Problem, probed: Sequence[Hypothesis], estimate: Array) -> float | None:
-    """Probability, by the probes alone, that the estimate is at least as good as the plain average.
-
-    It is that of the hypotheses whose estimate is like this one, as far as chance would not make the falls fit how
-    judges agree (``FallsAndMoves.by_chance``). Where it would, the estimate is better or worse with equal probability.
-    """
-    responses = evidence_of(problem.panel_probes, problem.scale)
-    if responses is None:
-        return None
-    asked = problem.filled[:, responses.asked]
-    chance = responses.by_chance(asked.T @ asked / len(asked))
-    alike = sum(h.prior for h in probed if np.corrcoef(h.score, estimate)[0, 1] >= MIN_AGREEMENT)
-    return min(1.0, alike) * (1.0 - chance / 2.0)
-
-
 def oblique_factors(problem: Problem, found: LabelFree) -> Array:
     """Scores of the judges' common factors, rotated obliquely, each rising with the estimate, (n, k)."""
     if problem.sparse:
@@ -206,13 +160,13 @@ class _Labelled:
         return fit_labels(self.columns, rows, labels, counts, self.plain if compare else None)
 
 
-def _labelled(problem: Problem, found: LabelFree, start: Array) -> _Labelled:
+def _labelled(problem: Problem, found: LabelFree) -> _Labelled:
     rows, _ = problem.anchors.rows(problem.scores.item_ids)
     features = (np.where(found.scored, w, 0.0) for w in found.features.values())
     judges = np.column_stack([problem.filled, *features])
     counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
     place = {int(row): k for k, row in enumerate(rows)}
-    return _Labelled(Columns(start, oblique_factors(problem, found), judges), found.plain, counts, place)
+    return _Labelled(Columns(found.latent, oblique_factors(problem, found), judges), found.plain, counts, place)
 
 
 def label_first(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> list[str]:
@@ -223,7 +177,7 @@ def label_first(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> li
     return [item_ids[int(i)] for i in order if difference[int(i)] > 0]
 
 
-def _calibrated(problem: Problem, found: LabelFree, start: Array) -> tuple[Array, Array] | None:
+def _calibrated(problem: Problem, found: LabelFree) -> tuple[Array, Array] | None:
     """``calibration.probability_curve`` by the labels of 0 and 1 on which estimates may rest.
 
     Each label is compared with an estimate by the labels of the other folds, which alone shows how steep the logit is.
@@ -233,12 +187,12 @@ def _calibrated(problem: Problem, found: LabelFree, start: Array) -> tuple[Array
     weights = problem.anchors.weights([item_ids[int(row)] for row in rows])
     if not problem.anchors.binary or np.count_nonzero(weights) < LABELS_TO_CONFIRM:
         return None
-    labelled, unseen = partial(_labelled(problem, found, start), compare=False), np.empty(len(rows))
+    labelled, unseen = partial(_labelled(problem, found), compare=False), np.empty(len(rows))
     fold = rankdata(rows, method="ordinal").astype(int) % _FOLDS
     for held in range(_FOLDS):
         seen = fold != held
         fitted = labelled(rows[seen], labels[seen])
-        latent = start if fitted is None else fitted.latent
+        latent = found.latent if fitted is None else fitted.latent
         scored = latent[found.scored]
         unseen[~seen] = ((latent - scored.mean()) / scored.std())[rows[~seen]]
     used = found.scored[rows] & (weights > 0)

@@ -22,7 +22,6 @@ from care_ops.errors import FitError
 from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.frozen import FAITHFUL, Frozen, freeze, with_features
 from care_ops.least import LABELS_TO_ADVISE, LEAST_JUDGES
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import NO_REFITS, DropEvidence, Dropping
 from care_ops.results.uncertainty import Spread, rows_by_unit
 from care_ops.scores import Array, ScoreMatrix, content_seed
@@ -51,7 +50,6 @@ class Refit:
     scores: ScoreMatrix
     config: FitConfig
     anchors: Anchors
-    probes: ProbeResponses
 
 
 def leave_each_out(
@@ -62,7 +60,6 @@ def leave_each_out(
     units: Sequence[str] | None = None,
     anchors: Anchors = NO_ANCHORS,
     *,
-    probes: ProbeResponses = NO_PROBES,
     watch: Watch = unwatched,
     spread: Spread = map,
 ) -> Dropping:
@@ -73,7 +70,7 @@ def leave_each_out(
 
     Parameters
     ----------
-    config, anchors, probes : of the fit
+    config, anchors : of the fit
     aggregator : str
         Whose answer is compared.
     labels : (n,) array
@@ -100,7 +97,7 @@ def leave_each_out(
             most = max(most, len(rows))
             answered = half_of == half
             fitted = scores.select_items(np.isin(np.arange(len(names)), rows))
-            panels = (Refit(_without(fitted, judge), alone, anchors, probes) for judge in left_out)
+            panels = (Refit(_without(fitted, judge), alone, anchors) for judge in left_out)
             for k, frozen in enumerate(spread(frozen_refit, panels)):
                 watch("the answer without each judge", half * len(left_out) + k, _HALVES * len(left_out))
                 panel = _without(scores, left_out[k])
@@ -169,7 +166,7 @@ def frozen_refit(refit: Refit) -> Frozen:
     """The answer of a fit, as a function of one item; ``FitError`` where it is none."""
     (name,) = refit.config.aggregators
     solve = "roughly" if name == "care_svd" else "not"
-    aggregates = fit_panel(refit.scores, refit.config, refit.anchors, solve=solve, probes=refit.probes).aggregates
+    aggregates = fit_panel(refit.scores, refit.config, refit.anchors, solve=solve).aggregates
     frozen = freeze(with_features(refit.scores), aggregates[name].estimate)
     if frozen.fidelity < FAITHFUL:
         raise FitError(

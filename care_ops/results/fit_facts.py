@@ -9,7 +9,7 @@ from care_ops.results.coverage import Coverage
 from care_ops.results.sides import Sides
 
 SETTLED = 0.9
-"""Probability from which labels, or probes, have settled that the estimate is at least as good as the plain average."""
+"""Probability from which labels have settled that the estimate is at least as good as the plain average."""
 
 MOVED = 0.9996
 """Rank correlation below which it matters whether an effect was rightly removed: from there on the two estimates may
@@ -94,19 +94,6 @@ class LabelEvidence:
 
 
 @dataclass(frozen=True)
-class ProbeEvidence:
-    """What probes tell: the probability of the estimate that they chose, and the kinds that were declared of them."""
-
-    probability: float
-    kinds: tuple[str, ...]
-
-    @property
-    def settles(self) -> bool:
-        """Whether one estimate is left, if what was declared of the probes is true."""
-        return self.probability >= SETTLED
-
-
-@dataclass(frozen=True)
 class FitFacts(CareSummary):
     """The facts of a fit; nothing here changes until it is built again.
 
@@ -122,7 +109,7 @@ class FitFacts(CareSummary):
         Features whose effects on single judges were removed.
     blind : bool
         Nothing of the items is known that could show what judges follow beside quality, such as their texts.
-    labels, probes : evidence, optional
+    labels : evidence, optional
     followed : tuple of FollowedFeature
         By how closely they are followed.
     cautions : tuple of str
@@ -147,7 +134,6 @@ class FitFacts(CareSummary):
     removed: tuple[str, ...] = ()
     blind: bool = False
     labels: LabelEvidence | None = None
-    probes: ProbeEvidence | None = None
     followed: tuple[FollowedFeature, ...] = ()
     cautions: tuple[str, ...] = ()
     influence: Influence = field(default_factory=Influence)

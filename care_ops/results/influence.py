@@ -17,7 +17,6 @@ from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.metrics import changed
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Influence
 from care_ops.results.dropping import drawn
 from care_ops.scores import Array, ScoreMatrix, content_seed
@@ -37,7 +36,6 @@ def influence_of(
     weights: Array | None,
     anchors: Anchors = NO_ANCHORS,
     *,
-    probes: ProbeResponses = NO_PROBES,
     watch: Watch = unwatched,
 ) -> Influence:
     """The worst that judges, each alone and a few together, were found to do to the best tenth of the items.
@@ -47,7 +45,7 @@ def influence_of(
 
     Parameters
     ----------
-    config, anchors, probes : of the fit
+    config, anchors : of the fit
     answer : str
         The aggregator that is recommended.
     weights : (p,) array, optional
@@ -63,7 +61,7 @@ def influence_of(
     alone = replace(config, aggregators=("care",), calibration=Calibration())
 
     def by_care(attacked: ScoreMatrix) -> Array:
-        fitted = fit_panel(attacked, alone, anchors, solve="not", probes=probes).aggregates["care"].estimate
+        fitted = fit_panel(attacked, alone, anchors, solve="not").aggregates["care"].estimate
         return np.where(np.isnan(fitted), np.nanmean(fitted), fitted)
 
     try:

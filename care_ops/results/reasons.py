@@ -83,9 +83,6 @@ def state_of(facts: FitFacts) -> tuple[State, Reason]:
         gain = f"{100 * facts.labels.better:.0f} % likely to rank at least as well as the plain average"
         message = f"By {counted(facts.labels.labels, 'label')} the estimate is {gain}."
         return "settled by labels", Reason("ambiguity", message, detail=unsettled)
-    if facts.probes is not None and facts.probes.settles:
-        message = "Probes have settled which estimate is right, if what was declared about them is true."
-        return "settled by probes", Reason("ambiguity", message, detail=unsettled)
     return state, first
 
 
@@ -260,7 +257,7 @@ def _departures(facts: FitFacts) -> list[Reason]:
 
 
 def _evidence(facts: FitFacts) -> list[Reason]:
-    """What labels and probes tell about the estimate."""
+    """What labels tell about the estimate."""
     reasons: list[Reason] = []
     if facts.labels is not None and not facts.labels_contradict:
         number, found = counted(facts.labels.labels, "label"), facts.labels
@@ -277,12 +274,6 @@ def _evidence(facts: FitFacts) -> list[Reason]:
         elif not found.settles:
             message += " Give more labels."
         reasons.append(Reason("labels", message))
-    if facts.probes is not None:
-        found, kinds = facts.probes, "; ".join(facts.probes.kinds)
-        likely = _probability(found.probability)
-        message = f"By the probes the estimate is at least as good as the plain average with {likely}"
-        message += "." if found.settles else ", which is not enough."
-        reasons.append(Reason("probes", message, detail=f"That rests on what was declared about them: {kinds}."))
     return reasons
 
 

@@ -13,7 +13,6 @@ from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.least import LEAST_RESAMPLES
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Aggregate, Intervals
 from care_ops.scores import Array, ScoreMatrix, content_seed, varies
 from care_ops.sparsity import is_sparse
@@ -43,7 +42,6 @@ class Resample:
     scores: ScoreMatrix
     labels: Anchors
     config: FitConfig
-    probes: ProbeResponses
 
 
 def weight_intervals(
@@ -55,7 +53,6 @@ def weight_intervals(
     whole: Mapping[str, Aggregate] | None = None,
     most_items: int = MOST_ITEMS,
     watch: Watch = unwatched,
-    probes: ProbeResponses = NO_PROBES,
     spread: Spread = map,
 ) -> dict[str, Intervals]:
     """90 % intervals for each aggregator that has weights, by the whole fit on ``config.resamples`` resamples.
@@ -85,7 +82,7 @@ def weight_intervals(
     members = rows_by_unit(scores.item_ids, units or scores.item_ids)
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
-    whole = fit_panel(scores, config, anchors, probes=probes).aggregates if whole is None else whole
+    whole = fit_panel(scores, config, anchors).aggregates if whole is None else whole
     weighted = {name: aggregate for name, aggregate in whole.items() if aggregate.weights is not None}
     if not weighted:
         return {}
@@ -97,7 +94,7 @@ def weight_intervals(
     def resamples() -> Iterator[Resample]:
         for _ in range(config.resamples):
             rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
-            yield Resample(*_resampled(scores, anchors, rows), config, probes.resampled(rng))
+            yield Resample(*_resampled(scores, anchors, rows), config)
 
     for done, weights in enumerate(spread(refitted, resamples())):
         watch("intervals of the weights", done, config.resamples)
@@ -143,7 +140,7 @@ def refitted(resample: Resample) -> dict[str, _Refit]:
         return {}
     try:
         solve = "roughly" if "care_svd" in config.aggregators else "not"
-        aggregates = fit_panel(scores, config, resample.labels, solve=solve, probes=resample.probes).aggregates
+        aggregates = fit_panel(scores, config, resample.labels, solve=solve).aggregates
     except FitError:  # no aggregator can answer on this resample; ``Intervals.resamples`` counts those that did
         return {}
     return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}

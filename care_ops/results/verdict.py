@@ -14,7 +14,6 @@ State = Literal[
     "too little data",
     "no common signal",
     "settled by labels",
-    "settled by probes",
     "held back",
     "stale",
     "failed",
@@ -32,7 +31,6 @@ Topic = Literal[
     "dead judge",
     "ambiguity",
     "labels",
-    "probes",
     "duplicates",
     "independent judges",
     "weak judges",
@@ -61,7 +59,6 @@ Pill = Literal["Use", "Check", "Don't use yet", "Waiting", "Failed"]
 _PILLS: dict[State, Pill] = {
     "clear": "Use",
     "settled by labels": "Use",
-    "settled by probes": "Use",
     "clear if": "Check",
     "ambiguous": "Don't use yet",
     "too little data": "Don't use yet",

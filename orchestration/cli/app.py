@@ -18,7 +18,6 @@ from orchestration.cli.judge_report import judge_report
 from orchestration.cli.judges import judges
 from orchestration.cli.label import label
 from orchestration.cli.output import keep_standard_error, print_logs
-from orchestration.cli.probes import probes
 from orchestration.cli.rate import gate, rate
 from orchestration.cli.retention import backup, forget, gc, restore
 from orchestration.cli.run import run
@@ -49,7 +48,6 @@ for command in (init, run, status, history, report, ui, doctor):
     app.command(rich_help_panel=WORKSPACE)(command)
 judges.command("report")(judge_report)
 app.add_typer(judges, name="judges", rich_help_panel=WORKSPACE)
-app.add_typer(probes, name="probes", rich_help_panel=WORKSPACE)
 app.add_typer(testsets, name="testsets", rich_help_panel=WORKSPACE)
 app.add_typer(fits, name="fits", rich_help_panel=PUBLISH)
 admin = Commands(help="Run the daemon, copy, tidy and correct a workspace.", no_args_is_help=True)

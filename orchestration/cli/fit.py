@@ -43,9 +43,6 @@ Features = Annotated[
     list[str] | None,
     typer.Option("--feature", help="Column of --items with numbers that judges may like, such as a length; repeat it."),
 ]
-Probes = Annotated[
-    Path | None, typer.Option(help="item_id, of, kind, judge, score: versions that `care probes make` wrote, judged.")
-]
 Json = Annotated[bool, typer.Option("--json", help="Print the aggregates as JSON; the verdict stands in fit.json.")]
 
 _WEIGHTS_SHOWN = 12
@@ -66,7 +63,6 @@ def fit(
     intervals: Resamples = 60,
     system: tables.System = None,
     features: Features = None,
-    probes: Probes = None,
     json: Json = False,
     why: Why = False,
     *,
@@ -79,7 +75,6 @@ def fit(
     from assets.table.fitting import fit_table
     from assets.table.label_effect import label_effect
     from assets.table.options import FitOptions, table_config
-    from assets.table.probing import with_probes
 
     folder = tables.output_folder(out, scores, "fit")
     of_panel, of_judges = tables.declared_scales(scale or ())
@@ -87,7 +82,6 @@ def fit(
     several: dict[str, Any] = {"aggregators": aggregator, "system": system, "features": features}
     config = table_config(FitOptions(**given, **several, **settings))
     table = tables.read_table(scores, items, judges, labels, form, (of_panel, of_judges))
-    table = with_probes(table, probes, of_panel, form.reading)
     with watching("fitting") as watch:
         result = fit_table(table, config, _remedies(context, folder), watch)
     if other := write_files(result, folder):

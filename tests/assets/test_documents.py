@@ -22,7 +22,6 @@ from care_ops.config import FitConfig
 from care_ops.errors import WarehouseError
 from care_ops.fit import fit_panel
 from care_ops.frozen import Frozen
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.records import Certificate, Comparison, DropEvidence, Dropping, Evaluation, Intervals
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
@@ -101,8 +100,6 @@ ARRAY = np.array([0.1 + 0.2, np.nan])
         Evaluation(n=5, tau=0.5),
         Intervals(("a", "b"), ARRAY, ARRAY, np.array([[0.5, np.nan], [1.0, 2.0]]), resamples=60),
         Frozen(("a",), ARRAY, ARRAY, (ARRAY, np.array([1.0])), (ARRAY, np.array([2.0])), ARRAY, 0.25, 0.99),
-        ProbeResponses(("i",), ("swap",), {"swap": False}, ("a", "b"), ARRAY[None, :]),
-        NO_PROBES,
     ],
     ids=lambda record: type(record).__name__,
 )

@@ -18,7 +18,6 @@ from assets.table.reading import TableInputs, read_table
 from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError
-from care_ops.probes import NO_PROBES, ProbeResponses
 from care_ops.scores import ScoreMatrix
 from tests.support.planted import crowd
 from warehouse.items import ItemColumnsRead, ItemRecord
@@ -96,9 +95,6 @@ def otherwise(table, what):
         "a label's count": {"anchors": Anchors({"i00": 1.0, "i01": 0.0}, counts={"i00": 2.0})},
         "a label's chance": {"anchors": Anchors({"i00": 1.0, "i01": 0.0}, sample={"i00": 0.5})},
         "shares": {"anchors": Anchors({"i00": 1.0, "i01": 0.0}, shares=True)},
-        "a probe": {"probes": replace(table.probes, changes=table.probes.changes + 1.0)},
-        "what a probe does": {"probes": replace(table.probes, spoils={"typos": False})},
-        "no probes": {"probes": NO_PROBES},
     }
     if what in tables:
         return replace(table, **tables[what])
@@ -106,14 +102,12 @@ def otherwise(table, what):
 
 
 def test_a_fit_has_another_id_for_anything_else_that_it_is_made_from(table):
-    """With and without probes one id stood on two answers."""
     assert set(OTHERWISE) == set(FitOptions.__annotations__), "a new option needs another value here"
     items = {k: replace(r, metadata={**r.metadata, "size": float(k[1:])}) for k, r in table.items.items()}
-    probes = ProbeResponses(("i00",), ("typos",), {"typos": True}, table.scores.judges, np.zeros((1, 5)))
     anchors = Anchors({"i00": 1.0, "i01": 0.0})
-    table, options = replace(table, items=items, probes=probes, anchors=anchors), {"features": "size"}
+    table, options = replace(table, items=items, anchors=anchors), {"features": "size"}
     changed = ["a text", "a second text", "gold", "a split unit", "a column that is used", "a score", "a family"]
-    changed += ["a label", "a label's count", "a label's chance", "shares", "a probe", "what a probe does", "no probes"]
+    changed += ["a label", "a label's count", "a label's chance", "shares"]
     ids = {what: fit_id(otherwise(table, what), table_config(options)) for what in changed}
     for name, value in OTHERWISE.items():
         ids[name] = fit_id(table, table_config({"scale": (0.0, 11.0), name: value}))

@@ -5,7 +5,6 @@ import html
 import json
 import subprocess
 import sys
-from pathlib import Path
 
 import duckdb
 import numpy as np
@@ -17,7 +16,6 @@ import pytest
 from typer.testing import CliRunner
 
 import care_eval
-from care_ops.metrics import tau
 from orchestration.cli.app import app
 
 JUDGES = ("gpt", "claude", "qwen", "noise")
@@ -264,30 +262,6 @@ def test_importing_the_package_imports_nothing_until_a_name_is_used():
     assert done.stdout.strip() == "False True set()"
     with pytest.raises(AttributeError, match=r"has no attribute 'fitt'; it has .*fit"):
         _ = care_eval.fitt
-
-
-DEMO = Path(__file__).parent / "demo_818e32e"
-"""The demo as commit 818e32e made it: 360 answers of known quality, twelve programs of three families that follow style
-more than facts, and 701 versions of 60 answers that the programs judged too."""
-
-
-def test_the_demo_of_before_is_answered_by_its_probes_without_a_label():
-    tables = {name: pq.read_table(DEMO / f"{name}.parquet") for name in ("scores", "items", "judges", "judged")}
-    result = care_eval.fit(
-        tables["scores"],
-        items=tables["items"],
-        judges=tables["judges"],
-        probes=tables["judged"],
-        scale=(0, 10),
-        intervals=0,
-        aggregators=("care", "avg"),
-    )
-    quality = dict(zip(tables["items"]["item_id"].to_pylist(), tables["items"]["gold"].to_pylist(), strict=True))
-    beside = np.array([quality[item] for item in result.items])
-    order = {name: tau(answer.estimate, beside) or 0.0 for name, answer in result.aggregates.items()}
-    assert result.aggregates["care"].labels_used == 0
-    assert order["care"] >= 0.67, order
-    assert order["avg"] < 0.51, order
 
 
 def test_labels_and_families_may_be_columns_as_scores_may(wide):

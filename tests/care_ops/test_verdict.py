@@ -11,7 +11,7 @@ from care_ops.concerns import Changed, Concern
 from care_ops.records import Influence
 from care_ops.results import reasons
 from care_ops.results.decide import Standing, decide
-from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence, ProbeEvidence
+from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence
 from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
 from care_ops.scores import ScoreMatrix
@@ -67,14 +67,6 @@ def topics(facts: FitFacts, topic: str) -> list[Reason]:
             "Use",
             (),
         ),
-        (replace(AMBIGUOUS, probes=ProbeEvidence(0.93, ("padded: quality kept",))), {}, "settled by probes", "Use", ()),
-        (
-            replace(AMBIGUOUS, probes=ProbeEvidence(0.6, ("padded: quality kept",))),
-            {},
-            "ambiguous",
-            "Don't use yet",
-            (),
-        ),
         (replace(CLEAR, doubts=("several answers",)), {}, "ambiguous", "Don't use yet", ("earlier release",)),
         (CLEAR, {"stale": (Reason("stale", "The source changed."),)}, "stale", "Waiting", ("The source changed.",)),
         (CLEAR, {"failures": ("No.",), "held_back": ("Drift.",)}, "failed", "Failed", ("No.",)),
@@ -109,7 +101,7 @@ OF_THE_PAPER = re.compile(r"\d\.\d\d|eigen|rival|Q = 1", re.IGNORECASE)
         CLEAR,
         REMOVED,
         replace(CLEAR, labels=replace(LABELS, turned=-0.9)),
-        replace(AMBIGUOUS, probes=ProbeEvidence(0.93, ("padded: quality kept",))),
+        AMBIGUOUS,
         *(
             replace(CLEAR, concerns=(concern,), feature="authority_markers", follows=0.4, without=Changed(0.5, 9, 2, 6))
             for concern in get_args(Concern)
@@ -191,15 +183,6 @@ def test_few_or_unsure_labels_settle_nothing(weak, names):
 
 def test_contradicting_labels_are_never_said_to_agree():
     assert topics(replace(CLEAR, labels=replace(LABELS, turned=-0.9)), "labels") == []
-
-
-@pytest.mark.parametrize(
-    ("probability", "names"), [(0.6, "60 %, which is not enough."), (0.96, "96 %."), (0.999, "above 99 %.")]
-)
-def test_probes_give_a_probability(probability, names):
-    (reason,) = topics(replace(AMBIGUOUS, probes=ProbeEvidence(probability, ("padded: quality kept",))), "probes")
-    assert reason.sentence.endswith(names)
-    assert "padded: quality kept" in reason.detail
 
 
 def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():

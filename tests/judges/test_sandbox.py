@@ -53,23 +53,6 @@ def test_it_answers(tmp_path, kind):
     assert ask(tmp_path, kind, "import numpy, ssl, sqlite3, ctypes\nreturn float(numpy.eye(9).sum())") == {"score": 9.0}
 
 
-def test_a_program_that_makes_versions_answers_with_text(tmp_path, kind):
-    program = tmp_path / "versions.py"
-    program.write_text(
-        "def probe(query, response):\n"
-        "    return {'none': None, 'number': 3}.get(query, response.upper() + ' für \\U0001f600')\n"
-    )
-    sandbox = Sandbox(ProgramFile.read(program), 3.0, 512, kind, "probe")
-    try:
-        assert sandbox.ask("", "so") == {"text": "SO für 😀"}
-        assert sandbox.ask("none", "so") == {"text": None}
-        assert "probe returned int" in sandbox.ask("number", "so")["error"]
-    finally:
-        sandbox.close()
-    with pytest.raises(JudgeError, match=r"must define program_judge\(query, response\)"):
-        Sandbox(ProgramFile.read(program), 3.0, 512, kind).ask("", "so")
-
-
 def test_host_files_cannot_be_read(tmp_path, kind):
     secret = tmp_path / "secret"
     secret.write_text("secret")

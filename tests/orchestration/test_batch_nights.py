@@ -91,30 +91,6 @@ def test_the_daemon_looks_at_an_open_batch_now_and_then(night, monkeypatch):
 
 
 @pytest.mark.slow
-def test_answers_about_probes_that_come_late_are_fitted(night):
-    folder, server = night
-    with (folder / "testsets" / "one.yaml").open("a") as file:
-        file.write("probes: {kinds: [padding, one_fact], items: 10}\n")
-    run(folder)
-    first, second = server.batches.values()
-    late = second | {"status": "validating"}
-    server.batches[second["id"]] = late
-    server.work()
-    assert first["status"] == "completed"
-    outcome = run(folder)
-    assert outcome.failures == {}
-    assert {row["judge"]: row["state"] for row in care_json(folder, "status")}["api"].startswith(f"{N} / {N}, ")
-    assert run(folder).materialised == [ASKING]
-    late["status"] = "in_progress"
-    server.work()
-    outcome = run(folder)
-    assert outcome.failures == {}
-    assert ran(outcome, "probes") == ["one"]
-    assert run(folder).materialised == []
-    assert set(server.paid.values()) == {1}
-
-
-@pytest.mark.slow
 def test_a_file_about_two_criteria_is_waited_for_by_both_test_sets(night):
     folder, server = night
     server.say = lambda text, _: answer(f'{{"helpfulness": {len(text) % 9}, "correctness": {len(text) % 7}}}')
@@ -127,12 +103,12 @@ def test_a_file_about_two_criteria_is_waited_for_by_both_test_sets(night):
     for testset, criterion in (("helpful", "helpfulness"), ("right", "correctness")):
         (folder / "testsets" / f"{testset}.yaml").write_text(
             "source: {kind: files, items: one.csv, columns: {prompt: question, response: answer}}\n"
-            f"scale: [0, 10]\nprompt: answers/{criterion}\nprobes: {{kinds: [padding], items: 5}}\n"
+            f"scale: [0, 10]\nprompt: answers/{criterion}\n"
         )
     judge = folder / "judges" / "api.yaml"
     judge.write_text(judge.read_text().replace("template: quality, ", ""))
     assert run(folder).failures == {}
-    assert len(server.batches) == 2, "items and probes"
+    assert len(server.batches) == 1
     states = {row["testset"]: row["state"] for row in care_json(folder, "status") if row["judge"] == "api"}
     assert states["helpful"] == states["right"]
     assert states["right"].endswith(" in a batch")

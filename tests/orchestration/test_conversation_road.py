@@ -91,15 +91,3 @@ def test_a_night_asks_a_judge_about_the_whole_conversation(tmp_path, log, monkey
     assert {"ada", "bob", "cy"} <= dict(counts).keys()
     page = html.unescape((folder / "data" / "report" / page_name("weather")).read_text())
     assert 'calls weather({"city": "Oslo' in page
-
-
-@pytest.mark.usefixtures("log")
-def test_a_probe_that_makes_no_sense_of_it_is_refused_where_the_items_are_read(tmp_path):
-    folder = tmp_path / "ws"
-    (folder / "testsets").mkdir(parents=True)
-    (folder / "care.yaml").write_text(QUICK)
-    (folder / "testsets" / "weather.yaml").write_text(
-        "source: {kind: import, tool: inspect_ai, path: ../logs}\nscale: [0, 10]\nprobes: {kinds: [padding]}\n"
-    )
-    outcome = run(folder, selection="items")
-    assert "probes: padding make no sense of a conversation of several messages" in str(outcome.failures)

@@ -30,7 +30,6 @@ item: |-
   Question: {{ prompt }}
   Answer: {{ response }}
 """
-PROBES = "probes: {kinds: [padding, negation], items: 5}\n"
 
 
 def said(k):
@@ -109,14 +108,12 @@ def test_a_test_set_that_comes_later_costs_nothing_but_its_own_items(workspace):
     folder, server = workspace
     (folder / "testsets" / "right.yaml").unlink()
     assert not run(folder).failures
-    write_testset(folder, "right", "correctness", PROBES)
+    write_testset(folder, "right", "correctness")
     assert not run(folder).failures
-    probes = len(load_workspace(folder).probe_parts.read_items("right"))
-    assert probes > 5
-    assert len(server.bodies) == N + probes
-    write_testset(folder, "helpful", "helpfulness", PROBES)
+    assert len(server.bodies) == N
+    write_testset(folder, "helpful", "helpfulness")
     assert not run(folder).failures
-    assert len(server.bodies) == N + probes, "versions of items are asked about once too"
+    assert len(server.bodies) == N
     assert len(scores(folder, "right")) == N
 
 

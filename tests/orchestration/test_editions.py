@@ -348,7 +348,7 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
 def test_a_fit_is_evaluated_before_it_is_published(after_a_night):
     """Also where a run ends with the review: readers must not find a published fit without its evaluation."""
     write_items(after_a_night, edited=7)
-    stages = ("items", "judge_inference", "scores", "panel", "probes", "moments", "structure", "aggregates", "review")
+    stages = ("items", "judge_inference", "scores", "panel", "moments", "structure", "aggregates", "review")
     outcome = run(after_a_night, selection=" or ".join(f"key:{stage}" for stage in stages))
     assert {asset for asset, _ in outcome.materialised} >= {"aggregates", "review"}
     assert "evaluation" not in {asset for asset, _ in outcome.materialised}

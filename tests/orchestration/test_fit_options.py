@@ -17,7 +17,7 @@ from orchestration.cli.fit import fit
 from orchestration.cli.tables import SETTINGS
 from tests.support.matrices import matrix
 
-OF_FILES = {"scores", "out", "items", "judges", "labels", "probes", "json", "why"}
+OF_FILES = {"scores", "out", "items", "judges", "labels", "json", "why"}
 OF_TYPER = {"context", "help_all"}
 OF_READING = {"item", "judge", "score", "drop", "separator", "encoding", "decimal", "sheet", "grades"}
 IN_ONE_OPTION = {"scales"}

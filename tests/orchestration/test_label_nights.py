@@ -16,7 +16,7 @@ from assets.publication.editions import history
 from assets.results.evaluation import evaluate_latest
 from care_ops.records import Evaluation
 from orchestration.workspace import load_workspace
-from tests.support.workspaces import QUICK, TWELVE, care, make, make_programs, ran, run, write_items, write_testset
+from tests.support.workspaces import QUICK, care, make, make_programs, ran, run, write_items, write_testset
 from warehouse.sources.demo import generate
 
 CARE = "fit: {resamples: 0, aggregators: [care, avg]}\nreview: {min_rank_correlation: 0.9}\n"
@@ -28,8 +28,7 @@ def first_night(made_once):
     """The demo after its first night, without a label."""
 
     def night(shared):
-        no_probes = TWELVE.partition("probes:")[0]  # which would leave little for labels to say
-        folder = make_programs(shared / "demo", CARE, no_probes)
+        folder = make_programs(shared / "demo", CARE)
         assert not run(folder).failures
 
     return made_once("demo_without_labels", night) / "demo"

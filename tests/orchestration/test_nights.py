@@ -29,7 +29,7 @@ pytestmark = pytest.mark.slow
 RESULTS = ("review", "evaluation", "intervals", "systems")
 """Assets that are made again both after labels and after a fit have changed."""
 
-FIT = ("panel", "probes", "moments", "structure", "aggregates", *RESULTS, "factors", "report")
+FIT = ("panel", "moments", "structure", "aggregates", *RESULTS, "factors", "report")
 
 Ran = dict[str, set[str]]
 
@@ -119,7 +119,7 @@ def nights() -> Iterator[PlannedNight]:
     yield PlannedNight(
         "a judge comes that is broken",
         _broken,
-        {"panel": set(both), "probes": set(both), "report_index": {""}},
+        {"panel": set(both), "report_index": {""}},
         frozenset({("judge_inference", "oracle")}),
     )
     yield PlannedNight(

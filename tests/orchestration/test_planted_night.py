@@ -209,7 +209,6 @@ class TestInput:
         assert page.changes is None, "there is no fit before this one"
         assert page.retests == {}
         assert not page.not_asked
-        assert len(page.probes) == 0
         assert page.provenance["items"] == ITEMS
         assert page.provenance["missing_scores"] == page.missing_share
         assert page.provenance["structure"]["solution"]["certificate"]["gap"] <= 1e-6
@@ -411,7 +410,7 @@ class TestResults:
 HELD = {
     "TestInput": {
         *("title", "description", "scores", "gold", "responses", "missing_share", "labels_seen", "failures"),
-        *("changes", "retests", "not_asked", "probes", "provenance", "edition", "made_at"),
+        *("changes", "retests", "not_asked", "provenance", "edition", "made_at"),
     },
     "TestJudges": {"checks", "correlation", "dropping", "intervals", "partial_correlations"},
     "TestAnswers": {"aggregates", "evaluations", "rivals"},

@@ -36,11 +36,9 @@ ONLY_NAMED = {
     "care fits diff": "as care fits accept",
     "care fit": "an error of `care criteria` names the command for one criterion",
     "care fit --items": "the help of an option",
-    "care fit --probes": "what the table that was written is for",
     "care admin forget": "the error has named the items",
     "care import": "an error names the command for finished logs",
     "care judges retest": "who holds the lock",
-    "care probes make": "the help of an option",
     "care fits promote": "the advice of a check: pin the fit",
     "care fits rollback": "who holds the lock",
 }

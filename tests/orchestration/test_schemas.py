@@ -23,7 +23,6 @@ TABLES = {
     "care gate": ("gate", QUICKSTART / "scores.csv", "v2", "--against", "v1", *SYSTEMS),
     "care judges report": ("judges", "report", QUICKSTART / "scores.csv", *ITEMS, *LABELS, "--cut", 5.5),
     "care select": ("select", QUICKSTART / "scores.csv", *ITEMS),
-    "care probes kinds": ("probes", "kinds"),
     "care testsets list": ("testsets", "list"),
 }
 NIGHTLY = {

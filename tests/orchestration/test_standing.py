@@ -311,7 +311,7 @@ def test_a_run_that_ends_without_a_failed_step_is_told_until_it_is_made_up_for(d
     before = daemon.told()
     (daemon.folder / "care.yaml").write_text(QUICK + "panel: {admit: all}\n")
     for _ in range(2):
-        assert assets_of(daemon.look()) == ["panel", "probes"]
+        assert assets_of(daemon.look()) == ["panel"]
         run = daemon.instance.create_run_for_job(
             daemon.definitions.resolve_job_def(IMPLICIT_ASSET_JOB),
             asset_selection={dg.AssetKey("panel"), dg.AssetKey("moments")},
@@ -324,7 +324,7 @@ def test_a_run_that_ends_without_a_failed_step_is_told_until_it_is_made_up_for(d
     assert daemon.told().startswith(f"`panel` could not be made: {says}")
     assert daemon.look() == []
 
-    assert daemon.run_together({"panel", "probes"}, {"dagster/partition": "one"}).success
+    assert daemon.run_together({"panel"}, {"dagster/partition": "one"}).success
     assert assets_of(daemon.look()) == ["report_index"], "the panel came out as it was"
     assert daemon.run("report_index").success
     assert daemon.told() == before

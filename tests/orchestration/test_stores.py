@@ -296,7 +296,7 @@ def test_forgetting_and_deleting_reach_the_store(workspace, address):
     (there / "judges" / "length.yaml").unlink()
     said = care(there, "admin", "gc", "--yes", "--days", "0")
     assert "no longer in the workspace" in " ".join(said.split())
-    assert not [name for name in objects_of(address) if "judge=length" in name and "probes" not in name]
+    assert not [name for name in objects_of(address) if "judge=length" in name]
 
 
 def test_what_another_machine_publishes_is_what_the_database_here_answers(workspace, monkeypatch):

@@ -1,7 +1,5 @@
 """The demo of ``care init``: each of its three test sets says what it is there to say, also where it is drawn anew."""
 
-import csv
-
 import numpy as np
 import pytest
 import yaml
@@ -9,13 +7,12 @@ import yaml
 import care_eval
 from care_ops.metrics import tau
 from orchestration import story
-from warehouse.probes import make as versions_of
 from warehouse.sources.demo import generate
 from warehouse.testsets import TestsetSpec
 
 
 def drawn(name: str, seed: int):
-    """The test set's declaration, its items, and its judges as functions of question and answer; 0 is the demo."""
+    """The test set's items, and its judges as functions of question and answer; 0 is the demo."""
     spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(story.testset_files()[name])})
     programs, judges = story.judge_files(seed), {}
     for judge, declared in story.JUDGES.items():
@@ -24,25 +21,12 @@ def drawn(name: str, seed: int):
             exec(programs[f"{judge}.py"], names)
             judges[judge] = names["program_judge"]
     source = spec.source
-    return spec, generate(source.countries, seed or source.seed, complete=source.complete), judges
+    return generate(source.countries, seed or source.seed, complete=source.complete), judges
 
 
-def probes_file(folder, spec, records, judges):
-    path = folder / "judged.csv"
-    with path.open("w", newline="") as file:
-        writer = csv.writer(file)
-        writer.writerow(["item_id", "of", "kind", "judge", "score"])
-        for probe in versions_of(records, spec.probes.plan):
-            version = probe.record
-            for name, judge in judges.items():
-                score = judge(version.prompt, version.response)
-                writer.writerow([version.item_id, probe.of, probe.kind, name, score])
-    return path
-
-
-def told(name: str, seed: int, folder):
+def told(name: str, seed: int):
     """The verdict, and how care, the mean and the best judge order the items beside gold."""
-    spec, records, judges = drawn(name, seed)
+    records, judges = drawn(name, seed)
     scores = {judge: [function(r.prompt, r.response) for r in records] for judge, function in judges.items()}
     texts = ("item_id", "prompt", "response", "gold", "split_unit")
     result = care_eval.fit(
@@ -50,7 +34,6 @@ def told(name: str, seed: int, folder):
         items={field: [getattr(r, field) for r in records] for field in texts},
         judges={judge: judge.partition("-")[0] for judge in judges},
         judge=list(judges),
-        probes=None if spec.probes is None else probes_file(folder, spec, records, judges),
         scale=(0, 10),
         intervals=0,
         aggregators=("care", "avg"),
@@ -77,9 +60,9 @@ def says(name: str, verdict, order) -> bool:
 
 
 @pytest.mark.parametrize("name", ["clear", "length", "copies"])
-def test_each_test_set_says_what_it_is_there_to_say_however_it_is_drawn(name, tmp_path):
+def test_each_test_set_says_what_it_is_there_to_say_however_it_is_drawn(name):
     """The demo's own draw, and four of five others; ``orchestration.story`` says how often of twenty."""
-    draws = [told(name, seed, tmp_path) for seed in range(6)]
+    draws = [told(name, seed) for seed in range(6)]
     assert all(order["care"] > order["avg"] - 0.005 for _, order in draws)
     said = [says(name, verdict, order) for verdict, order in draws]
     assert said[0]

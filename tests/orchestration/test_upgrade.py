@@ -1,5 +1,7 @@
 """A workspace whose database another release of CARE made: an older one is rebuilt, a later one is never replaced."""
 
+import shutil
+
 import dagster as dg
 import pytest
 
@@ -47,6 +49,20 @@ def test_a_night_rebuilds_an_older_database_and_nothing_else(after_a_night):
     made_by(after_a_night, SCHEMA_VERSION - 1)
     assert "nothing to do" in care(after_a_night, "run")
     assert query(after_a_night, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]
+
+
+def test_what_a_release_with_probes_left_is_not_read_and_is_forgotten_with_an_item(after_a_night):
+    left = after_a_night / "data" / "parts" / "probes"
+    scores = next((after_a_night / "data" / "parts").rglob("scores/**/*.parquet"))
+    (left / scores.relative_to(after_a_night / "data" / "parts")).parent.mkdir(parents=True)
+    shutil.copy(scores, left / scores.relative_to(after_a_night / "data" / "parts"))
+    assert "nothing to do" in care(after_a_night, "run")
+    care(after_a_night, "admin", "forget", "i1", "--testset", "one")
+    assert not left.exists()
+    with (after_a_night / "testsets" / "one.yaml").open("a") as file:
+        file.write("probes: {kinds: [padding]}\n")
+    printed = " ".join(care(after_a_night, "run", code=2).split())
+    assert "one.yaml: probes: is no setting here; delete it" in printed
 
 
 @pytest.mark.parametrize("words", [("run",), ("admin", "forget", "i1", "--testset", "one")])

@@ -14,7 +14,6 @@ p50_ms  # likewise
 p95_ms  # likewise
 prices  # likewise
 wide  # templates/figures.html
-is_graded  # templates/probes.html
 mae_filled  # read by name through the fields of Evaluation
 balanced_accuracy  # likewise
 risk_coverage  # likewise

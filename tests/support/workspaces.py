@@ -70,9 +70,6 @@ def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str 
 TWELVE = """\
 source: {kind: demo}
 scale: [0, 10]
-probes:
-  kinds: [padding, formatting, citation, compliment, hedging, announcement,
-          other_prompt, sentences, one_fact, two_facts, all_facts, negation]
 """
 
 
