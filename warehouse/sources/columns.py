@@ -5,23 +5,28 @@ regard to case, spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``
 """
 
 import re
-from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from care_ops.errors import InputError
 from warehouse.conversations import NAMES as CONVERSATIONS
-from warehouse.sources.grades import REMEDY, order_of
-from warehouse.sources.grades import plain as plain_word
 from warehouse.sources.input_table import InputTable
+from warehouse.sources.numbers import (
+    HOW_TO_ORDER,
+    WORD_EXAMPLES,
+    declared_order,
+    distinct_words,
+    holds_numbers,
+    holds_words,
+    order_of,
+    plain_word,
+)
 from warehouse.sources.reading import LeftOut, listed
-from warehouse.sources.values import declared_order, distinct_words, holds_numbers, holds_words, is_text
-from warehouse.sources.words import EXAMPLES
+from warehouse.sources.values import is_text
 from warehouse.testsets import ScoreColumns
 
 # Names that people give to a column; the usual name comes first.
@@ -72,13 +77,9 @@ _COUNTED_ROWS = 10
 """A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
 
 
-_LEAST_JUDGES_OF_A_MEAN, _ROUNDED, _LEAST_WIDTH, _FEW_VALUES = 4, 0.0051, 0.1, 5
-"""Fewest columns of which one may be computed from the others, how far rounding to two decimals may move it, the range
-of a column up to which nobody would round it so, and the number of values up to which a good judge is on the median of
-the others in every row, as with votes and five grades."""
-
-_SCREENED = 10
-"""Rows that are looked at first: of a large table hardly a column is left then for all rows."""
+_LEAST_JUDGES_OF_A_MEAN, _ROUNDED, _LEAST_WIDTH = 4, 0.0051, 0.1
+"""Fewest columns of which one may be computed from the others, how far rounding to two decimals may move it, and the
+range of a column up to which nobody would round it so."""
 
 
 @dataclass(frozen=True)
@@ -231,7 +232,7 @@ def judge_columns(
         )
     reasons = {name: why_no_judge(name, input_table.table.column(name), columns.drop) for name in others}
     judges = [name for name, why in reasons.items() if why is None]
-    reasons |= dict.fromkeys(computed(input_table.table.select(judges)), "the mean, sum or median of the others")
+    reasons |= dict.fromkeys(computed(input_table.table.select(judges)), "the mean or sum of the others")
     judges = [name for name in judges if reasons[name] is None]
     columns_of = {name: input_table.table.column(name) for name in judges}
     worded = [name for name, column in columns_of.items() if is_text(column.type) and holds_words(column)]
@@ -248,55 +249,36 @@ def judge_columns(
         reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
         raise InputError(
             f"{input_table.name}: no judge beside {item!r}{': ' if reasons_listed else ''}{reasons_listed}; give each "
-            f"judge a column of numbers, or of words such as {EXAMPLES}; {REMEDY}; if a judge is left out by its name, "
-            "name all judges, each with --judge (columns.judge_columns in a workspace)"
+            f"judge a column of numbers, or of words such as {WORD_EXAMPLES}; {HOW_TO_ORDER}; if a judge is left out "
+            "by its name, name all judges, each with --judge (columns.judge_columns in a workspace)"
         )
     return judges, left_out
 
 
 def computed(table: pa.Table) -> list[str]:
-    """Columns of numbers that are the mean, sum or median of all others, in ten rows or more, as a table's total is.
-
-    A column of few values, all of which others give too, is none: to say what the majority says proves nothing.
-    """
+    """Return the columns of numbers that are the mean or the sum of all others, in ten rows or more."""
     kinds = (pa.types.is_integer, pa.types.is_floating)
     numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
-    if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN:
+    if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN or not _computed_from_others(numeric.slice(0, _COUNTED_ROWS)):
         return []
-    names = numeric.column_names
-    screened = _made_of_others(numeric.slice(0, _SCREENED), np.arange(len(names)))
-    if not len(screened):
-        return []
-    given = [set(column.drop_null().unique().to_pylist()) for column in numeric.columns]
-    givers = Counter(value for values in given for value in values)
-    # one value alone is a dead judge's, and a few that others give too are a vote
-    telling = [
-        k for k in screened if len(given[k]) > (_FEW_VALUES if all(givers[value] > 1 for value in given[k]) else 1)
-    ]
-    return [names[k] for k in _made_of_others(numeric, np.array(telling, dtype=np.intp), least=_COUNTED_ROWS)]
+    return _computed_from_others(numeric, least=_COUNTED_ROWS)
 
 
-def _made_of_others(table: pa.Table, which: NDArray[np.intp], *, least: int = 0) -> NDArray[np.intp]:
-    """Those of the columns that the others make in every complete row; none where these are fewer than ``least``."""
+def _computed_from_others(table: pa.Table, least: int = 0) -> list[str]:
+    """Return the columns that are the mean or the sum of the others in all complete rows.
+
+    Fewer than ``least`` complete rows prove nothing, nor does a column of one value, which all judges may have given.
+    """
     values = np.column_stack([column.to_numpy().astype(float) for column in table.columns])
-    moved = np.array([_moved_by_rounding(column) for column in values.T])[which]
     values = values[~np.isnan(values).any(axis=1)]
-    if len(values) < least or not len(which):
-        return which[:0]
-    own, others = values[:, which], values.shape[1] - 1
-    sums, ordered = values.sum(axis=1)[:, None] - own, np.sort(values, axis=1)
-    rank = np.array([np.searchsorted(row, of) for row, of in zip(ordered, own, strict=True)]).reshape(own.shape)
-    # without the value at its rank, the middle of the others is one further on where it stands before it
-    low, high = ((others - 1) // 2, others // 2)
-    middle = [np.take_along_axis(ordered, at + (rank <= at), axis=1) for at in (low, high)]
-    made = (sums / others, sums, (middle[0] + middle[1]) / 2)
-    return which[np.any([(np.abs(own - each) <= moved).all(axis=0) for each in made], axis=0)]
-
-
-def _moved_by_rounding(values: NDArray[np.float64]) -> float:
-    given = values[~np.isnan(values)]
-    width = float(np.ptp(given)) if len(given) else 0.0
-    return _ROUNDED if width > _LEAST_WIDTH else 1e-6 * width
+    if len(values) < least or not len(values):
+        return []
+    width = np.ptp(values, axis=0)
+    rounding = np.where(width > _LEAST_WIDTH, _ROUNDED, 1e-6 * width)
+    others = values.sum(axis=1, keepdims=True) - values
+    differences = (np.abs(values - each).max(axis=0) for each in (others, others / (values.shape[1] - 1)))
+    found = np.any([each <= rounding for each in differences], axis=0) & ((width > 0) | (least == 0))
+    return [name for name, is_computed in zip(table.column_names, found, strict=True) if is_computed]
 
 
 def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ()) -> str | None:

@@ -36,6 +36,7 @@ from warehouse.sources.columns import (
     split_item,
 )
 from warehouse.sources.input_table import InputTable, WantedColumns
+from warehouse.sources.numbers import numbers
 from warehouse.sources.reading import LeftOut, Reading, listed
 from warehouse.sources.shapes import (
     how_to_part,
@@ -47,7 +48,7 @@ from warehouse.sources.shapes import (
     whole_items,
 )
 from warehouse.sources.tables import TableSource, meets_anything, of_mapping, read_input_table
-from warehouse.sources.values import as_texts, identifiers, numbers, refuse_repeated, refuse_spaces
+from warehouse.sources.values import as_texts, identifiers, refuse_repeated, refuse_spaces
 from warehouse.testsets import AS_FOUND, ItemColumns, ReadingOptions, ScoreColumns
 
 _LABEL_COLUMNS = {

@@ -16,7 +16,6 @@ from typing import Any
 import pyarrow as pa
 
 from care_ops.errors import InputError, how_to_install
-from warehouse.sources.columns import ITEM, is_called
 from warehouse.sources.input_table import InputTable, Plan, lines_of, name_columns, open_text, refuse_repeated
 from warehouse.sources.isolated import IsolatedError, TooLargeError, run_isolated
 from warehouse.sources.reading import listed
@@ -62,7 +61,7 @@ def read_json(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
             document = json.load(text, object_pairs_hook=_unique_keys)
         except json.JSONDecodeError as error:
             raise InputError(f"{path}: is neither a JSON document nor one object a line: {error}") from error
-    records, where = _by_keys(document) or _listed_records(path, document)
+    records, where = _columns_as_rows(document) or _listed_records(path, document)
     parser, table = f"Python's json, {where}", _table_of(path, records)
     return InputTable(str(path), table, parser, locate=lambda rows: [f"record {row + 1}" for row in rows])
 
@@ -178,28 +177,25 @@ def _listed_records(path: Path, document: Any) -> tuple[list[Record], str]:
     return document, where
 
 
-def _by_keys(document: Any) -> tuple[list[Record], str] | None:
-    """The rows of a document without a list of them, and how it has them; None where it is of no such form.
+def _columns_as_rows(document: Any) -> tuple[list[Record], str] | None:
+    """Return the rows of an object of columns: equally long lists, or objects with the rows' numbers, as pandas writes.
 
-    Rows or columns may stand under their names, the fewer being the judges, and columns may be lists.
+    None where the document is no such object.
     """
     if not isinstance(document, dict) or len(document) < 2:
         return None
-    columns = list(document.values())
-    lists = all(isinstance(column, list) and not _are_records(column) for column in columns)
-    if lists and len(set(map(len, columns))) == 1:
-        return [dict(zip(document, row, strict=True)) for row in zip(*columns, strict=True)], "an object of columns"
-    if not all(isinstance(row, dict) for row in columns):
+    columns, where = list(document.values()), "an object of columns"
+    if all(isinstance(column, dict) for column in columns):
+        numbers = [str(row) for row in range(max(map(len, columns)))]
+        if not numbers or any(list(column) != numbers for column in columns):
+            return None
+        columns, where = [list(column.values()) for column in columns], "an object of objects, one a column"
+    if (
+        any(not isinstance(column, list) or _are_records(column) for column in columns)
+        or len(set(map(len, columns))) > 1
+    ):
         return None
-    inner = Counter(key for row in columns for key in row)
-    if max(inner.values(), default=0) <= len(document) / 2:  # objects of different kinds
-        return None
-    numbered = list(inner) == [str(row) for row in range(len(inner))]  # as pandas writes the columns of a frame
-    if numbered or len(document) < len(inner):
-        document = {key: {name: row.get(key) for name, row in document.items()} for key in inner}
-    named = any(is_called(name, ITEM) for row in document.values() for name in row)
-    rows = [row if named else {"item_id": key, **row} for key, row in document.items()]
-    return rows, "an object of objects, whose keys name the items"
+    return [dict(zip(document, row, strict=True)) for row in zip(*columns, strict=True)], where
 
 
 def _are_records(value: Any) -> bool:
