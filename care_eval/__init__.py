@@ -22,8 +22,8 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from care_eval.rating import gate, rate, select
     from care_eval.reducer import epoch_reducer, score_reducer
-    from care_eval.result import CriteriaResult, FitResult
-    from care_eval.table import fit, fit_criteria
+    from care_eval.result import FitResult
+    from care_eval.table import fit
     from care_ops.errors import CareError, FitError, InputError
     from care_ops.estimators import AggregatorEstimator, CareEstimator, CareSvdEstimator, CareTensorEstimator
 
@@ -33,13 +33,11 @@ __all__ = [
     "CareEstimator",
     "CareSvdEstimator",
     "CareTensorEstimator",
-    "CriteriaResult",
     "FitError",
     "FitResult",
     "InputError",
     "epoch_reducer",
     "fit",
-    "fit_criteria",
     "gate",
     "rate",
     "score_reducer",

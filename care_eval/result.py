@@ -17,8 +17,6 @@ from assets.fit.stages import recommended
 from assets.report.charts import Figure
 from assets.report.figures import page_figures
 from assets.report.page import card, figure_page, write_page
-from assets.results.gold import aligned
-from assets.table.criteria import CriteriaFit, write_criteria
 from assets.table.files import aggregates_table, judges_table, make_folder, write_files
 from assets.table.fitting import TableFit
 from assets.table.rows import aggregate_rows, in_words, judge_rows
@@ -230,64 +228,6 @@ class FitResult:
         failed = ", ".join(page.failures)
         lines = [f"not admitted: {refused}" if refused else "", f"could not answer: {failed}" if failed else ""]
         return [line for line in lines if line]
-
-
-@dataclass(frozen=True, repr=False, eq=False)
-class CriteriaResult:
-    """The fits of several criteria, and what they share.
-
-    Attributes
-    ----------
-    criteria : CriteriaFit
-        Everything that was computed: ``agreement``, ``people``, ``halo``, ``sentences()``.
-    kind : {"arrow", "pandas", "polars"}
-        Kind of the frames that are given back.
-    """
-
-    criteria: CriteriaFit
-    kind: FrameKind = "arrow"
-
-    def __getitem__(self, criterion: str) -> FitResult:
-        """The result of one criterion.
-
-        Raises
-        ------
-        InputError
-            There is no such criterion.
-        """
-        if criterion not in self.criteria.fits:
-            raise InputError(f"there is no criterion {criterion!r}; there are {', '.join(self.criteria.criteria)}")
-        return FitResult(self.criteria.fits[criterion], self.kind)
-
-    def to_frame(self) -> Any:
-        """The recommended scores: ``item_id`` and a column for each criterion."""
-        results = {criterion: self[criterion] for criterion in self.criteria.criteria}
-        items = list(dict.fromkeys(item for result in results.values() for item in result.items))
-        columns: dict[str, pa.Array] = {"item_id": pa.array(items, pa.string())}
-        for criterion, result in results.items():
-            columns[criterion] = nullable(aligned(items, dict(zip(result.items, result.estimate, strict=True))))
-        return in_kind(pa.table(columns), self.kind)
-
-    def halo_frame(self) -> Any:
-        """``judge`` and ``halo``, how far its mistakes in one criterion come again in the others."""
-        values = np.array(list(self.criteria.halo.values()))
-        return in_kind(pa.table({"judge": list(self.criteria.halo), "halo": nullable(values)}), self.kind)
-
-    def save(self, folder: str | Path) -> Path:
-        """Write a folder for each criterion, and ``criteria.html`` and ``criteria.json`` beside them."""
-        write_criteria(self.criteria, Path(folder))
-        return Path(folder)
-
-    def __repr__(self) -> str:
-        """A line a criterion, at most seven, and what they share."""
-        fits = self.criteria.fits.items()
-        rows = [
-            f"{name}: {len(fit.fit.scores.item_ids):,} items, {len(fit.fit.scores.judges)} judges" for name, fit in fits
-        ]
-        more = [f"and {len(rows) - 6} more criteria"] if len(rows) > 7 else []
-        lines = [f"CARE fits of {len(rows)} criteria", *(rows[:6] if more else rows), *more]
-        said = wrap(" ".join(self.criteria.sentences()), _LINE, max_lines=10 - len(lines), placeholder=" ...")
-        return "\n".join([*(shorten(line, _LINE, placeholder=" ...") for line in lines), *said])
 
 
 def in_kind(table: pa.Table, kind: FrameKind) -> Any:

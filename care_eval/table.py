@@ -11,15 +11,13 @@ from typing import Any, ParamSpec, TypeVar, Unpack
 import numpy as np
 import pyarrow as pa
 
-from assets.table.criteria import fit_criteria as fit_all_criteria
 from assets.table.fitting import fit_table
 from assets.table.options import FitOptions, names_of, table_config
-from assets.table.reading import TableInputs, read_criteria, read_table, reading_options, score_columns
-from care_eval.result import CriteriaResult, FitResult, frame_kind
+from assets.table.reading import TableInputs, read_table, reading_options, score_columns
+from care_eval.result import FitResult, frame_kind
 from care_ops.errors import CareError, InputError, door
 from warehouse.sources.files import tell_nobody
 from warehouse.sources.tables import TableSource
-from warehouse.testsets import ReadingOptions
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -122,46 +120,6 @@ def fit(
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")
     return FitResult(fit_table(table, config), frame_kind(scores))
-
-
-@in_python
-def fit_criteria(
-    scores: TableSource | Columns,
-    by: str,
-    *,
-    items: TableSource | Columns | None = None,
-    judges: TableSource | Mapping[str, str] | None = None,
-    item: str | None = None,
-    judge: str | Sequence[str] | None = None,
-    score: str | None = None,
-    drop: str | Sequence[str] | None = None,
-    **options: Unpack[FitOptions],
-) -> CriteriaResult:
-    """Fit each of several criteria by itself, and compare them, as ``care criteria`` does.
-
-    Parameters
-    ----------
-    scores : path, frame or mapping column -> values
-        As ``fit`` takes them, with a column that names the criterion of each row.
-    by : str
-        That column. Where ``items`` has it too, each criterion has its own texts and gold.
-    items, judges, item, judge, score, drop, **options :
-        See ``fit``.
-
-    Raises
-    ------
-    InputError
-        As ``fit``, or there is no such column, or only one criterion.
-    FitError
-        The scores of a criterion allow no fit.
-    """
-    config = table_config(options)
-    inputs = TableInputs(
-        as_table(scores, "scores"), as_table(items, "items"), judges, scale=config.fit.scale, scales=config.scales
-    )
-    columns = score_columns(item, names_of(judge), score, names_of(drop))
-    tables = read_criteria(inputs, by, columns, ReadingOptions(), tell_nobody)
-    return CriteriaResult(fit_all_criteria(tables, config), frame_kind(scores))
 
 
 def as_table(source: T | Columns, what: str) -> T | pa.Table:

@@ -1,4 +1,4 @@
-"""Names of files that are made from the names of test sets, judges and criteria.
+"""Names of files that are made from the names of test sets and judges.
 
 No two names lead to one file, on any file system, and no name leads out of the folder.
 """
@@ -26,11 +26,6 @@ def labels_name(testset: str) -> str:
 def items_name(page: str) -> str:
     """File name of the page of all items beside a page: ``items-X.html`` of a test set, ``items.html`` of a table."""
     return "items" + page.removeprefix("testset").removeprefix("report")
-
-
-def folder_name(criterion: str) -> str:
-    """Name of the folder of a criterion's files; never that of a file beside it, and never the folder above."""
-    return _safe(criterion).replace(".", "+2E")
 
 
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -87,28 +87,6 @@ def read_table(
     anchors = _read_anchors(inputs.anchors, item, options, keep)
     anchors.rows(matrix.item_ids)
     return ScoreTable(source, matrix, records, anchors, readings, brought=brought)
-
-
-def read_criteria(
-    inputs: TableInputs, by: str, columns: ScoreColumns, options: ReadingOptions, tell: Callable[[Reading], object]
-) -> dict[str, ScoreTable]:
-    """The tables of each criterion, which the column ``by`` of the scores names; raises as ``read_table`` does.
-
-    Where the items have that column too, each criterion gets its own; else all share the items.
-    """
-    from assets.table.criteria import split_by
-    from warehouse.sources.tables import read_input_table
-
-    scores = split_by(inputs.scores, by, options)
-    items: Mapping[str, TableSource] = {}
-    if inputs.items is not None and by in read_input_table(inputs.items, options=options).names:
-        items = split_by(inputs.items, by, options)
-    tables: dict[str, ScoreTable] = {}
-    for criterion, rows in scores.items():
-        own = replace(inputs, scores=rows, items=items.get(criterion, None if items else inputs.items))
-        table = read_table(own, columns, options, tell)
-        tables[criterion] = replace(table, source=criterion)
-    return tables
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:

@@ -8,7 +8,6 @@ import typer
 
 from care_ops.errors import release
 from orchestration.cli.commands import Commands
-from orchestration.cli.criteria import criteria
 from orchestration.cli.doctor import doctor
 from orchestration.cli.editions import fits
 from orchestration.cli.fit import fit
@@ -41,7 +40,7 @@ app = Commands(
     pretty_exceptions_enable=False,
 )
 EVERYDAY, WORKSPACE, PUBLISH, ADMINISTER = "Everyday", "Workspace", "Publish", "Administer"
-for command in (fit, label, rate, gate, criteria, select):
+for command in (fit, label, rate, gate, select):
     app.command(rich_help_panel=EVERYDAY)(command)
 app.command("import", rich_help_panel=EVERYDAY)(import_)
 for command in (init, run, status, history, report, ui, doctor):

@@ -11,7 +11,7 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from assets.report.names import folder_name, items_name, labels_name, page_name, refuse_alike
+from assets.report.names import items_name, labels_name, page_name, refuse_alike
 from care_ops.errors import CareError, InputError
 from judges.spec import JudgeSpec
 from orchestration.workspace import load_workspace
@@ -47,7 +47,7 @@ def files_of(root: Path, name: str) -> list[Path]:
     pages = [root / "report" / of(name) for of in (page_name, labels_name, lambda name: items_name(page_name(name)))]
     return [
         *(parts.items_file(name), parts.scores_folder(name, "one"), parts.scores_folder("a", name), *pages),
-        *(root / "criteria" / folder_name(name), root / "labels" / f"{name}.csv"),
+        root / "labels" / f"{name}.csv",
     ]
 
 

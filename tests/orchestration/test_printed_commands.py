@@ -34,7 +34,6 @@ ONLY_NAMED = {
     "care fits accept": "the advice of a check; the verdict has the whole command",
     "care admin backup": "who holds the lock",
     "care fits diff": "as care fits accept",
-    "care fit": "an error of `care criteria` names the command for one criterion",
     "care fit --items": "the help of an option",
     "care admin forget": "the error has named the items",
     "care import": "an error names the command for finished logs",

@@ -38,7 +38,6 @@ MAY_BE_EMPTY = ("history", "run")
 """A night that ran in the test's own process is in no history, and then nothing is left to ask."""
 
 NOT_RUN = {
-    "care criteria": "its rows are those of `care fit`",
     "care judges test": "asks a model; its record is open",
     "care fits diff": "takes two fits; tests/orchestration/test_editions.py",
     "care fits score": "takes a kept fit and a table; tests/orchestration/test_editions.py",

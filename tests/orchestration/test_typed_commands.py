@@ -73,9 +73,6 @@ INSTEAD = {
     "care admin restore FILLED_IN FILLED_IN --check": "care admin restore ../kept.tar --check",
     "care admin restore care-2026-11-22.tar restored": "care admin restore ../kept.tar restored",
     "care fits accept FILLED_IN FILLED_IN": "care fits accept one --workspace .",
-    "care criteria scores.csv --by criterion --items items.csv --out out": (
-        "care criteria criteria.csv --by criterion --items items.csv --out out"
-    ),
     "care fits diff FILLED_IN FILLED_IN": "care fits diff one --workspace .",
     f"care gate scores.jsonl new --against old {PAIRS} labels.csv": (
         f"care gate scores.jsonl new --against old {PAIRS} of_pairs.csv"
@@ -123,12 +120,8 @@ def write_tables(folder: Path) -> None:
     write_table(
         folder / "new.csv", "item_id,judge,score", [(f"n{k}", j, k % 7) for k in range(5) for j in (*JUDGES, "own")]
     )
-    both = [(i, j, c, score) for (i, j), score in scores.items() for c in ("true", "polite")]
-    write_table(folder / "criteria.csv", "item_id,judge,criterion,score", both)
     for table in ("scores", "items"):
         pyarrow.parquet.write_table(pyarrow.csv.read_csv(folder / f"{table}.csv"), folder / f"{table}.parquet")
-    versions = [(f"{i} padding", i, "padding", j, scores[i, j] + 0.3) for i in ids[:30] for j in judges]
-    write_table(folder / "judged.csv", "item_id,of,kind,judge,score", versions)
     pairs = {f"p{k}": rng.gauss(0.7, 1) for k in range(80)}
     sides = [("new", "old") if k % 2 else ("old", "new") for k in range(80)]
     lines = [

@@ -28,7 +28,6 @@ __signature__  # read by typer (orchestration/cli/tables.py)
 _.to_frame  # public: care_eval (docs/data.md)
 _.judges_frame  # likewise
 _.metrics_frame  # likewise
-_.halo_frame  # likewise
 _repr_html_  # called by a notebook
 _.predict  # public: care_ops/estimators.py, and the methods and attributes that follow
 _.fit_predict

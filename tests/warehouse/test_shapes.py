@@ -182,7 +182,7 @@ def test_a_judge_that_is_a_list_of_words_has_one_name(tmp_path):
 def test_criteria_are_told_apart_from_judges(answers):
     one = answers[answers.model == "s0"]
     by_two = pd.concat([long(one).assign(criterion=name) for name in ("clarity", "depth")])
-    with pytest.raises(InputError, match="criterion of each row: care criteria pandas DataFrame --by criterion"):
+    with pytest.raises(InputError, match="criterion of each row: write each criterion's rows to a file"):
         read_scores(by_two)
 
 

@@ -71,7 +71,7 @@ def how_to_part(input_table: InputTable, item: str) -> str:
     """What a person may do where a judge has several rows for an item, and no column that is known parts them."""
     by = next((name for name in input_table.names if is_called(name, _CRITERION)), None)
     if by is not None:
-        return f"{by!r} seems to name the criterion of each row: care criteria {input_table.name} --by {by}"
+        return f"{by!r} seems to name the criterion of each row: write each criterion's rows to a file and fit each"
     order = next((name for name in input_table.names if is_called(name, _ORDER)), None)
     if order is not None and order not in item.split(","):
         return f"{order!r} seems to say which answer of a pair stood first: turn the scores of one order, then average"
