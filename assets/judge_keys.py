@@ -7,6 +7,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from assets.code import code_version, read_module
+from assets.hashing import content_hash
 from assets.sources import has_all_scored, recorded_scales, recorded_scores
 from care_ops.errors import CareError, JudgeError
 from judges.engines.base import Context, Ledger
@@ -127,9 +128,12 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
     read_as = [declared.columns.model_dump(), declared.reading.model_dump(), _reader_version()]
     read_as += [workspace.testset(testset).scale, declared.scales | recorded_scales(workspace, testset)]
     file, items = resolve(declared.path, workspace.root), resolve(source.items, workspace.root)
-    versions = workspace.file_hashes.of(file, read_as, revisions)
-    workspace.file_hashes.of(items, [testset, source.where, versions], lambda: has_all_scored(workspace, testset))
-    return versions
+    hashes = workspace.file_hashes
+    scored = hashes.of(
+        file, [*read_as, "ids"], lambda: content_hash(recorded_table(workspace, judge, testset).scores.item_ids)
+    )
+    hashes.of(items, [testset, source.where, scored], lambda: has_all_scored(workspace, testset))
+    return hashes.of(file, read_as, revisions)
 
 
 @cache

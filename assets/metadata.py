@@ -73,6 +73,11 @@ def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
     return {str(row.data["partition"]): str(row.data[_WHY]) for row in rows}
 
 
+def is_blocked(failed: dg.StepFailureData) -> bool:
+    """Whether a step failed only because a blocking asset check did: its fit awaits review, and nothing is broken."""
+    return failed.error is not None and failed.error.cls_name == "DagsterAssetCheckFailedError"
+
+
 def as_read(readings: Mapping[str, Reading]) -> dict[str, Any]:
     """What each file was taken to be, as metadata; nothing where no file was read."""
     lines = [f"{name}: {sentence}" for name, reading in readings.items() for sentence in reading.sentences()]

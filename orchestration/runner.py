@@ -20,7 +20,7 @@ from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import outdated as outdated_experiments
 from assets.fit.documents import FitDocument
 from assets.judging.journal import recover
-from assets.metadata import reasons_of
+from assets.metadata import is_blocked, reasons_of
 from assets.report.outdated import Outdated, Partition, State, states
 from assets.state.rebuild import is_outdated, rebuild_warehouse
 from assets.state.repair import verify_some
@@ -279,7 +279,7 @@ def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch,
             outcome.failures.pop((asset, partition), None)
     materialised = set(outcome.materialised)
     for event in result.all_events:
-        if event.is_step_failure and event.step_key is not None:
+        if event.is_step_failure and event.step_key is not None and not is_blocked(event.step_failure_data):
             message, reasons = failure_message(event), reasons_of(event.step_failure_data)
             asset = event.step_key if event.step_key in launch.assets else launch.assets[0]  # an experiment's step
             for partition in launch.partitions:

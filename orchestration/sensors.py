@@ -11,6 +11,7 @@ from pathlib import Path
 import dagster as dg
 
 from assets.hashing import content_hash
+from assets.metadata import is_blocked
 from assets.mount import Mount
 from assets.workspace import Workspace
 from care_ops.errors import CareError
@@ -185,7 +186,10 @@ def _alert_on_failure(
             return
         if tags.get(LAUNCHED_BY) == CARE_RUN or "true" in (tags.get(_WILL_RETRY_TAG), tags.get(TRIED_AGAIN)):
             return  # `care run` tells at its end of all that failed; and what is tried again may be mended
-        run, failures = context.dagster_run, context.get_step_failure_events()
+        run, events = context.dagster_run, context.get_step_failure_events()
+        failures = [event for event in events if not is_blocked(event.step_failure_data)]
+        if events and not failures:
+            return  # a fit awaits review, which `workspace_sensor` reports
         try:
             workspace = load()
         except CareError as error:  # what broke it may be what failed; `workspace_sensor` tells

@@ -98,7 +98,10 @@ class HeldBack:
 
 
 def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
-    """Whether the latest fit of a test set waits for a person; where one is pinned, only by what a night has broken."""
+    """Return the latest fit if a blocking check failed on it and nobody has published it since: it has no page.
+
+    Where another fit is pinned, checks of the new fit alone block nothing.
+    """
     review = workspace.fit_folder(testset).find(ReviewDocument)
     if review is None or review.state != "held back":
         return None

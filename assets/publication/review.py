@@ -1,8 +1,8 @@
-"""``review``: may tonight's fit be published? Compared with what was published before.
+"""``review``: checks the latest fit against the published one and publishes it.
 
-Publication is what people read: the views ``latest_fits`` and ``latest_aggregates``, and the report. Where a
-blocking check fails, the edition before stays published until a person accepts the new one
-(``care fits accept``) or the cause is mended.
+Readers see the published fit: in the views ``latest_fits`` and ``latest_aggregates``, and in the report. Where a
+blocking check fails, Dagster skips ``report``, and the earlier fit stays published until a person accepts the new one
+(``care fits accept``) or fixes the cause.
 """
 
 import logging
@@ -104,16 +104,18 @@ class ReviewedEdition:
     # Last of what follows the aggregates in a run: people read a fit once it has been evaluated.
     op_tags={"dagster/priority": "-1"},
     check_specs=[
-        # To Dagster none blocks: that a fit is held back fails no run, and its report says what it would change.
-        dg.AssetCheckSpec(name, asset="review", description=says, partitions_def=TESTSETS)
-        for name, (_, says) in CHECKS.items()
+        dg.AssetCheckSpec(name, asset="review", description=says, partitions_def=TESTSETS, blocking=blocking)
+        for name, (blocking, says) in CHECKS.items()
     ],
-    description="Publishes tonight's fit, or holds it back and says why; what was published before stays.",
+    description="Publishes the latest fit. Where a blocking check fails, the earlier fit stays published.",
 )
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the checks; publish where none blocks."""
+    from assets.publication.editions import held_back
+
     testset = context.partition_key
     reviewed = (review_latest if context.selected_asset_keys else look)(workspace, testset)
+    is_held = held_back(workspace, testset) is not None
     return dg.MaterializeResult(
         data_version=dg.DataVersion(f"{reviewed.state}-{reviewed.edition}"),
         metadata={
@@ -122,7 +124,8 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             "held_back": bars("checks that failed", {f.check: 1.0 for f in reviewed.findings if not f.passed}),
         },
         check_results=[
-            checked(f.check, f.says, passed=f.passed, blocks=CHECKS[f.check][0], **f.numbers) for f in reviewed.findings
+            checked(f.check, f.says, passed=f.passed, blocks=f.blocks and is_held, **f.numbers)
+            for f in reviewed.findings
         ],
     )
 

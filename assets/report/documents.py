@@ -4,6 +4,9 @@ from dataclasses import dataclass
 
 from care_ops.results.fit_facts import FitFacts
 
+BLOCKED = "blocked"
+"""Name under which a fit's folder notes the versions of the results that the facts of a blocked fit rest on."""
+
 
 @dataclass(frozen=True)
 class FactsDocument:

@@ -10,10 +10,12 @@ from scipy.stats import rankdata
 
 from assets.report.charts import Ranked, domain, ranked_list
 from assets.report.data import ReportData
-from care_ops import samples
 from care_ops.blocks import blocks, by_rows
 from care_ops.scores import Array
 from warehouse.documents import plain
+
+MOST_ROWS = 5_000
+"""Items that the page of items lists: a browser opens it at once, and it costs little to write."""
 
 _ENDS = 10
 """Items at each end of the ranking that are drawn."""
@@ -51,7 +53,7 @@ class LabelRow:
 
 
 def item_rows(data: ReportData) -> list[ItemRow]:
-    """The items that have an estimate, best first: all, or the most informative where they are many (``samples``)."""
+    """The items that have an estimate, best first: all, or the ``MOST_ROWS`` most informative."""
     if not data.lead:
         return []
     aggregate = data.aggregates[data.lead]
@@ -65,9 +67,10 @@ def item_rows(data: ReportData) -> list[ItemRow]:
     lo, hi = (np.clip(estimate + side * _NINETY_PERCENT * sd, *scale) for side in (-1, 1))
     spread = _spread(data)
     places = range(len(order))
-    if samples.is_sampled(len(order)):
-        to_label = [data.scores.item_ids.index(item) for item in data.label_first]
-        places = _informative(spread[order], np.isin(order, to_label), samples.MOST_ITEMS).tolist()
+    if len(order) > MOST_ROWS:
+        first = {*data.label_first}
+        to_label = [row for row, item in enumerate(data.scores.item_ids) if item in first]
+        places = _informative(spread[order], np.isin(order, to_label), MOST_ROWS).tolist()
     return [
         ItemRow(
             place + 1,

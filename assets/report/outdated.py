@@ -20,7 +20,7 @@ from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
 from assets.judging.failures import Unheard, has_abstained, slice_name, unheard
 from assets.publication.documents import ReviewDocument
-from assets.report.documents import HeldDocument
+from assets.publication.editions import held_back
 from assets.report.names import items_name, page_name
 from assets.versions import items_code, judge_version, panel_version, readable_source_version, settings_version
 from assets.workspace import Workspace
@@ -263,39 +263,35 @@ def _changes(
 def _followed(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument | None, *, refit: bool
 ) -> Iterator[Outdated]:
-    """The review of a fit, its results and its page; all of them where the fit is to be made."""
+    """The stale ones of a fit's review, results and page; all of them where the fit is to be rebuilt."""
     folder = workspace.fit_folder(testset)
     lost = set() if fit is None else _lost_findings(workspace, connection, testset, fit)
-    stale = False
+    stale: list[str] = []
     for asset in ("review", *RESULTS, "report"):
+        if asset == "report" and not refit and "review" not in stale and held_back(workspace, testset) is not None:
+            return
         version = result_version(workspace, testset, asset)
         is_there = asset not in _FILES or (folder.path / f"{_FILES[asset]}.json").is_file()
         other = made(folder, asset).version != version
         if asset == "review":
             is_there = is_there and not _unpublished(workspace, testset)
         if asset == "report":
-            is_there = fit is None or _is_told(workspace, testset, fit)
+            is_there = fit is None or all((workspace.report_folder / name).is_file() for name in _pages(testset))
         if refit or other or not is_there or asset in lost or (asset == "report" and stale):
-            stale = True
+            stale.append(asset)
             why = "the fit is to be made" if refit else "what it is made from changed" if other else ""
             yield Outdated(asset, testset, version, says=why)
+
+
+def _pages(testset: str) -> tuple[str, str]:
+    page = page_name(testset)
+    return page, items_name(page)
 
 
 def _unpublished(workspace: Workspace, testset: str) -> bool:
     """Whether the publication that a review made is gone."""
     review = workspace.fit_folder(testset).find(ReviewDocument)
     return review is not None and review.state == "published" and not workspace.fits.publications(testset)
-
-
-def _is_told(workspace: Workspace, testset: str, fit: FitDocument) -> bool:
-    """Whether people can read of a fit: on its page, or where it is held back in what the index says of it."""
-    folder = workspace.fit_folder(testset)
-    review, published = folder.find(ReviewDocument), workspace.fits.published(testset)
-    if review is not None and review.state == "held back" and (not published or published[1].edition != fit.edition):
-        held = folder.find(HeldDocument)
-        return held is not None and held.facts.edition == fit.edition
-    page = page_name(testset)
-    return all((workspace.report_folder / name).is_file() for name in (page, items_name(page)))
 
 
 def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument) -> bool:

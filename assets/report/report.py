@@ -14,52 +14,47 @@ from assets.workspace import Workspace
     deps=["review", *RESULTS],
     kinds={"html", "duckdb"},
     pool="warehouse_writer",
-    description="The page of a test set: who is right, who counts, what the confounders look like.",
+    description="The page of a test set: its estimates, judge weights and confounders.",
 )
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Assemble the page from the warehouse and write it, with the verdict and the items that are worth a label."""
+    """Draw the page, with its verdict, and list the items that are most worth a label.
+
+    Where a person pinned another fit, the page of that one stays, and the verdict describes this one.
+    """
     from assets.publication.editions import held_back
-    from assets.report.documents import FactsDocument, HeldDocument
+    from assets.report.documents import FactsDocument
     from assets.report.gather import gather
     from assets.report.outdated import state_of
     from assets.report.page import write_page
     from assets.report.retests import flip_rate, last_retest, why_no_retest
     from assets.report.to_label import items_to_label, write_items_to_label
-    from assets.report.verdict_facts import fit_facts
+    from assets.report.verdict_facts import store_facts
     from assets.report.verdicts import keep, note_failures, verdict_on
 
     testset = context.partition_key
-    judges = workspace.judges_of(testset)
-    flips = {judge: said for judge in judges if (said := flip_rate(workspace, judge, testset))}
+    if held_back(workspace, testset) is not None:
+        raise dg.Failure(
+            f"The page is not drawn, because a check of `review` blocks the latest fit of {testset!r}. Compare it with "
+            f"the published fit by `care fits diff {testset}`, or publish it by `care fits accept {testset}`."
+        )
+    judges, anchors = workspace.judges_of(testset), workspace.anchors_of(testset)
+    flips = {judge: rate for judge in judges if (rate := flip_rate(workspace, judge, testset))}
     retests = {j: last_retest(context.instance, j, workspace.mount) or why_no_retest(workspace, j) for j in judges}
     data = replace(gather(workspace, testset), retests=retests, flips=flips)
-    anchors = workspace.anchors_of(testset)
     path, folder = workspace.report_folder / page_name(testset), workspace.fit_folder(testset)
-    assert data.edition is not None  # of a page of a workspace
-    of_fit = (workspace.fit_config(testset), anchors)
-    edition, made_at = data.edition.edition, data.edition.made_at
-    facts = fit_facts(data, *of_fit, edition=edition, made_at=made_at, declared=workspace.review.declared)
-    if data.changes is not None and data.changes.moved is not None and facts.coverage is not None:
-        facts = replace(facts, coverage=replace(facts.coverage, lost=data.changes.moved.lost))
-    workspace.fits.annotate(testset, edition, facts)  # for the day on which it is published again
-    is_held, drawn = held_back(workspace, testset) is not None, folder.find(FactsDocument)
-    if edition != data.edition.published:
-        changed = ((), ()) if data.changes is None else (tuple(data.changes.why), tuple(data.changes.moves))
-        folder.write(HeldDocument(facts, *changed))
-    of_published = drawn is not None and drawn.facts.edition == data.edition.published != edition
-    stays = is_held or (of_published and path.is_file())
+    facts, drawn, shown = store_facts(workspace, data), folder.find(FactsDocument), data.edition
+    stays = shown and drawn and shown.edition != shown.published == drawn.facts.edition and path.is_file()
     if not stays:
         folder.write(FactsDocument(facts))
     note_failures(workspace, testset, {})
     with workspace.warehouse.reader() as connection:
         verdict = verdict_on(workspace, testset, state_of(workspace, connection, testset))
-    if not stays:  # people go on reading the page of the published fit; the index tells them of this one
+    if not stays:
         write_page(data, path, verdict)
         to_label = items_to_label(data, anchors)
         records = {r.item_id: r for r in workspace.parts.read_items(testset, only={*to_label, *anchors.labels})}
         write_items_to_label(workspace.report_folder / labels_name(testset), to_label, records, anchors)
-    if not is_held:
-        keep(workspace, {testset: verdict})
+    keep(workspace, {testset: verdict})
     return dg.MaterializeResult(
         metadata={
             "page": dg.MetadataValue.path(str(path)),

@@ -11,8 +11,11 @@ from assets.report.names import items_name, labels_name, page_name
 from assets.workspace import Workspace
 
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     import duckdb
 
+    from assets.report.outdated import State
     from care_ops.results.verdict import Verdict
 
 _NIGHTS_SHOWN = 60
@@ -38,15 +41,22 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
     )
 
 
-def tell(workspace: Workspace) -> "dict[str, Verdict]":
-    """Decide on every test set, and say so on its page, in the index and in the database."""
+def tell(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "dict[str, Verdict]":
+    """Write the verdict on every test set to its page, to the index and to the database.
+
+    ``known`` are the states of the test sets, for a caller that has them.
+    """
     from assets.publication.editions import trend
     from assets.report.page import write_index, write_trend
     from assets.report.to_label import is_filled_in
-    from assets.report.verdicts import MADE, current_verdicts, index_version, keep, write_verdicts
+    from assets.report.verdict_facts import store_blocked_facts
+    from assets.report.verdicts import MADE, current_verdicts, index_version, keep, lacks_facts, write_verdicts
     from warehouse.storage import delete, write_document
 
-    folder, verdicts = workspace.report_folder, current_verdicts(workspace)
+    for testset in sorted(workspace.testsets):
+        if lacks_facts(workspace, testset):
+            store_blocked_facts(workspace, testset)
+    folder, verdicts = workspace.report_folder, current_verdicts(workspace, known)
     version = index_version(workspace, verdicts)
     with workspace.warehouse.reader() as connection:
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]

@@ -1,18 +1,22 @@
 """The facts that a verdict is made from, found in a fit and in what was computed from it."""
 
-from collections.abc import Collection
+import logging
+from collections.abc import Collection, Mapping
 from dataclasses import fields, replace
 
 import numpy as np
 
 from assets.fit.details import CareDetails, read_details
+from assets.fit.made import note, result_version
 from assets.report.data import ReportData
+from assets.report.documents import BLOCKED, HeldDocument
 from assets.report.sampled import over_sample
+from assets.workspace import Workspace
 from care_ops.admission import outside_scale
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.concerns import CareSummary
 from care_ops.config import Calibration, FitConfig
-from care_ops.errors import FitError
+from care_ops.errors import CareError, FitError
 from care_ops.fit import fit_panel
 from care_ops.least import TELLING_SCORES
 from care_ops.metrics import rank_correlation
@@ -20,9 +24,15 @@ from care_ops.records import Aggregate
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
 from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence
+from care_ops.scores import Array
+
+_log = logging.getLogger(__name__)
 
 _SAME_ORDER = 0.99
 """Rank correlation (Spearman) from which on a column is taken for the feature of the text itself."""
+
+_ITEMS_COMPARED = 5_000
+"""Items over which that correlation is computed."""
 
 
 def fit_facts(
@@ -94,35 +104,38 @@ def _labels(count: int, details: CareDetails) -> LabelEvidence | None:
 def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ...]:
     items, data = data.scores.shape[0], over_sample(data)
     copies = set(copies_of_gold(data.scores.values, data.gold, data.scores.judges)) - set(declared)
-    position = {judge: j for j, judge in enumerate(data.scores.judges)}
+    position, sizes = {judge: j for j, judge in enumerate(data.scores.judges)}, _sizes(data)
     judges: list[JudgeFacts] = []
     for check in data.checks:
         j = position.get(check.judge)
+        looks_like = "the label itself" if check.judge in copies else None
+        if j is not None and looks_like is None:
+            looks_like = _looks_like(data.scores.values[:, j], sizes)
         cell = data.weight_cell("care", j)
-        judges.append(
-            JudgeFacts(
-                **vars(check),
-                weight=cell.weight,
-                weight_hi=cell.hi,
-                looks_like=None if j is None else _looks_like(data, j, is_gold=check.judge in copies),
-                outside=outside_scale(round((1.0 - check.missing_rate) * items), check.out_of_range),
-            )
-        )
+        outside = outside_scale(round((1.0 - check.missing_rate) * items), check.out_of_range)
+        facts = JudgeFacts(**vars(check), weight=cell.weight, weight_hi=cell.hi, looks_like=looks_like, outside=outside)
+        judges.append(facts)
     return tuple(judges)
 
 
-def _looks_like(data: ReportData, j: int, *, is_gold: bool) -> str | None:
-    """What a column looks like that does not look like a judge: a label, an id, or a size of the text."""
-    if is_gold:
-        return "the label itself"
-    column = data.scores.values[:, j]
+def _sizes(data: ReportData) -> dict[str, Array]:
+    """Sizes of the responses of some items by what is counted; NaN for the other items, and where there is no text."""
+    rows = np.unique(np.linspace(0, len(data.responses) - 1, _ITEMS_COMPARED).astype(int)) if data.responses else []
+    sizes = {what: np.full(len(data.responses), np.nan) for what in ("characters", "words")}
+    for row in rows:
+        if (text := data.responses[row]) is not None:
+            sizes["characters"][row], sizes["words"][row] = len(text), len(text.split())
+    return sizes
+
+
+def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
+    """What a column seems to hold instead of scores: an id, or a size of the text; None where it seems to be scores."""
     present = column[~np.isnan(column)]
     if len(present) >= TELLING_SCORES and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
         return "an id or a count (whole numbers that never repeat)"
-    for what, size_of in (("characters", len), ("words", lambda text: len(text.split()))):
-        sizes = np.array([np.nan if text is None else size_of(text) for text in data.responses], dtype=np.float64)
-        known = ~np.isnan(column) & ~np.isnan(sizes)
-        if known.sum() >= TELLING_SCORES and abs(rank_correlation(column, sizes)) >= _SAME_ORDER:
+    for what, size in sizes.items():
+        known = ~np.isnan(column) & ~np.isnan(size)
+        if known.sum() >= TELLING_SCORES and abs(rank_correlation(column, size)) >= _SAME_ORDER:
             return f"the number of {what} of the response"
     return None
 
@@ -132,3 +145,31 @@ def _followed(data: ReportData) -> list[FollowedFeature]:
     nearest = [(k, data.factors.nearest_feature(k)) for k in range(len(data.factors.factors))]
     followed = [FollowedFeature(k, *feature) for k, feature in nearest if feature is not None]
     return sorted(followed, key=lambda feature: (-abs(feature.correlation), feature.factor))
+
+
+def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
+    """Store what the verdict needs to know of a fit, and how it differs from the published fit where it is another."""
+    testset, shown, changes = data.title, data.edition, data.changes
+    assert shown is not None  # a page of a workspace
+    of_fit = (workspace.fit_config(testset), workspace.anchors_of(testset))
+    declared = workspace.review.declared
+    facts = fit_facts(data, *of_fit, edition=shown.edition, made_at=shown.made_at, declared=declared)
+    if changes is not None and changes.moved is not None and facts.coverage is not None:
+        facts = replace(facts, coverage=replace(facts.coverage, lost=changes.moved.lost))
+    workspace.fits.annotate(testset, shown.edition, facts)  # it may be published again later
+    if shown.edition != shown.published:
+        changed = ((), ()) if changes is None else (tuple(changes.why), tuple(changes.moves))
+        workspace.fit_folder(testset).write(HeldDocument(facts, *changed))
+    return facts
+
+
+def store_blocked_facts(workspace: Workspace, testset: str) -> None:
+    """Store the facts of a blocked fit; where a result of it is missing, the verdict does without."""
+    from assets.report.gather import gather
+
+    try:
+        store_facts(workspace, gather(workspace, testset))
+    except CareError as error:
+        _log.info("%s: nothing is known yet of its blocked fit (%s)", testset, error)
+        return
+    note(workspace.fit_folder(testset), BLOCKED, result_version(workspace, testset, "report"))

@@ -11,12 +11,12 @@ from typing import Any
 
 from assets.code import code_version
 from assets.fit.documents import FitDocument
-from assets.fit.made import made
+from assets.fit.made import made, result_version
 from assets.hashing import content_hash
 from assets.judging.failures import Unheard
 from assets.publication.documents import ReviewDocument
 from assets.publication.editions import HeldBack, held_back
-from assets.report.documents import FactsDocument, FailuresDocument, HeldDocument
+from assets.report.documents import BLOCKED, FactsDocument, FailuresDocument, HeldDocument
 from assets.report.names import labels_name, page_name
 from assets.report.outdated import State, states
 from assets.results.attribution import changes
@@ -253,7 +253,7 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
     """
     if not current:
         return False
-    if not (workspace.report_folder / "index.html").is_file():
+    if not (workspace.report_folder / "index.html").is_file() or any(lacks_facts(workspace, t) for t in current):
         return True
     made_from = find_sound(workspace.report_folder / MADE, read_document)
     if made_from is None or made_from.get("version") != index_version(workspace, current):
@@ -261,6 +261,16 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
     now, last = json.loads(_as_json(current)), told(workspace)
     left_out = {} if steps else {"next_steps": None}
     return any({**now[name], **left_out} != {**last.get(name, {}), **left_out} for name in now)
+
+
+def lacks_facts(workspace: Workspace, testset: str) -> bool:
+    """Whether a blocked fit, whose report Dagster does not run, has no facts for its verdict yet."""
+    if held_back(workspace, testset) is None:
+        return False
+    folder = workspace.fit_folder(testset)
+    fit, held = folder.find(FitDocument), folder.find(HeldDocument)
+    is_there = fit is not None and held is not None and held.facts.edition == fit.edition
+    return not is_there or made(folder, BLOCKED).version != result_version(workspace, testset, "report")
 
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:

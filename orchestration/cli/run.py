@@ -157,7 +157,7 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
         if testset in failed or not narrowed:
             note_failures(loaded, testset, failed.get(testset, {}))
     verdicts = current_verdicts(loaded, outcome.known)
-    return tell(loaded) if index_differs(loaded, verdicts, steps=True) else verdicts
+    return tell(loaded, outcome.known) if index_differs(loaded, verdicts, steps=True) else verdicts
 
 
 def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_json: bool, everything: bool) -> None:

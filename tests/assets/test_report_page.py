@@ -204,6 +204,7 @@ def test_a_chart_leaves_out_what_has_no_place_and_escapes_what_people_named():
 def test_a_page_of_many_items_rests_on_a_sample_and_says_so(data, tmp_path, monkeypatch):
     whole = {row.item_id: row for row in item_rows(data)}
     monkeypatch.setattr(samples, "MOST_ITEMS", 40)
+    monkeypatch.setattr("assets.report.items.MOST_ROWS", 40)
     drawn = over_sample(data)
     kept = set(drawn.scores.item_ids)
     assert 40 <= len(kept) < 80

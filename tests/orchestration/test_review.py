@@ -5,6 +5,7 @@ import shlex
 import shutil
 from dataclasses import replace
 
+import dagster as dg
 import numpy as np
 import pytest
 from typer.testing import CliRunner
@@ -13,6 +14,7 @@ from assets.publication.documents import ReviewDocument
 from assets.publication.review import _states
 from assets.report.verdicts import told
 from orchestration.cli.app import app
+from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, run
 
@@ -123,6 +125,25 @@ def test_a_night_is_held_back_for_each_reason_and_says_what_to_do(folder, night,
     assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == before
     page = (folder / "data" / "report" / "trend.html").read_text()
     assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["edition"] in page
+    assert_blocked_in_dagster(folder, {*told})
+    assert not run(folder).materialised, "a blocked fit is not stale"
+
+
+def assert_blocked_in_dagster(folder, checks):
+    """The run failed at these blocking checks of `review`, made its results, and skipped `report`."""
+    with workspace_instance(load_workspace(folder)) as instance:
+        runs = instance.get_run_records(dg.RunsFilter(statuses=[dg.DagsterRunStatus.FAILURE]))
+        (blocked,) = [record.dagster_run for record in runs]
+        events = [entry.dagster_event for entry in instance.all_logs(blocked.run_id) if entry.dagster_event]
+    steps = {
+        kind: {e.step_key for e in events if e.event_type_value == kind} for kind in ("STEP_SUCCESS", "STEP_FAILURE")
+    }
+    assert steps["STEP_FAILURE"] == {"review"}
+    assert {"evaluation", "intervals", "systems", "factors"} <= steps["STEP_SUCCESS"]
+    assert "report" not in {event.step_key for event in events if event.event_type_value == "STEP_START"}
+    evaluations = [e.asset_check_evaluation_data for e in events if e.event_type_value == "ASSET_CHECK_EVALUATION"]
+    failing = {e.check_name for e in evaluations if e.severity == dg.AssetCheckSeverity.ERROR and not e.passed}
+    assert checks <= failing
 
 
 @pytest.mark.slow
