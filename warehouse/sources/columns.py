@@ -1,7 +1,7 @@
-"""Decides what each column of a table holds, by the names that the user gives, by synonyms, and by its content.
+"""The schema step: what each column of a table holds, by the user's names, by synonyms, and by its content.
 
-Every decision goes into the record of the reading (``reading``), which is shown to the user. Names are compared without
-regard to case, spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``item_id``.
+Every decision goes into the record of the reading (``reading``), which the user sees. Names are compared without case,
+spaces, underscores, hyphens, dots and colons: ``Item ID`` is ``item_id``.
 """
 
 import re
@@ -29,7 +29,7 @@ from warehouse.sources.reading import LeftOut, listed
 from warehouse.sources.values import is_text
 from warehouse.testsets import ScoreColumns
 
-# Names that people give to a column; the usual name comes first.
+# Synonyms of a column; the usual name comes first.
 ITEM = (
     *("item_id", "item", "id", "example_id", "sample_id", "instance_id", "document_id", "doc_id", "uid", "uuid"),
     *("test_case", "test_case_id"),
@@ -40,10 +40,10 @@ JUDGE = (
 )
 _PAIR = ("pair_id", "comparison_id", "battle_id")
 _QUESTION = ("question_id", "prompt_id", "query_id", "task_id", "conversation_id")
-"""Looked for after the others, pairs first: a question may have several answers, each of which is an item."""
+"""Item columns that count only without the others, pairs first: a question may have several answers."""
 SCORE = ("score", "rating", "grade", "points", "mark", "judgment", "judgement", "value")
 _CHOICE = ("winner", "preference", "preferred", "vote")
-"""Looked for after the others."""
+"""Score columns that count only without the others."""
 LABEL = (
     *("label", "labels", "gold", "gold_label", "gold_score", "gold_standard", "target", "truth", "ground_truth"),
     *("true_label", "y_true", "human", "human_label", "human_score", "human_rating", "correct", "is_correct"),
@@ -64,27 +64,26 @@ TEXTS = {
     "prompt": ("prompt", "question", "instruction", "query", "input"),
     "response": ("response", "answer", "output", "completion", "generation", "text", *CONVERSATIONS),
 }
-"""Usual names of an item's texts, by its fields."""
+"""Synonyms of an item's texts, by its fields."""
 
 _TEXTS = (*TEXTS["prompt"], *TEXTS["response"], "reference")
 HOLDS_TEXT = "holds text"
-"""Why a column of texts is no judge."""
+"""Reason for which a column of texts is no judge."""
 
 HOLDS_WORDS = "holds words, where the judges give numbers; if it is one, name every --judge"
-
 _UNNAMED = re.compile(r"^(Unnamed: \d+|unnamed column \d+|__index_level_\d+__)$")
 _COUNTED_ROWS = 10
 """A column of consecutive whole numbers is a count of the rows if it has more rows than this."""
 
 
-_LEAST_JUDGES_OF_A_MEAN, _ROUNDED, _LEAST_WIDTH = 4, 0.0051, 0.1
-"""Fewest columns of which one may be computed from the others, how far rounding to two decimals may move it, and the
-range of a column up to which nobody would round it so."""
+_MIN_JUDGES_OF_A_MEAN, _ROUNDED, _MIN_WIDTH = 4, 0.0051, 0.1
+"""Minimum number of columns for a mean of others, the effect of rounding it to two decimals, and the range of a column
+up to which nobody would round so."""
 
 
 @dataclass(frozen=True)
 class ScoreLayout:
-    """The columns of a table of scores; ``judge`` and ``score`` are None if the table is wide."""
+    """The columns of a table of scores; ``judge`` and ``score`` are None for a wide table."""
 
     item: str | None
     judge: str | None = None
@@ -93,15 +92,15 @@ class ScoreLayout:
 
 @lru_cache(maxsize=4096)  # the score files of a workspace have the same columns
 def plain(name: str) -> str:
-    """The form of a name in which names are compared."""
+    """Return the form in which names are compared."""
     return re.sub(r"[\s_.\-:]+", "", name).casefold()
 
 
 def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str) -> str | None:
-    """Find the column that has the usual name, the first of the synonyms, or else one of the others; None without.
+    """Find the column with the usual name, the first synonym, or else another one; None if there is none.
 
-    Raises ``InputError`` where several columns have such a name. The message begins with ``where``, such as the path of
-    the file, and says by which ``option`` the user can name the column.
+    Raises ``InputError`` where several columns match. ``where``, such as the path of the file, begins the message, and
+    ``option`` lets the user name the column.
     """
     usual = synonyms[0]
     if usual in names:
@@ -117,26 +116,26 @@ def find(where: str, names: Sequence[str], synonyms: Sequence[str], option: str)
 
 
 def split_item(names: Sequence[str], item: str) -> tuple[str, ...]:
-    """The columns that name an item together, which ``item`` has with commas between them; mostly one."""
+    """Return the columns that name an item together, which ``item`` separates by commas; usually one."""
     return (item,) if item in names else tuple(name.strip() for name in item.split(","))
 
 
 def is_score(name: str) -> bool:
-    """Whether a column's name says that it holds scores."""
+    """Return whether a column is called as scores are."""
     return is_called(name, (*SCORE, *_CHOICE))
 
 
 def named(where: str, names: Sequence[str], column: str) -> str:
-    """The column that the user named; raises ``InputError`` if the table has no such column."""
+    """Return the column that the user named; raise ``InputError`` if the table has none of that name."""
     if column not in names:
         raise InputError(f"{where}: no column {column!r}; the columns are {listed([repr(n) for n in names], 40)}")
     return column
 
 
 def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> str | None:
-    """The column of item ids: what the user named, or else the one found by its name; None if there is none.
+    """Return the column of item ids that the user named, or else the one found by its name; None if there is none.
 
-    The user may name several, with commas between them.
+    The user may name several, separated by commas.
     """
     if wanted is not None:
         return ",".join(named(where, names, name) for name in split_item(names, wanted))
@@ -145,9 +144,9 @@ def item_column(where: str, names: Sequence[str], wanted: str | None = None) -> 
 
 
 def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> ScoreLayout:
-    """Decide by the names of its columns whether a table of scores is long or wide.
+    """Decide by the names of the columns whether a table of scores is long or wide.
 
-    Raises ``InputError`` where the table lacks a column that the user named, or that a long table needs.
+    Raises ``InputError`` where a column is missing that the user named, or that a long table needs.
     """
     given = columns.model_fields_set
     item = item_column(where, names, columns.item_id if "item_id" in given else None)
@@ -176,7 +175,7 @@ def score_layout(where: str, names: Sequence[str], columns: ScoreColumns) -> Sco
 
 
 def _long_without(names: Sequence[str], judge: str | None) -> str:
-    """Message about a long table that has no column of judges or no column of scores."""
+    """Return the message about a long table without a column of judges or of scores."""
     if judge is None:
         return (
             f"each row is one judge's score, but no column is called judge, nor {listed(JUDGE[1:], 20)}; "
@@ -190,14 +189,14 @@ def _long_without(names: Sequence[str], judge: str | None) -> str:
 
 
 def item_or_index(input_table: InputTable, item: str | None) -> str:
-    """The item column ``item``, or, if it is None, the only index of the table that does not just count the rows.
+    """Return the item column ``item``, or, if it is None, the only index that does not just count the rows.
 
-    Raises ``InputError`` where there is no such index, or there are several.
+    Raises ``InputError`` where there is not exactly one such index.
     """
     if item is not None:
         return item
     candidates = [
-        n for n in input_table.names if is_index(n) and not _counts_rows(input_table.table.column(n), least=0)
+        n for n in input_table.names if is_index(n) and not _counts_rows(input_table.table.column(n), minimum=0)
     ]
     if len(candidates) == 1:
         return candidates[0]
@@ -210,12 +209,10 @@ def item_or_index(input_table: InputTable, item: str | None) -> str:
 def judge_columns(
     input_table: InputTable, item: str, columns: ScoreColumns, order: Sequence[str] = ()
 ) -> tuple[list[str], list[LeftOut]]:
-    """The columns of a wide table that are judges, and the others, each with the reason why it is not a judge.
+    """Return the judges of a wide table, and the other columns, each with the reason why it is no judge.
 
-    ``order`` are words that are grades, the lowest first.
-
-    Raises ``InputError`` where the table lacks a column that the user named, is a long table without a column of
-    scores, or has no judge.
+    ``order`` holds words that are grades, the lowest first. Raises ``InputError`` where a column is missing that the
+    user named, the table is a long one without a column of scores, or there is no judge.
     """
     others = [name for name in input_table.names if name not in (item, *item.split(","))]
     if columns.judge_columns:
@@ -259,30 +256,30 @@ def computed(table: pa.Table) -> list[str]:
     """Return the columns of numbers that are the mean or the sum of all others, in ten rows or more."""
     kinds = (pa.types.is_integer, pa.types.is_floating)
     numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
-    if numeric.num_columns < _LEAST_JUDGES_OF_A_MEAN or not _computed_from_others(numeric.slice(0, _COUNTED_ROWS)):
+    if numeric.num_columns < _MIN_JUDGES_OF_A_MEAN or not _computed_from_others(numeric.slice(0, _COUNTED_ROWS)):
         return []
-    return _computed_from_others(numeric, least=_COUNTED_ROWS)
+    return _computed_from_others(numeric, minimum=_COUNTED_ROWS)
 
 
-def _computed_from_others(table: pa.Table, least: int = 0) -> list[str]:
+def _computed_from_others(table: pa.Table, minimum: int = 0) -> list[str]:
     """Return the columns that are the mean or the sum of the others in all complete rows.
 
-    Fewer than ``least`` complete rows prove nothing, nor does a column of one value, which all judges may have given.
+    Fewer than ``minimum`` complete rows prove nothing, nor does a column of one value, which all judges may have given.
     """
     values = np.column_stack([column.to_numpy().astype(float) for column in table.columns])
     values = values[~np.isnan(values).any(axis=1)]
-    if len(values) < least or not len(values):
+    if len(values) < minimum or not len(values):
         return []
     width = np.ptp(values, axis=0)
-    rounding = np.where(width > _LEAST_WIDTH, _ROUNDED, 1e-6 * width)
+    rounding = np.where(width > _MIN_WIDTH, _ROUNDED, 1e-6 * width)
     others = values.sum(axis=1, keepdims=True) - values
     differences = (np.abs(values - each).max(axis=0) for each in (others, others / (values.shape[1] - 1)))
-    found = np.any([each <= rounding for each in differences], axis=0) & ((width > 0) | (least == 0))
+    found = np.any([each <= rounding for each in differences], axis=0) & ((width > 0) | (minimum == 0))
     return [name for name, is_computed in zip(table.column_names, found, strict=True) if is_computed]
 
 
 def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ()) -> str | None:
-    """The reason why a column of a wide table is not a judge; None if it is one."""
+    """Return the reason why a column of a wide table is no judge; None if it is one."""
     if name in drop:
         return "as you asked"
     kind = column.type
@@ -297,29 +294,29 @@ def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ())
         return "holds bytes"
     if is_text(kind) and (is_called(name, _TEXTS) or not (holds_numbers(column) or holds_words(column))):
         return HOLDS_TEXT
-    if not is_text(kind) and _counts_rows(column, least=_COUNTED_ROWS):
+    if not is_text(kind) and _counts_rows(column, minimum=_COUNTED_ROWS):
         return "counts the rows"
     return None
 
 
 def perhaps_judges(left_out: Sequence[LeftOut]) -> tuple[LeftOut, ...]:
-    """Those columns of words that were left out for what they hold, and not for what they are called."""
+    """Return the columns of words that were left out for their content, and not for their name."""
     return tuple(x for x in left_out if x.why in (HOLDS_TEXT, HOLDS_WORDS) and not is_called(x.column, _TEXTS))
 
 
 def _of_grades(input_table: InputTable, names: Sequence[str], order: Sequence[str]) -> list[str]:
-    """Those of the columns that hold grades in one order, which is declared or known; none where they hold several."""
+    """Return the columns that hold grades in one declared or known order; none where they hold several."""
     texts = [n for n in names if is_text(input_table.table.column(n).type) and not is_called(n, _TEXTS)]
     words = {name: distinct_words(input_table.table.column(name)) for name in texts}
     if order:
         declared = set(map(plain_word, order))
-        return [name for name, said in words.items() if said and said & declared]
-    together = set[str]().union(*(said for said in words.values() if said))
-    return [name for name, said in words.items() if said is not None and (not together or order_of(together))]
+        return [name for name, of in words.items() if of and of & declared]
+    together = set[str]().union(*filter(None, words.values()))
+    return [name for name, of in words.items() if of is not None and (not together or order_of(together))]
 
 
 def _why_by_name(name: str) -> str | None:
-    """The reason in a column's name why it is not a judge; None if its name gives none."""
+    """Return the reason in a column's name why it is no judge; None if there is none."""
     if _UNNAMED.match(name):
         return "has no name, as an index has none"
     if is_index(name):
@@ -340,7 +337,7 @@ def _why_by_name(name: str) -> str | None:
 
 
 def is_called(name: str, synonyms: Sequence[str]) -> bool:
-    """Whether a name equals one of the synonyms, in the form in which names are compared."""
+    """Return whether a name equals one of the synonyms, in the form in which names are compared."""
     return plain(name) in _plain_forms(tuple(synonyms))
 
 
@@ -350,17 +347,17 @@ def _plain_forms(names: tuple[str, ...]) -> frozenset[str]:
 
 
 def is_index(name: str) -> bool:
-    """Whether a column's name says that it is an index."""
+    """Return whether a column is called as an index is."""
     return _UNNAMED.match(name) is not None or is_called(name, _INDEX)
 
 
-def _counts_rows(column: pa.ChunkedArray, least: int) -> bool:
-    """Whether a column holds consecutive whole numbers in more than ``least`` rows."""
+def _counts_rows(column: pa.ChunkedArray, minimum: int) -> bool:
+    """Return whether a column holds consecutive whole numbers in more than ``minimum`` rows."""
     if is_text(column.type):  # an index is read as text, because it may hold item ids
         try:
             column = column.cast(pa.int64())
         except pa.ArrowInvalid:
             return False
-    if len(column) <= least or column.null_count or not pa.types.is_integer(column.type):
+    if len(column) <= minimum or column.null_count or not pa.types.is_integer(column.type):
         return False
     return bool((np.diff(column.to_numpy()) == 1).all())

@@ -1,7 +1,7 @@
-"""Turns tables into items, scores, labels and families.
+"""Items, scores, labels and families from tables.
 
-Every reader accepts a file of any kind or a frame (``tables.read_input_table``) and finds its columns by their names
-(``columns``). It then calls ``tell`` with a record of what it took each column for.
+Every reader accepts a file or a frame (``tables.read_input_table``), finds its columns by their names (``columns``),
+and calls ``tell`` with a record of what it took each column for.
 """
 
 import json
@@ -48,7 +48,7 @@ from warehouse.sources.shapes import (
     whole_items,
 )
 from warehouse.sources.tables import TableSource, meets_anything, of_mapping, read_input_table
-from warehouse.sources.values import as_texts, identifiers, refuse_repeated, refuse_spaces
+from warehouse.sources.values import as_texts, identifiers, refuse_repeated, refuse_repeated_items, refuse_spaces
 from warehouse.testsets import AS_FOUND, ItemColumns, ReadingOptions, ScoreColumns
 
 _LABEL_COLUMNS = {
@@ -67,13 +67,15 @@ _FAMILY = ("family", "base_model", "vendor", "provider")
 _MEANS = "judges scored an item several times, which {!r} counts: the mean of these scores is taken"
 
 Tell = Callable[[Reading], object]
-"""A function that is told how a table was read."""
+"""A function that receives the record of how a table was read."""
 
 
 @dataclass(frozen=True)
 class RecordedTable:
-    """The scores in a file, items in the order of their first row; and by judge and item the texts that were scored,
-    empty if the file does not hold them. Also what other columns say of each item.
+    """The scores in a file, with items in the order of their first row.
+
+    ``responses`` holds the texts that were scored, by judge and item; ``said`` what other columns hold of each item.
+    Both are empty where the file has no such columns.
     """
 
     scores: ScoreMatrix
@@ -82,11 +84,11 @@ class RecordedTable:
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
-        """Where each item's scores are."""
+        """The row of each item."""
         return {item_id: row for row, item_id in enumerate(self.scores.item_ids)}
 
     def scores_of(self, judge: str, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """The scores of these items by one judge, (m,); NaN where there is none."""
+        """Return one judge's scores of these items, (m,); NaN where there is none."""
         if judge not in self.scores.judges:
             return np.full(len(item_ids), np.nan)
         row = np.fromiter((self.rows.get(item_id, -1) for item_id in item_ids), np.int64, len(item_ids))
@@ -94,7 +96,7 @@ class RecordedTable:
 
 
 def tell_nobody(reading: Reading) -> None:
-    """Ignore how a table was read; for callers that need its content alone."""
+    """Ignore how a table was read."""
 
 
 @meets_anything
@@ -106,9 +108,9 @@ def read_scores(
 ) -> RecordedTable:
     """Read recorded scores from a long table (item, judge, score) or a wide one (item, and one column per judge).
 
-    A column that ``columns`` do not name is looked for; ``tell`` is called with the record of how the table was read.
-    Raises ``InputError``, which names the columns and the lines, where the table has no item column, an empty id,
-    scores that are no finite numbers, two rows for one item and judge, or no score at all.
+    A column that ``columns`` do not name is found by its name. Raises ``InputError``, which names the columns and the
+    lines, where there is no item column, an id is empty, a score is no finite number, an item and judge have two rows,
+    or there is no score at all.
     """
     columns = columns or ScoreColumns()
     input_table, chosen = _open_scores(source, columns, options)
@@ -129,10 +131,7 @@ def read_scores(
 def recorded_judges(
     source: TableSource, columns: ScoreColumns | None = None, options: ReadingOptions = AS_FOUND
 ) -> list[str]:
-    """Names of the judges in a score file, in the order of their first row; the scores are not checked.
-
-    Raises ``InputError`` where the file cannot be read, or a judge's name is empty.
-    """
+    """Return the judges of a score file, in the order of their first row, without checking the scores."""
     columns = columns or ScoreColumns()
     input_table, chosen = _open_scores(source, columns, options)
     if chosen.judge is not None:
@@ -144,8 +143,7 @@ def recorded_judges(
 def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, ScoreMatrix]:
     """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
 
-    A score says the same in either order, such as how much better the first text of the item is. Raises ``InputError``
-    where a column is missing, a cell is wrong, a judge scored a pair twice in an order, or there are not two orders.
+    A score means the same in either order, such as how much better the item's first text is.
     """
     columns = ScoreColumns()
     input_table, chosen = _open_scores(source, columns, AS_FOUND)
@@ -177,11 +175,10 @@ def read_items(
 ) -> list[ItemRecord]:
     """Read items, in the order of the file.
 
-    A field that ``columns`` do not name is taken from the column of its name, if there is one. Columns ``where`` must
-    have these values, and other rows are left out; those of ``drop`` are not used at all. ``item`` is a further usual
-    name of the item column, such as the one that it has in the table of scores. ``tell`` is called with the record of
-    how the table was read. Raises ``InputError`` where a column that is named (also in ``drop``) is missing, an id is
-    empty or occurs twice, or gold is not finite.
+    A field that ``columns`` do not name is taken from the column of its name, if there is one. Rows are left out whose
+    columns ``where`` have other values, and the columns ``drop`` are not read. ``item`` is a further usual name of the
+    item column, such as its name in the table of scores. Raises ``InputError`` where a named column is missing, an id
+    is empty or occurs twice, or gold is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
     input_table, item = whole_items(*_open_items(source, wanted, item, options))
@@ -200,7 +197,7 @@ def read_items(
         chosen = list({int(ids.codes[k]): k for k in reversed(chosen)}.values())[::-1]
     if not chosen:
         raise InputError(f"{input_table.name}: no row where {dict(where or {})}; correct `where`")
-    refuse_repeated(input_table, item, ids, np.array(chosen, dtype=np.intp))
+    refuse_repeated_items(input_table, item, ids, rows=np.array(chosen, dtype=np.intp))
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
     notes += [f"kept beside them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
     dropped = [LeftOut(column, "as you asked") for column in drop]
@@ -218,7 +215,7 @@ def read_items(
 
 
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
-    """The texts of an item; of a conversation that is an answer, what led to it is the prompt, if there is no other."""
+    """Return the texts of an item; the start of a conversation is the prompt of its answer, if there is no other."""
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
     said = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
@@ -228,7 +225,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
-    """Items of which the table of scores says whose they are; where several columns name one, the first is its unit."""
+    """Return items with what the table of scores holds of them; of several item columns the first is the split unit."""
     return {
         item_id: ItemRecord(item_id, split_unit=said.get(item.split(",")[0]), metadata=dict(said))
         for item_id, said in recorded.said.items()
@@ -238,7 +235,7 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
 def texts_beside_scores(
     source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
-    """The items' texts, where a table with a column for each judge has them too, and the reading that says so."""
+    """Return the items' texts, if a wide table of scores has them too, and the completed record of the reading."""
     texts = {left.column for left in reading.left_out if left.why == HOLDS_TEXT}
     if reading.layout != "wide" or "item" not in reading.columns or not texts:
         return [], reading
@@ -254,7 +251,7 @@ def texts_beside_scores(
 
 
 class LabelCells(NamedTuple):
-    """One row of a table of labels, as it is written there; None for a cell that is empty or has no column."""
+    """One row of a table of labels; None for a cell that is empty or has no column."""
 
     item_id: str
     value: float
@@ -267,10 +264,10 @@ class LabelCells(NamedTuple):
 def read_label_cells(
     source: TableSource | Mapping[str, Any], item: str | None = None, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[LabelCells], Reading]:
-    """Read the rows of a table of labels that have a label; what they mean is for ``assets.labels`` to say.
+    """Read the rows of a table of labels that have a label; ``assets.labels`` interprets them.
 
-    An item may have several. ``item`` is a further usual name of the item column, such as the one that it has in the
-    table of scores. Raises ``InputError`` where a column is missing, or a label or a probability is no number.
+    An item may have several rows. ``item`` is a further usual name of the item column. Raises ``InputError`` where a
+    column is missing, or a label or a probability is no number.
     """
     input_table, item = _open_items(of_mapping(source, "labels", "item_id", "label"), None, item, options)
     if item not in input_table.names:  # several columns name it together
@@ -291,7 +288,7 @@ def read_label_cells(
 
 
 def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
-    """A column as texts without spaces around them; None where a cell is empty or there is no such column."""
+    """Return a column as trimmed texts; None where a cell is empty or there is no such column."""
     if column is None:
         return [None] * input_table.table.num_rows
     values = input_table.table.column(column).to_pylist()
@@ -303,23 +300,20 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
 def read_families(
     source: TableSource | Mapping[str, str], options: ReadingOptions = AS_FOUND, tell: Tell = tell_nobody
 ) -> dict[str, str]:
-    """Read families from a column of judges and a column of families, as {judge: family}; empty ones are left out.
-
-    Raises ``InputError`` where a column is missing, or a judge occurs twice.
-    """
+    """Read families from a column of judges and a column of families, as {judge: family}, without empty ones."""
     table = of_mapping(source, "families", "judge", "family")
     input_table = read_input_table(table, lambda names: WantedColumns(frozenset(names)), options)
     shape = "judges are a table of judge, family"
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)
     judges = identifiers(input_table, judge)
-    refuse_repeated(input_table, judge, judges)
+    refuse_repeated_items(input_table, judge, judges)
     tell(_reading(input_table, {"judge": judge, "family": family}))
     families = map(_text, input_table.table.column(family).to_pylist())
     return {name: value for name, value in zip(as_texts(judges), families, strict=True) if value}
 
 
 def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
-    """The column of this name or a synonym; ``InputError`` says what ``shape`` the table should have."""
+    """Return the column with this name or a synonym; ``InputError`` names the ``shape`` that the table should have."""
     column = find(input_table.name, input_table.names, synonyms, "its usual name")
     if column is None:
         raise InputError(
@@ -332,7 +326,7 @@ def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
 def _open_items(
     source: TableSource, wanted: str | None, usual: str | None, options: ReadingOptions
 ) -> tuple[InputTable, str]:
-    """A table and its item column: ``wanted`` if given, else ``usual`` if there is one, else the one found by name."""
+    """Read a table and find its item column: ``wanted``, else ``usual`` if there is one, else one found by name."""
 
     def column(where: str, names: Sequence[str]) -> str | None:
         is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
@@ -345,16 +339,16 @@ def _open_items(
 
 
 def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
-    """Columns that may hold item ids, which are read as text: those of the item, or else every index."""
+    """Return the columns to be read as text because they may hold item ids: those of the item, or else every index."""
     return frozenset([name for name in names if is_index(name)] if item is None else split_item(names, item))
 
 
 def _item_fields(
     input_table: InputTable, item: str, columns: ItemColumns | None, drop: Sequence[str]
 ) -> dict[str, str]:
-    """The column that holds each field of an item, except for the id: the one that is named, or of the field's name.
+    """Return the column of each field of an item, except its id: the named one, or that with the field's name.
 
-    Where no text is called so, the usual names of texts are looked for.
+    If neither prompt nor response is found so, the usual names of texts count.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
     fields = {f: named(input_table.name, input_table.names, c) for f, c in named_columns.items()}
@@ -393,7 +387,13 @@ def _long(
     cells = items.codes * np.intp(shape[1]) + judges.codes
     count = repeated_by(input_table, [item, judge])
     if count is None:
-        _refuse_repeated_cells(input_table, item, judge, cells, shape[0] * shape[1])
+        refuse_repeated(
+            input_table,
+            "several rows",
+            cells,
+            lambda row: f"item {items.names[items.codes[row]]!r} and judge {judges.names[judges.codes[row]]!r}",
+            how_to_part(input_table, item),
+        )
     else:
         notes.append(_MEANS.format(count))
     matrix = means(values[:, 0], cells, shape[0] * shape[1]).reshape(shape)
@@ -418,7 +418,7 @@ def _wide(
     judges, left_out = judge_columns(input_table, item, columns, options.grades)
     items, count = identifiers(input_table, item), repeated_by(input_table, [item])
     if count is None:
-        refuse_repeated(input_table, item, items, remedy=_remedy_of_repeated(input_table))
+        refuse_repeated_items(input_table, item, items, _remedy_of_repeated(input_table))
     refuse_spaces(input_table, "the name of a judge", judges)
     no_judge = "; leave a column that is no judge out with --drop"
     values, notes = numbers(input_table, judges, options.decimal, no_judge, order=options.grades)
@@ -431,30 +431,15 @@ def _wide(
 
 
 def _missing_scores(input_table: InputTable, values: NDArray[np.float64]) -> str:
-    """A sentence that says how many scores are missing; raises ``InputError`` if all of them are."""
+    """Return a sentence with the number of missing scores; raise ``InputError`` if all are missing."""
     missing = int(np.isnan(values).sum())
     if missing == values.size:
         raise InputError(f"{input_table.name}: every score is missing; nothing can be aggregated")
     return f"missing scores: {missing:,} of {values.size:,}"
 
 
-def _refuse_repeated_cells(input_table: InputTable, item: str, judge: str, cells: NDArray[np.intp], size: int) -> None:
-    """Raise ``InputError`` if a judge has scored an item more than once."""
-    repeated = np.flatnonzero(np.bincount(cells, minlength=size) > 1).tolist()
-    if not repeated:
-        return
-    examples = list[str]()
-    for rows in (np.flatnonzero(cells == cell)[:2].tolist() for cell in repeated[:5]):
-        of_item, of_judge = (input_table.table.column(name)[rows[0]].as_py() for name in (item, judge))
-        examples.append(f"item {of_item!r} and judge {of_judge!r} ({', '.join(input_table.locate(rows))})")
-    more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
-    raise InputError(
-        f"{input_table.name}: several rows for {', '.join(examples)}{more}; {how_to_part(input_table, item)}"
-    )
-
-
 def _remedy_of_repeated(input_table: InputTable) -> str:
-    """Advice for the error that a wide table has several rows for an item."""
+    """Return what to do about a wide table with several rows for an item."""
     judge, score = (next((n for n in input_table.names if is_called(n, synonyms)), None) for synonyms in (JUDGE, SCORE))
     if judge is None and score is None:
         return (
@@ -476,8 +461,8 @@ def _reading(
     left_out: Sequence[LeftOut] = (),
     notes: Sequence[str] = (),
 ) -> Reading:
-    rows, told = input_table.table.num_rows, (*input_table.notes, *notes)
-    return Reading(input_table.name, input_table.parser, rows, layout, taken, judges, tuple(left_out), told)
+    rows, decisions = input_table.table.num_rows, (*input_table.notes, *notes)
+    return Reading(input_table.name, input_table.parser, rows, layout, taken, judges, tuple(left_out), decisions)
 
 
 def _text(value: object) -> str | None:

@@ -123,20 +123,17 @@ def numbers(
     decimal: Decimal = None,
     remedy: str = "",
     judges: Identifiers | None = None,
-    *,
-    read_words: bool = True,
     order: Sequence[str] | None = None,
 ) -> tuple[NDArray[np.float64], list[str]]:
     """Read columns as numbers, with words such as ``pass`` and grades.
 
     Returns the numbers, (rows, columns), NaN where a cell is empty, and the decisions as sentences. ``judges`` names
     who gave the value of each row, where a column holds the scores of several; ``order`` holds words that are grades,
-    the lowest first. Without ``read_words`` only words in that order are read. Raises ``InputError``, which names each
-    different cell that cannot be read, or the judge who mixes words with numbers beyond 0 and 1, or grades of one kind
-    with something else.
+    the lowest first. Raises ``InputError``, which names each different cell that cannot be read, or the judge who mixes
+    words with numbers beyond 0 and 1, or grades of one kind with something else.
     """
-    read = {name: _read(input_table, name, decimal, read_words=read_words) for name in columns}
-    notes = _read_grades(input_table, read, declared_order(input_table, columns, order), read_words=read_words)
+    read = {name: _read(input_table, name, decimal) for name in columns}
+    notes = _read_grades(input_table, read, declared_order(input_table, columns, order))
     refused, order_helps, words = list[str](), False, Counter[str]()
     for name, column in read.items():
         notes += [*_mixtures(input_table, name, column, judges), *([column.note] if column.note else [])]
@@ -157,22 +154,20 @@ def numbers(
     return np.column_stack([read[name].values for name in columns]), [_words_note(words), *notes] if words else notes
 
 
-def _read(input_table: InputTable, name: str, decimal: Decimal, *, read_words: bool) -> _Column:
+def _read(input_table: InputTable, name: str, decimal: Decimal) -> _Column:
     column = input_table.table.column(name)
     kind = column.type.value_type if pa.types.is_dictionary(column.type) else column.type
     if pa.types.is_boolean(kind):
-        return _read_cells(input_table, name, column.cast(kind).cast(pa.large_string()), decimal, read_words=True)
+        return _read_cells(input_table, name, column.cast(kind).cast(pa.large_string()), decimal)
     if is_text(kind):
-        return _read_cells(input_table, name, column, decimal, read_words=read_words)
+        return _read_cells(input_table, name, column, decimal)
     if any(is_kind(kind) for is_kind in _NUMERIC):
         values = pc.cast(column.cast(kind), pa.float64(), safe=False).to_numpy()
         return _Column(["", ""], np.isinf(values).astype(np.int8), [_IS_NUMBER, _IS_REFUSED], [], None, values)
     raise InputError(f"{input_table.name}: column {name!r} holds {kind}, no numbers; name another, or leave it out")
 
 
-def _read_cells(
-    input_table: InputTable, name: str, column: pa.ChunkedArray, decimal: Decimal, *, read_words: bool
-) -> _Column:
+def _read_cells(input_table: InputTable, name: str, column: pa.ChunkedArray, decimal: Decimal) -> _Column:
     """Read a column of text; commas are decimal commas only if no value contradicts that."""
     names, codes = distinct(column)
     cells, note, spelled = [cell.strip() for cell in names], None, dict[str, str]()
@@ -193,7 +188,7 @@ def _read_cells(
     def kind_of(cell: str) -> tuple[str, float]:
         if cell in _EMPTY:
             return _IS_MISSING, np.nan
-        if read_words and (meant := _MEANINGS.get(cell.lower())) is not None:
+        if (meant := _MEANINGS.get(cell.lower())) is not None:
             return _IS_WORD, meant
         is_number = _POINT.fullmatch(spelled.get(cell, cell)) and not (decimal == "," and "." in cell)
         value = float(spelled.get(cell, cell)) if is_number else np.nan
@@ -203,9 +198,7 @@ def _read_cells(
     return _Column(cells, codes, [kind for kind, _ in read], [value for _, value in read], note)
 
 
-def _read_grades(
-    input_table: InputTable, read: dict[str, _Column], declared: Sequence[str], *, read_words: bool
-) -> list[str]:
+def _read_grades(input_table: InputTable, read: dict[str, _Column], declared: Sequence[str]) -> list[str]:
     """Read as grades what is refused in columns of text, and words; returns what was read as what, as sentences.
 
     Words are numbered from 1 by the ``declared`` order, or by the shortest known order that has all words of the table.
@@ -221,7 +214,7 @@ def _read_grades(
     ]
     words = {plain_word(cell) for _, _, cell in unread if _graded(cell) is None}
     known = declared if words & set(map(plain_word, declared)) else ()
-    order = order_of(words, known) if known or read_words else None
+    order = order_of(words, known)
     place = {word: ("words", float(number)) for number, word in enumerate(order or (), start=1)}
     counts = {id(column): column.times() for column in texts}
     times: dict[str, Counter[str]] = {}

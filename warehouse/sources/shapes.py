@@ -1,7 +1,7 @@
-"""Tables whose rows are not one score or one item each: items by several columns, judges that repeat, nested scores.
+"""Tables whose rows are not one score or one item each: items by several columns, repeated scores, nested scores.
 
-A table of answers names the question and the system that answered, one of pairs the question and both systems. The item
-is then all of these together, and so is its id: ``q7 / gpt-4o``.
+A table of answers names the question and the system that answered, one of pairs the question and both systems. All of
+these together name the item: ``q7 / gpt-4o``.
 """
 
 from collections.abc import Sequence
@@ -25,19 +25,16 @@ _REPEAT = ("run", "run_id", "repeat", "repetition", "trial", "attempt", "replica
 
 
 def names_beside_items(names: Sequence[str]) -> list[str]:
-    """Columns that may name an item together with another one, or count how often a judge scored it."""
+    """Return the columns that may name an item together with another one, or count its repeated scores."""
     return [name for name in names if is_called(name, (*_SYSTEM, *_REPEAT))]
 
 
 def whole_items(input_table: InputTable, item: str, judge: str | None = None) -> tuple[InputTable, str]:
-    """The table with one column that names its items, and the name of that column, such as ``question_id,model``.
+    """Return the table with one column that names its items, and that column's name, such as ``question_id,model``.
 
-    Parameters
-    ----------
-    item : str
-        One column, or several with commas between them. One that has several rows for an item (and ``judge``) is joined
-        by the columns of systems, if this parts more rows; but not where a table of scores lacks its judges, of whom
-        one may be such a column.
+    ``item`` is one column, or several separated by commas. A column with several rows for an item (and ``judge``) is
+    joined with columns of systems if that separates more rows; but not in a table of scores without judges, where such
+    a column may hold the judges.
     """
     own = [item] if judge is None else [item, judge]
     parts = split_item(input_table.names, item)
@@ -56,19 +53,19 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
 
 
 def said_of_items(input_table: InputTable, item: str, judge: str | None = None) -> dict[str, dict[str, str]]:
-    """Of each item what the columns that name it say, and those of systems; nothing unless they say one thing."""
+    """Return, by item, the values of the columns that name it and of systems; nothing where an item has several."""
     parts = [name for name in item.split(",") if name in input_table.names]
     systems = [name for name in input_table.names if is_called(name, _SYSTEM) and name not in (*parts, item, judge)]
     columns = [item, *(parts if len(parts) > 1 else []), *systems]
     if len(columns) < 2:
         return {}
     rows = input_table.table.select(columns).group_by(columns).aggregate([]).to_pylist()
-    said = {str(row.pop(item)): {name: str(value) for name, value in row.items()} for row in rows}
-    return said if len(said) == len(rows) else {}
+    values = {str(row.pop(item)): {name: str(value) for name, value in row.items()} for row in rows}
+    return values if len(values) == len(rows) else {}
 
 
 def how_to_part(input_table: InputTable, item: str) -> str:
-    """What a person may do where a judge has several rows for an item, and no column that is known parts them."""
+    """Return what to do about a judge's several rows for an item that no known column separates."""
     by = next((name for name in input_table.names if is_called(name, _CRITERION)), None)
     if by is not None:
         return f"{by!r} seems to name the criterion of each row: write each criterion's rows to a file and fit each"
@@ -79,7 +76,7 @@ def how_to_part(input_table: InputTable, item: str) -> str:
 
 
 def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
-    """The column that counts the rows of which these columns name several; None where nothing is repeated or counts."""
+    """Return the column that counts repeated rows of these columns; None where nothing is repeated or counts."""
     counts = [name for name in input_table.names if is_called(name, _REPEAT) and name not in own]
     if not counts or _distinct(input_table, own) == 1.0:
         return None
@@ -87,7 +84,7 @@ def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
 
 
 def _distinct(input_table: InputTable, columns: Sequence[str]) -> float:
-    """The share of the rows that say something else in these columns than all rows before."""
+    """Return the share of the rows that differ in these columns from all rows before."""
     chosen = input_table.table.select(list(columns))
     if any(pa.types.is_nested(field.type) for field in chosen.schema):
         return 0.0
@@ -95,7 +92,7 @@ def _distinct(input_table: InputTable, columns: Sequence[str]) -> float:
 
 
 def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> NDArray[np.float64]:
-    """The mean of the values (n,) of each of ``size`` cells; NaN where a cell has none."""
+    """Return the mean of the values (n,) of each of ``size`` cells; NaN where a cell has none."""
     known = ~np.isnan(values)
     count = np.bincount(cells[known], minlength=size)
     total = np.bincount(cells[known], values[known], minlength=size)
@@ -103,11 +100,10 @@ def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> ND
 
 
 def unnested(input_table: InputTable) -> InputTable:
-    """The table with nested scores in rows and columns of their own.
+    """Return the table with nested scores in rows and columns of their own.
 
-    A list of objects with a judge and a score, ``[{"judge": "gpt", "score": 7}, ...]``, becomes a row for each; an
-    object of numbers, ``{"gpt": 7, "claude": 8}``, a column for each; a judge's name that is a list of words, one text.
-    Everything else stays.
+    A list of objects with a judge and a score, ``[{"judge": "gpt", "score": 7}, ...]``, becomes a row each; an object
+    of numbers, ``{"gpt": 7, "claude": 8}``, a column each; a judge's name that is a list of words, one text.
     """
     for field in input_table.table.schema:
         if field.type == pa.list_(pa.string()) and is_called(field.name, JUDGE):
@@ -142,7 +138,7 @@ def _in_rows(input_table: InputTable, name: str) -> InputTable:
 
 
 def _in_columns(input_table: InputTable, name: str, columns: Sequence[pa.ChunkedArray]) -> InputTable:
-    """The table with the fields of a nested column in its place, under their own names where these are free."""
+    """Return the table with the fields of a nested column in its place, under their own names where these are free."""
     kind = input_table.table.schema.field(name).type
     fields = kind.value_type if pa.types.is_list(kind) else kind
     table = input_table.table.drop_columns([name])

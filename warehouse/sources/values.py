@@ -1,6 +1,6 @@
 """Columns as names, such as ids and judges: each different name once, with its rows."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,18 +12,14 @@ from warehouse.sources.input_table import InputTable
 
 
 class Identifiers(NamedTuple):
-    """A column of names, in which every different name is kept once: the names in the order of their first row, and
-    each row's position among them, (rows,) of int32.
-    """
+    """The different names of a column, in the order of their first row, and each row's place among them, (rows,)."""
 
     names: list[str]
     codes: NDArray[np.int32]
 
 
 def identifiers(input_table: InputTable, column: str) -> Identifiers:
-    """Read a column as names.
-
-    If the column's own name has spaces around it, spaces around the values are removed too.
+    """Read a column as names, trimmed if the column's own name has spaces around it.
 
     Raises ``InputError`` where a row has no name, or two names differ only in the spaces around them.
     """
@@ -47,9 +43,9 @@ def identifiers(input_table: InputTable, column: str) -> Identifiers:
 
 
 def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
-    """The values of a column as names in the order of their first row, and each row's place among them.
+    """Return the different values of a column as names, in the order of their first row, and each row's place in them.
 
-    A column that has a dictionary is not written out: a long table names each item and judge many times.
+    A column with a dictionary is not written out: a long table names each item and judge many times.
     """
     has_order = not (pa.types.is_dictionary(column.type) and is_text(column.type))
     encoded = (_plain(column).dictionary_encode() if has_order else column).unify_dictionaries().combine_chunks()
@@ -62,37 +58,50 @@ def distinct(column: pa.ChunkedArray) -> tuple[list[str], NDArray[np.int32]]:
 
 
 def as_texts(values: Identifiers) -> list[str]:
-    """The name of each row."""
+    """Return the name of each row."""
     return [values.names[code] for code in values.codes]
+
+
+def refuse_repeated_items(
+    input_table: InputTable,
+    column: str,
+    items: Identifiers,
+    remedy: str = "keep one",
+    rows: NDArray[np.intp] | None = None,
+) -> None:
+    """Raise ``InputError`` if an item has several rows among ``rows``, which are all rows by default."""
+    what = f"{column} has several rows"
+    refuse_repeated(input_table, what, items.codes, lambda row: repr(items.names[items.codes[row]]), remedy, rows)
 
 
 def refuse_repeated(
     input_table: InputTable,
-    column: str,
-    items: Identifiers,
+    what: str,
+    codes: NDArray[np.integer],
+    described: Callable[[int], str],
+    remedy: str,
     rows: NDArray[np.intp] | None = None,
-    remedy: str = "keep one",
 ) -> None:
-    """Raise ``InputError`` if an item has several rows among ``rows``, which are all rows by default."""
-    rows = np.arange(len(items.codes)) if rows is None else rows
-    codes = items.codes[rows]
-    repeated = np.flatnonzero(np.bincount(codes) > 1).tolist()
-    if repeated:
-        places = [", ".join(input_table.locate(rows[codes == code][:3].tolist())) for code in repeated[:5]]
-        examples = [f"{items.names[code]!r} ({place})" for code, place in zip(repeated, places, strict=False)]
-        more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
-        raise InputError(f"{input_table.name}: {column} has several rows for {', '.join(examples)}{more}; {remedy}")
+    """Raise ``InputError`` if a code occurs twice; the message has five examples, ``described`` by their first row."""
+    rows = np.arange(len(codes)) if rows is None else rows
+    repeated = np.flatnonzero(np.bincount(codes[rows]) > 1).tolist()
+    if not repeated:
+        return
+    found = [rows[codes[rows] == code][:3].tolist() for code in repeated[:5]]
+    examples = [f"{described(of[0])} ({', '.join(input_table.locate(of))})" for of in found]
+    more = f" and {len(repeated) - 5:,} more" if len(repeated) > 5 else ""
+    raise InputError(f"{input_table.name}: {what} for {', '.join(examples)}{more}; {remedy}")
 
 
 def is_text(kind: pa.DataType) -> bool:
-    """Whether a column holds text."""
+    """Return whether a column holds text."""
     if pa.types.is_dictionary(kind):
         return is_text(kind.value_type)
     return pa.types.is_string(kind) or pa.types.is_large_string(kind) or pa.types.is_string_view(kind)
 
 
 def _plain(column: pa.ChunkedArray) -> pa.ChunkedArray:
-    """The column without a dictionary; text has the one type that all functions of Arrow accept."""
+    """Return the column without a dictionary; text gets the one type that all functions of Arrow accept."""
     if pa.types.is_dictionary(column.type):
         kind = _one_text(column.type.value_type)
         parts = [part.dictionary.cast(kind).take(part.indices) for part in column.chunks]
@@ -105,7 +114,7 @@ def _one_text(kind: pa.DataType) -> pa.DataType:
 
 
 def _name(value: Any) -> str:
-    """A value as a name; empty for None and NaN."""
+    """Return a value as a name; empty for None and NaN."""
     return "" if value is None or value != value else str(value)
 
 
