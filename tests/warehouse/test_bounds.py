@@ -141,7 +141,7 @@ def test_a_file_that_unpacks_to_many_times_its_size_is_refused_and_an_honest_one
 
 
 def test_a_query_without_an_end_is_ended(tmp_path, monkeypatch):
-    monkeypatch.setattr(query, "_LONGEST_S", 2)
+    monkeypatch.setattr(query, "_MAX_S", 2)
     path = tmp_path / "endless.sql"
     path.write_text("SELECT sum(a.k * b.k) AS item_id FROM range(10000000) a(k), range(10000000) b(k)")
     with pytest.raises(InputError, match="takes more than 2 s"):

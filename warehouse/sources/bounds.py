@@ -1,4 +1,4 @@
-"""Bounds on what is read from a file: the memory that is free, and, for what is compressed, how far it unpacks."""
+"""Bounds on reading a file: the free memory, and the unpacked size of a compressed file."""
 
 import re
 import resource
@@ -11,8 +11,8 @@ import pyarrow as pa
 
 from care_ops.errors import InputError
 
-_SMALL, _MOST_TIMES_LARGER = 2**28, 200
-"""Bytes that any compressed file may unpack to, and times its own size that a larger one may."""
+_SMALL, _MAX_RATIO = 2**28, 200
+"""Bytes to which any compressed file may unpack, and the multiple of its own size for a larger one."""
 
 _BLOCK_BYTES = 2**24
 _LOOKS_S, _RESERVED = 0.05, 2**28
@@ -22,7 +22,7 @@ _LOCK = threading.Lock()
 
 
 def free_memory() -> int | None:
-    """Bytes that this process can still have, of the machine and of its container; None where nothing says so."""
+    """Return the bytes that machine and container still allow this process; None where neither is known."""
     found = list[int]()
     with suppress(OSError):
         available = re.search(r"MemAvailable:\s+(\d+) kB", Path("/proc/meminfo").read_text())
@@ -33,15 +33,15 @@ def free_memory() -> int | None:
 
 
 def _of_this_process(which: int) -> int:
-    """Bytes of its addresses (0), or of those that are in memory (1)."""
+    """Return the bytes of this process's address space (0), or of its resident memory (1)."""
     return int(Path("/proc/self/statm").read_text().split()[which]) * resource.getpagesize()
 
 
 class _Watch:
-    """Keeps the process from taking more memory than a number of bytes, while at least one reading is going on.
+    """A limit on the memory of this process while at least one file is read.
 
-    A system limits addresses, of which a process reserves several times what it uses: so the limit moves on with them,
-    and is at any time what has been reserved and what is left of the memory.
+    The system limits the address space, of which a process reserves several times what it uses. So the limit moves: it
+    is always what has been reserved, plus what is left of the memory.
     """
 
     def __init__(self) -> None:
@@ -85,9 +85,9 @@ _watch = _Watch()
 
 @contextmanager
 def within_memory(where: object) -> Generator[None]:
-    """Let a block that reads something have the memory that is free, and no more.
+    """Limit a block that reads something to the free memory, beyond which the system would kill a process.
 
-    Otherwise the system would end this process, or another one. Raises ``InputError`` where that is not enough.
+    Raises ``InputError`` where that is not enough.
     """
     free = free_memory()
     _watch.begin(free)
@@ -112,9 +112,9 @@ def refuse_bomb(path: Path, compression: str) -> None:
 
 
 def refuse_size(path: Path, unpacked: int) -> None:
-    """Raise ``InputError`` where what a file unpacks to, in bytes, is many times its size."""
+    """Raise ``InputError`` where the unpacked bytes are many times a file's size."""
     packed = path.stat().st_size
-    if unpacked > max(_SMALL, _MOST_TIMES_LARGER * packed):
+    if unpacked > max(_SMALL, _MAX_RATIO * packed):
         raise InputError(
             f"{path}: {packed:,} bytes unpack to {unpacked:,} or more, as those of a damaged or malicious "
             "file do; if that is meant, unpack it, and give what comes out"

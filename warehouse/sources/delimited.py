@@ -1,7 +1,7 @@
-"""Reads text files with separated values: CSV, TSV and what spreadsheets write.
+"""Parser of text files with separated values: CSV, TSV and what spreadsheets write.
 
-pyarrow parses the file. Python's ``csv`` module finds the separator in the first records, reads a file with quotes a
-second time to find a quote that is never closed, and finds the line numbers for messages.
+pyarrow parses the file. Python's ``csv`` module finds the separator in the first records, unclosed quotes in a file
+that has quotes, and line numbers for messages.
 """
 
 import codecs
@@ -35,17 +35,17 @@ MISSING = (
     *("<NA>", "N/A", "NA", "NULL", "NaN", "None", "n/a", "nan", "null"),
     *("-", "--", "none", "missing"),
 )
-"""Spellings of a missing number: those that pandas takes for missing, and what people write in its place."""
+"""Spellings of a missing number: those of pandas, and what people write."""
 
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
 _QUOTE, _HEXADECIMAL = re.compile(b'"'), re.compile(rb"\b0[xX][0-9a-fA-F]")
 _APOSTROPHE = re.compile(rb"(?:^|[,;\t|\n\"])'+[-=+@\t\r]")
-"""What is looked for in a whole file: pyarrow takes the text 0x1f, which may well be an id, for the number 31."""
+"""Patterns that are searched in a whole file: pyarrow reads the text 0x1f, which may be an id, as the number 31."""
 
 _SAMPLE_BYTES = 1 << 16
 _BLOCK_BYTES = 1 << 25
-"""Size of the blocks that pyarrow parses; no cell may be longer."""
+"""Size of the blocks that pyarrow parses, and the longest cell."""
 
 
 @dataclass(frozen=True)
@@ -65,14 +65,14 @@ class _Dialect:
         return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
 
     def utf8(self) -> pa.NativeFile:
-        """The file as bytes of UTF-8, whatever its own encoding."""
+        """Return the file as bytes of UTF-8, whatever its own encoding."""
         stream = open_stream(self.path)
         return (
             stream if self.encoding.startswith("utf-8") else pa.transcoding_input_stream(stream, self.encoding, "utf8")
         )
 
     def holds(self, pattern: re.Pattern[bytes]) -> bool:
-        """Whether the pattern occurs in the text; it has few bytes, and may lie across two blocks."""
+        """Return whether a pattern of up to 16 bytes occurs in the text, also across two blocks."""
         end = b""
         with self.utf8() as stream:
             while block := stream.read(_BLOCK_BYTES):
@@ -82,7 +82,7 @@ class _Dialect:
         return False
 
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
-        """All records, beginning with the names of the columns, each with the number of its first line."""
+        """Yield all records, the column names first, each with the number of its first line."""
         allow_long_fields()
         with open_text(self.path, self.encoding, newline="") as text:
             for _ in range(self.skipped):
@@ -102,7 +102,7 @@ class _Dialect:
 
 
 def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -> InputTable:
-    """Read a table from text with separated values, in which every record must have as many values as there are names.
+    """Read a table from text with separated values; every record must have as many values as there are names.
 
     Raises ``InputError`` where the text has another encoding, records differ in length, quotes do not match, or names
     are repeated.
@@ -177,7 +177,7 @@ def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
-    """The separator that cuts the names and the first records into the most pieces, with the same number in each."""
+    """Return the separator that cuts the first records into the most pieces, with the same number in each."""
     usual = "\t" if kind in (".tsv", ".tab") else ","
     allow_long_fields()
     widths: dict[str, list[int]] = {}
@@ -232,7 +232,7 @@ def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
 
 
 def _check_quotes(dialect: _Dialect, rows: int) -> None:
-    """Read the file again, strictly: pyarrow takes everything after a quote that is never closed for one value."""
+    """Read the file again, strictly: pyarrow reads everything after an unclosed quote as one value."""
     counted = sum(1 for _ in dialect.records(strict=True)) - 1
     if counted != rows:
         raise InputError(
@@ -242,5 +242,5 @@ def _check_quotes(dialect: _Dialect, rows: int) -> None:
 
 
 def allow_long_fields() -> None:
-    """Let Python's ``csv`` accept values of more than 128 KiB; the limit holds for the whole process."""
+    """Let Python's ``csv`` accept values of more than 128 KiB, in the whole process."""
     csv.field_size_limit(max(csv.field_size_limit(), _BLOCK_BYTES))

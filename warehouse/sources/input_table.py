@@ -1,4 +1,4 @@
-"""A table that was read from a file or a frame, and where in the file a person finds its cells."""
+"""A table that was read from a file or a frame, and the places of its cells in the file."""
 
 import io
 from collections import Counter
@@ -20,14 +20,10 @@ _LISTED_CELLS = 5
 
 @dataclass(frozen=True)
 class WantedColumns:
-    """Which columns of a table a parser is to read, and how.
+    """The columns of a table that a parser reads.
 
-    Attributes
-    ----------
-    as_text : frozenset of str
-        Columns that are read as text even if they look like numbers, so that the id ``007`` stays as it is.
-    only : frozenset of str, optional
-        Columns that are needed; if the format allows it, the others are not read. By default all are read.
+    ``as_text`` columns are read as text even if they look like numbers: the id ``007`` keeps its zeros. If ``only`` is
+    given, a format that allows it reads no others.
     """
 
     as_text: frozenset[str] = frozenset()
@@ -35,12 +31,7 @@ class WantedColumns:
 
 
 Plan = Callable[[Sequence[str]], WantedColumns]
-"""A function that gets the names of a table's columns and says which of them are wanted."""
-
-
-def rows_by_number(rows: Sequence[int]) -> list[str]:
-    """Places of rows, counted from 0, in a table that has no lines: ``row 1`` is the first."""
-    return [f"row {row + 1}" for row in rows]
+"""A function of the names of a table's columns that returns which are wanted."""
 
 
 @dataclass(frozen=True)
@@ -48,16 +39,15 @@ class InputTable:
     """A table, whose column names are unique and not empty, and how it was read.
 
     Every message begins with ``name``, the path of the file or the kind of frame. ``parser`` is its name and settings,
-    and ``notes`` are what it decided beyond them. ``locate`` tells from row numbers, counted from 0, where a person
-    finds the rows, such as ``line 7``. ``unread`` are columns that were not wanted, and that the format allowed to
-    leave unread.
+    and ``notes`` are its further decisions. ``locate`` turns row numbers, counted from 0, into places such as
+    ``line 7``. ``unread`` holds unwanted columns that the format allowed to skip.
     """
 
     name: str
     table: pa.Table
     parser: str
     notes: tuple[str, ...] = ()
-    locate: Callable[[Sequence[int]], list[str]] = field(default=rows_by_number)
+    locate: Callable[[Sequence[int]], list[str]] = field(default=lambda rows: [f"row {row + 1}" for row in rows])
     unread: tuple[str, ...] = ()
 
     @property
@@ -66,7 +56,7 @@ class InputTable:
         return self.table.column_names
 
     def cells(self, rows: Iterable[int], values: Iterable[object]) -> str:
-        """Values and their places, for a message: each once, those after the first ten only counted."""
+        """Return values and their places for a message: each once, those after the fifth only counted."""
         first: dict[str, int] = {}
         times = Counter[str]()
         for row, value in zip(rows, values, strict=True):
@@ -83,19 +73,13 @@ class InputTable:
 
 
 def lines_of(rows: Sequence[int], first_lines: Iterable[int]) -> list[str]:
-    """Places of rows, which are counted from 0, as lines of a file; ``first_lines`` has the one where each row begins.
-
-    No more of it is read than is needed.
-    """
+    """Return the places of rows as lines of a file; ``first_lines`` yields the line where each row begins."""
     lines = list(islice(first_lines, max(rows, default=-1) + 1))
     return [f"line {lines[row]}" for row in rows]
 
 
 def open_text(path: Path, encoding: str, newline: str | None = None) -> io.TextIOWrapper:
-    """Open a file, which may be compressed, as text.
-
-    Raises ``InputError`` where there is no such encoding.
-    """
+    """Open a file, which may be compressed, as text; raise ``InputError`` where there is no such encoding."""
     try:
         return io.TextIOWrapper(open_stream(path), encoding, newline=newline)
     except LookupError as error:
@@ -103,12 +87,12 @@ def open_text(path: Path, encoding: str, newline: str | None = None) -> io.TextI
 
 
 def open_stream(path: Path) -> pa.NativeFile:
-    """Open a file as bytes; they are decompressed if the file's name ends accordingly."""
+    """Open a file as bytes, decompressed if its name ends accordingly."""
     return pa.input_stream(path, compression=COMPRESSED.get(path.suffix.lower()))
 
 
 def name_columns(names: Sequence[str]) -> list[str]:
-    """The names of columns, where an empty name is replaced by ``unnamed column 3``."""
+    """Return the names of columns, with an empty one replaced by ``unnamed column 3``."""
     return [name if name.strip() else f"unnamed column {k + 1}" for k, name in enumerate(names)]
 
 

@@ -1,4 +1,4 @@
-"""Runs a parser in a process of its own, which can end for want of memory or time, and cannot harm this one."""
+"""A parser in a separate process, which can run out of memory or time without harming this one."""
 
 import subprocess
 import sys
@@ -15,11 +15,11 @@ resource.setrlimit(resource.RLIMIT_CPU, (seconds,) * 2)
 
 
 class IsolatedError(Exception):
-    """The other process failed. The message is the last line that it wrote about its failure."""
+    """The other process failed; the message is the last line of its standard error."""
 
 
 class TooLargeError(IsolatedError):
-    """The other process took more memory or time than it was given."""
+    """The other process exceeded its memory or time."""
 
 
 def run_isolated(
@@ -31,23 +31,11 @@ def run_isolated(
     gigabytes: int = 0,
     seconds: int,
 ) -> bytes:
-    """Return what Python code writes to its standard output in another process, which has no environment variables.
+    """Return what Python code writes to its standard output in another process without environment variables.
 
-    Parameters
-    ----------
-    code : str
-        Python source. ``sys.argv[3:]`` are the ``arguments``, and standard input is what is ``sent``.
-    folder : Path, optional
-        Working directory of the process.
-    gigabytes, seconds : int
-        Memory, and time by the clock and by the processor. Without ``gigabytes`` the limits of this process hold.
-
-    Raises
-    ------
-    IsolatedError
-        Where the code fails.
-    TooLargeError
-        Where it takes more than its memory or its time.
+    ``sys.argv[3:]`` of the code are the ``arguments``, its standard input is ``sent``, its working directory is
+    ``folder``. ``seconds`` limits its time by the clock and by the processor, ``gigabytes`` its memory. Raises
+    ``TooLargeError`` where a limit is exceeded, and ``IsolatedError`` where the code fails otherwise.
     """
     command = [sys.executable, "-I", "-c", _LIMITS + code, str(gigabytes), str(seconds), *arguments]
     try:
@@ -58,5 +46,5 @@ def run_isolated(
         raise TooLargeError(f"more than {seconds} s") from error
     if done.returncode == 0:
         return done.stdout
-    said = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
-    raise (TooLargeError if done.returncode < 0 or "MemoryError" in said else IsolatedError)(said)
+    message = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+    raise (TooLargeError if done.returncode < 0 or "MemoryError" in message else IsolatedError)(message)

@@ -1,6 +1,6 @@
-"""Reads the result of a query: a ``.sql`` file with one SELECT for DuckDB.
+"""The result of a query: a ``.sql`` file with one SELECT for DuckDB.
 
-A query may come from somebody else. DuckDB itself decides what it may open, on the path that it has resolved.
+A query may come from somebody else. DuckDB itself restricts what it may open, on the resolved path.
 """
 
 import importlib.metadata
@@ -14,7 +14,7 @@ from warehouse.sources.input_table import InputTable, Plan
 from warehouse.sources.isolated import IsolatedError, TooLargeError, run_isolated
 from warehouse.testsets import ReadingOptions
 
-_LONGEST_S = 1800
+_MAX_S = 1800
 _NO_TABLE = "care: no table"
 _RUNS_QUERY = f"""
 import os, duckdb, pyarrow
@@ -40,20 +40,19 @@ with pyarrow.ipc.new_stream(sys.stdout.buffer, table.schema) as stream:
 def read_query(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
     """Read the result of one SELECT, which may read the files in its own folder and below.
 
-    DuckDB refuses every other file, however it is named: its home expansion, its extensions and its network are off,
-    links are followed before it decides, and the query cannot change that. The query runs in a process whose working
-    directory is the folder, so a relative name means one file to the check and to the reader.
-
-    Raises ``InputError`` where DuckDB is not installed, the file is no single SELECT, or the query fails.
+    DuckDB refuses every other file, whatever its name: home expansion, extensions and network are off, links are
+    resolved before the check, and the query cannot change these settings. The working directory is the folder, so a
+    relative name means one file to the check and to the reader. Raises ``InputError`` where DuckDB is not installed,
+    the file is no single SELECT, or the query fails.
     """
     if importlib.util.find_spec("duckdb") is None:
         raise InputError(f"{path}: a query needs an extra; {how_to_install('sql')}, or save what it gives")
     folder = path.absolute().parent.resolve()
     try:
-        answer = run_isolated(_RUNS_QUERY, folder=folder, sent=path.read_bytes(), seconds=_LONGEST_S)
+        answer = run_isolated(_RUNS_QUERY, folder=folder, sent=path.read_bytes(), seconds=_MAX_S)
     except TooLargeError as error:
         raise InputError(
-            f"{path}: the query takes more than {_LONGEST_S} s, or more memory than is free; save what it gives"
+            f"{path}: the query takes more than {_MAX_S} s, or more memory than is free; save what it gives"
         ) from error
     except IsolatedError as error:
         if str(error) == _NO_TABLE:

@@ -1,4 +1,4 @@
-"""The record of how a table was read: which parser read it, and what each column was taken for."""
+"""The record of how a table was read: its parser, and the role of each column."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from care_ops.errors import listed as listed
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A column that is not used, and the reason."""
+    """An unused column, and the reason."""
 
     column: str
     why: str
@@ -19,11 +19,10 @@ class LeftOut:
 
 @dataclass(frozen=True)
 class Reading:
-    """How a table was read and understood.
+    """How a table was read.
 
-    ``source`` is the path of the file, or the kind of frame; ``parser`` its name and settings; ``layout`` that of a
-    table of scores. ``columns`` say which column holds what, such as ``item`` -> ``id``; ``left_out`` which are not
-    used, and ``notes`` further decisions, as sentences.
+    ``source`` is the path of the file, or the kind of frame; ``columns`` maps roles to columns, such as ``item`` ->
+    ``id``; ``notes`` holds further decisions, as sentences.
     """
 
     source: str
@@ -36,11 +35,11 @@ class Reading:
     notes: tuple[str, ...] = ()
 
     def noting(self, sentences: Iterable[str]) -> Reading:
-        """The record with further decisions."""
+        """Return the record with further decisions."""
         return replace(self, notes=(*self.notes, *sentences))
 
     def sentences(self) -> list[str]:
-        """The decisions as lines of text, for a person to check."""
+        """Return the decisions as lines of text, for a person to check."""
         lines = [f"{self.source}: {self.rows:,} rows, read by {self.parser}"]
         taken = ", ".join(f"{role} is {column!r}" for role, column in self.columns.items())
         if self.layout == "wide":

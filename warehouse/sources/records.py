@@ -1,7 +1,7 @@
-"""Reads records of Python values: JSON, JSON lines and the sheets of a workbook.
+"""Parsers of records of Python values: JSON, JSON lines and the sheets of a workbook.
 
-A column whose values have one type keeps that type; a column with several types, such as ids that are partly numbers
-and partly words, becomes text.
+A column whose values have one type keeps that type; one with several, such as ids that are numbers and words, becomes
+text.
 """
 
 import importlib.metadata
@@ -22,10 +22,10 @@ from warehouse.sources.reading import listed
 from warehouse.testsets import ReadingOptions
 
 _RECORDS_AT_ONCE = 65_536
-_MOST_CELLS, _MOST_TIMES_FILLED = 2**24, 200
-"""Cells of any table, and times the cells that are filled in a larger one."""
+_MAX_CELLS, _MAX_TIMES_FILLED = 2**24, 200
+"""Maximum number of cells of any table, and of a larger one as a multiple of its filled cells."""
 
-_MOST_GB, _LONGEST_S = 4, 300
+_MAX_GB, _MAX_S = 4, 300
 _READS_SHEETS = """
 import json
 from python_calamine import CalamineWorkbook
@@ -33,7 +33,7 @@ book = CalamineWorkbook.from_path(sys.argv[3])
 cells = {name: book.get_sheet_by_name(name).to_python(skip_empty_area=False) for name in book.sheet_names}
 json.dump(cells, sys.stdout, default=str)
 """
-"""Moments and durations become text; numbers and whether something is true stay what they are."""
+"""Dates and durations become text; numbers and booleans stay what they are."""
 
 Record = dict[str, Any]
 
@@ -89,12 +89,12 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
 
 
 def _sheets(path: Path) -> dict[str, list[list[Any]]]:
-    """The cells of each sheet, from a process of its own: a workbook of a few kB can ask for any memory and time."""
+    """Return the cells of each sheet, read in a separate process: a workbook of a few kB can ask for any memory."""
     try:
-        cells = run_isolated(_READS_SHEETS, [str(path.absolute())], gigabytes=_MOST_GB, seconds=_LONGEST_S)
+        cells = run_isolated(_READS_SHEETS, [str(path.absolute())], gigabytes=_MAX_GB, seconds=_MAX_S)
     except TooLargeError as error:
         raise InputError(
-            f"{path}: takes more than {_MOST_GB} GB or {_LONGEST_S} s, as one cell far from the others does; "
+            f"{path}: takes more than {_MAX_GB} GB or {_MAX_S} s, as one cell far from the others does; "
             "save the sheet as CSV"
         ) from error
     except IsolatedError as error:
@@ -116,7 +116,7 @@ def _chosen_sheet(path: Path, sheets: dict[str, list[list[Any]]], wanted: str | 
 
 
 def _whole_numbers(column: pa.Array) -> pa.Array:
-    """Turn a column of whole numbers into integers, which workbooks do not have, so that the id 7 is not 7.0."""
+    """Turn a column of whole numbers into integers, which workbooks do not have: the id 7 is not 7.0."""
     try:
         return column.cast(pa.int64()) if pa.types.is_floating(column.type) else column
     except pa.ArrowInvalid:
@@ -131,7 +131,7 @@ def _is_object(line: str) -> bool:
 
 
 def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
-    """A JSON object as a dictionary; raises ``ValueError`` if it has a key twice."""
+    """Return a JSON object as a dictionary; raise ``ValueError`` if it has a key twice."""
     record = dict(pairs)
     if len(record) < len(pairs):
         twice = next(key for key, count in Counter(key for key, _ in pairs).items() if count > 1)
@@ -140,7 +140,7 @@ def _unique_keys(pairs: list[tuple[str, Any]]) -> Record:
 
 
 def _lines(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
-    """Each object with the number of its line; one error names all lines that are no objects."""
+    """Yield each object with the number of its line; one error names all lines that are no objects."""
     decoder, refused = json.JSONDecoder(object_pairs_hook=_unique_keys), list[str]()
     with open_text(path, encoding) as text:
         for number, line in enumerate(map(str.strip, text), start=1):
@@ -161,7 +161,7 @@ def _lines(path: Path, encoding: str) -> Iterator[tuple[int, Record]]:
 
 
 def _listed_records(path: Path, document: Any) -> tuple[list[Record], str]:
-    """The records in a JSON document, and a phrase that says where in the document they are."""
+    """Return the records in a JSON document, and a phrase for their place in it."""
     where = "a list of objects"
     if isinstance(document, dict):
         lists = [key for key, value in document.items() if _are_records(value)]
@@ -203,14 +203,14 @@ def _are_records(value: Any) -> bool:
 
 
 def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
-    """Turn records into a table, in batches, so that they are not all in memory as Python objects at once."""
+    """Turn records into a table, in batches that bound the number of Python objects in memory."""
     parts: list[tuple[int, dict[str, pa.Array]]] = []
     names: dict[str, None] = {}
     waiting, filled, rows = iter(records), 0, 0
     while batch := list(islice(waiting, _RECORDS_AT_ONCE)):
         names.update((name, None) for record in batch for name in record)
         filled, rows = filled + sum(map(len, batch)), rows + len(batch)
-        if rows * len(names) > max(_MOST_CELLS, _MOST_TIMES_FILLED * filled):
+        if rows * len(names) > max(_MAX_CELLS, _MAX_TIMES_FILLED * filled):
             raise InputError(
                 f"{path}: {rows:,} objects have {len(names):,} different keys, and few of them each; write a row for "
                 "each item, judge and score"
@@ -220,7 +220,7 @@ def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
 
 
 def _column(values: Sequence[Any]) -> pa.Array:
-    """Values as an array of their type, or of text if they have several types, so that true does not become 1."""
+    """Return values as an array of their type, or of text if they have several types: true does not become 1."""
     kinds = set(map(type, values)) - {type(None)}
     try:
         return _texts(values) if bool in kinds and len(kinds) > 1 else pa.array(values)
@@ -236,7 +236,7 @@ def _joined(chunks: list[pa.Array]) -> pa.ChunkedArray:
 
 
 def _texts(values: Sequence[Any]) -> pa.Array:
-    """Values as text, with U+FFFD in the place of half a surrogate pair, which JSON can spell and UTF-8 cannot."""
+    """Return values as text, with U+FFFD for half a surrogate pair, which JSON can spell and UTF-8 cannot."""
     texts = [None if value is None else _as_text(value) for value in values]
     try:
         return pa.array(texts, pa.string())

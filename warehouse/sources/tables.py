@@ -1,6 +1,6 @@
-"""Reads any input as one Arrow table: files of many kinds, queries, and frames in memory.
+"""Any input as one Arrow table: files of many kinds, queries, and frames in memory.
 
-A file's name says of which kind it is, and its first bytes must agree; no parser is tried to see whether it fits.
+The ending of a file's name decides its parser, and its first bytes must agree.
 """
 
 import json
@@ -33,8 +33,8 @@ _FIRST_BYTES = {
     b"PK\x03\x04": ("an Excel workbook or another zip archive", EXCEL),
     b"\x1f\x8b": ("compressed with gzip", (".gz",)),
 }
-_REMEDY = "save it anew in UTF-8, name its encoding with --encoding, or save it as Parquet"
-_LEAST_CELL_BYTES = 4
+_REMEDY = "save it in UTF-8, name its encoding with --encoding, or save it as Parquet"
+_MIN_CELL_BYTES = 4
 _OF_FRAMES = "give each column one kind of value, numbers or text"
 
 
@@ -52,7 +52,7 @@ R = TypeVar("R")
 
 
 def meets_anything(function: Callable[P, R]) -> Callable[P, R]:
-    """The guard of whatever reads a table from a file or a frame, its first argument."""
+    """Bound memory and turn unexpected errors into ``InputError`` in a function whose first argument is a table."""
 
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
@@ -71,12 +71,10 @@ def read_input_table(
     """Read a table from a file or a frame.
 
     A file may be CSV or similar text, JSON, JSON lines, Parquet, Arrow, a workbook, or a ``.sql`` file with a query for
-    DuckDB; text and JSON may be compressed. A frame is any object that has ``__arrow_c_stream__``. ``plan`` is called
-    with the names of the columns before the values are parsed, and says which are wanted; ``options`` say how to read a
-    file where this is not to be guessed from its content.
-
-    Raises ``InputError`` where there is no such file, its kind is unknown, it cannot be read, it has no row, or two
-    columns have the same name.
+    DuckDB; text and JSON may be compressed. A frame is any object with ``__arrow_c_stream__``. ``plan`` receives the
+    names of the columns before values are parsed, and returns which are wanted; ``options`` override what the content
+    would decide. Raises ``InputError`` where the file is missing, unknown, unreadable or empty, or two columns share a
+    name.
     """
     input_table = _from_file(Path(source), plan, options) if isinstance(source, (str, Path)) else _from_frame(source)
     input_table = replace(input_table, table=_with_names(input_table.name, input_table.table))
@@ -86,7 +84,7 @@ def read_input_table(
 
 
 def _with_names(where: str, table: pa.Table) -> pa.Table:
-    """The table with unique column names, and with text in columns of bytes that are valid text."""
+    """Return the table with unique column names, and with text in columns of bytes that are valid text."""
     names = name_columns(table.column_names)
     refuse_repeated(where, names)
     columns = [_as_text_if_it_is(column) for column in table.columns]
@@ -146,7 +144,7 @@ def _from_parquet(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     # names that stand in many rows of a long table stay encoded, and are never written out
     encoded = [name for name in input_table if only and name in wanted.as_text and is_text(schema.field(name).type)]
     file = pq.ParquetFile(path, read_dictionary=encoded)
-    refuse_size(path, file.metadata.num_rows * len(input_table) * _LEAST_CELL_BYTES)  # before a value is unpacked
+    refuse_size(path, file.metadata.num_rows * len(input_table) * _MIN_CELL_BYTES)  # before a value is unpacked
     groups = (file.read_row_group(k, columns=input_table) for k in range(file.num_row_groups))
     table = _bounded(path, groups) if file.num_row_groups else file.read(columns=input_table)
     unread = tuple(name for name in names if name not in input_table)
@@ -161,7 +159,7 @@ def _from_arrow(path: Path, plan: Plan, options: ReadingOptions) -> InputTable:
 
 
 def _bounded(path: Path, parts: Iterable[pa.Table]) -> pa.Table:
-    """The parts of a file as one table; ``InputError`` where they are too large for the file."""
+    """Join the parts of a file; raise ``InputError`` where they are too large for the file."""
     kept, unpacked = list[pa.Table](), 0
     for part in parts:
         unpacked += part.nbytes
@@ -171,7 +169,7 @@ def _bounded(path: Path, parts: Iterable[pa.Table]) -> pa.Table:
 
 
 def _validated(table: pa.Table) -> pa.Table:
-    """The table, if its buffers hold what they say; one that does not would end the process where it is used."""
+    """Return the table if its buffers are consistent; an inconsistent one would crash the process on use."""
     table.validate(full=True)
     return table
 
@@ -184,13 +182,13 @@ _PARSERS: dict[str, Callable[[Path, Plan, ReadingOptions], InputTable]] = {
     **dict.fromkeys(EXCEL, read_workbook),
     ".sql": read_query,
 }
-"""The parser of each kind of file, by the ending of its name."""
+"""The parser for each ending of a file's name."""
 
 
 def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, values: str) -> TableSource:
-    """A mapping, or a series of pandas, as a table of two columns that messages call ``what``; anything else as it is.
+    """Return a mapping or pandas series as a table of two columns that messages call ``what``; anything else unchanged.
 
-    Its names are texts, as ids are wherever they are read: 1000 is ``1000``.
+    Its names become texts, as ids do everywhere: 1000 is ``1000``.
     """
     given: Any = source
     if isinstance(source, Mapping):
@@ -203,7 +201,7 @@ def of_mapping(source: TableSource | Mapping[str, Any], what: str, index: str, v
 
 
 def _table_of_pandas(frame: Any) -> pa.Table:
-    """The table of a frame; lists of several kinds of values, as messages have, are written as JSON."""
+    """Return the table of a frame, with lists of several kinds of values, such as messages, as JSON."""
     try:
         return pa.table(frame)
     except (pa.ArrowInvalid, pa.ArrowTypeError):
@@ -212,10 +210,10 @@ def _table_of_pandas(frame: Any) -> pa.Table:
 
 
 def _of_several_kinds(frame: Any) -> str:
-    """Which columns of pandas hold values of several kinds, and how one makes them numbers; empty where none does."""
+    """Return which columns of a pandas frame mix kinds of values, and the remedy; empty where none does."""
     kinds = {name: {type(value).__name__ for value in frame[name].dropna()} for name in getattr(frame, "columns", ())}
-    said = [f"column {name!r} holds {' and '.join(sorted(of))}" for name, of in kinds.items() if len(of) > 1]
-    return f"{listed(said)}, which pandas.to_numeric(frame[column]) makes numbers" if said else ""
+    mixed = [f"column {name!r} holds {' and '.join(sorted(of))}" for name, of in kinds.items() if len(of) > 1]
+    return f"{listed(mixed)}, which pandas.to_numeric(frame[column]) makes numbers" if mixed else ""
 
 
 def _from_frame(frame: object) -> InputTable:
@@ -229,7 +227,7 @@ def _from_frame(frame: object) -> InputTable:
             "as pandas, polars, pyarrow and DuckDB have them"
         )
     name = f"{package} {kind.__name__}"
-    # Of another library's buffers nobody knows the size, so nothing else can be validated.
+    # The size of another library's buffers is unknown, so only pyarrow's own can be validated.
     try:
         table = _validated(frame) if isinstance(frame, pa.Table) else _table_of_pandas(frame)
     except (ValueError, TypeError, NotImplementedError) as error:  # as Arrow's are, and what pandas raises by itself
