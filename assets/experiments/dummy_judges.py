@@ -28,8 +28,6 @@ _MOST_DRAWN = 60
 def dummies(workspace: Workspace) -> ExperimentFindings:
     """Add two programs that read length and keywords alone, and people where there are any, to each panel."""
     tables, says, figures, measures = list[Table](), list[str](), list[Heatmap](), dict[str, float]()
-    late: dict[str, list[bool]] = {"dummies": [], "people": []}
-    following = list[bool]()
     for panel in panels(workspace):
         joined, dummy_names, people = _joined(workspace, panel)
         if not dummy_names and not people:
@@ -56,19 +54,10 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
         for kind, listed in (("dummies", dummy_names), ("people", people)):
             rows = [judges.index(name) for name in listed]
             most = [int(np.argmax(np.abs(loadings[row]))) for row in rows]
-            late[kind] += [k != 0 for k in most]
             shares = [
                 f"{judges[row]} {loadings[row, k]:+.2f} on factor {k + 1}" for row, k in zip(rows, most, strict=True)
             ]
             says += [f"{panel.testset}, {kind}: loading most, {', '.join(shares)}."] if rows else []
-        following += [bool(np.argmax(np.abs(followed[judges.index(person)])) == 0) for person in people]
-    measures |= {
-        f"share of {kind} that load most away from the leading factor": float(np.mean(found))
-        for kind, found in late.items()
-        if found
-    }
-    if following:
-        measures["share of people that correlate most with the leading factor"] = float(np.mean(following))
     return ExperimentFindings(says or [NO_PANEL], tables, figures, measures)
 
 

@@ -12,9 +12,8 @@ from assets.workspace import Workspace
 
 REPRODUCED, BY_OURS = "reproduced by the paper's procedure as written", "reproduced by ours alone"
 FOLLOWS, NOT_REPRODUCED = "follows from the paper's tables", "not reproduced"
-OWN = "claims of this project"
 NEEDS_MODELS, NOT_RUN = "needs language models", "not computed in this workspace"
-VERDICTS = (REPRODUCED, BY_OURS, FOLLOWS, NOT_REPRODUCED, OWN, NEEDS_MODELS, NOT_RUN)
+VERDICTS = (REPRODUCED, BY_OURS, FOLLOWS, NOT_REPRODUCED, NEEDS_MODELS, NOT_RUN)
 
 _UNSAID = "nobody has said why"
 
@@ -108,11 +107,8 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
     holds = [value is not None and _holds(claim, value) for value in (written, ours)]
     if ours is None and written is None:
         verdict, why = (NEEDS_MODELS, claim.needs) if claim.needs else (NOT_RUN, f"run {claim.asset}")
-        verdict = OWN if claim.own else verdict
         if claim.needs and _scored(kept, claim.measure):
             verdict, why = NOT_REPRODUCED, "the panel has no such factor here, or the feature tells no items apart"
-    elif claim.own:
-        verdict, why = OWN, "it holds" if holds[1] else f"it does not hold: {claim.because or _UNSAID}"
     elif claim.printed and holds[1]:
         verdict, why = FOLLOWS, "arithmetic on the printed numbers"
     else:
@@ -138,14 +134,11 @@ def run(workspace: Workspace) -> ExperimentFindings:
     by_verdict = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICTS}
     counts = {verdict: len(listed) for verdict, listed in by_verdict.items()}
     explained = sum(row.why != _UNSAID for row in by_verdict[NOT_REPRODUCED])
-    held = sum(row.why == "it holds" for row in by_verdict[OWN])
     says = [
-        f"{len(rows) - counts[OWN]} numbers and claims of the paper: {counts[REPRODUCED]} reproduced by its own "
+        f"{len(rows)} numbers and claims of the paper: {counts[REPRODUCED]} reproduced by its own "
         f"procedure as written, {counts[BY_OURS]} by ours alone, {counts[FOLLOWS]} follow from the paper's own tables, "
         f"{counts[NOT_REPRODUCED]} not reproduced ({explained} with the reason), {counts[NEEDS_MODELS]} need language "
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
-        f"{counts[OWN]} claims more are this project's own, its readings of the paper and what it says beyond it, of "
-        f"which {held} hold.",
         f"Within: {paper_numbers().within:.0%} of the printed number, or two standard deviations of the difference.",
         "As written: judges that left at most a tenth unscored, over the items that all of them scored, joined by "
         "item; CARE-SVD by literal weights and CARE-Tensor by Algorithm 2, their penalties chosen from the paper's "
@@ -180,8 +173,7 @@ EXPERIMENT = Experiment(
         "The paper's numbers stand in assets/experiments/paper_numbers.yaml, with their places in its tex. Ours are "
         "read from what the other experiments keep, none is typed: by the paper's procedure as it is written, by this "
         "project's, and what the authors' released code gives where it was measured. A number counts as reproduced "
-        "where the procedure as written gives it; a claim that this project made has a section of its own. A cell for "
-        "whose test set nobody has scores needs language models."
+        "where the procedure as written gives it. A cell for whose test set nobody has scores needs language models."
     ),
     run=run,
 )

@@ -87,8 +87,6 @@ class Claim:
         Name of our measure.
     as_written : str
         Name of the measure by the paper's own procedure; empty where ours is that.
-    own : bool
-        Whether the claim is this project's: its reading of the paper, or what it says beyond it.
     because : str
         Why it does not hold by one of the two procedures.
     at_least, at_most : float, optional
@@ -102,7 +100,6 @@ class Claim:
     printed: str = ""
     measure: str = ""
     as_written: str = ""
-    own: bool = False
     at_least: float | None = None
     at_most: float | None = None
     needs: str = ""
@@ -182,11 +179,6 @@ def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
     return {s: 100 * (1 - table["CARE-SVD"][s] / value) for s, value in table[against].items()}
 
 
-def _summed(numbers: PaperNumbers, against: str) -> float:
-    table = numbers.table(_SCORING)
-    return 100 * (1 - sum(table["CARE-SVD"].values()) / sum(table[against].values()))
-
-
 def _times_best(label: str, wanted: str, *, lowest: bool) -> Callable[[PaperNumbers], float]:
     def count(numbers: PaperNumbers) -> float:
         table, choose = numbers.table(label), min if lowest else max
@@ -220,8 +212,6 @@ FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
     "reduction of MAE against MV on UltraFeedback in percent": lambda n: _reductions(n, "MV")["UltraFeedback"],
     "mean reduction of MAE against AVG in percent": lambda n: float(np.mean(list(_reductions(n, "AVG").values()))),
     "mean reduction of MAE against MV in percent": lambda n: float(np.mean(list(_reductions(n, "MV").values()))),
-    "reduction of the summed MAEs against AVG in percent": lambda n: _summed(n, "AVG"),
-    "reduction of the summed MAEs against MV in percent": lambda n: _summed(n, "MV"),
     "scoring sets on which CARE-SVD is lowest": _times_best(_SCORING, "CARE-SVD", lowest=True),
     "sets on which a CARE is most accurate": _times_best(_CLASSES, "CARE", lowest=False),
     "sets on which CARE-Tensor is most accurate": _times_best(_CLASSES, "CARE-Tensor", lowest=False),
@@ -237,6 +227,5 @@ FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
     "scoring sets on which the first factor is lowest": _times_best(
         "tab:heuristic_validation", "1st Factor", lowest=True
     ),
-    "MAE of the first factor on ASSET": lambda n: n.table("tab:heuristic_validation")["1st Factor"]["ASSET"],
 }
 """What a claim says of the paper's own tables, computed from them."""

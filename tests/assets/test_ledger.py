@@ -17,7 +17,6 @@ from assets.experiments.ledger import (
     NEEDS_MODELS,
     NOT_REPRODUCED,
     NOT_RUN,
-    OWN,
     REPRODUCED,
     ledger_rows,
 )
@@ -213,10 +212,6 @@ def test_what_the_paper_says_of_its_own_tables_is_recomputed():
     assert largest.ours == pytest.approx(100 * (1 - 0.694 / 1.037)), "against AVG on Yelp it is more"
     averaged = next(row for says, row in rows.items() if "17.37" in says)
     assert averaged.verdict == NOT_REPRODUCED, "the mean of the six reductions is another number"
-    summed = rows["the same as a reduction of the summed MAEs, against AVG"]
-    assert (summed.verdict, summed.why) == (OWN, "it holds"), "the paper does not say so"
-    own = sum(claim.own for claim in paper_numbers().claims)
-    assert sum(row.verdict == OWN for row in rows.values()) == own, "also where nothing has been run"
 
 
 def test_whose_merit_a_claim_is():
@@ -237,7 +232,7 @@ def test_whose_merit_a_claim_is():
 
 
 def test_rows_are_what_numpy_makes_of_the_printed_numbers():
-    """Seven rows of the documented page, from the paper's table as it is typed here."""
+    """Five rows of the documented page, from the paper's table as it is typed here."""
     mv = np.array([31.153, 0.822, 2.608, 1.417, 0.851, 0.923])
     avg = np.array([33.663, 0.830, 2.274, 1.394, 0.686, 1.037])
     svd = np.array([27.629, 0.730, 1.957, 1.325, 0.623, 0.694])
@@ -246,8 +241,6 @@ def test_rows_are_what_numpy_makes_of_the_printed_numbers():
         "error reduced by up to 26.8 % over existing aggregation methods": (1 - svd / avg).max(),
         "averaged across scoring datasets, CARE-SVD improves on AVG by 17.37 %": (1 - svd / avg).mean(),
         "averaged across scoring datasets, CARE-SVD improves on MV by 12.75 %": (1 - svd / mv).mean(),
-        "the same as a reduction of the summed MAEs, against AVG": 1 - svd.sum() / avg.sum(),
-        "the same as a reduction of the summed MAEs, against MV": 1 - svd.sum() / mv.sum(),
         "accuracy on Summarize is 13.4 % above the strongest baseline": 0.814 / 0.718 - 1,
     }
     page = _page()
