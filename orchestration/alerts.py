@@ -1,7 +1,6 @@
-"""Alerts: one JSON document when something needs a person, and one more when that is over.
+"""Alerts: one JSON document when something needs a person, and one more when it is resolved.
 
-What needs a person is a cause, and each cause is told once, and once more where its reason becomes another one: which
-ones are open is kept in ``alerts.json`` of the data.
+An alert is sent once, and once more if its reason becomes another one. ``alerts.json`` of the data holds the open ones.
 """
 
 from __future__ import annotations
@@ -48,18 +47,18 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "canary failed": ("warning", "See whether the judge's server answers; the next run asks it again."),
     "experiment failed": ("warning", "Read the sentence; no fit waits for an experiment."),
 }
-"""Every kind of cause: how bad it is, and what to do where nothing more particular is known."""
+"""Severity of each kind of alert, and the advice where there is none more specific."""
 
 
 class AlertError(CareError):
-    """A webhook did not take an alert; one that ``answered`` may take another."""
+    """A webhook did not accept an alert; one that ``answered`` may accept another."""
 
     answered = False
 
 
 @dataclass(frozen=True)
 class Alert:
-    """A cause, as it is told: these are the keys of the JSON document, which also has ``text`` for a chat.
+    """Keys of the JSON document, which also has ``text`` for a chat.
 
     Attributes
     ----------
@@ -68,13 +67,12 @@ class Alert:
     what : str
         A sentence.
     testset, judge : str or None
-        Which one it is about.
     link : str or None
-        Of the page of the test set.
+        Address of the test set's page.
     asset, partition : str or None
-        What could not be made.
+        What failed.
     workspace, severity, since, key : str
-        The folder's name; how bad it is; since when, in ISO 8601; and what is equal for the same cause.
+        The folder's name; one of critical, error, warning; a time in ISO 8601; equal for the same cause.
     state : {"open", "resolved"}
     """
 
@@ -94,23 +92,23 @@ class Alert:
 
     @property
     def text(self) -> str:
-        """One line for a chat or a mail."""
+        """Return one line for a chat or a mail."""
         if self.state == "resolved":
-            return f"CARE: {self.workspace}: over since now: {self.what}"
+            return f"CARE: {self.workspace}: resolved: {self.what}"
         return f"CARE: {self.workspace} needs a person. {self.what} {self.what_to_do}"
 
 
 @dataclass
-class Book:
-    """What is kept, by key: open alerts, and states that the webhook has not taken; and the last heartbeat's night."""
+class AlertLog:
+    """Document ``alerts.json``: open alerts and states not yet sent, by key; and the night of the last heartbeat."""
 
     open: dict[str, Alert] = field(default_factory=dict[str, Alert])
     owed: dict[str, str] = field(default_factory=dict[str, str])
     night: float = 0.0
 
 
-class Desk:
-    """Tells each cause once, and that it is over; does nothing where care.yaml names nobody who would be told."""
+class Notifier:
+    """Send each alert once, and that it is resolved; do nothing where care.yaml names no recipient."""
 
     def __init__(
         self,
@@ -120,38 +118,37 @@ class Desk:
         hold: Callable[[], AbstractContextManager[None]] = nullcontext,
     ) -> None:
         self._settings, self._root, self._file, self._hold = settings, root, data / _FILE, hold
-        self._book = self._kept() if self.reaches_anybody else Book()
+        self._log = self._read() if self.has_recipient else AlertLog()
 
-    def _kept(self) -> Book:
+    def _read(self) -> AlertLog:
         from warehouse.storage import find_sound, read_document
 
         kept = find_sound(self._file, read_document)
-        return Book() if kept is None else record_of(Book, kept)
+        return AlertLog() if kept is None else record_of(AlertLog, kept)
 
-    def _keep(self, book: Book) -> None:
+    def _write(self, log: AlertLog) -> None:
         from warehouse.storage import write_document
 
-        write_document(self._file, document_of(book))
+        write_document(self._file, document_of(log))
 
     @property
-    def reaches_anybody(self) -> bool:
-        """Whether there is anybody to tell, or to beat for."""
+    def has_recipient(self) -> bool:
+        """Return whether a file, a webhook or a heartbeat is named."""
         return self._settings.reach_anybody or self._settings.heartbeat is not None
 
     @property
     def open(self) -> Mapping[str, Alert]:
-        """The alerts that are open, by their keys."""
-        owed = self._book.owed
-        return {key: alert for key, alert in self._book.open.items() if owed.get(key) != "resolved"}
+        """Return the open alerts by their keys."""
+        unsent = self._log.owed
+        return {key: alert for key, alert in self._log.open.items() if unsent.get(key) != "resolved"}
 
-    def tell(self, cause: Alert) -> bool:
-        """Note a cause, with a line in the file, unless that has been done; returns whether it is noted now.
+    def report(self, cause: Alert) -> bool:
+        """Open an alert, with a line in the file, unless it is open; return whether it is to be sent.
 
-        An alert that is open gets the reason of now. A failure is noted again if that says something else, and not only
-        other numbers.
+        An open alert takes the new reason. A failure is sent again if the reason differs by more than numbers.
         """
         alert = replace(opened(cause, self._root.name), link=self._page(cause.testset))
-        if not self.reaches_anybody:
+        if not self.has_recipient:
             return False
         kept = self.open.get(alert.key)
         if kept is None:
@@ -162,23 +159,23 @@ class Desk:
             self._note(alert)
             return True
         if kept.what != alert.what:
-            with self._changed() as book:
-                book.open[alert.key] = alert
+            with self._changed() as log:
+                log.open[alert.key] = alert
         return False
 
     def _note(self, alert: Alert) -> None:
         write_line(self._settings, self._root, alert)
-        with self._changed() as book:
-            book.open[alert.key] = alert
-            book.owed[alert.key] = alert.state
+        with self._changed() as log:
+            log.open[alert.key] = alert
+            log.owed[alert.key] = alert.state
 
     def send(self) -> None:
-        """Send the webhook whatever has been noted, now or by anybody before, and it has not taken.
+        """Send to the webhook what is not sent yet, also by other processes.
 
-        Raises ``AlertError`` where it did not take all of it; the next look sends the rest.
+        Raises ``AlertError`` where it did not accept all of it; the next call sends the rest.
         """
         failed: AlertError | None = None
-        for alert in [replace(self._book.open[key], state=state) for key, state in self._book.owed.items()]:
+        for alert in [replace(self._log.open[key], state=state) for key, state in self._log.owed.items()]:
             try:
                 post(self._settings, alert)
                 self._settle(alert)
@@ -190,53 +187,53 @@ class Desk:
             raise failed
 
     def _settle(self, alert: Alert) -> None:
-        """Note that everybody has been told of a state."""
-        with self._changed() as book:
-            book.owed.pop(alert.key, None)
+        """Note that an alert is sent."""
+        with self._changed() as log:
+            log.owed.pop(alert.key, None)
             if alert.state == "resolved":
-                book.open.pop(alert.key, None)
+                log.open.pop(alert.key, None)
 
     def _page(self, testset: str | None) -> str | None:
         page = None if testset is None else self._file.parent / "report" / page_name(testset)
         return page.absolute().as_uri() if page is not None and page.is_file() else None
 
     def resolve(self, is_over: Callable[[Alert], bool]) -> None:
-        """Note of the open ones that are over that they are; the webhook hears of it if it knows of them."""
+        """Resolve the open alerts that are over; those that were never sent are dropped."""
         for key, alert in self.open.items():
             if is_over(alert):
-                unheard, over = key in self._book.owed, replace(alert, state="resolved")
+                is_unsent, over = key in self._log.owed, replace(alert, state="resolved")
                 self._note(over)
-                if unheard:
+                if is_unsent:
                     self._settle(over)
 
-    def waits_to_beat(self, night: float) -> bool:
-        """Whether the heartbeat of a night has not been sent, and nothing failed and no fit waits for a person."""
+    def needs_heartbeat(self, night: float) -> bool:
+        """Return whether the heartbeat of a night is not sent yet, nothing failed, and no fit waits for a person."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
-        return self._settings.heartbeat is not None and self._book.night < night and not is_bad
+        return self._settings.heartbeat is not None and self._log.night < night and not is_bad
 
-    def beat(self, night: float, bill: str = "") -> None:
-        """Tell a dead man's switch that a night came to a good end, and what its judges took."""
+    def send_heartbeat(self, night: float, bill: str = "") -> None:
+        """Post to a dead man's switch that a nightly run succeeded, and what its judges cost."""
         document = {"workspace": self._root.name, "night": night, "bill": bill}
         _post(self._settings.address("heartbeat"), document, "heartbeat")
-        with self._changed() as book:
-            book.night = night
+        with self._changed() as log:
+            log.night = night
 
     @contextmanager
-    def _changed(self) -> Generator[Book]:
-        """Change what is kept now: another sensor may have told of something since this one has looked."""
+    def _changed(self) -> Generator[AlertLog]:
+        """Change the log as it is now: another sensor may have changed it since this one read it."""
         with self._hold():
-            self._book = self._kept()
-            yield self._book
-            self._keep(self._book)
+            self._log = self._read()
+            yield self._log
+            self._write(self._log)
 
 
-def without_counts(said: str) -> str:
-    """What is said, without its numbers but for the code of an HTTP answer."""
-    return re.sub(r"(?<!HTTP )\b\d[\d.,]*", "", said)
+def without_counts(reason: str) -> str:
+    """Return a reason without its numbers, except for the status of an HTTP response."""
+    return re.sub(r"(?<!HTTP )\b\d[\d.,]*", "", reason)
 
 
 def opened(cause: Alert, workspace: str) -> Alert:
-    """A cause with all that an alert has: what is not particular to it is that of its kind."""
+    """Return an alert with the severity and advice of its kind, its time and its key."""
     severity, advice = KINDS[cause.kind]
     return replace(
         cause,
@@ -249,7 +246,7 @@ def opened(cause: Alert, workspace: str) -> Alert:
 
 
 def write_line(settings: AlertSettings, root: Path, alert: Alert) -> None:
-    """Add an alert to the file that care.yaml names, if it names one."""
+    """Append an alert to the file that care.yaml names, if it names one."""
     if settings.file is not None:
         path = resolve(settings.file, root)
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -261,7 +258,7 @@ def write_line(settings: AlertSettings, root: Path, alert: Alert) -> None:
 def post(settings: AlertSettings, alert: Alert) -> None:
     """Send an alert to the webhook that care.yaml names, if it names one.
 
-    Raises ``AlertError`` where three times in a row it did not answer with a success.
+    Raises ``AlertError`` after three attempts without success.
     """
     if settings.webhook is not None:
         address = settings.address("webhook")
@@ -271,16 +268,16 @@ def post(settings: AlertSettings, alert: Alert) -> None:
 
 
 def _for_slack(alert: Alert) -> dict[str, Any]:
-    """The form of Slack's incoming webhooks, which Mattermost reads too."""
+    """Return an alert in the form of Slack's incoming webhooks, which Mattermost reads too."""
     names = {"test set": alert.testset, "judge": alert.judge, "since": alert.since, "key": alert.key}
     facts = " · ".join(f"{name}: {value}" for name, value in names.items() if value)
-    said = f"*{alert.severity}, {alert.kind}, {alert.state}*\n{escape(alert.what, quote=False)}"
+    text = f"*{alert.severity}, {alert.kind}, {alert.state}*\n{escape(alert.what, quote=False)}"
     if alert.state == "open":
-        said += f"\n_{escape(alert.what_to_do, quote=False)}_"
+        text += f"\n_{escape(alert.what_to_do, quote=False)}_"
     return {
         "text": escape(alert.text, quote=False),
         "blocks": [
-            {"type": "section", "text": {"type": "mrkdwn", "text": said[:3000]}},
+            {"type": "section", "text": {"type": "mrkdwn", "text": text[:3000]}},
             {"type": "context", "elements": [{"type": "mrkdwn", "text": escape(facts, quote=False)[:3000]}]},
         ],
     }
@@ -302,20 +299,20 @@ def _post(address: str, document: Mapping[str, Any], setting: str) -> None:
     try:
         with httpx.Client(proxy=proxy, verify=tls, trust_env=False, timeout=_TIMEOUT_S) as client:
             for attempt in attempts:
-                with attempt, client.stream("POST", address, json=document) as answer:  # what it says is not read
-                    answer.raise_for_status()
+                with attempt, client.stream("POST", address, json=document) as response:  # the body is not read
+                    response.raise_for_status()
     except httpx.HTTPError as error:
         # The whole address is a secret; its host is enough to find it.
         host = httpx.URL(address).host
         failed = AlertError(
-            f"the {setting} at {host} did not take what was sent ({type(error).__name__}); check `alerts.{setting}`"
+            f"the {setting} at {host} did not accept what was sent ({type(error).__name__}); check `alerts.{setting}`"
         )
         failed.answered = isinstance(error, httpx.HTTPStatusError)
         raise failed from None
 
 
 def failure_message(event: dg.DagsterEvent) -> str:
-    """Why a step failed, without the stack: CARE's own sentence where it raised the error, else what failed first."""
+    """Return why a step failed, without the stack: CARE's own sentence, or the message of the first error."""
     failure = event.step_failure_data
     if failure.user_failure_data is not None and failure.user_failure_data.description:
         return str(failure.user_failure_data.description)
@@ -325,12 +322,11 @@ def failure_message(event: dg.DagsterEvent) -> str:
     if error is None:
         return "the step failed"
     message = error.message.strip().split("\n")[0]
-    # Python puts the name of the class before its message. Our own messages are sentences without it, and Dagster's
-    # names mean nothing to whoever reads an alert.
+    # Python puts the class before the message; our own messages need none, and Dagster's mean nothing to readers.
     nameless = error.cls_name in ours or message.startswith("dagster.")
     return message.partition(": ")[2] or message if nameless else message
 
 
 def _class_names(kind: type[Exception]) -> set[str]:
-    """Names of an exception and of all that are derived from it."""
+    """Return the names of an exception and of all that are derived from it."""
     return {kind.__name__}.union(*(_class_names(derived) for derived in kind.__subclasses__()))

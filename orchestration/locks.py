@@ -1,15 +1,12 @@
-"""Who may work on a workspace: one command alone, or several runs of Dagster together; and one daemon.
+"""Locks of a workspace: exclusive for a command, shared for runs of Dagster, and one for the daemon.
 
-The system releases a lock when the process that holds it dies, however it dies, so nobody has to clean up after one.
-A command holds ``workspace.lock`` alone; runs of Dagster share it. Everybody takes ``turnstile.lock`` first, and a
-command that waits for the workspace keeps it meanwhile: runs that come later queue behind the command, so a busy
-daemon cannot keep a command waiting for ever. Each process that holds the workspace or waits for it keeps a file, its
-note, that says who it is.
+The system releases a lock when its process dies. A command holds ``workspace.lock`` exclusively; runs of Dagster share
+it. Each takes ``turnstile.lock`` first, and a command that waits for the workspace keeps it: later runs queue behind
+the command, so a busy daemon cannot block it for ever. Each process that holds the workspace or waits for it keeps a
+note, a file with its name.
 
-While a process opens Dagster's storage, which it may have to make, it holds ``opening.lock``.
-
-Where the data lie in a store, whoever holds the workspace has the store's lease too (``stores``), which keeps other
-machines away.
+A process holds ``opening.lock`` while it opens Dagster's storage. Where the data lie in a store, the holder of the
+workspace has the store's lease too (``stores``), which excludes other machines.
 """
 
 import fcntl
@@ -43,14 +40,14 @@ _WORKING, _WAITING = "working", "waiting"
 """Folders of the notes."""
 
 Say = Callable[[str], object]
-"""Passes a sentence on to a person."""
+"""Print a sentence for a person."""
 
 _logger = logging.getLogger(__name__)
 
 
 @contextmanager
 def workspace_alone(root: Path, what: str) -> Generator[Workspace]:
-    """Hold the workspace in a folder alone, for a command that changes it; read once nobody else is at work on it."""
+    """Lock a workspace exclusively for a command that changes it, then read it."""
     workspace = load_workspace(root)
     with alone(workspace, what) as waited:
         yield load_workspace(root) if waited else workspace
@@ -58,11 +55,11 @@ def workspace_alone(root: Path, what: str) -> Generator[Workspace]:
 
 @contextmanager
 def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
-    """Hold the workspace's lock; where others hold it, say on standard error who they are and wait for them.
+    """Lock the workspace exclusively; name on standard error those who hold the lock, and wait for them.
 
-    Yields whether there was a wait: what was read of the workspace before may be outdated. Those who wait for this
-    command are told ``what`` it is. Raises ``WarehouseError`` where others held the lock for an hour, or for as long as
-    ``CARE_LOCK_WAIT`` says; the message names them.
+    Yields whether it had to wait: what was read of the workspace before may have changed. ``what`` names this command
+    to those who wait for it. Raises ``WarehouseError``, with the holders' names, after an hour or ``CARE_LOCK_WAIT``
+    seconds.
     """
     say = partial(print, file=sys.stderr, flush=True)
     claim = _Claim(workspace, fcntl.LOCK_EX, f"`{what}`", say, patience=_patience())
@@ -72,9 +69,9 @@ def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
 
 @contextmanager
 def together(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
-    """Share the workspace's lock with other runs of Dagster; where a command holds it, wait until that has ended.
+    """Share the workspace's lock with other runs of Dagster; wait while a command holds it.
 
-    Whom this run waits for is told once, by ``say``. The id is empty of a run that has none.
+    ``say`` is called once, with the command that this run waits for. ``run_id`` may be empty.
     """
     who = f"Dagster's run {run_id[:8]}" if run_id else "Dagster"
     with _Claim(workspace, fcntl.LOCK_SH, who, say, run_id).held():
@@ -82,31 +79,28 @@ def together(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
 
 
 def runs_that_wait(workspace: Workspace) -> set[str]:
-    """Runs of Dagster that have started and wait for a command to end."""
+    """Return the ids of the runs of Dagster that wait for a command to end."""
     return {note["run"] for note in _living(_folder(workspace) / _WAITING) if note["run"]}
 
 
 def hold_daemon_lock(workspace: Workspace) -> int:
-    """Become the one daemon of a workspace, until this process ends, or the program that it executes in its place.
+    """Become the one daemon of a workspace until this process, or the program that it executes, ends.
 
-    Returns the descriptor of the lock, which such a program inherits; raises ``WarehouseError`` where there is a
-    daemon.
+    Returns the lock's descriptor, which that program inherits. Raises ``WarehouseError`` where there is a daemon.
     """
     descriptor = os.open(_folder(workspace) / "daemon.lock", os.O_RDWR | os.O_CREAT, 0o644)
     if not locks_at_once(descriptor, fcntl.LOCK_EX):
         os.close(descriptor)
-        raise WarehouseError(
-            f"{workspace.root} has a daemon already (`care admin daemon` or `care ui`); there may be one only"
-        )
+        raise WarehouseError(f"{workspace.root} has a daemon already; stop that `care admin daemon` or `care ui` first")
     os.set_inheritable(descriptor, True)
     return descriptor
 
 
 @contextmanager
 def opening(home: Path) -> Generator[None]:
-    """Keep other processes from opening Dagster's storage in a folder: two that make it at once break it for good."""
+    """Keep other processes from opening Dagster's storage: two that create it at once break it for good."""
     with ExitStack() as until_opened:
-        with suppress(OSError):  # what cannot be written to has its storage already, or gets none
+        with suppress(OSError):  # a read-only folder has its storage already, or gets none
             (home / "locks").mkdir(parents=True, exist_ok=True)
             lock = until_opened.enter_context((home / "locks" / "opening.lock").open("a"))
             fcntl.flock(lock, fcntl.LOCK_EX)
@@ -115,20 +109,20 @@ def opening(home: Path) -> Generator[None]:
 
 @dataclass
 class _Claim:
-    """A wish to hold the workspace's lock.
+    """A request for the workspace's lock.
 
     Attributes
     ----------
     mode : int
-        ``LOCK_EX`` to hold it alone, ``LOCK_SH`` to share it.
+        ``LOCK_EX`` or ``LOCK_SH``.
     who, run_id : str
-        What the note says; a run of Dagster has an id.
+        Content of the note; a run of Dagster has an id.
     say : callable
-        Called once, with a sentence that names those who hold the lock.
+        Called once, with a sentence that names the holders.
     patience : float, optional
-        Seconds after which the wait is given up; by default it has no end.
+        Seconds after which to give up; by default never.
     waited : bool
-        Whether others held the lock when it was first tried.
+        Whether others held the lock at first.
     """
 
     workspace: Workspace
@@ -141,7 +135,7 @@ class _Claim:
 
     @contextmanager
     def held(self) -> Generator[None]:
-        """Take the lock as soon as it can be had, and hold it."""
+        """Wait for the lock and hold it."""
         folder, started = _folder(self.workspace), time.monotonic()
         with (folder / "workspace.lock").open("a+") as lock:
             with (folder / "turnstile.lock").open("a+") as turnstile, ExitStack() as until_taken:
@@ -158,14 +152,14 @@ class _Claim:
                 yield
 
     def _wait(self, until_taken: ExitStack, seconds: float) -> None:
-        """Wait a little; the first time, say for whom. Give up where the wait has lasted ``patience`` seconds.
+        """Wait a little, the first time with a sentence that names the holders; give up after ``patience`` seconds.
 
-        The note of the wait stays ``until_taken`` ends, as it does when the lock has been taken.
+        The note of the wait stays until the lock is taken.
         """
         folder = _folder(self.workspace)
         if self.patience is not None and seconds >= self.patience:
             holders = _holders(folder)
-            raise WarehouseError(f"{holders} is at work on {self.workspace.root}; wait for it to end, or stop it")
+            raise WarehouseError(f"{holders} is at work on {self.workspace.root}; wait until it ends, or stop it")
         if not self.waited:
             self.waited = True
             until_taken.enter_context(_note(folder / _WAITING, self.who, self.run_id))
@@ -176,13 +170,13 @@ class _Claim:
 
 
 def _holders(folder: Path) -> str:
-    """Who is at work, by the notes; between taking the lock and writing the note a holder has none."""
+    """Return the holders' names by their notes; a holder has none yet between lock and note."""
     return ", ".join(note["who"] for note in _living(folder / _WORKING)) or "another command"
 
 
 @contextmanager
 def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
-    """Keep a note, a file that says who this process is; others read it for as long as this process holds its lock."""
+    """Keep a note with the name of this process, valid for as long as the note is locked."""
     folder.mkdir(exist_ok=True)
     path = folder / f"{uuid.uuid4().hex}.json"
     text = f"{who} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
@@ -192,7 +186,7 @@ def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
             fcntl.flock(file, fcntl.LOCK_EX)
             if path.exists():
                 break
-            file.close()  # a reader removed the note before it was locked, as that of a process that is gone
+            file.close()  # a reader removed it before it was locked
         until_end.enter_context(file)
         until_end.callback(path.unlink, missing_ok=True)
         file.write(json.dumps({"who": text, "run": run_id}))
@@ -201,26 +195,26 @@ def _note(folder: Path, who: str, run_id: str) -> Generator[None]:
 
 
 def _living(folder: Path) -> list[dict[str, Any]]:
-    """The notes of processes that are alive, oldest first; those of others are removed."""
+    """Return the notes of living processes, oldest first, and remove the others."""
     notes: list[dict[str, Any]] = []
     for path in folder.glob("*.json"):
-        with suppress(FileNotFoundError), path.open("r+") as file:  # its process may end and remove it just now
+        with suppress(FileNotFoundError), path.open("r+") as file:  # its process may remove it just now
             if locks_at_once(file, fcntl.LOCK_SH):
                 path.unlink()
-            elif text := file.read():  # an empty one is being written
+            elif text := file.read():  # an empty note is being written
                 notes.append(json.loads(text))
     return sorted(notes, key=lambda note: note["who"].rpartition("since")[2])
 
 
 def _folder(workspace: Workspace) -> Path:
-    """The folder of locks and notes, made on first use."""
+    """Return the folder of locks and notes; create it on first use."""
     folder = workspace.data / "dagster" / "locks"
     folder.mkdir(parents=True, exist_ok=True)
     return folder
 
 
 def _patience() -> float:
-    """Seconds that a command waits for the lock."""
+    """Return how many seconds a command waits for the lock."""
     text = os.environ.get(PATIENCE, str(_PATIENCE_S))
     with suppress(ValueError):
         if float(text) >= 0:

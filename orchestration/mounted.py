@@ -1,8 +1,7 @@
-"""CARE's assets as a Dagster takes them: under the names of a mount, with what its catalogue shows of every asset.
+"""Assets of a workspace under a prefix of keys, with the metadata of Dagster's catalogue.
 
-Each asset is defined once, for a workspace that is alone. Here it gets its key, and a step that reads the workspace
-from a resource of its own name, claims the places of the judges that it runs, makes only what is selected, and counts
-the rows of its table.
+Each asset is defined once, without a prefix. Here it gets its key and a step that reads the workspace from a resource,
+claims the pools of its judges, returns only what is selected, and counts the rows of its table.
 """
 
 import inspect
@@ -25,7 +24,7 @@ if TYPE_CHECKING:
 RESOURCE = "care_workspace"
 
 GPU = "gpu"
-"""Pool of the runs whose judges load a model here; workspaces share it, as they share the machine."""
+"""Pool of runs whose judges load a model here; the workspaces of a machine share it."""
 
 _TABLES = {
     "items": ("items", "WHERE testset = ?"),
@@ -38,14 +37,14 @@ _TABLES = {
     "review": ("publications", "WHERE testset = ?"),
     "report_index": ("verdicts", ""),
 }
-"""The table of the warehouse that an asset writes, and which of its rows are one partition's.
+"""Table of the warehouse that an asset writes, and the condition for the rows of a partition.
 
-All other assets keep documents, pages or files of other forms. Slices of scores count their rows themselves.
+Other assets write documents, pages or other files. Partitions of scores count their rows themselves.
 """
 
 
 def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = ()) -> dg.AssetsDefinition:
-    """An asset of the workspace at ``root`` under the names of a mount; with the owners that care.yaml names."""
+    """Return an asset of the workspace at ``root`` under the names of a mount, with its owners."""
     body, resource = body_of(asset), mount.name(RESOURCE)
     takes = inspect.getargs(body.__code__).args
     partitions, made_by = _partitions(asset.partitions_def, mount), _source(body)
@@ -65,7 +64,7 @@ def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequen
     def step(context: dg.AssetExecutionContext) -> Iterator[Any]:
         workspace: Workspace = getattr(context.resources, resource)
         given = {"context": context, "workspace": workspace}
-        with _places(context, workspace, asset):
+        with _pool_slots(context, workspace, asset):
             made = body(**{name: value for name, value in given.items() if name in takes})
             for result in [made] if isinstance(made, dg.MaterializeResult) else made:
                 yield from _selected(context, workspace, asset, result)
@@ -91,7 +90,7 @@ def _spec(
         tags={**spec.tags, "care/workspace": re.sub(r"[^A-Za-z0-9_.-]", "_", root.name)[:63] or "root"},
         owners=[*owners],
         group_name=mount.name(spec.group_name or "default"),
-        kinds=spec.kinds or {"json"},  # a document beside the fit
+        kinds=spec.kinds or {"json"},  # a document in the fit's folder
         metadata={**spec.metadata, **columns, "dagster/code_references": made_by},
         partitions_def=partitions,
     )
@@ -108,7 +107,7 @@ def _check(spec: dg.AssetCheckSpec, mount: Mount, partitions: dg.PartitionsDefin
 
 
 def _partitions(definition: dg.PartitionsDefinition[Any] | None, mount: Mount) -> dg.PartitionsDefinition[Any] | None:
-    """The same dimensions, whose keys are those of this workspace."""
+    """Return the same dimensions with this workspace's partition keys."""
     if definition is None or not mount.prefix:
         return definition
     judges, testsets = (dg.DynamicPartitionsDefinition(name=mount.name(str(d.name))) for d in (JUDGES, TESTSETS))
@@ -118,7 +117,7 @@ def _partitions(definition: dg.PartitionsDefinition[Any] | None, mount: Mount) -
 
 
 def _source(body: Callable[..., Any]) -> dg.CodeReferencesMetadataValue:
-    """Where a function is defined; Dagster's own `with_source_code_references` parses each file for it."""
+    """Return where a function is defined; Dagster's `with_source_code_references` parses each file for it."""
     code = inspect.unwrap(body).__code__
     place = dg.LocalFileCodeReference(file_path=code.co_filename, line_number=code.co_firstlineno)
     return dg.CodeReferencesMetadataValue(code_references=[place])
@@ -126,7 +125,7 @@ def _source(body: Callable[..., Any]) -> dg.CodeReferencesMetadataValue:
 
 @cache
 def _columns() -> dict[str, dg.TableSchema]:
-    """The columns of each table that an asset writes, as the database's schema declares and describes them."""
+    """Return the columns of each table that an asset writes, by the database's schema."""
     schema = (Path(__file__).parents[1] / "warehouse" / "schema.sql").read_text()
     optional, needed = (dg.TableColumnConstraints(nullable=nullable) for nullable in (True, False))
     found: dict[str, dg.TableSchema] = {}
@@ -143,12 +142,12 @@ def _columns() -> dict[str, dg.TableSchema]:
     return found
 
 
-def _places(
+def _pool_slots(
     context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition
 ) -> AbstractContextManager[None]:
-    """Hold the place of each judge that a step runs, and that of the GPU where one of them loads a model.
+    """Hold a slot in the pool of each judge that a step runs, and of the GPU if one of them loads a model.
 
-    So a judge is never asked by two runs at once, and who asks an endpoint does not wait for a GPU.
+    Two runs never ask one judge at once, and an endpoint does not wait for a GPU.
     """
     judges = context.partition_keys if asset.partitions_def == JUDGES else []
     pools = [workspace.mount.name(f"judge_{judge}") for judge in judges]
@@ -160,7 +159,7 @@ def _places(
 def _selected(
     context: dg.AssetExecutionContext, workspace: "Workspace", asset: dg.AssetsDefinition, result: dg.MaterializeResult
 ) -> Iterable[dg.MaterializeResult | dg.AssetCheckResult]:
-    """What a body made, of that which was asked for: an asset with its checks, or checks alone."""
+    """Return the selected part of a result: an asset with its checks, or only checks."""
     name = result.asset_key.path[-1] if result.asset_key else asset.key.path[-1]
     key, chosen = workspace.mount.key(name), {check.name for check in context.selected_asset_check_keys}
     checks = [check for check in result.check_results or () if check.check_name in chosen]
@@ -175,7 +174,7 @@ def _selected(
 
 
 def _rows(context: dg.AssetExecutionContext, workspace: "Workspace", name: str) -> int | None:
-    """Rows of an asset's table, of the partition that was made; None where it has no table."""
+    """Return the number of rows of the partition in the asset's table; None where it has no table."""
     if name not in _TABLES:
         return None
     table, where = _TABLES[name]

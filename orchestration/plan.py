@@ -13,6 +13,7 @@ from assets.mount import ALONE, Mount
 from assets.report.outdated import Outdated, Partition, State, outdated, states
 from assets.report.verdicts import current_verdicts, index_differs
 from assets.workspace import Workspace
+from orchestration.alert_causes import forget_mended_failures
 from orchestration.instance import (
     backfills_under_way,
     follow_partitions,
@@ -21,7 +22,6 @@ from orchestration.instance import (
     unfinished_runs,
 )
 from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, planned_by, requests, split_partition
-from orchestration.standing import forget_mended_failures
 
 _ATTEMPTS = 2
 """How often the daemon requests the same partition under the same version."""

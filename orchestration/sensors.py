@@ -15,20 +15,18 @@ from assets.metadata import is_blocked
 from assets.mount import Mount
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from orchestration.alerts import Alert, AlertError, Book, Desk
-from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
-from orchestration.launches import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
-from orchestration.standing import (
-    CANCELED,
-    desk_of,
+from orchestration.alert_causes import (
+    canceled_run,
     failures_of_run,
     is_ours,
-    lost_run,
-    note_failed_run,
-    note_unmade,
-    tell_failures,
-    tell_standing,
+    note_failures_of_run,
+    notifier_of,
+    report_conditions,
+    report_failures,
 )
+from orchestration.alerts import Alert, AlertError, AlertLog, Notifier
+from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
+from orchestration.launches import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
 from orchestration.telemetry import send, wanted
 from orchestration.workspace import CARE_YAML, AlertSettings, Settings, read_settings
 from warehouse.documents import document_of, record_of
@@ -81,56 +79,56 @@ def _workspace_sensor(
         from orchestration.instance import follow_partitions
 
         settings = read_settings(folder)
-        unreadable = _DeskInCursor(settings.alerts, folder, context)
+        unreadable = _CursorNotifier(settings.alerts, folder, context)
         try:
             workspace = load()
         except CareError as error:
             with suppress(AlertError):  # it is tried again by the next tick
-                unreadable.tell(Alert("workspace unreadable", str(error)))
+                unreadable.report(Alert("workspace unreadable", str(error)))
                 unreadable.send()
             return dg.SkipReason(f"the workspace cannot be read: {error}")
         follow_partitions(workspace, context.instance)  # whether or not anybody can be told
         with suppress(AlertError):
             unreadable.resolve(lambda _: True)
             unreadable.send()
-        desk = desk_of(workspace, settings.alerts)
-        if desk.reaches_anybody:
-            _tell(desk, workspace, context.instance, settings)
+        notifier = notifier_of(workspace, settings.alerts)
+        if notifier.has_recipient:
+            _notify(notifier, workspace, context.instance, settings)
         return dg.SkipReason("there is nothing more to do")
 
     return workspace_sensor
 
 
-class _DeskInCursor(Desk):
-    """Keeps in the cursor of a sensor what it has told: the data, where others keep it, may be what is wrong."""
+class _CursorNotifier(Notifier):
+    """Keep the alert log in the cursor of a sensor, because the workspace's data may be what cannot be read."""
 
     def __init__(self, settings: AlertSettings, root: Path, context: dg.SensorEvaluationContext) -> None:
         self._context = context
         super().__init__(settings, root, root)
 
-    def _kept(self) -> Book:
-        return record_of(Book, json.loads(self._context.cursor or "{}"))
+    def _read(self) -> AlertLog:
+        return record_of(AlertLog, json.loads(self._context.cursor or "{}"))
 
-    def _keep(self, book: Book) -> None:
-        self._context.update_cursor(json.dumps(document_of(book)))
+    def _write(self, log: AlertLog) -> None:
+        self._context.update_cursor(json.dumps(document_of(log)))
 
 
-def _tell(desk: Desk, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
-    """Tell of what stands now, of what is over, and of a night that came to a good end."""
+def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
+    """Report what needs a person, resolve what is over, and send the heartbeat of a successful night."""
     from assets.judging.bill import bill_of_night
     from assets.report.verdicts import current_verdicts
     from orchestration.instance import last_night
     from orchestration.plan import all_outdated, partitions_under_way
 
-    tell_standing(desk, workspace, instance, current_verdicts(workspace), settings.nightly, all_outdated)
-    desk.send()
+    report_conditions(notifier, workspace, instance, current_verdicts(workspace), settings.nightly, all_outdated)
+    notifier.send()
     last = last_night(instance, workspace.mount)
-    if last is None or not desk.waits_to_beat(last):
+    if last is None or not notifier.needs_heartbeat(last):
         return
     if not partitions_under_way(instance, workspace.mount) and all(
         one.only_waits for one in all_outdated(workspace).values()
     ):
-        desk.beat(last, bill_of_night(workspace))
+        notifier.send_heartbeat(last, bill_of_night(workspace))
 
 
 def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
@@ -195,12 +193,11 @@ def _alert_on_failure(
         except CareError as error:  # what broke it may be what failed; `workspace_sensor` tells
             context.log.info(f"nothing is noted of the failed run, since the workspace cannot be read: {error}")
             return
-        note_failed_run(workspace, context.instance, run, failures)
-        lost = [] if failures else lost_run(workspace, context.instance, run)
-        causes = [*failures_of_run(workspace, run, failures), *lost]
-        desk = desk_of(workspace, read_settings(folder).alerts)
-        tell_failures(desk, causes)
-        desk.send()
+        causes = failures_of_run(workspace, context.instance, run, failures)
+        note_failures_of_run(workspace, causes)
+        notifier = notifier_of(workspace, read_settings(folder).alerts)
+        report_failures(notifier, causes)
+        notifier.send()
 
     return alert_on_failure
 
@@ -217,7 +214,8 @@ def _note_canceled_runs(
     )
     def note_canceled_runs(context: dg.RunStatusSensorContext) -> None:
         if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes what it did not make itself
-            note_unmade(load(), context.instance, context.dagster_run, CANCELED)
+            workspace = load()
+            note_failures_of_run(workspace, canceled_run(workspace, context.instance, context.dagster_run))
 
     return note_canceled_runs
 

@@ -1,4 +1,4 @@
-"""Where a workspace's own Dagster keeps its record: SQLite files that stay open."""
+"""Dagster's storage of a workspace: SQLite files that stay open."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ _MOST_ENGINES = 8
 
 
 class _Engines:
-    """SQLAlchemy engines of SQLite files, by address; the one that was used the longest time ago is disposed of."""
+    """SQLAlchemy engines of SQLite files by address; the least recently used one is disposed of."""
 
     def __init__(self) -> None:
         self._kept: dict[str, Engine] = {}
@@ -35,13 +35,13 @@ class _Engines:
 
     @contextmanager
     def connected(self, address: str, prepared: Callable[[], AbstractContextManager[Any]]) -> Generator[Connection]:
-        """A transaction on a file; ``prepared`` is a connection of Dagster's own, which makes the tables first."""
+        """Open a transaction on a file; ``prepared`` is Dagster's own connection, which creates the tables first."""
         with self._lock:
             engine = self._kept.pop(address, None)
             if engine is None:
                 with prepared():
                     engine = create_engine(address, connect_args={"timeout": _BUSY_S})
-                event.listen(engine, "connect", _wait_for_no_disk)
+                event.listen(engine, "connect", _do_not_wait_for_disk)
             self._kept[address] = engine
             if len(self._kept) > _MOST_ENGINES:
                 self._kept.pop(next(iter(self._kept))).dispose()
@@ -55,7 +55,7 @@ class _Engines:
                 self._kept.popitem()[1].dispose()
 
 
-def _wait_for_no_disk(connection: sqlite3.Connection, _record: object) -> None:
+def _do_not_wait_for_disk(connection: sqlite3.Connection, _record: object) -> None:
     connection.execute("PRAGMA synchronous = NORMAL")
 
 
@@ -90,11 +90,11 @@ class _Runs(_RunsOfDagster):
 
 
 class Storage(_StorageOfDagster):
-    """Dagster's storage on SQLite files, whose engines are kept, and whose commits do not wait for the disk.
+    """Dagster's storage on SQLite with engines that stay open, and commits that do not wait for the disk.
 
-    Why: Dagster's own makes an engine for every event, compiles each statement again, and writes SQLite's log back
-    whenever the last connection closes: a quarter of the processor time of the demo's `care run`. Where the power
-    fails, each database stays whole; the last seconds' commits may be lost, and what they told of is made again.
+    Dagster's own creates an engine for every event, compiles each statement again, and writes SQLite's log back when
+    the last connection closes: a quarter of the CPU time of the demo's `care run`. After a power failure each database
+    is whole; the commits of the last seconds may be lost, and their partitions are materialised again.
     ``dagster.yaml`` names this class.
     """
 
@@ -109,7 +109,7 @@ class Storage(_StorageOfDagster):
         return cls(inst_data=inst_data, **config_value)
 
     def register_instance(self, instance: dg.DagsterInstance) -> None:
-        """Take note of the instance whose storage it is."""
+        """Register the instance of this storage."""
         super().register_instance(instance)
         for storage in (self._events, self._runs):
             if not storage.has_instance:
@@ -117,10 +117,10 @@ class Storage(_StorageOfDagster):
 
     @property
     def event_log_storage(self) -> _EventLog:
-        """Where events are."""
+        """Return the storage of events."""
         return self._events
 
     @property
     def run_storage(self) -> _Runs:
-        """Where runs are."""
+        """Return the storage of runs."""
         return self._runs

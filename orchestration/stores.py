@@ -1,7 +1,7 @@
-"""A workspace whose data lie in a store elsewhere: a command fetches what its folder lacks before it does anything.
+"""Workspaces whose data lie in a store: a command first fetches what its folder lacks.
 
-Dagster's record of runs is no result and stays on the machine that writes it. ``care run`` leaves a snapshot of it in
-the store all the same, which the next machine takes over, so that it knows what has been made and makes nothing again.
+Dagster's record of runs stays on the machine that writes it. ``care run`` puts a snapshot of it into the store, from
+which the next machine knows what has been materialised.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from warehouse.remote.copy import StoreCopy
 
 _RUNS = "record of runs"
-"""Under this name the index keeps which snapshot the folder was made from, or has made."""
+"""Name in the index of the snapshot that the folder has written or was restored from."""
 
 _FETCHED = "fetched"
 
@@ -35,7 +35,7 @@ _log = logging.getLogger(__name__)
 
 
 def workspace_to_look_at(root: Path) -> Workspace:
-    """The workspace in a folder, for a command that changes nothing; what its store has been given since is fetched.
+    """Read a workspace for a command that changes nothing, after fetching what is new in its store.
 
     Raises ``InputError`` where care.yaml or what it names is missing or invalid, and ``WarehouseError`` where the store
     does not answer.
@@ -54,15 +54,15 @@ def workspace_to_look_at(root: Path) -> Workspace:
 def store_held(
     workspace: Workspace, who: str, say: Callable[[str], object], patience: float | None, *, alone: bool
 ) -> Generator[None]:
-    """Be the one machine that writes to the workspace's store; do nothing where its data lie in a folder alone.
+    """Hold the lease of the workspace's store, if it has one: one machine writes at a time.
 
-    Other machines are told ``who`` works here. Where another one is waited for, ``say`` is called once with a sentence
-    that names it, and after ``patience`` seconds, if it has an end, the wait is given up. Where nobody else on this
-    machine is at work on the workspace (``alone``), the record of runs may be taken over.
+    ``who`` names this process to other machines. ``say`` is called once with the holder's name, and after ``patience``
+    seconds, if given, the wait is given up. The record of runs is restored only where this machine has no other
+    process at work on the workspace (``alone``).
     """
     copy = workspace.copy
     if copy is None:
-        # What it knew of a store it had before: it is about to hold what that store does not.
+        # The index of a former store: the folder is about to hold what that store lacks.
         shutil.rmtree(workspace.data / INDEX_FOLDER, ignore_errors=True)
         yield
         return
@@ -80,7 +80,7 @@ def store_held(
 def leave_record_of_runs(workspace: Workspace) -> None:
     """Put a snapshot of Dagster's record of runs into the workspace's store, if it has one.
 
-    The caller holds the workspace alone, and the record is in the workspace's folder and not a deployment's.
+    The caller holds the workspace's lock, and the record is the workspace's own, not a deployment's.
     """
     from warehouse.remote.copy import RECORD_OF_RUNS
 
@@ -102,7 +102,7 @@ def leave_record_of_runs(workspace: Workspace) -> None:
 
 
 def _take_over_record_of_runs(workspace: Workspace, copy: StoreCopy) -> None:
-    """Replace Dagster's record of runs by the snapshot that another machine has left; not under a living daemon."""
+    """Restore Dagster's record of runs from another machine's snapshot, unless a daemon is alive."""
     from warehouse.remote.copy import RECORD_OF_RUNS
 
     listed = copy.objects.head(RECORD_OF_RUNS)
@@ -126,7 +126,7 @@ def _take_over_record_of_runs(workspace: Workspace, copy: StoreCopy) -> None:
 
 
 def _catch_up(workspace: Workspace, copy: StoreCopy) -> None:
-    """Make the database anew where another machine has changed what it is made of; also after a look that was cut."""
+    """Rebuild the database if another machine has changed its inputs, or a rebuild was interrupted."""
     from assets.state.rebuild import rebuild_warehouse
 
     if copy.database_is_behind:
@@ -136,7 +136,7 @@ def _catch_up(workspace: Workspace, copy: StoreCopy) -> None:
 
 
 def _has_daemon(home: Path) -> bool:
-    """Whether a daemon or the UI of this machine has the record of runs open."""
+    """Return whether a daemon or the UI of this machine has the record of runs open."""
     try:
         with (home / "locks" / "daemon.lock").open("a") as lock:
             return not locks_at_once(lock, fcntl.LOCK_EX)

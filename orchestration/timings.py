@@ -15,7 +15,7 @@ from typing import Any
 import dagster as dg
 
 from assets.workspace import Workspace
-from orchestration.standing import partition_of
+from orchestration.alert_causes import partition_of
 
 _WEEK = timedelta(days=7)
 

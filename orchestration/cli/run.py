@@ -113,21 +113,21 @@ def _interruptible() -> Generator[None]:
 def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict], *, narrowed: bool) -> None:
     """Tell whom care.yaml names of what failed, of what waits for a person, and of all that is over."""
     from assets.judging.bill import bill_of_night
+    from orchestration.alert_causes import failure_cause, notifier_of, report_conditions, report_failures
     from orchestration.instance import workspace_instance
     from orchestration.plan import all_outdated
-    from orchestration.standing import desk_of, failure_cause, tell_failures, tell_standing
     from orchestration.workspace import read_settings
 
     settings = read_settings(loaded.root)
-    desk = desk_of(loaded, settings.alerts)
-    if not desk.reaches_anybody:
+    notifier = notifier_of(loaded, settings.alerts)
+    if not notifier.has_recipient:
         return
     with workspace_instance(loaded) as instance:
-        tell_standing(desk, loaded, instance, verdicts, settings.nightly, all_outdated)
-    tell_failures(desk, [failure_cause(*place, why) for place, why in outcome.failures.items()])
-    desk.send()
-    if not (narrowed or outcome.failures) and desk.waits_to_beat(now := time.time()):
-        desk.beat(now, bill_of_night(loaded))
+        report_conditions(notifier, loaded, instance, verdicts, settings.nightly, all_outdated)
+    report_failures(notifier, [failure_cause(*place, why) for place, why in outcome.failures.items()])
+    notifier.send()
+    if not (narrowed or outcome.failures) and notifier.needs_heartbeat(now := time.time()):
+        notifier.send_heartbeat(now, bill_of_night(loaded))
 
 
 def _measure(loaded: Workspace, seconds: float) -> None:
@@ -147,11 +147,11 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
     """The verdict on every test set, now that what failed is known; pages and index say the same."""
     from assets.report.report_index import tell
     from assets.report.verdicts import current_verdicts, index_differs, note_failures
-    from orchestration.standing import told_testset
+    from orchestration.alert_causes import testset_of_failure
 
     failed: dict[str, dict[str, str]] = {}
     for (asset, partition), why in outcome.failures.items():
-        if (testset := told_testset(asset, partition)) is not None:
+        if (testset := testset_of_failure(asset, partition)) is not None:
             failed.setdefault(testset, {})[asset] = why
     for testset in loaded.testsets:
         if testset in failed or not narrowed:

@@ -16,13 +16,13 @@ import pytest
 from assets.judging.bill import bill_of_night
 from assets.report.names import page_name
 from care_ops.errors import InputError, WarehouseError
-from orchestration.alerts import KINDS, Alert, AlertError, Desk, opened, post, write_line
+from orchestration.alert_causes import _LOST, failure_cause, report_conditions, report_failures
+from orchestration.alerts import KINDS, Alert, AlertError, Notifier, opened, post, write_line
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.launches import requests
 from orchestration.locks import hold_daemon_lock
 from orchestration.plan import Seen, all_outdated, look
-from orchestration.standing import _LOST, failure_cause, tell_failures, tell_standing
 from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
 from tests.support.workspaces import JUDGES, QUICK, care, make, run
 
@@ -87,12 +87,12 @@ CAUSES = (
 def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tmp_path):
     address, taken, _ = hook
     settings = AlertSettings(webhook=address)
-    desk = Desk(settings, tmp_path, tmp_path / "data")
+    notifier = Notifier(settings, tmp_path, tmp_path / "data")
     page = tmp_path / "data" / "report" / page_name("one")
     page.parent.mkdir(parents=True)
     page.write_text("one")
-    assert [desk.tell(cause) for cause in CAUSES] == [True] * 10
-    desk.send()
+    assert [notifier.report(cause) for cause in CAUSES] == [True] * 10
+    notifier.send()
     assert len({each["kind"] for each in taken}) == len({each["key"] for each in taken}) == 10
     for each, cause in zip(taken, CAUSES, strict=True):
         assert each["state"] == "open"
@@ -103,8 +103,8 @@ def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tm
         assert each["what_to_do"] == (cause.what_to_do or KINDS[cause.kind][1])
         assert datetime.fromisoformat(each["since"]) <= datetime.now(UTC)
         assert each["text"] == f"CARE: {tmp_path.name} needs a person. {each['what']} {each['what_to_do']}"
-    again = Desk(settings, tmp_path, tmp_path / "data")  # another process, later
-    assert [again.tell(cause) for cause in CAUSES] == [False] * 10
+    again = Notifier(settings, tmp_path, tmp_path / "data")  # another process, later
+    assert [again.report(cause) for cause in CAUSES] == [False] * 10
     again.send()
     assert len(taken) == 10
     again.resolve(lambda alert: alert.kind in ("judge failed", "held back"))
@@ -115,22 +115,22 @@ def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tm
     ]
     assert [each["key"] for each in taken[10:]] == [taken[3]["key"], taken[7]["key"]]
     assert taken[10]["since"] == taken[3]["since"], "an alert that is over says since when it was there"
-    assert again.tell(CAUSES[3]), "what comes back is a cause anew"
+    assert again.report(CAUSES[3]), "what comes back is a cause anew"
 
 
 def test_a_dead_webhook_silences_neither_the_file_nor_any_cause(hook, tmp_path):
     address, taken, state = hook
-    desk = Desk(AlertSettings(webhook=address, file="alerts.jsonl"), tmp_path, tmp_path / "data")
+    notifier = Notifier(AlertSettings(webhook=address, file="alerts.jsonl"), tmp_path, tmp_path / "data")
     state["refuse"] = 4  # the first cause three times, and the second one once
-    desk.resolve(lambda _: True)
+    notifier.resolve(lambda _: True)
     for cause in CAUSES:
-        desk.tell(cause)
+        notifier.report(cause)
     with pytest.raises(AlertError, match=r"alerts\.webhook"):
-        desk.send()
+        notifier.send()
     lines = [json.loads(line)["kind"] for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
     assert lines == [cause.kind for cause in CAUSES]
     assert [each["kind"] for each in taken] == lines[1:], "one that it refuses keeps no other from it"
-    desk.send()
+    notifier.send()
     assert [each["kind"] for each in taken[9:]] == lines[:1]
 
 
@@ -139,11 +139,11 @@ def test_a_webhook_that_is_gone_is_not_waited_for_again_for_each_cause(tmp_path,
         address = f"http://127.0.0.1:{server.server_address[1]}"
     tried = []
     monkeypatch.setattr("orchestration.alerts.post", lambda *said: (tried.append(said), post(*said)))
-    desk = Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
+    notifier = Notifier(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
     for cause in CAUSES:
-        desk.tell(cause)
+        notifier.report(cause)
     with pytest.raises(AlertError, match="ConnectError"):
-        desk.send()
+        notifier.send()
     assert len(tried) == 1
 
 
@@ -151,15 +151,15 @@ def test_with_the_webhook_down_the_file_gets_a_line_for_a_cause_and_one_for_its_
     address, taken, state = hook
     settings = AlertSettings(webhook=address, file="alerts.jsonl")
 
-    def desk():
-        return Desk(settings, tmp_path, tmp_path / "data")  # of the next tick, in a process of its own
+    def notifier():
+        return Notifier(settings, tmp_path, tmp_path / "data")  # of the next tick, in a process of its own
 
     def lines():
         return [json.loads(line)["state"] for line in (tmp_path / "alerts.jsonl").read_text().splitlines()]
 
     def look(*, fails):
-        now = desk()
-        now.tell(CAUSES[0]) if fails else now.resolve(lambda _: True)
+        now = notifier()
+        now.report(CAUSES[0]) if fails else now.resolve(lambda _: True)
         now.send()
 
     state["refuse"] = 1000
@@ -191,11 +191,11 @@ def test_with_the_webhook_down_the_file_gets_a_line_for_a_cause_and_one_for_its_
 
 def test_slack_gets_its_own_form(hook, tmp_path):
     address, taken, _ = hook
-    desk = Desk(AlertSettings(webhook=f"slack+{address}"), tmp_path, tmp_path / "data")
-    desk.tell(Alert("model changed", "gpt: <3 & more", judge="gpt"))
-    desk.send()
-    desk.resolve(lambda _: True)
-    desk.send()
+    notifier = Notifier(AlertSettings(webhook=f"slack+{address}"), tmp_path, tmp_path / "data")
+    notifier.report(Alert("model changed", "gpt: <3 & more", judge="gpt"))
+    notifier.send()
+    notifier.resolve(lambda _: True)
+    notifier.send()
     assert [each.keys() for each in taken] == [{"text", "blocks", "path"}] * 2
     section, context = taken[0]["blocks"]
     assert section["text"]["type"] == context["elements"][0]["type"] == "mrkdwn"
@@ -206,23 +206,23 @@ def test_slack_gets_its_own_form(hook, tmp_path):
 
 def test_scores_that_lack_a_judge_which_has_failed_are_no_other_cause(hook, tmp_path):
     address, taken, _ = hook
-    desk = Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
+    notifier = Notifier(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
     lacking = failure_cause("scores", "sonnet|one", "40 of 40 items have no score yet")
-    tell_failures(desk, [lacking, failure_cause("judge_inference", "sonnet", "refused"), CAUSES[4]])
-    desk.send()
+    report_failures(notifier, [lacking, failure_cause("judge_inference", "sonnet", "refused"), CAUSES[4]])
+    notifier.send()
     assert [(each["kind"], each["judge"]) for each in taken] == [("judge failed", "sonnet"), ("scores failed", "haiku")]
 
 
 @pytest.mark.parametrize("items", ["one.csv: no such file; correct the path", None])
 def test_a_file_that_is_gone_is_one_cause_however_many_judges_are_read_from_it(tmp_path, items):
-    desk = Desk(AlertSettings(file="alerts.jsonl"), tmp_path, tmp_path / "data")
+    notifier = Notifier(AlertSettings(file="alerts.jsonl"), tmp_path, tmp_path / "data")
     failed = [failure_cause("judge_inference", f"j{k}", "one: one.csv: no such file") for k in range(8)]
     failed += [] if items is None else [failure_cause("items", "one", items)]
-    tell_failures(desk, failed)
-    (cause,) = desk.open.values()
+    report_failures(notifier, failed)
+    (cause,) = notifier.open.values()
     assert cause.kind == ("judge failed" if items is None else "source failed")
-    tell_failures(desk, [failure_cause("judge_inference", "sonnet", "the server refuses the key")])
-    assert len(desk.open) == 2
+    report_failures(notifier, [failure_cause("judge_inference", "sonnet", "the server refuses the key")])
+    assert len(notifier.open) == 2
 
 
 KEY = "judge {!r}: the endpoint answers HTTP {} for model {!r} ({}); check base_url, model and the key"
@@ -233,12 +233,12 @@ def test_a_key_that_six_judges_share_is_one_cause_and_says_what_is_wrong_now(hoo
     names = [f"j{k}" for k in range(6)]
 
     def fail(code, says, judges=names):
-        desk = Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
+        notifier = Notifier(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
         for some in judges if isinstance(judges[0], list) else [judges]:
             why = {name: KEY.format(name, code, f"m-{name}", says) for name in some}
-            tell_failures(desk, [failure_cause("judge_inference", name, why[name]) for name in some])
-        desk.send()
-        return [*Desk(AlertSettings(webhook=address), tmp_path, tmp_path / "data").open.values()]
+            report_failures(notifier, [failure_cause("judge_inference", name, why[name]) for name in some])
+        notifier.send()
+        return [*Notifier(AlertSettings(webhook=address), tmp_path, tmp_path / "data").open.values()]
 
     (alert,) = fail(401, "incorrect key, request 17")
     assert all(name in alert.what for name in names)
@@ -255,14 +255,14 @@ def test_a_failed_experiment_is_over_once_it_has_been_made(hook, tmp_path):
     """What is outdated does not say: no night waits for an experiment."""
     address, taken, _ = hook
     workspace = load_workspace(make(tmp_path / "ws"))
-    desk = Desk(AlertSettings(webhook=address), workspace.root, workspace.data)
-    tell_failures(desk, [failure_cause("theory_rates", None, "a table is gone")])
-    desk.send()
+    notifier = Notifier(AlertSettings(webhook=address), workspace.root, workspace.data)
+    report_failures(notifier, [failure_cause("theory_rates", None, "a table is gone")])
+    notifier.send()
     with dg.DagsterInstance.ephemeral() as instance:
 
         def look():
-            tell_standing(desk, workspace, instance, {}, None, lambda _: {})
-            desk.send()
+            report_conditions(notifier, workspace, instance, {}, None, lambda _: {})
+            notifier.send()
 
         look()
         assert [each["state"] for each in taken] == ["open"]
@@ -276,24 +276,24 @@ def test_a_failed_experiment_is_over_once_it_has_been_made(hook, tmp_path):
 
 def test_two_sensors_that_look_at_the_same_time_forget_nothing_of_each_other(tmp_path):
     settings = AlertSettings(file="told.jsonl")
-    first, second = (Desk(settings, tmp_path, tmp_path / "data") for _ in range(2))
-    assert first.tell(CAUSES[0])
-    assert second.tell(CAUSES[1])
-    later = Desk(settings, tmp_path, tmp_path / "data")
+    first, second = (Notifier(settings, tmp_path, tmp_path / "data") for _ in range(2))
+    assert first.report(CAUSES[0])
+    assert second.report(CAUSES[1])
+    later = Notifier(settings, tmp_path, tmp_path / "data")
     assert [alert.kind for alert in later.open.values()] == ["night late", "run lost"]
 
 
 def test_a_night_that_is_late_is_not_over_because_somebody_runs_care(hook, tmp_path):
     address, taken, _ = hook
     workspace = load_workspace(make(tmp_path / "ws"))
-    desk = Desk(AlertSettings(webhook=address), workspace.root, workspace.data)
+    notifier = Notifier(AlertSettings(webhook=address), workspace.root, workspace.data)
     nightly = NightlySettings(at="02:00", deadline_hours=1)
     with dg.DagsterInstance.ephemeral() as instance:
         night = instance.report_runless_asset_event
 
         def look():
-            tell_standing(desk, workspace, instance, {}, nightly, lambda _: {})
-            desk.send()
+            report_conditions(notifier, workspace, instance, {}, nightly, lambda _: {})
+            notifier.send()
 
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr("orchestration.instance.last_night", lambda *_: 0.0)
@@ -308,22 +308,22 @@ def test_a_night_that_is_late_is_not_over_because_somebody_runs_care(hook, tmp_p
 def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
     address, taken, _ = hook
     settings = AlertSettings(heartbeat=f"{address}/beat", webhook=address)
-    desk = Desk(settings, tmp_path, tmp_path / "data")
-    desk.tell(CAUSES[3])
-    assert not desk.waits_to_beat(7.0), "a judge has failed"
-    desk.resolve(lambda _: True)
-    desk.tell(CAUSES[7])
-    assert not desk.waits_to_beat(7.0), "an answer waits for a person, who may not have seen the alert"
-    desk.resolve(lambda _: True)
-    desk.tell(CAUSES[8])
-    desk.send()
-    assert desk.waits_to_beat(7.0), "a warning is no failure"
-    desk.beat(7.0, "Judges took US $ 1.")
+    notifier = Notifier(settings, tmp_path, tmp_path / "data")
+    notifier.report(CAUSES[3])
+    assert not notifier.needs_heartbeat(7.0), "a judge has failed"
+    notifier.resolve(lambda _: True)
+    notifier.report(CAUSES[7])
+    assert not notifier.needs_heartbeat(7.0), "an answer waits for a person, who may not have seen the alert"
+    notifier.resolve(lambda _: True)
+    notifier.report(CAUSES[8])
+    notifier.send()
+    assert notifier.needs_heartbeat(7.0), "a warning is no failure"
+    notifier.send_heartbeat(7.0, "Judges took US $ 1.")
     said = {"workspace": tmp_path.name, "night": 7.0, "bill": "Judges took US $ 1.", "path": "/secret/beat"}
     assert taken[-1] == said
-    later = Desk(settings, tmp_path, tmp_path / "data")
-    assert not later.waits_to_beat(7.0)
-    assert later.waits_to_beat(8.0)
+    later = Notifier(settings, tmp_path, tmp_path / "data")
+    assert not later.needs_heartbeat(7.0)
+    assert later.needs_heartbeat(8.0)
 
 
 @pytest.mark.parametrize(

@@ -15,20 +15,22 @@ import pytest
 
 from assets.metadata import failure
 from assets.mount import ALONE, Mount
-from orchestration.alerts import Desk
+from orchestration.alert_causes import failures_of_run, is_ours
+from orchestration.alerts import Notifier
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, pool_slots
 from orchestration.definitions import build_defs
 from orchestration.instance import follow_partitions, last_night
 from orchestration.mounted import GPU
 from orchestration.plan import Seen, look
 from orchestration.resources import WorkspaceResource
-from orchestration.sensors import _tell
-from orchestration.standing import failures_of_run, is_ours
+from orchestration.sensors import _notify
 from orchestration.workspace import AlertSettings, Settings, load_workspace
 from tests.support.workspaces import QUICK, make
 
 TEAM_A, TEAM_B = Mount(("team_a",)), Mount(("org", "team_b"))
 FEW = ("length", "conciseness", "redundancy")
+
+NO_INSTANCE = SimpleNamespace()
 
 LIMITS = {"concurrency": {"pools": {"granularity": "op", "default_limit": 1}}}
 
@@ -157,16 +159,19 @@ def test_a_step_of_somebody_else_in_the_same_run_is_theirs_to_tell(two):
     unsaid = SimpleNamespace(user_failure_data=None, error=None)
     events = [SimpleNamespace(step_key=key, step_failure_data=unsaid) for key in ("theirs", "panel", "experiments")]
     run = dg.DagsterRun("a job", tags={"dagster/partition": "one"})
-    told = failures_of_run(workspace, run, events)  # type: ignore[arg-type]
+    told = failures_of_run(workspace, NO_INSTANCE, run, events)  # type: ignore[arg-type]
     assert [alert.kind for alert in told] == ["fit failed", "experiment failed"]
     one = failure({"theory_rates": "the weights cancel"})
     data = SimpleNamespace(user_failure_data=SimpleNamespace(metadata=one.metadata), error=None)
     event = SimpleNamespace(step_key="experiments", step_failure_data=data)
-    (experiment,) = failures_of_run(workspace, dg.DagsterRun("a job"), [event])  # type: ignore[list-item]
+    (experiment,) = failures_of_run(workspace, NO_INSTANCE, dg.DagsterRun("a job"), [event])  # type: ignore[list-item]
     assert (experiment.asset, experiment.partition, experiment.testset) == ("theory_rates", None, None)
     assert experiment.what == "theory_rates could not be made: the weights cancel"
     (elsewhere,) = failures_of_run(
-        replace(workspace, mount=TEAM_A), run, [SimpleNamespace(step_key="team_a__panel", step_failure_data=unsaid)]
+        replace(workspace, mount=TEAM_A),
+        NO_INSTANCE,
+        run,
+        [SimpleNamespace(step_key="team_a__panel", step_failure_data=unsaid)],
     )  # type: ignore[list-item]
     assert elsewhere.asset == "panel"
 
@@ -176,7 +181,7 @@ def test_a_night_that_is_done_beats_though_a_run_of_somebody_else_goes_on(two, m
     beats = []
     monkeypatch.setattr("orchestration.alerts._post", lambda _address, document, _setting: beats.append(document))
     monkeypatch.setattr("orchestration.plan.all_outdated", lambda _workspace: {})
-    desk = Desk(AlertSettings(heartbeat="https://localhost/beat"), workspace.root, workspace.data)
+    notifier = Notifier(AlertSettings(heartbeat="https://localhost/beat"), workspace.root, workspace.data)
     job = mounted(two).resolve_job_def(IMPLICIT_ASSET_JOB)
     with dg.instance_for_test() as instance:
         instance.report_runless_asset_event(dg.AssetMaterialization(TEAM_A.key("night")))
@@ -184,7 +189,7 @@ def test_a_night_that_is_done_beats_though_a_run_of_somebody_else_goes_on(two, m
         def goes_on(mount):
             keys, tags = {mount.key("items")}, {"dagster/partition": "one"}
             run = instance.create_run_for_job(job, asset_selection=keys, status=dg.DagsterRunStatus.STARTED, tags=tags)
-            _tell(desk, workspace, instance, Settings())
+            _notify(notifier, workspace, instance, Settings())
             return run
 
         own = goes_on(TEAM_A)

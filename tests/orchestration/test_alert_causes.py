@@ -20,11 +20,11 @@ from assets.publication.review import review_latest
 from assets.report.outdated import Outdated, State, states
 from assets.report.verdicts import known_failures, note_failure
 from care_ops.errors import CareError
+from orchestration.alert_causes import failures_of_run, forget_mended_failures, note_failures_of_run
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, end_run_as_failed
 from orchestration.definitions import build_defs
 from orchestration.instance import instance_home, workspace_instance
 from orchestration.launches import NO_RETRY, RANGE_END_TAG, RANGE_START_TAG, TRIED_AGAIN
-from orchestration.standing import forget_mended_failures, note_failed_run
 from orchestration.workspace import load_workspace
 from tests.support import held_items
 from tests.support.servers import kill, wait_until
@@ -74,7 +74,7 @@ class Daemon:
             raise_on_error=False,
         )
         failures = [event for event in result.all_events if event.is_step_failure]
-        note_failed_run(load_workspace(self.folder), self.instance, result.dagster_run, failures)
+        note_failed_run(self.folder, self.instance, result.dagster_run, failures)
         return result
 
     def hear(self, sensor_name: str, run_id: str) -> None:
@@ -100,6 +100,11 @@ class Daemon:
 def daemon(after_a_night) -> Iterator[Daemon]:
     with workspace_instance(load_workspace(after_a_night)) as instance:
         yield Daemon(after_a_night, instance)
+
+
+def note_failed_run(folder, instance, run, failures):
+    workspace = load_workspace(folder)
+    note_failures_of_run(workspace, failures_of_run(workspace, instance, run, failures))
 
 
 def assets_of(requests: list[dg.RunRequest]) -> list[str]:
@@ -200,7 +205,7 @@ def test_a_look_in_the_middle_of_a_run_asks_for_nothing_twice(daemon, monkeypatc
         assert set(assets_of(daemon.look())) == {"review", "report"}
         lost = daemon.run_together({"review", "report"}, tags)
         failures = [event for event in lost.all_events if event.is_step_failure]
-        note_failed_run(load_workspace(daemon.folder), daemon.instance, lost.dagster_run, failures)
+        note_failed_run(daemon.folder, daemon.instance, lost.dagster_run, failures)
     assert assets_of(daemon.look()) == ["report_index"]
     assert daemon.run("report_index").success
     assert daemon.look() == []
@@ -273,7 +278,7 @@ def test_what_a_sensor_notes_reaches_the_store(tmp_path):
     failure = SimpleNamespace(user_failure_data=None, error=None)
     event = SimpleNamespace(step_key="aggregates", step_failure_data=failure)
     with dg.instance_for_test() as instance:
-        note_failed_run(workspace, instance, lost, [event])  # type: ignore[list-item]
+        note_failed_run(folder, instance, lost, [event])  # type: ignore[list-item]
         assert [path.name for path in (store / "fits" / "testset=one").iterdir()] == ["failures.json"]
         forget_mended_failures(workspace, {"one": State(())})
     assert not list((store / "fits" / "testset=one").iterdir())

@@ -1,0 +1,269 @@
+"""Causes of alerts: failures of runs, and the state of test sets, judges and nights.
+
+``care run`` reports everything at its end. Runs of Dagster's daemon end one by one, so sensors report what they left.
+"""
+
+from __future__ import annotations
+
+import logging
+import re
+import time
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import replace
+from datetime import datetime
+from functools import partial
+from typing import TYPE_CHECKING
+
+import dagster as dg
+
+from assets.experiments.registry import KEYS as EXPERIMENTS
+from assets.fit.made import RESULTS
+from assets.fit.stages import STAGES
+from assets.judging.canary import CHECK, watched
+from assets.metadata import reasons_of
+from assets.workspace import Workspace
+from orchestration.alerts import Alert, Notifier, failure_message, opened, without_counts
+from orchestration.dagster_internals import materialisations
+from orchestration.launches import ORDER, RANGE_START_TAG, split_partition
+from orchestration.stores import store_held
+from orchestration.workspace import AlertSettings
+
+if TYPE_CHECKING:
+    from assets.mount import Mount
+    from assets.report.outdated import Partition, State
+    from care_ops.results.verdict import Verdict
+    from orchestration.workspace import NightlySettings
+
+_PATIENCE_S = 30.0
+"""Seconds for which a sensor waits for a store that another machine writes to; its next tick tries again."""
+
+_log = logging.getLogger(__name__)
+
+_NOT_IN_VERDICT = ("scores", "judge_inference", "canary")
+"""Assets whose failure is not part of a verdict: a judge that failed lacks scores, and no fit needs a canary."""
+
+_CONDITIONS = ("held back", "model changed", "system changed", "night late")
+"""Kinds of alerts that follow from the state of the workspace; others are reported when they happen."""
+
+_KIND_OF = {
+    **dict.fromkeys(("items", "gold"), "source failed"),
+    "judge_inference": "judge failed",
+    "scores": "scores failed",
+    **dict.fromkeys((*STAGES, "review"), "fit failed"),
+    **dict.fromkeys((*RESULTS, "report", "report_index"), "page failed"),
+    "canary": "canary failed",
+    **dict.fromkeys((*EXPERIMENTS, "experiments"), "experiment failed"),
+}
+"""Kind of alert where an asset, or its step, failed."""
+
+_ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
+"""Assets of the steps that have other names than theirs."""
+
+_ASSETS = (*ORDER, "night")
+"""The assets of a workspace, in the order of the stages."""
+
+_UNMADE = " could not be made: "
+_LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
+_CANCELED = "its run was canceled. It is still to be made: `care run` makes it."
+
+
+def partition_of(run: dg.DagsterRun) -> str:
+    """Return the partition of a run, or the first one of its range; empty where it has none."""
+    return run.tags.get("dagster/partition") or run.tags.get(RANGE_START_TAG) or ""
+
+
+def testset_of_failure(asset: str, partition: str | None) -> str | None:
+    """Return the test set whose verdict names the failure of a partition; None where none does."""
+    if not partition or asset in _NOT_IN_VERDICT:
+        return None
+    return split_partition(asset, partition)[1]
+
+
+def note_failures_of_run(workspace: Workspace, causes: Iterable[Alert]) -> None:
+    """Keep failures of a run of the daemon for the verdicts on their test sets."""
+    from assets.report.verdicts import note_failure
+
+    for cause in causes:
+        testset, why = testset_of_failure(str(cause.asset), cause.partition), cause.what.partition(_UNMADE)[2]
+        if testset in workspace.testsets:
+            with _store(workspace):
+                note_failure(workspace, str(testset), str(cause.asset), why)
+
+
+def forget_mended_failures(workspace: Workspace, known: Mapping[str, State]) -> None:
+    """Forget the failures of assets that are no longer stale."""
+    from assets.report.verdicts import known_failures, note_failures
+
+    for testset, state in known.items():
+        failing = {one.asset for one in state.outdated}
+        failures = known_failures(workspace, testset)
+        if failures.keys() - failing:
+            with _store(workspace):
+                note_failures(workspace, testset, {asset: failures[asset] for asset in failures if asset in failing})
+
+
+def _store(workspace: Workspace) -> AbstractContextManager[None]:
+    """Hold the lease of the workspace's store, if it has one; a sensor holds no lock."""
+    return store_held(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, alone=False)
+
+
+def failure_cause(asset: str, partition: str | None, why: str, kind: str | None = None) -> Alert:
+    """Return the alert of a partition of an asset that failed."""
+    judge, testset = (None, None) if partition is None else split_partition(asset, partition)
+    what = f"{asset}{f' of {partition}' if partition else ''}{_UNMADE}{why}"
+    return Alert(kind or _KIND_OF.get(asset, "run failed"), what, testset, judge, asset=asset, partition=partition)
+
+
+def report_failures(notifier: Notifier, failures: Iterable[Alert]) -> None:
+    """Report failures, without scores that lack a failed judge, and judges that failed for a reported reason."""
+    causes = sorted(failures, key=lambda cause: ORDER.index(cause.asset) if cause.asset in ORDER else len(ORDER))
+    for cause in _grouped_by_reason(causes):
+        why, reported = cause.what.partition(_UNMADE)[2], notifier.open.values()
+        is_reported = {
+            "scores failed": any(alert.kind == "judge failed" and alert.judge == cause.judge for alert in reported),
+            "judge failed": any(_unnamed(why.removeprefix(f"{a.testset}: ")) in _unnamed(a.what) for a in reported),
+        }
+        if not is_reported.get(cause.kind):
+            notifier.report(cause)
+
+
+def _grouped_by_reason(causes: Iterable[Alert]) -> Iterator[Alert]:
+    """Yield the alerts, those of judges that failed for one reason as one, which names them all."""
+    alike: dict[tuple[str, str], list[Alert]] = {}
+    for cause in causes:
+        reason = _unnamed(cause.what.partition(_UNMADE)[2]) if cause.kind == "judge failed" else cause.what
+        alike.setdefault((cause.kind, reason), []).append(cause)
+    for first, *others in alike.values():
+        names = ", ".join(str(each.judge) for each in (first, *others))
+        what = f"{first.asset} of {names}{_UNMADE}{first.what.partition(_UNMADE)[2]}"
+        yield replace(first, what=what) if others and first.kind == "judge failed" else first
+
+
+def _unnamed(reason: str) -> str:
+    """Return a reason without numbers and quoted text: names of judges and of their models."""
+    return without_counts(re.sub(r"'[^']*'|\"[^\"]*\"", "''", reason))
+
+
+def failures_of_run(
+    workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, failures: Sequence[dg.DagsterEvent]
+) -> list[Alert]:
+    """Return what failed in a run, each with its own reason; without failed steps its process was lost."""
+    found: list[Alert] = []
+    for event in failures:
+        asset = workspace.mount.asset(str(event.step_key))
+        if asset in _KIND_OF or asset in _ASSETS_OF_STEP:  # others may have steps in the same run
+            reasons = reasons_of(event.step_failure_data) or {partition_of(run): failure_message(event)}
+            for part, why in reasons.items():
+                is_experiment = asset == "experiments" and part in EXPERIMENTS
+                place = (part, None) if is_experiment else (asset, part or None)
+                found.append(failure_cause(*place, why))
+    return found if failures else _unmade(workspace, instance, run, _LOST, "run lost")
+
+
+def canceled_run(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[Alert]:
+    """Return the first stage that a canceled run did not finish; later stages wait for it."""
+    return _unmade(workspace, instance, run, _CANCELED, "run failed")
+
+
+def _unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun, why: str, kind: str) -> list[Alert]:
+    made, planned = (
+        {workspace.mount.asset(name) for name, _ in materialisations(instance, run.run_id, planned=planned)}
+        for planned in (False, True)
+    )
+    unmade = [asset for asset in _ASSETS if asset in planned - made]
+    return [failure_cause(asset, partition_of(run) or None, why, kind) for asset in unmade[:1]]
+
+
+def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.DagsterRun) -> bool:
+    """Return whether a run materialises anything of this workspace, in a Dagster that others use too."""
+    keys = [key.to_user_string() for key in run.asset_selection or ()]
+    names = keys or [name for name, _ in materialisations(instance, run.run_id, planned=True)]
+    return any(workspace_mount.asset(name) in _ASSETS for name in names)
+
+
+def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Iterator[Alert]:
+    """Yield the fits that wait for a person, each once its report is written."""
+    from assets.publication.editions import held_back
+    from assets.report.documents import HeldDocument
+
+    for testset, verdict in current.items():
+        waiting, held = held_back(workspace, testset), workspace.fit_folder(testset).find(HeldDocument)
+        if waiting is not None and held is not None and held.facts.edition == waiting.edition:
+            failed = verdict.state == "failed"
+            reasons = " ".join(waiting.says if failed else [verdict.headline, *verdict.first_reasons])
+            step = verdict.next_steps[0] if verdict.next_steps and not failed else None
+            advice = "" if step is None else " ".join(filter(None, [step.sentence, step.command]))
+            yield Alert("held back", f"{testset}: {reasons}", testset, what_to_do=advice, asset=waiting.edition)
+
+
+def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterator[Alert]:
+    """Yield the judges whose canary found another model behind them."""
+    for judge in watched(workspace):
+        records = dg.AssetRecordsFilter(workspace.mount.key("canary"), asset_partitions=[judge])
+        latest = instance.fetch_materializations(records, limit=1).records
+        kept = latest[0].asset_materialization if latest else None
+        if kept is not None and CHECK in kept.metadata and not kept.metadata[CHECK].value:
+            yield Alert("model changed", f"{judge}: {kept.metadata['says'].value}", judge=judge)
+
+
+def _changed_systems(current: Mapping[str, Verdict]) -> Iterator[Alert]:
+    """Yield the test sets of which a system answers in another way than before."""
+    for testset, verdict in current.items():
+        changes = [reason.sentence for reason in verdict.reasons if reason.topic == "system changed"]
+        if changes:
+            yield Alert("system changed", f"{testset}: {' '.join(changes)}", testset)
+
+
+def _late_night(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
+    """Yield an alert if no nightly run has ended by its deadline since the ``last`` one (seconds since 1970)."""
+    if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
+        yield Alert("night late", f"The last night ended {(time.time() - last) / 3600:.0f} hours ago.")
+
+
+def report_conditions(
+    notifier: Notifier,
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    current: Mapping[str, Verdict],
+    nightly: NightlySettings | None,
+    find_stale: Callable[[Workspace], Collection[Partition]],
+) -> None:
+    """Report a late night, blocked fits and judges that changed, and resolve what is over.
+
+    ``find_stale`` is called only where the alert of a failure is open.
+    """
+    from orchestration.instance import last_night
+
+    late = _late_night(nightly, last_night(instance, workspace.mount))
+    changed = [*_changed_judges(workspace, instance), *_changed_systems(current)]
+    conditions = [*late, *_blocked_fits(workspace, current), *changed]
+    keys = {opened(cause, workspace.root.name).key for cause in conditions}
+    has_failures = any(alert.kind not in _CONDITIONS for alert in notifier.open.values())
+    stale = find_stale(workspace) if has_failures else ()
+
+    def is_over(alert: Alert) -> bool:
+        if alert.kind in _CONDITIONS:
+            return alert.key not in keys
+        return _is_mended(workspace, instance, alert, stale)
+
+    notifier.resolve(is_over)
+    for cause in conditions:
+        notifier.report(cause)
+
+
+def _is_mended(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, stale: Collection[Partition]) -> bool:
+    """Return whether what failed has been materialised since, or is no longer stale."""
+    asset = str(alert.asset)
+    if asset in ORDER and asset not in EXPERIMENTS:
+        return (asset, alert.partition) not in stale
+    since = datetime.fromisoformat(alert.since).timestamp()
+    keys = [workspace.mount.key(each) for each in _ASSETS_OF_STEP.get(asset, (asset,))]
+    partitions = None if alert.partition is None else [alert.partition]
+    made = [dg.AssetRecordsFilter(key, asset_partitions=partitions, after_timestamp=since) for key in keys]
+    return any(instance.fetch_materializations(each, limit=1).records for each in made)
+
+
+def notifier_of(workspace: Workspace, settings: AlertSettings) -> Notifier:
+    """Return the notifier of a workspace; it holds the lease of the workspace's store for each change of its log."""
+    return Notifier(settings, workspace.root, workspace.data, partial(_store, workspace))
