@@ -1,4 +1,4 @@
-"""A Dagster component that mounts a workspace into an existing project."""
+"""Dagster component that mounts a workspace into a project."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
     workspace : str
         Folder of care.yaml; a relative path begins at the folder of the component's ``defs.yaml``.
     key_prefix : str or tuple of str
-        Of the keys of its assets, so that several workspaces stand in one project.
+        Prefix of its asset keys, for several workspaces in one project.
     watch : bool
-        Run the sensors that follow judges and test sets and send alerts, though care.yaml asks for no run by itself.
+        Start the sensors of partitions and alerts also without `nightly` or `on_change` in care.yaml.
     """
 
     workspace: str
@@ -30,11 +30,11 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
 
     @property
     def prefix(self) -> tuple[str, ...]:
-        """``key_prefix`` as it stands in a key."""
+        """Return ``key_prefix`` as a tuple."""
         return (self.key_prefix,) if isinstance(self.key_prefix, str) else self.key_prefix
 
     def build_defs(self, context: dg.ComponentLoadContext) -> dg.Definitions:
-        """The workspace's definitions.
+        """Return the workspace's definitions.
 
         Raises ``InputError`` where there is no workspace in the folder, or another component has the same prefix.
         """
@@ -45,5 +45,5 @@ class CareWorkspaceComponent(dg.Component, dg.Model, dg.Resolvable):
             )
         every = context.component_tree.get_all_components(type(self))
         if [each.prefix for each in every].count(self.prefix) > 1:
-            raise InputError(f"{folder}: two workspaces have one prefix of keys; give each a `key_prefix` of its own")
+            raise InputError(f"{folder}: two workspaces have the same prefix of keys; give each its own `key_prefix`")
         return build_defs(folder, key_prefix=self.prefix, watch=self.watch)

@@ -1,7 +1,7 @@
-"""``python -m orchestration.daemon``: what ``care admin daemon`` and ``care ui`` become.
+"""``python -m orchestration.daemon``: the process of ``care admin daemon`` and ``care ui``.
 
-Dagster's daemon runs in this process; a child starts a code server, and with arguments a webserver that gets them. All
-three are commands that Dagster documents for a deployment.
+Dagster's daemon runs in this process; a child starts a code server and, given arguments, a webserver. Dagster documents
+all three commands for deployments.
 """
 
 import os
@@ -21,7 +21,7 @@ _INHERITED = 1024
 
 
 def main(arguments: list[str]) -> None:
-    """Start what serves the daemon, and become the daemon once the code server answers."""
+    """Start the code server, and become the daemon once it answers."""
     daemon, folder = os.getpid(), Path(tempfile.mkdtemp(prefix="care-"))
     workspace = folder / "workspace.yaml"
     server = f"{{socket: {folder / 'code'}, location_name: {_module('definitions')}}}"
@@ -39,10 +39,10 @@ def main(arguments: list[str]) -> None:
 
 
 def _serve(daemon: int, folder: Path, webserver: list[str]) -> None:
-    """Run a code server, and a new one where it has died; end with the daemon, and end it with the webserver."""
-    os.setsid()  # so that it outlives the daemon for as long as it takes to end the others
-    os.closerange(3, _INHERITED)  # above all the daemon's lock, which ends with the daemon
-    # The one for the UI reads the definitions again where a person clicks on Reload.
+    """Run a code server and restart it if it dies; end with the daemon, and end the daemon with the webserver."""
+    os.setsid()  # it outlives the daemon until the others have ended
+    os.closerange(3, _INHERITED)  # among them the daemon's lock
+    # `code-server` reloads the definitions on a click on Reload.
     kind = ["code-server", "start"] if webserver else ["api", "grpc"]
     code = ["dagster", *kind, "-m", _module("definitions"), "--socket", str(folder / "code")]
     started = {"code": _start(*code, "--log-level", "warning")}

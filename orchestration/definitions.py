@@ -1,7 +1,7 @@
-"""CARE's Dagster definitions over one workspace.
+"""Dagster definitions of a workspace.
 
-``defs`` reads the workspace named by ``CARE_WORKSPACE`` (by default the current folder); a team that has
-a Dagster of its own calls ``build_defs`` with its folder.
+``defs`` reads the workspace named by ``CARE_WORKSPACE``, by default the current folder; other Dagster projects call
+``build_defs``.
 """
 
 import os
@@ -57,11 +57,11 @@ ASSETS = (
 
 
 JOBS = {
-    "night": (("night",), "Begins a night: what failed before is asked for once more by the sensors."),
-    "judge": (("judge_inference",), "One judge over every pending item of every test set."),
-    "refit": (FIT, "A test set from its panel to its page, whether stale or not."),
+    "night": (("night",), "Begins a nightly run: the sensor requests once more what failed before."),
+    "judge": (("judge_inference",), "Asks one judge about all items without a score, of all its test sets."),
+    "refit": (FIT, "Fits a test set again, from its panel to its page, stale or not."),
 }
-"""Jobs by name: their assets, which share their partitions, and what they do."""
+"""Jobs by name: their assets, which have the same partitions, and a description."""
 
 
 def build_defs(
@@ -71,22 +71,20 @@ def build_defs(
     key_prefix: str | Sequence[str] = (),
     watch: bool = False,
 ) -> dg.Definitions:
-    """Definitions over the workspace at ``root``, without an executor: a host's own is taken, or Dagster's.
+    """Return the definitions of a workspace, without an executor.
 
     Parameters
     ----------
     root : str or Path, optional
         Folder of care.yaml; by default ``CARE_WORKSPACE``, or the current folder. Each run and each tick reads it
-        anew, so a new judge needs no restart; a new hour of the night and new owners need the definitions to be
-        reloaded.
+        again, so a new judge needs no restart; changes of `nightly`, `on_change` or `owners` need a reload.
     workspace : Workspace or WorkspaceResource, optional
-        What the assets are given, in place of the folder as each run reads it.
+        Given to the assets instead of the folder.
     key_prefix : str or sequence of str
-        Of every asset key; sensors, schedules, jobs, resource, pools and partitions are named by it too, so that
-        several workspaces stand in one code location.
+        Prefix of all asset keys, and of the names of sensors, schedules, jobs, resource, pools and partitions, for
+        several workspaces in one code location.
     watch : bool
-        Run the sensors that follow judges and test sets and send alerts, though care.yaml asks for no run by itself.
-        They ask no judge.
+        Start the sensors of partitions and alerts also without `nightly` or `on_change`. They ask no judge.
     """
     mount = Mount((key_prefix,) if isinstance(key_prefix, str) else tuple(key_prefix))
     folder = Path(root or os.environ.get("CARE_WORKSPACE", ".")).absolute()
@@ -110,7 +108,7 @@ def build_defs(
 
 
 def nightly_check(nightly: NightlySettings | None) -> dg.AssetsDefinition:
-    """The asset `night`, with a freshness policy for the hour by which it must have been made, where there is one."""
+    """Return the asset `night`, with a freshness policy for the deadline of `nightly`, if there is one."""
     if nightly is None:
         return night
     given = timedelta(hours=nightly.deadline_hours, minutes=1)

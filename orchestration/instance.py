@@ -1,4 +1,4 @@
-"""The Dagster instance of a workspace, its own or a deployment's, and what killed processes left behind in it."""
+"""Dagster instance of a workspace, its own or a deployment's, and the runs in it."""
 
 import logging
 import os
@@ -36,7 +36,7 @@ from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
 
 _BEGINNING_S = 30.0
-"""Seconds for which a run that says nothing counts as beginning: it imports what it needs, then waits for the lock."""
+"""Seconds for which a silent run counts as starting: it imports modules, then waits for the lock."""
 
 _SETTINGS = (
     "telemetry:\n  enabled: false\n"
@@ -47,14 +47,14 @@ _SETTINGS = (
     "  config: {dequeue_interval_seconds: 1}\n"
     f"storage:\n  custom:\n    module: {__name__.removesuffix('instance')}storage\n    class: Storage\n"
     "    config: {base_dir: {env: DAGSTER_HOME}}\n"
-    # Steps log to Dagster; what a library prints stays on the terminal of `care run`, or of the daemon.
+    # Steps log to Dagster; what a library prints stays on the terminal.
     "compute_logs:\n  module: dagster.core.storage.noop_compute_log_manager\n  class: NoOpComputeLogManager\n"
     f"python_logs:\n  managed_python_loggers: [{', '.join(PACKAGES)}]\n"
 )
 """``dagster.yaml`` of a workspace's own instance."""
 
 _MOST_LEFT_OUT = 300
-"""Where judges leave out more slices, these stay missing in Dagster's UI: each event takes some milliseconds."""
+"""Most partitions of scores that are reported as left out: each event takes some milliseconds."""
 
 _MOST_DELETED = 1000
 """Old runs that are deleted at a time: each takes some milliseconds, and a tick of the daemon has a minute."""
@@ -63,9 +63,9 @@ _logger = logging.getLogger(__name__)
 
 
 def deployed_home(workspace: Workspace) -> Path | None:
-    """``DAGSTER_HOME`` of the deployment that this process is part of; None where it is part of none.
+    """Return ``DAGSTER_HOME`` of the deployment that this process is part of, or None.
 
-    A deployment sets ``CARE_WORKSPACE`` beside it. ``DAGSTER_HOME`` alone may belong to any other project of a person.
+    A deployment sets ``CARE_WORKSPACE`` too. ``DAGSTER_HOME`` alone may belong to another project.
     """
     home, served = os.environ.get("DAGSTER_HOME"), os.environ.get("CARE_WORKSPACE")
     if not home or not served or Path(served).resolve() != workspace.root.resolve():
@@ -74,12 +74,12 @@ def deployed_home(workspace: Workspace) -> Path | None:
 
 
 def instance_home(workspace: Workspace) -> Path:
-    """The folder whose dagster.yaml says where Dagster keeps its record of runs."""
+    """Return the folder of the dagster.yaml that applies to the workspace."""
     return deployed_home(workspace) or dagster_home(workspace)
 
 
 def dagster_home(workspace: Workspace) -> Path:
-    """The folder of the workspace's Dagster instance, made on first use."""
+    """Return the folder of the workspace's own Dagster instance; create it on first use."""
     home = workspace.data / "dagster"
     home.mkdir(parents=True, exist_ok=True)
     settings = home / "dagster.yaml"
@@ -92,10 +92,10 @@ def dagster_home(workspace: Workspace) -> Path:
 
 @contextmanager
 def workspace_instance(workspace: Workspace) -> Generator[dg.DagsterInstance]:
-    """The Dagster instance of the deployment that this process is part of, or else the workspace's own.
+    """Open the Dagster instance of the deployment that this process is part of, or else the workspace's own.
 
-    Raises ``WarehouseError`` where its settings or its storage are damaged, the system refuses to read or write them,
-    or its database does not answer.
+    Raises ``WarehouseError`` where its settings or storage are damaged or cannot be read or written, or its database
+    does not answer.
     """
     previous = os.environ.get("DAGSTER_HOME")
     home, deployed = instance_home(workspace), deployed_home(workspace) is not None
@@ -134,7 +134,7 @@ def _opened(home: Path) -> dg.DagsterInstance:
         with opening(home):
             _remove_half_made(home / "history")
             return dg.DagsterInstance.get()
-    except CommandError as error:  # of a storage that two processes made at once, before they waited for each other
+    except CommandError as error:  # two processes of an older release created the storage at once
         raise WarehouseError(_damaged(home, str(error))) from None
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError, dg.DagsterInvalidConfigError) as error:
         if unset := _unset_variables(error):
@@ -145,14 +145,14 @@ def _opened(home: Path) -> dg.DagsterInstance:
         reason = str(error).strip().splitlines()[0]
         raise WarehouseError(
             f"{home / 'dagster.yaml'}: Dagster's settings cannot be read ({reason}); put the file back, or let "
-            "`care doctor --repair` set it aside and `care run` write a new one"
+            "`care doctor --repair` quarantine it and `care run` write a new one"
         ) from None
 
 
 def _remove_half_made(history: Path) -> None:
-    """Remove Dagster's record of runs where a kill has left its first making half done, and no run is known yet.
+    """Remove a storage that a kill left half created, without any run.
 
-    Dagster makes the tables of events only where their file is not there; last of all it notes their version.
+    Dagster creates the tables of events only where their file is missing, and writes their version last.
     """
     events = history / "runs" / "index.db"
     if events.exists() and not _holds(events, "alembic_version") and not _holds(history / "runs.db", "runs"):
@@ -160,7 +160,7 @@ def _remove_half_made(history: Path) -> None:
 
 
 def _holds(database: Path, table: str) -> bool:
-    """Whether a database has rows in a table, or is damaged, of which whoever opens it tells."""
+    """Return whether a database has rows in a table, or is damaged: whoever opens it reports that."""
     try:
         with closing(sqlite3.connect(database)) as connection:
             return connection.execute(f"SELECT 1 FROM {table}").fetchone() is not None
@@ -169,7 +169,7 @@ def _holds(database: Path, table: str) -> bool:
 
 
 def _unset_variables(error: Exception) -> list[str]:
-    """Environment variables that Dagster's settings name and that are not set."""
+    """Return the environment variables that Dagster's settings name and that are not set."""
     found = [
         re.search(r'environment variable "(\w+)" which is not set', e.message) for e in getattr(error, "errors", ())
     ]
@@ -192,19 +192,18 @@ def _damaged(home: Path, reason: str) -> str:
 
 
 def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> set[tuple[str, str | None]]:
-    """Mark runs that nobody is working on any more as failed, and backfills as canceled.
+    """Mark runs whose process was killed as failed, and backfills without a daemon as canceled.
 
-    Until then they count as in progress, hold up everything that depends on them, and keep their places in pools. The
-    caller holds the workspace alone, so a run of another ``care run`` that has not ended was killed. Any other run
-    belongs to the daemon. It is abandoned once no daemon is alive, unless it waits for the caller or has only just
-    begun. What it was to make is still stale and is asked for again; or it was made, and nobody had told Dagster of it.
+    Until then they count as in progress, block what depends on them, and keep their slots in pools. The caller holds
+    the workspace's lock, so an unfinished run of another ``care run`` was killed. Other runs belong to the daemon: they
+    are abandoned once no daemon is alive, unless they wait for the caller or have just started.
 
     Returns
     -------
     set of (asset, partition)
-        What the runs were to make, and did not tell Dagster that it was made.
+        What the runs were to materialise and have not reported: still stale, or written without its event.
     """
-    untold: set[tuple[str, str | None]] = set()
+    unreported: set[tuple[str, str | None]] = set()
     daemon_lives = daemon_is_alive(instance)
     waiting, beginning_since = runs_that_wait(workspace), time.time() - _BEGINNING_S
     for record in unfinished_runs(instance, {LAUNCHED_BY: CARE_RUN} if daemon_lives else {}):
@@ -213,23 +212,23 @@ def end_abandoned_runs(workspace: Workspace, instance: dg.DagsterInstance) -> se
         if not is_ours and (run.run_id in waiting or record.update_timestamp.timestamp() > beginning_since):
             continue
         _logger.info("Run %s was abandoned by a process that was killed; it is marked as failed.", run.run_id)
-        untold |= planned_by(run, instance, workspace.mount) - {*materialisations(instance, run.run_id)}
+        unreported |= planned_by(run, instance, workspace.mount) - {*materialisations(instance, run.run_id)}
         end_run_as_failed(instance, run, "whoever launched this run was killed")
-        if workspace.warehouse.usable():  # or else it is made anew
-            with workspace.warehouse.writer() as connection:  # what its judges took may not have come to it
+        if workspace.warehouse.usable():  # otherwise it is rebuilt
+            with workspace.warehouse.writer() as connection:  # it may lack the bills of the run
                 workspace.bills.load(connection)
     if not daemon_lives:
         for backfill in unfinished_backfills(instance):
             _logger.info("No daemon is alive to carry out backfill %s; it is canceled.", backfill.backfill_id)
             cancel_backfill(instance, backfill)
-    return untold
+    return unreported
 
 
 def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
-    """The launcher that ends a run of ``care run`` because it did not start it; empty where none does.
+    """Return the launcher whose health check would end a run of ``care run``; empty where there is none.
 
-    A deployment's run monitoring asks its launcher for the process of each run. ``K8sRunLauncher`` looks for a pod,
-    finds none for a run of a command, and has it marked as failed while it works. ``WatchedRunLauncher`` knows better.
+    A deployment's run monitoring asks its launcher for the process of each run. ``K8sRunLauncher`` finds no pod for a
+    run of a command and has it marked as failed; ``WatchedRunLauncher`` lets it run.
     """
     launcher = instance.run_launcher
     if not instance.run_monitoring_enabled or not launcher.supports_check_run_worker_health:
@@ -238,37 +237,36 @@ def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
 
 
 def under_way(instance: dg.DagsterInstance) -> int:
-    """How many runs and backfills have not ended."""
+    """Return the number of unfinished runs and backfills."""
     return len(unfinished_runs(instance)) + len(unfinished_backfills(instance))
 
 
 def backfills_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> bool:
-    """Whether what a person asked for in the UI, of a workspace, is still to become runs."""
+    """Return whether a backfill of this workspace is unfinished."""
     asked = (backfill.asset_selection for backfill in unfinished_backfills(instance))
     return any(keys is None or any(mount.asset(key.to_user_string()) for key in keys) for keys in asked)
 
 
 def follow_partitions(workspace: Workspace, instance: dg.DagsterInstance) -> None:
-    """Add partitions for judges and test sets that have come, and delete those of what has gone."""
+    """Add partitions for new judges and test sets, and delete those of removed ones."""
     for definition, names in ((TESTSETS, set(workspace.testsets)), (JUDGES, set(workspace.judges))):
         kind = workspace.mount.name(str(definition.name))
         known = set(instance.get_dynamic_partitions(kind))
         if names - known:
-            _logger.info("%s that have come: %s", kind, ", ".join(sorted(names - known)))
+            _logger.info("New %s: %s", kind, ", ".join(sorted(names - known)))
             instance.add_dynamic_partitions(kind, sorted(names - known))
         for name in sorted(known - names):
-            _logger.info("%s that have gone: %s", kind, name)
+            _logger.info("Removed %s: %s", kind, name)
             instance.delete_dynamic_partition(kind, name)
 
 
-def tell_unchanged(
+def report_unchanged(
     workspace: Workspace, instance: dg.DagsterInstance, stale: Container[tuple[str, str | None]]
 ) -> None:
-    """Tell Dagster which judges and slices are up to date, though by its own record they are stale or missing.
+    """Report to Dagster the judges and scores that are up to date, though Dagster's record has them stale or missing.
 
-    A judge depends on the items of all test sets, since no mapping of partitions says which of them it scores: where
-    those of others have changed, it is up to date as it is. And Dagster has a partition for each judge on each test
-    set, also for those that a judge does not score.
+    By Dagster's partition mapping a judge depends on the items of all test sets, also of those that it does not score.
+    And Dagster has a partition of scores for each judge on each test set.
     """
     items, judges, scores = (workspace.mount.key(asset) for asset in ("items", "judge_inference", "scores"))
     for newest in instance.fetch_materializations(items, limit=1).records:
@@ -292,13 +290,13 @@ def tell_unchanged(
 
 
 def last_night(instance: dg.DagsterInstance, mount: Mount = ALONE) -> float | None:
-    """When `night` was last materialised, in seconds since 1970."""
+    """Return when `night` was last materialised, in seconds since 1970."""
     event = instance.get_latest_materialization_event(mount.key("night"))
     return None if event is None else event.timestamp
 
 
 def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.PartitionsDefinition) -> dict[str, str]:
-    """Status by partition: MATERIALIZED, FAILED or IN_PROGRESS; a partition that never ran is left out."""
+    """Return MATERIALIZED, FAILED or IN_PROGRESS by partition; one that never ran is left out."""
     keys = definition.get_partition_keys(dynamic_partitions_store=instance)
     statuses = instance.get_status_by_partition(dg.AssetKey(asset), keys, definition) or {}
     return {str(key): status.value for key, status in statuses.items() if status is not None}
@@ -336,7 +334,7 @@ def _holds_latest(instance: dg.DagsterInstance, run_id: str) -> bool:
 
 
 def failed_last(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> set[dg.AssetKey]:
-    """Assets that were not made by the last run that was to make them, since it failed."""
+    """Return the assets whose last run failed before it materialised them."""
     failed: set[dg.AssetKey] = set()
     for entry in (record.asset_entry for record in instance.get_asset_records(keys)):
         made = entry.last_materialization_record
@@ -347,7 +345,7 @@ def failed_last(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> se
 
 
 def unfinished_runs(instance: dg.DagsterInstance, tags: dict[str, str] | None = None) -> Sequence[dg.RunRecord]:
-    """Runs that have not ended; with ``tags`` only those that have them."""
+    """Return the unfinished runs, optionally only those with these ``tags``."""
     status = dg.DagsterRunStatus
     unfinished = [status.QUEUED, status.NOT_STARTED, status.STARTING, status.STARTED, status.CANCELING]
     return instance.get_run_records(dg.RunsFilter(statuses=unfinished, tags=tags or {}))

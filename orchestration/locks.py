@@ -159,7 +159,7 @@ class _Claim:
         folder = _folder(self.workspace)
         if self.patience is not None and seconds >= self.patience:
             holders = _holders(folder)
-            raise WarehouseError(f"{holders} is at work on {self.workspace.root}; wait until it ends, or stop it")
+            raise WarehouseError(f"{holders} is at work on {self.workspace.root}; wait for it to end, or stop it")
         if not self.waited:
             self.waited = True
             until_taken.enter_context(_note(folder / _WAITING, self.who, self.run_id))

@@ -18,7 +18,7 @@ from orchestration.instance import (
     backfills_under_way,
     follow_partitions,
     last_night,
-    tell_unchanged,
+    report_unchanged,
     unfinished_runs,
 )
 from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, planned_by, requests, split_partition
@@ -235,7 +235,7 @@ def look(
     launches = plan(requests(one.key for one in asked), instance, mount, gpu_judges)
     at_work = bool(asked or waits or busy or any(one.only_waits for one in stale.values()))
     if seen.at_work and not at_work:
-        tell_unchanged(workspace, instance, stale)
+        report_unchanged(workspace, instance, stale)
     seen = replace(seen, tried=tried.asked, night=night, at_work=at_work)
     return [_request(launch, stale, first, mount, run_key) for launch in launches], seen
 

@@ -1,4 +1,4 @@
-"""What Dagster hands to assets: the workspace, while nobody changes it."""
+"""Dagster resource: the workspace, read while no command changes it."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
@@ -15,19 +15,18 @@ from orchestration.workspace import load_workspace
 
 
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):
-    """The workspace in a folder, read anew by each run. A run waits for it while a command changes it.
+    """The workspace in a folder, read by each run, which waits while a command changes it.
 
-    Where the database is gone, damaged or of an earlier release, the first run that comes rebuilds it.
-
-    What assets get as ``workspace`` is the workspace, not this resource.
+    The first run rebuilds a database that is missing, damaged or of an earlier release. Assets get the ``Workspace``,
+    not this resource.
     """
 
     folder: str = Field(description="Absolute path of the folder of care.yaml.")
-    key_prefix: list[str] = Field(default=[], description="Of the workspace's asset keys.")
+    key_prefix: list[str] = Field(default=[], description="Prefix of the workspace's asset keys.")
 
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Workspace]:
-        """Share the workspace's lock with other runs, and read the workspace once no command changes it."""
+        """Share the workspace's lock with other runs, then read the workspace."""
         from assets.state.rebuild import is_outdated
 
         root = Path(self.folder)
@@ -40,7 +39,7 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
 
 
 def _rebuild(root: Path, say: Say) -> None:
-    """Rebuild the database while no other run is at work, unless another run has done so meanwhile."""
+    """Rebuild the database under the exclusive lock, unless another run has done so meanwhile."""
     from assets.state.rebuild import is_outdated, rebuild_warehouse
 
     with workspace_alone(root, "the rebuild of the database") as workspace:

@@ -29,7 +29,7 @@ from assets.workspace import Workspace
 from care_ops.errors import InputError
 from orchestration.alerts import failure_message
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, materialisations
-from orchestration.instance import end_abandoned_runs, follow_partitions, tell_unchanged, under_way
+from orchestration.instance import end_abandoned_runs, follow_partitions, report_unchanged, under_way
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, NO_RETRY, ORDER, Launch, plan, requests, split_partition
 from orchestration.plan import INDEX, Tried, all_outdated, due_canaries, partitions_under_way, ready
 
@@ -200,7 +200,7 @@ class _Run:
     def complete(self, outcome: Outcome) -> None:
         """Add to an outcome how things are at the end of the run."""
         if outcome.materialised:
-            tell_unchanged(self._workspace, self._instance, self._stale)
+            report_unchanged(self._workspace, self._instance, self._stale)
         outcome.left_to_daemon, outcome.known = under_way(self._instance), self._known
         if not outcome.left_to_daemon:  # what a run of Dagster may be about to make is left to it
             failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}

@@ -12,7 +12,7 @@ from orchestration.workspace import NightlySettings, Settings
 
 
 def build_schedules(mount: Mount, load: Callable[[], Workspace], settings: Settings) -> list[dg.ScheduleDefinition]:
-    """Build the schedule, which is stopped where care.yaml names no hour; ``load`` reads the workspace at each tick."""
+    """Build the nightly schedule, stopped without `nightly` in care.yaml; ``load`` reads the workspace at each tick."""
     nightly = settings.nightly or NightlySettings.model_construct()
 
     @dg.schedule(
@@ -31,7 +31,7 @@ def build_schedules(mount: Mount, load: Callable[[], Workspace], settings: Setti
 
         tonight = context.scheduled_execution_time.isoformat()
         yield dg.RunRequest(f"{tonight} night", asset_selection=[mount.key("night")], tags={REASON: "nightly"})
-        # What unfinished runs make is left out: a daemon that was down catches up with several ticks at once.
+        # A daemon that was down runs several ticks at once; partitions of unfinished runs are not requested again.
         workspace = load()
         asked, _ = look(workspace, context.instance, Seen(), run_key=tonight)
         yield from asked

@@ -1,4 +1,4 @@
-"""What Dagster's daemon watches: the files, what is outdated, runs that failed, and nights that did not come."""
+"""Sensors of Dagster's daemon: partitions and alerts, stale assets, failed and canceled runs."""
 
 import json
 import time
@@ -35,22 +35,22 @@ _WILL_RETRY_TAG = "dagster/will_retry"
 """Tag of a failed run that Dagster retries."""
 
 _WATCHED_EVERY_S = 30
-"""Seconds between two looks at sources, which may be large; the files of a workspace and runs are looked at sooner."""
+"""Seconds between two comparisons of sources, which may be large; settings and runs are compared sooner."""
 
 _MEASURED_EVERY_S = 60
-"""As often as OpenTelemetry's own readers export metrics."""
+"""The interval of OpenTelemetry's own readers."""
 
 _RUNS_LOOKED_AT_EVERY_S = 5
-"""What follows from a run, or from a new judge, is asked for soon; to see whether there is any costs little."""
+"""What follows from a run or a new judge is requested soon; the comparison costs little."""
 
 
 def build_sensors(
     folder: Path, mount: Mount, load: Callable[[], Workspace], settings: Settings, *, watch: bool
 ) -> list[dg.SensorDefinition]:
-    """Build the sensors over the workspace in a folder; at each tick care.yaml and the workspace are read again.
+    """Build the sensors of the workspace in a folder; each tick reads care.yaml and the workspace again.
 
-    They are stopped unless asked for: `stale_assets_sensor` by `nightly` or `on_change` in care.yaml, all others also
-    by ``watch``.
+    They are stopped by default: `nightly` or `on_change` in care.yaml start all of them, ``watch`` all but
+    `stale_assets_sensor`.
     """
     runs = settings.nightly is not None or settings.on_change
     of_stale, of_others = (
@@ -73,7 +73,7 @@ def _workspace_sensor(
         name=mount.name("workspace_sensor"),
         minimum_interval_seconds=_WATCHED_EVERY_S,
         default_status=status,
-        description="Adds and deletes partitions of test sets and judges; tells what needs a person, and what is over.",
+        description="Adds and deletes partitions of test sets and judges; sends alerts, and that they are resolved.",
     )
     def workspace_sensor(context: dg.SensorEvaluationContext) -> dg.SkipReason:
         from orchestration.instance import follow_partitions
@@ -83,11 +83,11 @@ def _workspace_sensor(
         try:
             workspace = load()
         except CareError as error:
-            with suppress(AlertError):  # it is tried again by the next tick
+            with suppress(AlertError):  # the next tick tries again
                 unreadable.report(Alert("workspace unreadable", str(error)))
                 unreadable.send()
             return dg.SkipReason(f"the workspace cannot be read: {error}")
-        follow_partitions(workspace, context.instance)  # whether or not anybody can be told
+        follow_partitions(workspace, context.instance)
         with suppress(AlertError):
             unreadable.resolve(lambda _: True)
             unreadable.send()
@@ -132,7 +132,7 @@ def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstan
 
 
 def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
-    """What it costs little to compare every few seconds: who is at work, and when settings and judges changed."""
+    """Return a hash of the unfinished runs and of the times of settings, judges and test sets."""
     from orchestration.instance import unfinished_runs
 
     files = [folder / CARE_YAML, *(folder / "judges").glob("*.yaml"), *(folder / "testsets").glob("*.yaml")]
@@ -148,8 +148,8 @@ def _stale_assets_sensor(
         job_name=IMPLICIT_ASSET_JOB,  # the only job that holds assets of different partitions
         minimum_interval_seconds=_RUNS_LOOKED_AT_EVERY_S,
         default_status=status,
-        description="Requests what is stale: with `nightly` in care.yaml what follows from a night that the schedule "
-        "has begun; with `on_change`, or switched on here without either, as soon as files change.",
+        description="Requests what is stale: with `nightly` in care.yaml once the schedule has begun a run; with "
+        "`on_change`, or switched on here without either, as soon as files change.",
     )
     def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
         from orchestration.plan import Seen, look
@@ -162,10 +162,10 @@ def _stale_assets_sensor(
         only_at_night = settings.nightly is not None and not settings.on_change
         seen = replace(seen, moment=moment, looked_at=now)
         asked, seen = look(load(), context.instance, seen, only_at_night=only_at_night)
-        if asked:  # a run may begin and end before the next tick, which would then find everything as it was
+        if asked:  # a run may begin and end before the next tick, which would then find the same moment
             seen = replace(seen, moment="")
         cursor = json.dumps(asdict(seen))
-        return dg.SensorResult(asked, None if asked else "there is nothing to ask for", cursor)
+        return dg.SensorResult(asked, None if asked else "nothing is to be requested", cursor)
 
     return stale_assets_sensor
 
@@ -176,21 +176,21 @@ def _alert_on_failure(
     @dg.run_failure_sensor(
         name=mount.name("alert_on_failure"),
         default_status=status,
-        description="Sends an alert of a run that failed and is not tried again, to where `alerts` in care.yaml says.",
+        description="Sends an alert, as `alerts` in care.yaml says, of a run that failed and is not retried.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         tags = context.dagster_run.tags
         if not is_ours(mount, context.instance, context.dagster_run):
             return
         if tags.get(LAUNCHED_BY) == CARE_RUN or "true" in (tags.get(_WILL_RETRY_TAG), tags.get(TRIED_AGAIN)):
-            return  # `care run` tells at its end of all that failed; and what is tried again may be mended
+            return  # `care run` reports its failures at its end, and a retry may succeed
         run, events = context.dagster_run, context.get_step_failure_events()
         failures = [event for event in events if not is_blocked(event.step_failure_data)]
         if events and not failures:
             return  # a fit awaits review, which `workspace_sensor` reports
         try:
             workspace = load()
-        except CareError as error:  # what broke it may be what failed; `workspace_sensor` tells
+        except CareError as error:  # `workspace_sensor` reports it
             context.log.info(f"nothing is noted of the failed run, since the workspace cannot be read: {error}")
             return
         causes = failures_of_run(workspace, context.instance, run, failures)
@@ -209,11 +209,11 @@ def _note_canceled_runs(
         name=mount.name("note_canceled_runs"),
         run_status=dg.DagsterRunStatus.CANCELED,
         default_status=status,
-        description="Remembers what a canceled run was still to make, for the verdict on its test set. Nobody is "
-        "alerted: a person canceled it.",
+        description="Keeps what a canceled run did not materialise, for the verdict on its test set. There is no "
+        "alert, because a person canceled it.",
     )
     def note_canceled_runs(context: dg.RunStatusSensorContext) -> None:
-        if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes what it did not make itself
+        if context.dagster_run.tags.get(LAUNCHED_BY) != CARE_RUN:  # `care run` notes its own failures
             workspace = load()
             note_failures_of_run(workspace, canceled_run(workspace, context.instance, context.dagster_run))
 

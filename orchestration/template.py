@@ -1,4 +1,4 @@
-"""care.yaml as ``care init`` writes it and as editors check it: both are printed from the settings themselves."""
+"""Template and JSON schema of care.yaml, derived from the settings."""
 
 import dataclasses
 import json
@@ -17,12 +17,12 @@ _WIDTH = 110
 
 
 def template() -> str:
-    """Text of a care.yaml with every setting, its default and what it means."""
+    """Return a care.yaml with every setting, its default and its description."""
     return _HEAD + "".join(f"\n{block}" for block in _blocks())
 
 
 def schema() -> dict[str, Any]:
-    """JSON schema of care.yaml, for editors; the settings of ``fit`` are flat, as they are in the file."""
+    """Return the JSON schema of care.yaml; the settings of ``fit`` are flat, as in the file."""
     document = Settings.model_json_schema()
     fit = document["$defs"]["FitConfig"]["properties"]
     fit["profile"] = {"enum": ["care", "paper"], "description": "paper: the paper's algorithms and baselines"}
@@ -36,7 +36,7 @@ def schema() -> dict[str, Any]:
 
 
 def _blocks() -> Iterator[str]:
-    """A block of lines for each setting of the first level."""
+    """Yield a block of lines for each setting of the first level."""
     for name, entry in Settings.model_fields.items():
         value = entry.get_default(call_default_factory=True)
         kind: Any = entry.annotation if value is None else type(value)
@@ -68,7 +68,7 @@ def _lines_of(kind: Any, value: Any, indent: str) -> Iterator[str]:
 
 
 def _line(name: str, value: Any, description: str, indent: str) -> str:
-    """What a setting means, as comments, and its value."""
+    """Return the description of a setting, as comments, and its value."""
     comments = textwrap.wrap(description, _WIDTH - len(indent) - 2, break_long_words=False, break_on_hyphens=False)
     plain = json.loads(TypeAdapter(Any).dump_json(value))
     text = yaml.safe_dump(plain, default_flow_style=True, width=_WIDTH * 10).removesuffix("...\n").strip()

@@ -1,7 +1,4 @@
-"""Where the time of nights went, read from Dagster's own record of runs and steps; nothing is measured a second time.
-
-A night is a day (UTC) on which runs began, as it is for the bills of judges.
-"""
+"""Time of each day's runs (UTC) by stage, from Dagster's record of steps."""
 
 from __future__ import annotations
 
@@ -20,18 +17,18 @@ from orchestration.alert_causes import partition_of
 _WEEK = timedelta(days=7)
 
 BETWEEN = "between stages"
-"""Name of the time of a night in which no step was at work: looking for what is stale, starting, waiting."""
+"""Time between steps: finding what is stale, starting, waiting."""
 
 _LONG_GAP_S = 3600.0
-"""Runs of one day that lie further apart are no work of one night."""
+"""A longer gap is not counted as time between stages."""
 
-_SLOWER, _LEAST_S = 1.2, 1.0
-"""A stage is slower if it took a fifth longer than in the slowest night of the week before, and a second more."""
+_SLOWER, _SLOWER_BY_S = 1.2, 1.0
+"""A stage is slower if it took a fifth and a second longer than on any day of the week before."""
 
 
 @dataclass(frozen=True)
 class Step:
-    """One step of one run; times in seconds since 1970. Of a range of partitions it has the first one."""
+    """One step of a run, with the first partition of its range; times in seconds since 1970."""
 
     asset: str
     partition: str
@@ -42,19 +39,19 @@ class Step:
 
     @property
     def seconds(self) -> float:
-        """How long it took."""
+        """Return the duration."""
         return self.ends - self.begins
 
 
 def ended_runs(instance: dg.DagsterInstance, since: datetime) -> list[dg.RunRecord]:
-    """Runs that were last changed after this time and have ended, the earliest first."""
+    """Return the finished runs that were last updated after this time, the earliest first."""
     status = dg.DagsterRunStatus
     wanted = dg.RunsFilter(updated_after=since, statuses=[status.SUCCESS, status.FAILURE, status.CANCELED])
     return [*instance.get_run_records(wanted, ascending=True)]
 
 
 def steps_of(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterRun) -> list[Step]:
-    """The steps of a run that make something of this workspace and have ended."""
+    """Return the finished steps of a run that belong to this workspace."""
     found = list[Step]()
     for one in instance.get_run_step_stats(run.run_id):
         asset = workspace.mount.asset(one.step_key)
@@ -65,7 +62,7 @@ def steps_of(workspace: Workspace, instance: dg.DagsterInstance, run: dg.Dagster
 
 
 def nights(workspace: Workspace, instance: dg.DagsterInstance, since: datetime) -> dict[str, list[Step]]:
-    """The steps of each night, by its date, the latest last."""
+    """Return the steps by date, the latest last."""
     found = defaultdict[str, list[Step]](list)
     for record in ended_runs(instance, since):
         for step in steps_of(workspace, instance, record.dagster_run):
@@ -74,12 +71,12 @@ def nights(workspace: Workspace, instance: dg.DagsterInstance, since: datetime) 
 
 
 def night_of(seconds: float) -> str:
-    """The date of the night to which this moment belongs."""
+    """Return the date (UTC) of a moment."""
     return f"{datetime.fromtimestamp(seconds, UTC):%F}"
 
 
 def stages_of_last_night(workspace: Workspace, instance: dg.DagsterInstance) -> tuple[str, list[dict[str, Any]]]:
-    """Date and stages of the last night with a run; no date where there was none."""
+    """Return the last date with a run, and its stages; an empty date where there is none."""
     latest = instance.get_run_records(limit=1)
     since = latest[0].update_timestamp - _WEEK - timedelta(days=1) if latest else datetime.now(UTC)
     found = nights(workspace, instance, since)
@@ -89,12 +86,12 @@ def stages_of_last_night(workspace: Workspace, instance: dg.DagsterInstance) -> 
 
 
 def stages(night: Sequence[Step], week: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
-    """What each stage of a night took, the longest first; beside it the median of a week's nights, in seconds."""
+    """Return the seconds of each stage on a day, the longest first, and the median of the week before."""
     before, rows = [_seconds(steps) for steps in week], list[dict[str, Any]]()
     for name, seconds in _seconds(night).items():
         own = sorted((step for step in night if step.asset == name), key=lambda step: step.seconds)
         past = [each[name] for each in before if name in each]
-        slower = bool(past) and seconds > max(_SLOWER * max(past), max(past) + _LEAST_S)
+        slower = bool(past) and seconds > max(_SLOWER * max(past), max(past) + _SLOWER_BY_S)
         longest = own[-1].partition if own else ""
         rows.append({"stage": name, "steps": len(own), "seconds": seconds, "longest": longest})
         rows[-1] |= {"week before": median(past) if past else None, "slower": slower}
@@ -102,7 +99,7 @@ def stages(night: Sequence[Step], week: Sequence[Sequence[Step]]) -> list[dict[s
 
 
 def _seconds(night: Sequence[Step]) -> dict[str, float]:
-    """Seconds of each stage, and of the time between them, the longest first."""
+    """Return the seconds of each stage and between stages, the longest first."""
     found, until = defaultdict[str, float](float), 0.0
     for step in sorted(night, key=lambda step: step.begins):
         found[step.asset] += step.seconds

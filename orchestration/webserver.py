@@ -1,4 +1,4 @@
-"""``python -m orchestration.webserver``: what ``care ui`` runs, Dagster's UI for this machine's own browser alone."""
+"""``python -m orchestration.webserver``: Dagster's UI for browsers of this machine."""
 
 import sys
 from functools import partial
@@ -32,8 +32,8 @@ def own_pages(app: Any) -> Any:
 def refusal_of(scope: Any) -> str:
     """Return why a request is refused; empty for requests of this server's own pages and of programs.
 
-    Dagster answers any page, form and address, so a page elsewhere could launch runs through a person's browser. Only
-    parsed headers, methods and paths count: an encoded address or a second header changes nothing.
+    Dagster answers requests of any origin, so a foreign page could launch runs through a person's browser. Only parsed
+    headers, methods and paths are compared: an encoded address or a second header changes nothing.
     """
     from starlette.datastructures import Headers
 

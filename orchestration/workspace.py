@@ -1,4 +1,4 @@
-"""care.yaml and the folders beside it, read into a ``Workspace``."""
+"""Settings of care.yaml, and reading a workspace's files into a ``Workspace``."""
 
 import os
 import re
@@ -34,11 +34,11 @@ S = TypeVar("S", TestsetSpec, JudgeSpec)
 
 CARE_YAML = "care.yaml"
 FULL_SIZE = "CARE_FULL_SIZE"
-"""Environment variable that asks for experiments at full size, whatever care.yaml says."""
+"""Environment variable that runs experiments at full size, whatever care.yaml sets."""
 
 
 DECLARED_BY_TEST_SETS = ("cut", "scale", "calibration", "not_quality", "placement")
-"""Fields of ``FitConfig`` that care.yaml does not set: a test set does, and the profile the last one."""
+"""Fields of ``FitConfig`` that care.yaml does not set: a test set or, for the last one, the profile does."""
 
 RETIRED = {
     "panel.max_mode_share": 0.95,
@@ -65,20 +65,20 @@ RETIRED = {
     "judges": "judges",
     "testsets": "testsets",
 }
-"""Settings of care.yaml that are constants now, as `care init` once wrote them."""
+"""Former settings of care.yaml, now constants, with the values that `care init` wrote."""
 
 RETIRED_OF_TEST_SETS = {"source.scores.layout": "auto"}
-"""Those of the file of a test set."""
+"""Former settings of a test set's file."""
 
 MOVED = {"fit.not_quality": "`not_quality` in the file of a test set", "moments.dask_workers": "`dask: {workers: N}`"}
-"""Those among them that have another place."""
+"""New places of former settings."""
 
 GROUPS_OF_FIT = {"structure": StructureConfig}
-"""Groups of ``FitConfig`` whose settings stand in ``fit`` itself."""
+"""Groups of ``FitConfig`` whose settings are written into ``fit`` itself."""
 
 
 def _grouped(fit: Any) -> Any:
-    """The settings of ``fit``, which are flat in care.yaml, in the groups that ``care_ops`` has."""
+    """Return the flat settings of ``fit`` in the groups of ``FitConfig``."""
     if not isinstance(fit, dict):
         return fit
     for name in fit.keys() & {*GROUPS_OF_FIT, *DECLARED_BY_TEST_SETS}:
@@ -98,26 +98,26 @@ def _on_this_machine(path: str) -> str:
 
 
 LocalPath = Annotated[str, AfterValidator(_on_this_machine)]
-"""A file or folder that this machine can open by its path."""
+"""Path of a file or folder on this machine."""
 
 COPY = "data"
-"""Folder, beside care.yaml, of the copy of a store."""
+"""Folder next to care.yaml for the copy of a store."""
 
 
 class _Declared(BaseModel):
-    """A group of settings in care.yaml, which holds no others."""
+    """A group of settings in care.yaml; unknown ones are refused."""
 
     model_config = ConfigDict(extra="forbid", defer_build=True)
 
 
 class NightlySettings(_Declared):
-    """``nightly``: when a daemon makes what is stale, and by when the night must have come to an end."""
+    """``nightly``: when a daemon materialises what is stale, and its deadline."""
 
-    at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the night")
+    at: str = Field(default="02:00", pattern=r"^([01]\d|2[0-3]):[0-5]\d$", description="hour and minute of the run")
     zone: str = Field(default="UTC", description="time zone, like Europe/Berlin")
     days: str = Field(default="*", description="days of the week, as in cron: 1-5 is Monday to Friday")
     deadline_hours: float = Field(
-        default=6, gt=0, le=23, description="hours after which a night that has not come to an end is reported"
+        default=6, gt=0, le=23, description="hours after which an unfinished nightly run is reported"
     )
 
     @field_validator("zone")
@@ -134,18 +134,18 @@ class NightlySettings(_Declared):
         return days
 
     def cron(self) -> str:
-        """Hour, minute and days as a cron string."""
+        """Return the start as a cron string."""
         return f"{self._minutes % 60} {self._minutes // 60} * * {self.days}"
 
     def deadline_cron(self) -> str:
-        """When nights must have come to an end, as a cron string."""
+        """Return the deadline as a cron string."""
         later, minutes = divmod(self._minutes + round(60 * self.deadline_hours), 24 * 60)
         weekdays = _weekdays(self.days)
         days = ",".join(str(day) for day in sorted((day + later) % 7 for day in weekdays)) if len(weekdays) < 7 else "*"
         return f"{minutes % 60} {minutes // 60} * * {days}"
 
     def deadline_after(self, last: float) -> float:
-        """By when the night after one that ended at ``last`` must have come to an end; both in seconds since 1970."""
+        """Return the deadline of the nightly run after one that ended at ``last`` (seconds since 1970)."""
         weekdays, begins = _weekdays(self.days), time(*divmod(self._minutes, 60))
         day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
         while True:
@@ -156,15 +156,15 @@ class NightlySettings(_Declared):
 
     @property
     def _minutes(self) -> int:
-        """When a night begins, in minutes after midnight."""
+        """Return the start in minutes after midnight."""
         hour, minute = self.at.split(":")
         return 60 * int(hour) + int(minute)
 
 
 def _weekdays(days: str) -> frozenset[int]:
-    """The days of the week that a field of cron names; 0 is Sunday, and 7 is too.
+    """Return the days of the week of a field of cron; 0 and 7 are Sunday.
 
-    Raises ``ValueError`` where it names none, or something else.
+    Raises ``ValueError`` where the field is not valid.
     """
     found: set[int] = set()
     for part in days.split(","):
@@ -181,7 +181,7 @@ _ADDRESS = r"(slack\+)?https?://\S+"
 
 
 class AlertSettings(_Declared):
-    """``alerts``: who is told of what needs a person, and that it is over."""
+    """``alerts``: where alerts are sent."""
 
     webhook: str | None = Field(
         default=None,
@@ -190,7 +190,7 @@ class AlertSettings(_Declared):
     )
     file: LocalPath | None = Field(default=None, description="file that gets a line of JSON for each alert")
     heartbeat: str | None = Field(
-        default=None, description="address, or ${NAME}, that gets a post when a night has come to a good end"
+        default=None, description="address, or ${NAME}, that gets a post after each successful nightly run"
     )
 
     @field_validator("webhook", "heartbeat")
@@ -202,13 +202,13 @@ class AlertSettings(_Declared):
 
     @property
     def reach_anybody(self) -> bool:
-        """Whether a file or a webhook is named."""
+        """Return whether a file or a webhook is named."""
         return self.file is not None or self.webhook is not None
 
     def address(self, setting: Literal["webhook", "heartbeat"]) -> str:
-        """An address, which may stand in the environment.
+        """Return an address, perhaps from the environment.
 
-        Raises ``InputError`` where its environment variable is not set, or holds something else.
+        Raises ``InputError`` where the environment variable is not set, or holds no address.
         """
         given: str = getattr(self, setting) or ""
         if not given.startswith("${"):
@@ -225,18 +225,18 @@ class AlertSettings(_Declared):
 
 
 class ExperimentSettings(_Declared):
-    """``experiments``: at which size the paper's experiments are run."""
+    """``experiments``: size of the paper's experiments."""
 
     size: Literal["small", "full"] = Field(default="small", description="size of the paper's experiments")
 
 
 def _sized(experiments: Any) -> Any:
-    """A size alone stands for settings with that size."""
+    """Accept a size in place of the group of settings."""
     return {"size": experiments} if isinstance(experiments, str) else experiments
 
 
 class Settings(_Declared):
-    """Everything that care.yaml may hold, with its defaults."""
+    """Settings of care.yaml with their defaults."""
 
     data: Annotated[str, AfterValidator(lambda path: usable_address(path) if names_an_address(path) else path)] = Field(
         default="data",
@@ -254,8 +254,8 @@ class Settings(_Declared):
     nightly: NightlySettings | None = None
     on_change: bool = Field(
         default=False,
-        description="whether a daemon makes what is stale as soon as files change, and asks judges at any hour; by "
-        "default at the hour of `nightly` alone",
+        description="whether a daemon materialises what is stale as soon as files change, and asks judges at any hour; "
+        "by default only at the hour of `nightly`",
     )
     keep_runs_days: int = Field(
         default=90,
@@ -306,13 +306,13 @@ def load_workspace(root: Path) -> Workspace:
 
 
 def data_folder(root: Path, settings: Settings) -> Path:
-    """Where the data lie on this machine: as they are, or as a copy of those in a store."""
+    """Return the data folder on this machine, which may be the copy of a store."""
     return (root / (COPY if names_an_address(settings.data) else settings.data)).absolute()
 
 
 @meets_anything
 def read_settings(root: Path) -> Settings:
-    """Read care.yaml alone.
+    """Read care.yaml without judges and test sets.
 
     Raises ``InputError`` where it is missing or invalid, or names an environment variable that is not set.
     """
@@ -322,7 +322,7 @@ def read_settings(root: Path) -> Settings:
     content = load_yaml(path, RETIRED, MOVED)
     try:
         settings = Settings.model_validate(content)
-        settings.alerts.address("webhook")  # an address that is missing is told before a night, not after it
+        settings.alerts.address("webhook")  # a missing variable is an error now, not after the run
         settings.alerts.address("heartbeat")
         return settings
     except ValidationError as error:
@@ -335,13 +335,13 @@ def read_settings(root: Path) -> Settings:
 
 
 def folder_of(root: Path, what: Literal["judges", "testsets"]) -> Path:
-    """The folder of the files of judges or test sets; ``InputError`` where there is no workspace."""
+    """Return the folder of judges or test sets; raise ``InputError`` where there is no workspace."""
     read_settings(root.absolute())
     return root.absolute() / what
 
 
 def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S]:
-    """The specifications in a folder by their names; a file that was listed and has been deleted since is left out."""
+    """Return the specifications in a folder by name; a file that is deleted meanwhile is left out."""
     found: dict[str, S] = {}
     for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         try:
@@ -357,7 +357,7 @@ def _read_all(folder: Path, what: str, read: Callable[[Path], S]) -> dict[str, S
 
 
 def load_testset(path: Path) -> TestsetSpec:
-    """One test set; ``InputError`` where its file is not valid."""
+    """Read a test set's file; raise ``InputError`` where it is not valid."""
     return read_model(path, TestsetSpec, RETIRED_OF_TEST_SETS)
 
 
@@ -370,14 +370,14 @@ def _load_testsets(folder: Path) -> dict[str, TestsetSpec]:
             if original is None or isinstance(original.source, VersionsSource):
                 names = ", ".join(name for name, t in testsets.items() if not isinstance(t.source, VersionsSource))
                 raise InputError(
-                    f"{folder}: {spec.name!r} is to be versions of {spec.source.of!r}, which is no test set with items "
-                    f"of its own; those are {names}"
+                    f"{folder}: {spec.name!r} cannot be versions of {spec.source.of!r}, which is no test set with "
+                    f"its own items; choose one of {names}"
                 )
     return testsets
 
 
 def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec]) -> dict[str, JudgeSpec]:
-    judges = _read_all(root / "judges", "judge", lambda path: _with_its_folder(load_spec(path), root))
+    judges = _read_all(root / "judges", "judge", lambda path: _with_absolute_model(load_spec(path), root))
     for testset in testsets.values():
         declared = testset.recorded
         if declared is None:
@@ -388,7 +388,9 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
             recorded = [judge for judge in _recorded(declared, path) if declared.accepts(judge)]
         except InputError:
             asked = {judge for judge, spec in judges.items() if not spec.engine.needs.recordings}
-            if not (recorded := [judge for judge in _fitted_last(root, settings, testset) if judge not in asked]):
+            if not (
+                recorded := [judge for judge in _judges_of_last_panel(root, settings, testset) if judge not in asked]
+            ):
                 raise
         for judge in recorded:
             _merge_recorded(judges, judge, declared.family(judge), testset.name, path)
@@ -396,8 +398,8 @@ def _load_judges(root: Path, settings: Settings, testsets: dict[str, TestsetSpec
     return judges
 
 
-def _fitted_last(root: Path, settings: Settings, testset: TestsetSpec) -> list[str]:
-    """The judges of a test set's last panel: what was published can be seen while its file cannot be read."""
+def _judges_of_last_panel(root: Path, settings: Settings, testset: TestsetSpec) -> list[str]:
+    """Return the judges of a test set's last panel, shown while the file of scores cannot be read."""
     from assets.fit.documents import PanelDocument
     from warehouse.artifacts import FitFolder
 
@@ -407,8 +409,8 @@ def _fitted_last(root: Path, settings: Settings, testset: TestsetSpec) -> list[s
     return [] if panel is None else [columns.get(judge, judge) for judge in panel.slices]
 
 
-def _with_its_folder(spec: JudgeSpec, root: Path) -> JudgeSpec:
-    """A judge whose model lies in a folder that its file names relative to the workspace gets the whole path."""
+def _with_absolute_model(spec: JudgeSpec, root: Path) -> JudgeSpec:
+    """Replace a model folder that is relative to the workspace by its absolute path."""
     if isinstance(spec.engine, LocalModel) and (root / spec.engine.model).is_dir():
         engine = spec.engine.model_copy(update={"model": str(root / spec.engine.model)})
         return spec.model_copy(update={"engine": engine})
@@ -416,7 +418,7 @@ def _with_its_folder(spec: JudgeSpec, root: Path) -> JudgeSpec:
 
 
 def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
-    """Names of the judges in a file of scores, or in another tool's files."""
+    """Return the names of the judges in a file of scores, or in another tool's files."""
     if isinstance(declared, ImportSource):
         from warehouse.importers.registry import read_unchanged
 
@@ -427,7 +429,7 @@ def _recorded(declared: RecordedScores | ImportSource, path: Path) -> list[str]:
 
 
 def _merge_recorded(judges: dict[str, JudgeSpec], judge: str, family: str | None, testset: str, path: Path) -> None:
-    """Add a recorded judge by a name that it can have; one that is recorded for several test sets is one judge."""
+    """Add a recorded judge under a valid name; one that is recorded for several test sets is one judge."""
     spec, column = JudgeSpec.recorded(judge, family, testset), judge
     known = judges.setdefault(judge := spec.name, spec)
     if known is spec:

@@ -1,4 +1,4 @@
-"""The command ``care``, of which every other module here is a part."""
+"""The command ``care`` with its subcommands."""
 
 import atexit
 import gc as collector
@@ -78,10 +78,9 @@ def care(context: typer.Context, version: Version = False) -> None:
 
 
 def main() -> None:
-    """Entry point.
+    """Run the command.
 
-    What is imported is never garbage, and looking through it again and again, the last time at the end, takes half a
-    second: a fifth of a night on which nothing changes.
+    Imported modules are never garbage; collecting them takes half a second, a fifth of a run without changes.
     """
     collector.set_threshold(10_000)
     atexit.register(collector.disable)

@@ -1,4 +1,4 @@
-"""What every command of the command line keeps to: an option that takes one value is given once; errors speak."""
+"""Base class of commands: an option with one value is given once, and errors are messages."""
 
 import re
 from collections import Counter
@@ -9,19 +9,19 @@ import typer
 from typer.core import TyperCommand
 
 from care_ops.errors import InputError
-from orchestration.cli.output import speaking_errors
+from orchestration.cli.output import errors_as_messages
 
 _NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)")
 
 
 class _Command(TyperCommand):
-    """A command that refuses what would otherwise be left out in silence: all but the last value of an option."""
+    """A command that refuses a repeated option, of which click would take the last value."""
 
-    @speaking_errors()
+    @errors_as_messages()
     def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        """Parse the words of a command; ``InputError`` where an option that takes one value is there twice."""
+        """Parse the words of a command; raise ``InputError`` where an option with one value is repeated."""
         args = _one_word_a_scale(args)
-        if not ctx.resilient_parsing:  # as it is while a shell completes a word
+        if not ctx.resilient_parsing:  # true while a shell completes a word
             _, _, order = self.make_parser(ctx).parse_args(args=list(args))
             for option, count in Counter(order).items():
                 flag, many = getattr(option, "is_flag", True), getattr(option, "multiple", True)
@@ -29,14 +29,14 @@ class _Command(TyperCommand):
                     raise InputError(f"{option.opts[0]} takes one value and was given {count} times; give it once")
         return super().parse_args(ctx, args)
 
-    @speaking_errors()
+    @errors_as_messages()
     def invoke(self, ctx: Any) -> Any:
         """Run the command."""
         return super().invoke(ctx)
 
 
 def _one_word_a_scale(words: list[str]) -> list[str]:
-    """The words of a command with ``--scale 1 10`` as ``--scale 1:10``, since another one may be ``JUDGE=0:100``."""
+    """Rewrite ``--scale 1 10`` as ``--scale 1:10``, because another one may be ``JUDGE=0:100``."""
     joined: list[str] = []
     for word in words:
         if joined[-2:-1] == ["--scale"] and _NUMBER.fullmatch(joined[-1]) and _NUMBER.fullmatch(word):
@@ -47,8 +47,8 @@ def _one_word_a_scale(words: list[str]) -> list[str]:
 
 
 class Commands(typer.Typer):
-    """A group of such commands."""
+    """A group of these commands."""
 
     def command(self, *args: Any, **settings: Any) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-        """Take a function as a command, with the arguments of ``typer.Typer.command``."""
+        """Register a function as a command, with the arguments of ``typer.Typer.command``."""
         return super().command(*args, cls=_Command, **settings)

@@ -1,7 +1,6 @@
-"""What commands share: consoles, tables, JSON, logs, and errors that end a command without a traceback.
+"""Shared output of commands: consoles, tables, JSON, logs, and errors without a traceback.
 
-A command ends with 0 when it has done what it was asked for, with 1 when it failed, and with 2 when what it was given
-is wrong.
+Exit codes: 0 success, 1 failure, 2 invalid input.
 """
 
 from __future__ import annotations
@@ -34,18 +33,18 @@ if TYPE_CHECKING:
     from care_ops.results.verdict import Verdict
     from orchestration.runner import Outcome
 
-_WIDTH = None if sys.stdout.isatty() else 160  # wide enough that no table is cut where the output is a file
+_WIDTH = None if sys.stdout.isatty() else 160  # no table is cut where the output is a file
 
 Json = Annotated[bool, typer.Option("--json", help="Print as JSON.")]
-Why = Annotated[bool, typer.Option("--why", help="Give every reason for a verdict, and the numbers behind it.")]
+Why = Annotated[bool, typer.Option("--why", help="Print every reason for a verdict, with its numbers.")]
 Root = Annotated[Path, typer.Option("--workspace", help="Folder of care.yaml.")]
-"""Options that most commands have."""
+"""Shared options."""
 
 _CONTROLS = {k: f"\\x{k:02x}" for k in (*range(32), *range(127, 160)) if chr(k) not in "\n\r\t"}
 
 
 class _Console(Console):
-    """Shows control characters in texts and names of others, such as escape sequences, instead of obeying them."""
+    """Print control characters of texts and names, such as escape sequences, as text."""
 
     def render_str(self, text: str, **options: Any) -> Text:
         return super().render_str(text.translate(_CONTROLS), **options)
@@ -53,9 +52,8 @@ class _Console(Console):
 
 console = _Console(width=_WIDTH, markup=False, highlight=False, emoji=False, soft_wrap=True)
 errors = _Console(stderr=True, markup=False, highlight=False, emoji=False, soft_wrap=True)
-"""What is printed is a sentence with names and paths of others: it means nothing else, and is copied whole."""
+"""Consoles without markup or wrapping: texts hold foreign names and paths, and commands to be copied."""
 
-# Modules that the extra `pipeline` brings, and what it brings with it.
 PIPELINE = {
     *("dagster", "dagster_webserver", "alembic", "sqlalchemy", "duckdb", "ray", "dask", "distributed", "cvxpy"),
     *("tensorly", "numba", "httpx", "httpcore", "tenacity"),
@@ -63,33 +61,32 @@ PIPELINE = {
 
 
 @contextmanager
-def speaking_errors() -> Generator[None]:
-    """Print a ``CareError``, what the disk refused, or what to install, as one message; leave with its exit code."""
+def errors_as_messages() -> Generator[None]:
+    """Print a ``CareError``, an error of the disk or a missing package as one message, and exit with its code."""
     try:
         yield
     except CareError as error:
-        said, code = str(error), 2 if isinstance(error, InputError) else 1
+        message, code = str(error), 2 if isinstance(error, InputError) else 1
     except ModuleNotFoundError as error:
         if (error.name or "").split(".")[0] not in PIPELINE:
             raise
-        said, code = f"this needs {error.name}, which comes with the pipeline; {how_to_install('pipeline')}", 1
+        message, code = f"this needs {error.name}, part of the pipeline; {how_to_install('pipeline')}", 1
     except Exception as error:
         refused = refusal(error)
         if refused is None:
             raise
-        said, code = refused, 1
+        message, code = refused, 1
     else:
         return
     errors.print("error:", style="bold red", end=" ")
-    errors.print(said)
+    errors.print(message)
     raise typer.Exit(code)
 
 
 def print_logs(*, verbose: bool) -> None:
-    """Print on standard error what our modules log: warnings, or where ``verbose`` everything.
+    """Print on standard error what our modules log: warnings, or everything if ``verbose``.
 
-    Without this Python prints warnings by itself, but only those that are logged outside of a run of Dagster, which
-    takes the logs of its runs.
+    By itself Python prints only warnings outside of Dagster's runs, which capture their logs.
     """
     for package in PACKAGES:
         logger = logging.getLogger(package)
@@ -100,19 +97,18 @@ def print_logs(*, verbose: bool) -> None:
 
 
 def keep_standard_error() -> None:
-    """Print errors, logs and progress of this process to where standard error leads now, whatever becomes of it later.
+    """Keep printing errors, logs and progress to the present standard error.
 
-    While Dagster runs a step it leads standard error into a file, which a ``tail`` shows on the terminal until the step
-    is at its end: a warning that it has not come to by then would be shown to nobody, and a bar would stand still.
+    Dagster redirects standard error into a file during a step, so late warnings would be lost and progress would stop.
     """
     now = sys.stderr
-    if now is None:  # the process was started with standard error closed
+    if now is None:  # standard error is closed
         return
     errors.file = os.fdopen(os.dup(now.fileno()), "w", buffering=1, encoding=now.encoding, errors=now.errors)
 
 
 class _ConsoleHandler(logging.Handler):
-    """Prints records on the console for errors, above whatever progress that shows."""
+    """Print log records on the console for errors, above a progress bar."""
 
     def emit(self, record: logging.LogRecord) -> None:
         if record.levelno >= logging.WARNING:
@@ -140,11 +136,11 @@ _STYLES = {"Use": "green", "Check": "yellow", "Don't use yet": "yellow", "Waitin
 
 
 def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, everything: bool = False) -> None:
-    """The verdict, on a terminal broken between words; ``name`` is of the test set, where there are several."""
+    """Print a verdict, wrapped on a terminal; ``name`` is the test set, where there are several."""
     first, *more = verdict.lines(everything=everything)
     commands = {f"        {step.command}" for step in verdict.next_steps}
     for number, line in enumerate([first if name is None else f"{name}: {first}", *more]):
-        if where.is_terminal and line not in commands:  # a command is copied whole
+        if where.is_terminal and line not in commands:  # commands are not wrapped, to be copied
             line = fill(line, where.width - 1, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
         style = "" if number else f"bold {_STYLES[verdict.pill]}"
         where.print(line, style=style)
@@ -152,9 +148,9 @@ def print_verdict(verdict: Verdict, where: Console, name: str | None = None, *, 
 
 @contextmanager
 def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
-    """A bar with the time left on standard error, which is gone when the work is done; nothing off a terminal.
+    """Show a progress bar on standard error, if that is a terminal.
 
-    What Python prints meanwhile is shown above the bar unless ``prints_above`` is False, as where Dagster keeps it.
+    What is printed meanwhile appears above the bar, unless ``prints_above`` is False because Dagster captures it.
     """
     columns = (
         SpinnerColumn(),
@@ -176,7 +172,7 @@ def progress_bar(*, prints_above: bool = True) -> Generator[Progress]:
 
 @contextmanager
 def watching(what: str) -> Generator[Watch]:
-    """A bar that says ``what`` until the work says more; yields what the work calls to say how far it has come."""
+    """Show a progress bar that begins with the text ``what``; yield the function that updates it."""
     with progress_bar() as progress:
         task = progress.add_task(what, total=None)
 
@@ -187,7 +183,7 @@ def watching(what: str) -> Generator[Watch]:
 
 
 def typed_again(context: typer.Context, **changed: object) -> str:
-    """The command that is being run, as somebody would type it again; what is changed to None is left out."""
+    """Return the present command line with some options changed; None removes an option."""
     command, names = context, list[str]()
     while command.parent is not None:
         names.insert(0, str(command.info_name))
@@ -216,7 +212,7 @@ def typed_again(context: typer.Context, **changed: object) -> str:
 
 
 def print_failures(outcome: Outcome) -> None:
-    """One line for each partition that failed, with the reason; for all of an asset that failed for the same one."""
+    """Print one line for each asset and reason, with the partitions that failed."""
     alike: dict[tuple[str, str], list[str]] = {}
     for (asset, partition), message in outcome.failures.items():
         alike.setdefault((asset, message), []).append(partition or "")
@@ -225,7 +221,7 @@ def print_failures(outcome: Outcome) -> None:
 
 
 def show_systems(page: ReportData, title: str) -> None:
-    """Print systems and their differences as a table, and what these are worth without labels."""
+    """Print systems and their differences as a table, with the caveat where there are no labels."""
     rows = [
         {
             "system": row.system,
@@ -246,7 +242,7 @@ def show_systems(page: ReportData, title: str) -> None:
 
 
 def cell(value: Any) -> str:
-    """A value as text; floats with three decimals, nothing for None."""
+    """Return a value as text: floats with three decimals, empty for None."""
     if value is None or (isinstance(value, float) and value != value):
         return ""
     return f"{value:.3f}" if isinstance(value, float) else str(value)

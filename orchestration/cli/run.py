@@ -42,22 +42,21 @@ def run(
     workspace: Root = Path(),
     testset: Annotated[str | None, typer.Option(help="Bring only this test set up to date.")] = None,
     judge: Annotated[str | None, typer.Option(help="Run only this judge, and load only its scores.")] = None,
-    select: Annotated[str | None, typer.Option(help="Make only these assets, in Dagster's selection syntax.")] = None,
+    select: Annotated[str | None, typer.Option(help="Only these assets, in Dagster's selection syntax.")] = None,
     experiments: Annotated[bool, typer.Option("--experiments", help="Run the paper's experiments, too.")] = False,
     full: Annotated[
         bool, typer.Option("--full", help="Run experiments at the paper's size, which takes hours.")
     ] = False,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what judges would be asked, for how much, and how long; ask nobody.")
+        bool, typer.Option("--dry-run", help="Print what judges would be asked, the cost and the time; ask nobody.")
     ] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Say what is asked for, by whom, and why.")] = False,
+    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Print what is materialised and why.")] = False,
     json: Json = False,
     why: Why = False,
 ) -> None:
     """Bring the workspace up to date. Add --experiments to run the paper's experiments too.
 
-    Ends with 1 where something failed, with 130 where Ctrl-C ended it. A new fit that is held back has not failed: it
-    waits for you, and is told.
+    Exits with 1 if something failed, and with 130 after Ctrl-C. A new fit that waits for your review is no failure.
     """
     from orchestration.instance import deployed_home
     from orchestration.locks import workspace_alone
@@ -84,10 +83,10 @@ def run(
             outcome.failures.update(more.failures)
         if outcome.waits_for is not None:
             raise InputError(
-                f"nothing was made: what --select names waits for {outcome.waits_for}, which was never made and "
-                "which it leaves out; run once without --select"
+                f"nothing was materialised: --select leaves out {outcome.waits_for}, which is missing and needed; "
+                "run once without --select"
             )
-        verdicts = _tell(loaded, outcome, narrowed=any((select, testset, judge)))
+        verdicts = _update_verdicts(loaded, outcome, narrowed=any((select, testset, judge)))
         if deployed_home(loaded) is None:
             leave_record_of_runs(loaded)
     seconds = time.perf_counter() - started
@@ -102,16 +101,16 @@ def run(
 
 @contextmanager
 def _interruptible() -> Generator[None]:
-    """Tell in a sentence that a person has ended the work of the block."""
+    """Print a sentence and exit with 130 where a person interrupts the block."""
     try:
         yield
     except KeyboardInterrupt:
-        errors.print("interrupted: what was scored is kept; the same command goes on")
+        errors.print("interrupted: all scores so far are kept; run the same command to continue")
         raise typer.Exit(130) from None
 
 
 def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict], *, narrowed: bool) -> None:
-    """Tell whom care.yaml names of what failed, of what waits for a person, and of all that is over."""
+    """Send alerts of failures and of what waits for a person, and that others are resolved."""
     from assets.judging.bill import bill_of_night
     from orchestration.alert_causes import failure_cause, notifier_of, report_conditions, report_failures
     from orchestration.instance import workspace_instance
@@ -143,8 +142,8 @@ def _measure(loaded: Workspace, seconds: float) -> None:
                 errors.print(f"note: {error}", style="yellow")
 
 
-def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
-    """The verdict on every test set, now that what failed is known; pages and index say the same."""
+def _update_verdicts(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
+    """Return the verdict on every test set with its failures, and update pages and index."""
     from assets.report.report_index import tell
     from assets.report.verdicts import current_verdicts, index_differs, note_failures
     from orchestration.alert_causes import testset_of_failure
@@ -161,7 +160,7 @@ def _tell(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, V
 
 
 def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_json: bool, everything: bool) -> None:
-    """The verdicts, and then how the aggregates order the items beside gold."""
+    """Print the verdicts, and how the aggregates compare with gold."""
     from assets.report.report_index import gone
 
     for name, verdict in verdicts.items():
@@ -174,13 +173,13 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
     if wrong := loaded.labels_of_nobody():
         errors.print(f"warning: {wrong}", style="yellow")
     for path in gone(loaded):
-        errors.print(f"note: {path}: its test set is gone; the file stays, because it holds labels of people")
+        errors.print(f"note: {path}: its test set is gone; the file is kept because it holds labels")
     for testset in sorted(name for name in loaded.testsets if not loaded.judges_of(name)):
         errors.print(f"note: {testset}: no judge scores it, so it has no panel")
 
 
 def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: bool) -> None:
-    """What is left to others, how much was made, and where the report lies."""
+    """Print what is left to Dagster or to batches, how much was materialised, and the path of the report."""
     from assets.judging.batches import told
 
     if outcome.left_to_daemon:
@@ -193,11 +192,11 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
         errors.print(sentence)
     for testset in sorted(outcome.outdated):
         errors.print(
-            f"{testset}: its fit is not of the scores and settings that are there now; run `care run` again",
+            f"{testset}: its fit is stale; run `care run` again",
             style="yellow",
         )
     count = len(outcome.materialised)
-    nothing = "nothing could be made" if outcome.failures else "nothing to do"
+    nothing = "nothing could be materialised" if outcome.failures else "nothing to do"
     errors.print(f"{f'{count} asset partitions materialised' if count else nothing} in {seconds:.1f} s")
     index = loaded.report_folder / "index.html"
     if index.exists() and not as_json:
@@ -205,7 +204,7 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
 
 
 def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | None, judge: str | None) -> Outcome:
-    """Materialise what is stale, and show on standard error what is being made."""
+    """Materialise what is stale, with progress on standard error."""
     from orchestration.definitions import build_defs
     from orchestration.instance import delete_old_runs, launcher_that_ends_runs_of_commands, workspace_instance
     from orchestration.runner import run_stale
@@ -225,7 +224,7 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
                 display.console.print(f"  {launch.label}", style="dim")
 
         outcome = run_stale(
-            build_defs(loaded.root, loaded),  # the whole night uses the workspace as it was read once
+            build_defs(loaded.root, loaded),  # the whole run uses the workspace as it was read once
             loaded,
             instance,
             selection=select,
@@ -238,9 +237,9 @@ def _bring_up_to_date(loaded: Workspace, *, select: str | None, testset: str | N
 
 
 def results(workspace: Workspace) -> list[dict[str, Any]]:
-    """The latest evaluation of every test set: a row for each aggregator, without metrics that none of them has.
+    """Return the latest evaluation of every test set: a row for each aggregator, and one for the best judge by gold.
 
-    What the judge that follows gold best makes of it is a row, too: nobody knows that judge without gold.
+    Metrics that no row has are left out.
     """
     from assets.results.evaluation import BEST_JUDGE
     from care_ops.records import Evaluation
@@ -266,18 +265,18 @@ def results(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
-    """A row a test set: how each aggregator orders the items, and how many labels it has seen, where it has any."""
-    told: dict[str, dict[str, Any]] = {}
+    """Return a row for each test set: AUC or tau of each aggregator, and the labels that it has used."""
+    by_testset: dict[str, dict[str, Any]] = {}
     for row in rows:
         order = row.get("tau") if row.get("auc") is None else row["auc"]
-        line = told.setdefault(row["testset"], {"testset": row["testset"], "n": row["n"]})
+        line = by_testset.setdefault(row["testset"], {"testset": row["testset"], "n": row["n"]})
         line[row["aggregator"]] = f"{order:.3f} ({row['labels']} labels)" if row["labels"] and order else order
-    names = dict.fromkeys(name for line in told.values() for name in line)
-    return [{name: line.get(name) for name in names} for line in told.values()]
+    names = dict.fromkeys(name for line in by_testset.values() for name in line)
+    return [{name: line.get(name) for name in names} for line in by_testset.values()]
 
 
 def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_json: bool) -> None:
-    """Print a row for each judge and test set that has something to ask, and their sum."""
+    """Print a row for each judge and test set with items to score, and their sum."""
     from assets.judging.forecast import forecast
     from orchestration.stores import workspace_to_look_at
 

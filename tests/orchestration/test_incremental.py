@@ -279,7 +279,7 @@ def test_a_fit_that_is_behind_its_scores_at_the_end_is_told(after_a_night, monke
     outcome = run(after_a_night)
     assert outcome.outdated == {"one"}, "it was made once, and is still asked for"
     assert ran(outcome, "aggregates") == ["one"]
-    assert "one: its fit is not of the scores and settings that are there now" in care(after_a_night, "run")
+    assert "one: its fit is stale; run `care run` again" in care(after_a_night, "run")
 
 
 def test_another_code_of_a_result_makes_it_and_its_page_again_and_no_fit(after_a_night, monkeypatch):

@@ -19,7 +19,7 @@ from warehouse.parts import PartStore
 
 N = 40
 ANSWERED = 14
-TOLD = "interrupted: what was scored is kept; the same command goes on"
+TOLD = "interrupted: all scores so far are kept; run the same command to continue"
 
 
 class Gate(Vendor):

@@ -195,7 +195,7 @@ def test_what_is_selected_and_waits_for_what_is_not_is_told(tmp_path):
     folder = make(tmp_path / "ws", n=10)
     assert "error: --select group:nix: names no asset" in care(folder, "run", "--select", "group:nix", code=2)
     printed = care(folder, "run", "--judge", "length", "--select", "judge_inference", code=2)
-    assert "nothing was made: what --select names waits for items" in printed
+    assert "nothing was materialised: --select leaves out items" in printed
     assert "run once without --select" in printed
     printed = care(folder, "run", "--judge", "length", "--select", "key:judge_inference or key:items")
     assert "2 asset partitions materialised" in printed
