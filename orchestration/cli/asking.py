@@ -1,4 +1,4 @@
-"""How ``care label`` asks a person: what may be answered, the screen, single keys, and numbers that are typed."""
+"""Dialogue of ``care label`` in a terminal: permitted answers, the screen, keys and typed numbers."""
 
 from __future__ import annotations
 
@@ -27,16 +27,16 @@ _GOOD = "Is this answer good?"
 
 @dataclass(frozen=True)
 class Answers:
-    """What a person is asked about an item, and what may be answered.
+    """Question about an item and permitted answers.
 
     Attributes
     ----------
     keys : mapping key -> label
-        One key is the whole answer; where there is none, a number is typed.
+        Empty where a number is typed.
     words : mapping key -> str
-        What a key says; a key that is not there says its label.
+        Text of a key, by default its label.
     scale : (lo, hi), optional
-        Between which a number that is typed must lie.
+        Bounds of a typed number.
     """
 
     question: str
@@ -45,24 +45,24 @@ class Answers:
     scale: tuple[float, float] | None = None
 
     def offered(self) -> str:
-        """The answers in one line, as a person gives them here."""
+        """Return the answers in one line, for the terminal."""
         if self.scale is not None and not self.keys:
             return f"type a number from {self.scale[0]:g} to {self.scale[1]:g}, then Enter; {_COMMANDS}"
-        said = [f"{key} = {self.words[key]}" if key in self.words else key for key in self.keys]
-        return f"press {', '.join(said)}; {_COMMANDS}"
+        texts = [f"{key} = {self.words[key]}" if key in self.words else key for key in self.keys]
+        return f"press {', '.join(texts)}; {_COMMANDS}"
 
     def buttons(self) -> list[tuple[str, str, str]]:
-        """Each key with its label and what it says, as a page offers them."""
+        """Return (key, label, text) of each key, for a page."""
         return [(key, f"{label:g}", self.words.get(key, key)) for key, label in self.keys.items()]
 
     def written(self) -> str:
-        """The labels in one line, as a person writes them into a table."""
+        """Return the labels in one line, for a table."""
         if self.scale is not None:
             return f"{self.scale[0]:g} to {self.scale[1]:g}"
         return ", ".join(f"{label:g} = {self.words.get(key, key)}" for key, label in self.keys.items())
 
     def label_of(self, typed: str) -> float | None:
-        """The label that was meant; None where it is no answer."""
+        """Return the label of a typed answer; None if it is no answer."""
         if self.keys:
             return self.keys.get(typed, self.keys.get(typed.lower()))
         try:
@@ -76,11 +76,11 @@ class Answers:
 def answers_for(
     wanted: str | None, scale: tuple[float, float] | None, *, pairs: bool, higher_is_right: bool = False
 ) -> Answers:
-    """What ``--answers`` says may be answered, or else what the items are: pairs, good or bad, or on a scale.
+    """Return the answers that ``--answers`` permits, or by default those for pairs, good or bad, or a scale.
 
-    ``wanted`` has keys and their labels, as y=1,n=0, or a range, as 1-5; ``scale`` is that of the scores. Of ``pairs``,
-    where an item is two answers, a higher score favours the left one, or the right one where ``higher_is_right``.
-    Raises ``InputError`` where ``wanted`` is neither keys nor a range.
+    ``wanted`` has keys and labels, as y=1,n=0, or a range, as 1-5; ``scale`` is that of the scores. Of ``pairs`` a
+    higher score favours the left answer, or the right one if ``higher_is_right``. Raises ``InputError`` where
+    ``wanted`` is neither keys nor a range.
     """
     lowest, highest = _SIDES if higher_is_right else reversed(_SIDES)
     if wanted is not None and (found := _RANGE.fullmatch(wanted.strip())) is not None:
@@ -122,9 +122,9 @@ def _chosen_keys(wanted: str) -> tuple[dict[str, float], dict[str, str]]:
 
 
 def refuse_without_terminal(export: str, take_back: str) -> None:
-    """``InputError`` where nobody can be asked; the commands are those that do without.
+    """Raise ``InputError`` without a terminal, with the commands that need none.
 
-    What is piped in is no answer of a person who has read the item.
+    Piped input is no answer of a person who has read the item.
     """
     if not sys.stdin.isatty():
         raise InputError(
@@ -134,16 +134,16 @@ def refuse_without_terminal(export: str, take_back: str) -> None:
 
 
 def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rater: str) -> None:
-    """One item after another until none waits; those that were skipped come again at the end, once a session."""
+    """Ask about one item after another; skipped ones come again at the end, once a session."""
     from warehouse.fits import now
 
     passed: list[int] = []
     while (k := _next(file, items, passed)) is not None:
-        _show(items[file.rows[k].item_id], standing(file), answers)
-        said = _answer(answers)
-        if said == QUIT:
+        _show(items[file.rows[k].item_id], labelling_progress(file), answers)
+        answer = _answer(answers)
+        if answer == QUIT:
             break
-        if said == UNDO:
+        if answer == UNDO:
             done = (j for j, row in enumerate(file.rows) if row.labelled_at and row.rater == rater)
             before = max(done, key=lambda j: file.rows[j].labelled_at, default=None)
             if before is None:
@@ -151,17 +151,17 @@ def ask(file: LabelFile, items: Mapping[str, ItemRecord], answers: Answers, rate
                 continue
             file.change(before, replace(file.rows[before], label="", rater="", labelled_at=""))
             passed = [j for j in passed if j != before]
-        elif said == SKIP:
+        elif answer == SKIP:
             file.change(k, replace(file.rows[k], rater=rater, labelled_at=now()))
             passed.append(k)
         else:
-            file.change(k, replace(file.rows[k], label=f"{said:g}", rater=rater, labelled_at=now()))
-    console.print(f"{standing(file)}, in {file.path}")
+            file.change(k, replace(file.rows[k], label=f"{answer:g}", rater=rater, labelled_at=now()))
+    console.print(f"{labelling_progress(file)}, in {file.path}")
 
 
 def _next(file: LabelFile, items: Container[str], passed: Sequence[int]) -> int | None:
-    """The next row to ask about: one that waits, or else one that was skipped before this session."""
-    known = [(k, row) for k, row in enumerate(file.rows) if row.item_id in items]  # another session may add others
+    """Return the next row without a label, or else one that was skipped before this session."""
+    known = [(k, row) for k, row in enumerate(file.rows) if row.item_id in items]  # another session may add rows
     waiting = (k for k, row in known if row.waits)
     skipped = (k for k, row in known if row.skipped and k not in passed)
     return next(waiting, next(skipped, None))
@@ -180,7 +180,7 @@ def _show(item: ItemRecord, progress: str, answers: Answers) -> None:
 
 
 def _answer(answers: Answers) -> str | float:
-    """A label, or one of the keys that undo, skip and end; what is neither is told, and asked for again."""
+    """Read a label, or a key that undoes, skips or ends; ask again for anything else."""
     while True:
         try:
             typed = click.getchar() if answers.keys else console.input("> ").strip()
@@ -194,7 +194,7 @@ def _answer(answers: Answers) -> str | float:
         console.print(f"{typed!r} is no answer; {answers.offered()}")
 
 
-def standing(file: LabelFile) -> str:
-    """How far the labelling has come."""
+def labelling_progress(file: LabelFile) -> str:
+    """Return how many items are labelled."""
     labelled, skipped = sum(bool(row.label) for row in file.rows), sum(row.skipped for row in file.rows)
     return f"{labelled} of {len(file.rows)} labelled" + (f", {skipped} skipped" if skipped else "")

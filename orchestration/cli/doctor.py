@@ -1,4 +1,4 @@
-"""``care doctor``: whether a workspace can run, told before a night is spent on it."""
+"""``care doctor``: check whether a workspace can run."""
 
 from __future__ import annotations
 
@@ -26,10 +26,10 @@ def doctor(
     workspace: Root = Path(),
     json: Json = False,
     repair: Annotated[
-        bool, typer.Option("--repair", help="Set damaged files aside, so that they are made again.")
+        bool, typer.Option("--repair", help="Quarantine damaged files, so that they are written again.")
     ] = False,
 ) -> None:
-    """Check versions, the disk and every file of the workspace before a night is spent."""
+    """Check versions, the disk and every file of the workspace."""
     rows = [_python(), *(_package(name) for name in _NEEDED), *_workspace(workspace, repair)]
     show(rows, "care doctor", as_json=json)
     if any(row["state"] == "fails" for row in rows):
@@ -67,8 +67,8 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     writable = os.access(existing, os.W_OK)
     state, said = ("ok", f"{loaded.data}") if writable else ("fails", f"{existing} is not writable")
     rows.append(_row("data folder", state, said))
-    room = "ok" if free > _LOW_DISK_GB else "warns" if free else "fails"
-    rows.append(_row("disk", room, f"{free:.0f} GB free" if free else "there is no space left on it; make room"))
+    space = "ok" if free > _LOW_DISK_GB else "warns" if free else "fails"
+    rows.append(_row("disk", space, f"{free:.0f} GB free" if free else "no space left; free some"))
     rows += [*_store(loaded), _ray(loaded), *_damage(loaded, repair)]
     texts = dict[str, set[str]]()
     rows += [row for name in sorted(loaded.testsets) for row in _testset(loaded, name, texts)]
@@ -77,7 +77,7 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
 
 
 def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
-    """A row for each damaged file of the data folder, and for each that was repaired."""
+    """Return a row for each damaged or repaired file of the data folder."""
     from assets.state.repair import findings
     from orchestration.dagster_internals import refused_settings
     from orchestration.locks import alone, hold_daemon_lock
@@ -100,7 +100,7 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 
 
 def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:
-    """Rows for what is wrong with a test set, none where it can be read and is verified; notes which texts it has."""
+    """Return rows for what is wrong with a test set, and note which texts it has."""
     from assets.judging.forecast import texts_there
     from assets.sources import has_all_scored, read_source
 
@@ -118,7 +118,7 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
 
 
 def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
-    """How each file of a test set was read by the checks before this one."""
+    """Return how each file of a test set was read by the earlier checks."""
     from assets.sources import readings
 
     return [
@@ -128,7 +128,7 @@ def _readings(loaded: Workspace, name: str) -> list[dict[str, str]]:
 
 
 def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[dict[str, str]]:
-    """Rows for what may keep a judge from running, or what it said where it gave no score; none where nothing does."""
+    """Return rows for what may keep a judge from running, or why it gave no score."""
     from assets.judge_keys import judge_key
     from assets.judging.failures import why_nothing_came
     from assets.judging.forecast import must_have_texts, other_scale
@@ -138,7 +138,7 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
     states = list[tuple[str, str]]()
     for testset in loaded.testsets_of(name):
         if spec.engine.needs.recordings and testset not in texts:
-            continue  # the row of the test set says why it could not be read
+            continue  # the row of the test set has the reason
         try:
             judge_key(loaded, name, testset)
             if testset in texts:
@@ -160,7 +160,7 @@ def _ray(loaded: Workspace) -> dict[str, str]:
 
 
 def _store(loaded: Workspace) -> list[dict[str, str]]:
-    """A row about the store that holds the data, which has just answered; none where they lie in a folder alone."""
+    """Return a row about the store of the data, which has just answered; none without a store."""
     if loaded.copy is None:
         return []
     holder = loaded.copy.lease.holder()

@@ -1,4 +1,4 @@
-"""``care fits``: fits that are kept, and which one of them is published."""
+"""``care fits``: kept fits of a test set, and which one is published."""
 
 from __future__ import annotations
 
@@ -21,8 +21,8 @@ if TYPE_CHECKING:
 fits = Commands(help="The fits of a test set that are kept: compare, publish and undo.", no_args_is_help=True)
 
 Fit = Annotated[str, typer.Argument(help="A fit, as `care fits list TESTSET` lists them.")]
-WhoseScores = Annotated[str, typer.Option("--aggregator", help="The aggregator whose scores are meant.")]
-Why = Annotated[str, typer.Option(help="Reason for the decision, which is kept with it.")]
+ByAggregator = Annotated[str, typer.Option("--aggregator", help="Aggregator whose scores are compared or used.")]
+Why = Annotated[str, typer.Option(help="Reason, which is kept with the decision.")]
 
 _JUDGES_SHOWN = 10
 
@@ -33,8 +33,8 @@ def _load(workspace: Path) -> Workspace:
     return workspace_to_look_at(workspace)
 
 
-def _remake(loaded: Workspace, testset: str) -> Outcome:
-    """Review the test set again and make what follows from it, so that its page shows what is published now."""
+def _update(loaded: Workspace, testset: str) -> Outcome:
+    """Review the test set again and update what follows, so that its page shows the published fit."""
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
     from orchestration.runner import run_stale
@@ -45,7 +45,7 @@ def _remake(loaded: Workspace, testset: str) -> Outcome:
 
 
 def _end(outcome: Outcome, published: str) -> None:
-    """Print what is published; where the pages could not be made anew, say so and end with 1."""
+    """Print what is published; exit with 1 if the pages could not be updated."""
     from assets.fit.made import FIT
 
     console.print(published)
@@ -55,8 +55,8 @@ def _end(outcome: Outcome, published: str) -> None:
         errors.print("a run of Dagster is under way for this workspace; the pages are left to it", style="yellow")
     elif pages:
         errors.print(
-            "fails: the fit is published, but its pages were not made anew and show what was published before; mend "
-            "what failed, and `care run` makes them",
+            "fails: the fit is published, but its pages still show the former one; correct what failed, then run "
+            "`care run`",
             style="red",
         )
         raise typer.Exit(1)
@@ -66,7 +66,7 @@ def _end(outcome: Outcome, published: str) -> None:
 def list_fits(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
-    """List every fit that is kept, which one is published, and what changed from one to the next."""
+    """List the kept fits, which one is published, and what changed from one to the next."""
     from assets.publication.editions import history as rows_of
     from assets.report.verdicts import current_verdicts
 
@@ -81,10 +81,10 @@ def list_fits(
 def show_fit(
     fit: Fit,
     workspace: Root = Path(),
-    aggregator: Annotated[str, typer.Option(help="The aggregator whose weights are meant.")] = "care",
+    aggregator: Annotated[str, typer.Option(help="Aggregator whose weights are shown.")] = "care",
     json: Json = False,
 ) -> None:
-    """Show one fit that is kept: when and why it was made, whether people read it, and the judges' weights."""
+    """Show one kept fit: when and why it was made, whether it is published, and the judges' weights."""
     from assets.publication.editions import find, kept_fit
     from assets.publication.editions import history as rows_of
 
@@ -109,7 +109,7 @@ def diff(
         str | None, typer.Argument(help="A later fit; left out where the first argument is a test set.")
     ] = None,
     workspace: Root = Path(),
-    aggregator: WhoseScores = "care",
+    aggregator: ByAggregator = "care",
     json: Json = False,
 ) -> None:
     """Show which judges' weights and which items' scores moved most between two fits, and why."""
@@ -122,14 +122,14 @@ def diff(
         show([asdict(changes)], "", as_json=True)
         return
     title = f"{pair[0].testset}: {pair[0].edition} -> {pair[1].edition}, {aggregator}"
-    said = f"{title}\nwhy: {'; '.join(changes.why)}\nwhat moves: {'; '.join(changes.moves())}"
-    console.print(said)
+    summary = f"{title}\nwhy: {'; '.join(changes.why)}\nwhat moves: {'; '.join(changes.moves())}"
+    console.print(summary)
     show([asdict(move) for move in changes.judges[:_JUDGES_SHOWN]], "weights that moved most", as_json=False)
     show([asdict(move) for move in changes.items], "items that moved most, in standard deviations", as_json=False)
 
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[Edition, Edition]:
-    """The published fit and the latest one; where these are the same, the last of the others and the latest one."""
+    """Return the published and the latest fit; if they are the same, the one before it and it."""
     from assets.publication.editions import latest
 
     editions, now = loaded.fits.editions(loaded.testset(testset).name), latest(loaded, testset)
@@ -158,7 +158,7 @@ def accept(
 
     with workspace_alone(workspace, "care fits accept") as loaded:
         edition = publish_latest(loaded, loaded.testset(testset).name, why)
-        outcome = _remake(loaded, testset)
+        outcome = _update(loaded, testset)
     _end(outcome, f"{testset}: {edition.edition} is published")
 
 
@@ -173,7 +173,7 @@ def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
         edition = find(loaded, fit)
         publish(loaded, edition, by="promote", why=why, pinned=True)
         added = extend(loaded, edition)
-        outcome = _remake(loaded, edition.testset)
+        outcome = _update(loaded, edition.testset)
     more = f"; {added} newer items were scored with it" if added else ""
     _end(outcome, f"{edition.testset}: {edition.edition} is published and pinned{more}")
 
@@ -188,7 +188,7 @@ def rollback(
 
     with workspace_alone(workspace, "care fits rollback") as loaded:
         edition = publish_previous(loaded, loaded.testset(testset).name, why)
-        outcome = _remake(loaded, testset)
+        outcome = _update(loaded, testset)
     _end(outcome, f"{testset}: {edition.edition} is published again, and pinned")
 
 
@@ -198,7 +198,7 @@ def score(
     scores: tables.Scores,
     fit: Annotated[str, typer.Option(help="A fit, as `care fits list TESTSET` lists them.")],
     workspace: Root = Path(),
-    aggregator: WhoseScores = "care",
+    aggregator: ByAggregator = "care",
     out: Annotated[
         Path | None, typer.Option(help="CSV file to write; by default the scores are printed as a table.")
     ] = None,

@@ -23,11 +23,12 @@ _PAID = ("questions", "tokens_in", "tokens_out", "repeated", "dollars")
 def history(
     workspace: Root = Path(),
     time: Annotated[
-        bool, typer.Option("--time", help="Where the last night's time went, and what was slower than the week before.")
+        bool,
+        typer.Option("--time", help="Time of the last day's stages, and which were slower than before."),
     ] = False,
     json: Json = False,
 ) -> None:
-    """Show what each night of a month took (a day in UTC): time, steps, questions, tokens and dollars."""
+    """Show for each day of a month (UTC) time, steps, questions, tokens and dollars."""
     from orchestration.instance import workspace_instance
     from orchestration.stores import workspace_to_look_at
     from orchestration.timings import stages_of_last_night
@@ -48,7 +49,7 @@ def history(
 
 
 def _nights(loaded: Workspace, instance: dg.DagsterInstance) -> list[dict[str, Any]]:
-    """A row for each night, the latest first; what judges were paid is read from the bills."""
+    """Return a row for each day, the latest first, with the bills of judges."""
     from orchestration.timings import nights
 
     paid: dict[str, dict[str, Any]] = {}

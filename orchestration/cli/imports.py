@@ -1,4 +1,4 @@
-"""``care import``: scores that another tool's files hold, as tables that every other command reads."""
+"""``care import``: convert other tools' files into tables of scores and items."""
 
 from pathlib import Path
 from typing import Annotated

@@ -1,4 +1,4 @@
-"""``care judges``: list, write and try judges, and ask one again."""
+"""``care judges``: list, write, test and retest judges."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def list_judges(
     panels: Annotated[bool, typer.Option("--panels", help="List the panels that `new --panel` can write.")] = False,
     json: Json = False,
 ) -> None:
-    """Show the workspace's judges, or the panels there are."""
+    """Show the workspace's judges, or the available panels."""
     if panels:
         show(_panel_rows(), "panels", as_json=json)
         return
@@ -95,7 +95,7 @@ def new(
         typer.Option(help="paper: ask and read models as the paper did, a panel's of the paper's test sets alone."),
     ] = "care",
 ) -> None:
-    """Write a judge's file, or a panel of them; files that exist stay as they are."""
+    """Write the file of a judge, or of each judge of a panel; existing files are unchanged."""
     from judges.panels import find, judge_files, judge_yaml, with_fence
     from orchestration.workspace import folder_of
 
@@ -118,33 +118,33 @@ def new(
         files = {name: judge_yaml(family=family, engine=settings)}
     _write_new(folder, files)
     if panel is None:
-        _tell_what_it_would_be_asked(next(iter(files)), workspace)
+        _print_notes_on(next(iter(files)), workspace)
 
 
-def _tell_what_it_would_be_asked(judge: str, workspace: Path) -> None:
-    """Say of which test sets a new judge can say nothing, or on another scale, before it is paid."""
+def _print_notes_on(judge: str, workspace: Path) -> None:
+    """Print which test sets a new judge cannot score, or scores on another scale."""
     from assets.judging.forecast import must_suit, other_scale, sample_of, texts_there
     from assets.judging.stored_items import StoredItems
     from orchestration.workspace import load_workspace
 
     try:
         loaded = load_workspace(workspace)
-    except CareError:  # the next command says what is wrong with another file of it
+    except CareError:  # the next command reports the error in another file
         return
     for testset in loaded.testsets_of(judge):
         stored = loaded.parts.items_file(testset).is_file()
         there = texts_there(sample_of(StoredItems(loaded.parts, testset))) if stored else ()
         try:
             must_suit(loaded, judge, testset, there)
-            said = other_scale(loaded, judge, testset)
+            note = other_scale(loaded, judge, testset)
         except CareError as error:
-            said = f"{testset}: {error}"
-        if said:
-            errors.print(f"note: {said}", style="yellow")
+            note = f"{testset}: {error}"
+        if note:
+            errors.print(f"note: {note}", style="yellow")
 
 
 def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> None:
-    """Refuse a judge whose settings are wrong, or whose program or file is not there."""
+    """Raise ``InputError`` where settings are wrong, or the program or file is missing."""
     from pydantic import ValidationError
 
     from judges.engines.base import Context
@@ -159,7 +159,7 @@ def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> No
 
 
 def _write_new(folder: Path, files: Mapping[str, str]) -> None:
-    """Write the files of judges that have none, and say which ones have."""
+    """Write the missing files of judges, and print which ones exist."""
     from assets.report.names import refuse_alike
 
     if outside := [name for name in files if {"/", "\\"} & {*name}]:
@@ -187,7 +187,7 @@ def try_judge(
     ] = None,
     json: Json = False,
 ) -> None:
-    """Ask a judge about a few answers that are plainly good or bad; only its bill is kept."""
+    """Ask a judge about a few answers of obvious quality; only its bill is kept."""
     from assets.judge_keys import effective_spec, engine_context
     from assets.judging.bill import Account, purses
     from judges.trial import findings
@@ -196,7 +196,7 @@ def try_judge(
     loaded = load_workspace(workspace)
     its_testsets = loaded.testsets_of(name)
     if loaded.judge(name).engine.needs.recordings:
-        raise InputError(f"judge {name!r} is recorded: it has nothing to say about new texts")
+        raise InputError(f"judge {name!r} is recorded and cannot score new texts; test another judge")
     if testset is None and not its_testsets:
         raise InputError(f"judge {name!r} scores no test set; give --testset")
     spec = effective_spec(loaded, name, loaded.testset(testset or its_testsets[0]).name)
@@ -216,10 +216,10 @@ def try_judge(
         show([{"probes": rows, **asdict(verdict), "answered_by": answered_by}], "", as_json=True)
     else:
         show(rows, f"{name} on probes", as_json=False)
-        show([asdict(verdict)], "what they say", as_json=False)
+        show([asdict(verdict)], "findings", as_json=False)
         console.print(f"answered by {answered_by}")
     if all(row["score"] is None for row in rows):
-        errors.print("fails: no answer got a score, so this judge is of no use as it is", style="red")
+        errors.print("fails: no answer got a score, so this judge cannot be used; see column `raw`", style="red")
         raise typer.Exit(1)
     if verdict.spread is None or verdict.spread <= 0:
         difference = "could not be compared" if verdict.spread is None else f"differ by {verdict.spread:g}"
@@ -237,7 +237,7 @@ def try_judge(
 def _answers_twice(
     loaded: Workspace, spec: JudgeSpec, context: Context, watch: Watch
 ) -> tuple[dict[str, Score], dict[str, Score], str]:
-    """The scores of every probe, asked for twice, since a judge may answer differently, and what answered."""
+    """Ask twice about every answer; return both scores and the version that answered."""
     from judges.pool import Pool
     from judges.trial import PROBES
 
@@ -277,9 +277,9 @@ def _probe_rows(scores: Mapping[str, Score]) -> list[dict[str, Any]]:
 
 @judges.command("retest")
 def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], workspace: Root = Path()) -> None:
-    """Ask a judge again about a few items that it has scored, and show on its card how far its scores moved.
+    """Ask a judge again about a few items that it has scored, and show how far its scores moved.
 
-    Ends with 6 where another model seems to answer, as `care gate` does.
+    Exits with 6 if another model seems to answer, as `care gate` does.
     """
     from assets.report.retests import last_retest
     from judges.items import FROM_A_FILE
@@ -311,7 +311,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 
 
 def _launches(loaded: Workspace, name: str) -> list[Launch]:
-    """The canary, then the pages that show what it found; those of a fit that is held back or stale come later."""
+    """Return the canary and the reports that show its result, except of blocked or stale fits."""
     from assets.fit.kept import panel_is_newer
     from assets.publication.editions import held_back
     from assets.report.names import page_name

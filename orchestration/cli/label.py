@@ -1,6 +1,6 @@
-"""``care label``: people label items in the terminal, on a page, or in a spreadsheet that goes out and comes back.
+"""``care label``: label items in the terminal, on a page or in a spreadsheet.
 
-Who labels sees the texts of an item and nothing that judges or systems have to do with it, in random order.
+Raters see the texts of items in random order, without scores and systems.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ import typer
 
 from care_ops.errors import InputError
 from orchestration.cli import tables
-from orchestration.cli.asking import Answers, answers_for, ask, refuse_without_terminal, standing
+from orchestration.cli.asking import Answers, answers_for, ask, labelling_progress, refuse_without_terminal
 from orchestration.cli.output import Root, console, typed_again
 
 if TYPE_CHECKING:
@@ -30,9 +30,9 @@ _TABLE = Path("to_fill_in.csv")
 
 @dataclass(frozen=True)
 class _Subject:
-    """What is labelled: items, their scores where there are any, and the scale of a score.
+    """Items to label, their scores if there are any, and the scale of a score.
 
-    Of a pair a higher score favours the right answer where ``higher_is_right``.
+    Of a pair a higher score favours the right answer if ``higher_is_right``.
     """
 
     items: Mapping[str, ItemRecord]
@@ -43,7 +43,7 @@ class _Subject:
     higher_is_right: bool = False
 
     def answers(self, wanted: str | None) -> Answers:
-        """What may be answered."""
+        """Return the permitted answers."""
         pairs = any(item.response_2 for item in self.items.values())
         return answers_for(wanted, self.scale, pairs=pairs, higher_is_right=self.higher_is_right)
 
@@ -80,7 +80,7 @@ def label(
     imported: Annotated[Path | None, typer.Option("--import", help="Take the labels of this table, and end.")] = None,
     seed: Annotated[int, typer.Option(min=0, help="Seed of the draw.")] = 0,
 ) -> None:
-    """Draw items and ask a person about each, by a key or a number; goes on where it was stopped."""
+    """Draw items and ask a person to label each by a key or a number; continues where it stopped."""
     from assets.table.label_file import LabelFile
 
     subject = _subject(testset, workspace, items, scores, out)
@@ -89,7 +89,7 @@ def label(
     rater = rater or getpass.getuser()
     with file.alone():
         if width is not None:
-            return _say_how_many(subject, file, width)
+            return _print_labels_needed(subject, file, width)
         if imported is not None:
             return _take(subject, file, imported, rater)
         _draw(subject, file, count=count, repeat=repeat, seed=seed)
@@ -97,13 +97,13 @@ def label(
         for path in filter(None, (export, html)):
             _write_out(subject, file, path, possible, context, page=path is html)
         if not (export or html):
-            refuse_without_terminal(_again(context, export=_TABLE), _again(context, imported=_TABLE))
+            refuse_without_terminal(_typed_with(context, export=_TABLE), _typed_with(context, imported=_TABLE))
             file.write()  # before anybody is asked
     if export is html is None:
         ask(file, subject.items, possible, rater)
-        _say_what_changed(subject, file)
+        _print_effect(subject, file)
     if testset is not None:
-        _say_where_it_goes(testset, subject.output, workspace)
+        _print_setting(testset, subject.output, workspace)
     return None
 
 
@@ -135,7 +135,7 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
 
 
 def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int, seed: int) -> None:
-    """Add the rows that are still lacking."""
+    """Add the missing rows."""
     from assets.table.label_file import texts_of
     from assets.table.labelling import rows_to_label, second_labels
 
@@ -151,7 +151,7 @@ def _draw(subject: _Subject, file: LabelFile, *, count: int | None, repeat: int,
     file.rows.extend([*added, *again])
 
 
-def _say_how_many(subject: _Subject, file: LabelFile, width: float) -> None:
+def _print_labels_needed(subject: _Subject, file: LabelFile, width: float) -> None:
     from assets.labels import read_labels
     from assets.table.labelling import labels_for_width
     from care_ops.labels import Labels
@@ -167,15 +167,15 @@ def _take(subject: _Subject, file: LabelFile, table: Path, rater: str) -> None:
     from assets.labels import read_labels
     from warehouse.fits import now
 
-    # How the items were drawn is known to the file of labels, whatever the table says of it.
+    # The file of labels knows how the items were drawn, so the table's notes on that are not printed.
     labels = read_labels(table, tell=lambda reading: tables.tell(replace(reading, notes=())))
     filled, repeated = file.merge(labels.given, rater, now())
-    console.print(f"{filled} labels taken, and {repeated} second labels; {standing(file)}")
-    _say_what_changed(subject, file)
+    console.print(f"{filled} labels taken, and {repeated} second labels; {labelling_progress(file)}")
+    _print_effect(subject, file)
 
 
-def _say_what_changed(subject: _Subject, file: LabelFile) -> None:
-    """Print what the labels changed in the scores, where there are scores and labels."""
+def _print_effect(subject: _Subject, file: LabelFile) -> None:
+    """Print what the labels changed in the scores, if there are scores and labels."""
     from assets.labels import read_labels
     from assets.table.label_effect import label_effect
     from care_ops.anchors import Anchors
@@ -190,7 +190,7 @@ def _say_what_changed(subject: _Subject, file: LabelFile) -> None:
 def _write_out(
     subject: _Subject, file: LabelFile, path: Path, answers: Answers, context: typer.Context, *, page: bool
 ) -> None:
-    """Write what waits to a page, or to a table that is filled in."""
+    """Write the items without a label to a page or a table."""
     from assets.report.label_page import returned, write_label_page
     from assets.table.label_file import COLUMNS, blinded, exported, texts_of
     from warehouse.storage import write_bytes
@@ -207,16 +207,16 @@ def _write_out(
         write_bytes(path, exported(path, waiting, subject.items))
         todo = f"fill in `label` ({answers.written()}), and take it back with: "
     file.write()
-    take_back = _again(context, imported=returned(path) if page else path)
+    take_back = _typed_with(context, imported=returned(path) if page else path)
     console.print(f"{len(waiting)} items written to {path}; {todo}{take_back}")
 
 
-def _again(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
-    """This command, as it is typed to write the items to a table, or to take the table back."""
+def _typed_with(context: typer.Context, *, export: Path | None = None, imported: Path | None = None) -> str:
+    """Return this command with --export or --import."""
     return typed_again(context, export=export, html=None, imported=imported)
 
 
-def _say_where_it_goes(testset: str, path: Path, root: Path) -> None:
+def _print_setting(testset: str, path: Path, root: Path) -> None:
     from orchestration.workspace import read_settings
 
     root = root.absolute()

@@ -1,4 +1,4 @@
-"""``care judges pin``, ``care testsets pin``: write present commits of repositories into the files that name them."""
+"""``care judges pin``, ``care testsets pin``: write commits of repositories into the files that name them."""
 
 import re
 from collections.abc import Callable, Sequence
@@ -11,7 +11,7 @@ from care_ops.errors import CareError, InputError
 from orchestration.cli.output import Root, console, errors
 
 _OF = {"model": "judge", "dataset": "test set"}
-"""Whose file names a repository of this kind."""
+"""What names a repository of this kind."""
 
 
 def pin(
@@ -49,7 +49,7 @@ def pin_testsets(
 def _pin(
     folder: Path, names: Sequence[str], kind: Literal["model", "dataset"], unpinned: Callable[[Path], str | None]
 ) -> None:
-    """Pin every file, or those of these names, whose repository has no revision and is no folder of this machine."""
+    """Pin the files, or the named ones, whose repository has no revision and is no local folder."""
     from judges.fetching import look_up
 
     failed = pinned = 0
@@ -81,7 +81,7 @@ def _pin(
 
 
 def with_revision(text: str, revision: str, kind: Literal["model", "dataset"] = "model") -> str:
-    """The YAML text of a file with a revision beside its repository; the rest stays as it is, comments too."""
+    """Return the YAML text with a revision after its repository; the rest, with comments, is unchanged."""
     found = re.search(
         rf"^(?P<before>[ \t]*(?:\w+:[ \t]*)?(?:\{{.*?)?)(?P<key>{kind}:[ \t]*[^,}}\s#]+)", text, re.MULTILINE
     )

@@ -1,4 +1,4 @@
-"""``care admin backup`` and ``restore``, and ``gc`` and ``forget``, the only commands that delete anything."""
+"""``care admin backup``, ``restore``, ``gc`` and ``forget``."""
 
 import shlex
 from contextlib import nullcontext, suppress
@@ -18,12 +18,12 @@ def gc(
         bool, typer.Option("--yes", help="Delete what is listed; without this option nothing is deleted.")
     ] = False,
     editions: Annotated[int, typer.Option(help="How many of the latest fits of each test set to keep.", min=1)] = 30,
-    months: Annotated[int, typer.Option(help="Of how many months to keep the last fit as well.", min=0)] = 24,
+    months: Annotated[int, typer.Option(help="Months of which to keep the last fit as well.", min=0)] = 24,
     days: Annotated[
         float, typer.Option(help="Days for which to keep score files that nothing reads any more.", min=0)
     ] = 90,
 ) -> None:
-    """Delete old fits, and scores of judges that have left or have been changed; merge what lies in many files."""
+    """Delete old fits, and scores of removed or changed judges; merge small files."""
     from assets.state.retention import merge, removable, remove, scattered
     from orchestration.locks import workspace_alone
 
@@ -62,7 +62,7 @@ def forget(
     with workspace_alone(workspace, "care admin forget") as loaded:
         removed = remove_item(loaded, testset, item)
     counts = ", ".join(f"{count} in {place}" for place, count in removed.items())
-    console.print(f"{item} is forgotten: {counts}. `care run` writes the pages anew")
+    console.print(f"{item} is forgotten: {counts}. `care run` writes the pages again")
     own_files = ", ".join(still_held(loaded, testset)) or "the source of the test set"
     console.print(f"may still hold it, since CARE does not touch your own files: {own_files}; backups of data/")
     labels = loaded.labels_file(testset)
@@ -85,13 +85,13 @@ def backup(
     with workspace_alone(workspace, "care admin backup") as loaded:
         outside: set[str] = set()
         for named in (path for testset in loaded.testsets for path in still_held(loaded, testset)):
-            with suppress(InputError):  # an address, or a variable that is not set here
+            with suppress(InputError):  # an address, or a variable that is not set
                 if not (path := resolve(named, loaded.root)).is_relative_to(loaded.root.resolve()):
                     outside.add(str(path))
         files, size = write_backup(loaded, file)
     if outside:
         listed = ", ".join(sorted(outside))
-        console.print(f"not in the backup, since it lies outside of {loaded.root}: {listed}; keep a copy of it, too")
+        console.print(f"not in the backup, because it is outside of {loaded.root}: {listed}; keep a copy of it")
     beside = f" {shlex.quote(str(loaded.root.resolve().parent))}" if outside else ""
     console.print(
         f"{file} holds {files} files, {size / 2**20:.1f} MiB. `care admin restore "

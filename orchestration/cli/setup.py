@@ -1,4 +1,4 @@
-"""``care init`` makes a workspace, also from a table of scores; ``care admin schema`` says what its files may hold."""
+"""``care init``: create a workspace; ``care admin schema``: JSON schemas of its files."""
 
 from __future__ import annotations
 
@@ -26,10 +26,8 @@ prompt: answer_rating
 """
 
 
-From = Annotated[
-    Path | None, typer.Option("--from", help="Table of scores that exist: its judges are recorded, nobody is asked.")
-]
-ONLY_FROM = "says how a table of scores is read; name the table with --from"  # where an option is refused without
+From = Annotated[Path | None, typer.Option("--from", help="Table of recorded scores; no judge is asked.")]
+ONLY_FROM = "applies to a table of scores; name the table with --from"
 Items = Annotated[Path | None, typer.Option(help="With --from: the items' texts, gold, split_unit, system.")]
 
 
@@ -52,7 +50,7 @@ def init(
     *,
     form: tables.Form,
 ) -> None:
-    """Make a workspace: care.yaml, judges and a test set, simulated; or from a table of scores that you have."""
+    """Create a workspace: care.yaml, judges and test sets, simulated or from a table of scores."""
     from assets.table.as_testset import care_yaml as of_recorded
     from judges.panels import find, judge_files
     from orchestration import story
@@ -109,7 +107,7 @@ def testset_of(
     form: tables.Form,
     name: str | None,
 ) -> str:
-    """Write a workspace's test set, whose judges are the columns of a table; returns its name."""
+    """Write a test set from a table of scores; return its name."""
     from assets.table.as_testset import Declared, testset_name, testset_yaml
 
     name, of_scales = testset_name(scores, name), tables.declared_scales(scale)
@@ -132,7 +130,7 @@ def schema(
         Literal["care", "judge", "testset"], typer.Argument(help="care.yaml, a judge's file or a test set's.")
     ] = "care",
 ) -> None:
-    """Print the JSON schema of a workspace's file, by which an editor completes and checks it."""
+    """Print the JSON schema of a workspace's file, for editors."""
     from judges.spec import JudgeSpec
     from orchestration.template import schema as schema_of_care_yaml
     from warehouse.testsets import TestsetSpec

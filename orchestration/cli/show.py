@@ -1,4 +1,4 @@
-"""``care status``, ``report``, ``ui`` and ``care admin daemon``: look at a workspace, and watch over it."""
+"""``care status``, ``report``, ``ui`` and ``care admin daemon``."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from care_ops.results.verdict import Verdict
 
 _STALE = 3
-"""Exit code of `care status --exit-code` where something is missing or stale, or a fit waits for a person."""
+"""Exit code of `care status --exit-code` if something is missing or stale, or a fit waits for review."""
 
 _DAEMON = __name__.removesuffix("cli.show") + "daemon"
 
@@ -33,16 +33,16 @@ def status(
     why: Why = False,
     exit_code: Annotated[
         bool,
-        typer.Option("--exit-code", help="For a probe: end with 1 where something failed, with 3 where it is stale."),
+        typer.Option("--exit-code", help="For probes: exit with 1 if something failed, with 3 if something is stale."),
     ] = False,
 ) -> None:
-    """Show the verdict on each test set, how much each judge scored, what is missing, stale or failed; the bill."""
+    """Show verdicts, scores of each judge, what is missing, stale or failed, and the bill."""
     from assets.report.outdated import states
     from assets.report.verdicts import current_verdicts
     from orchestration.stores import workspace_to_look_at
 
     loaded = workspace_to_look_at(workspace)
-    with loaded.warehouse.reader() if loaded.warehouse.usable() else nullcontext():  # opened once: others share it
+    with loaded.warehouse.reader() if loaded.warehouse.usable() else nullcontext():  # opened once for all below
         known = states(loaded)
         slices = _judged(loaded, known)
         verdicts = current_verdicts(loaded, known)
@@ -106,21 +106,21 @@ def _print_experiments(loaded: Workspace) -> None:
 
 
 def _failed_judges(loaded: Workspace) -> set[str]:
-    """Judges whose last run failed, by Dagster's record, whose import takes longer than all else here."""
+    """Return the judges whose last run failed. Importing Dagster takes longer than all else here."""
     if not (loaded.data / "dagster" / "history").exists() and "DAGSTER_HOME" not in os.environ:
-        return set()  # nothing has run, and looking must not make a record
+        return set()  # nothing has run, and `status` must not create a record
     from assets.partitions import JUDGES
     from orchestration.instance import partition_statuses, workspace_instance
 
     with workspace_instance(loaded) as instance:
         of_judges = partition_statuses(instance, "judge_inference", JUDGES)
-    return {judge for judge, said in of_judges.items() if said == "FAILED"}
+    return {judge for judge, status in of_judges.items() if status == "FAILED"}
 
 
 def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str, str], str]:
-    """What is there of each judge on each test set: scores of items, or ``missing``, ``stale`` or ``failed``.
+    """Return for each judge and test set the number of scores, or ``missing``, ``stale`` or ``failed``.
 
-    It follows from what is stored; Dagster's record is asked only about judges without any score.
+    Dagster's record is read only for judges without any score.
     """
     failed: set[str] | None = None
     counts: dict[tuple[str, str], tuple[int, int]] = {}
@@ -128,7 +128,7 @@ def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str,
         with workspace.warehouse.reader() as connection:
             rows = connection.execute("SELECT judge, testset, n_ok, n_items FROM slices").fetchall()
         counts = {(judge, testset): (n_ok, n_items) for judge, testset, n_ok, n_items in rows}
-    said: dict[tuple[str, str], str] = {}
+    found: dict[tuple[str, str], str] = {}
     for testset, state in known.items():
         outdated = {(one.asset, one.partition) for one in state.outdated}
         broken = {entry.judge for entry in state.owing if entry.why}
@@ -142,21 +142,21 @@ def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str,
                 failed = _failed_judges(workspace) if failed is None else failed
                 without_scores = judge in failed
             if judge in broken or without_scores:
-                said[judge, testset] = "failed"
+                found[judge, testset] = "failed"
             elif n_items is None:
-                said[judge, testset] = "missing"
+                found[judge, testset] = "missing"
             else:
                 is_stale = judge in stale or ("items", testset) in outdated
-                said[judge, testset] = "stale" if is_stale else f"{n_ok} / {n_items}"
-            said[judge, testset] += sent.get(judge, "")
-    return dict(sorted(said.items()))
+                found[judge, testset] = "stale" if is_stale else f"{n_ok} / {n_items}"
+            found[judge, testset] += sent.get(judge, "")
+    return dict(sorted(found.items()))
 
 
 def report(
     workspace: Root = Path(),
     open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
-    """Print where the report lies, or open it in a browser."""
+    """Print the path of the report, or open it in a browser."""
     from orchestration.stores import workspace_to_look_at
 
     index = workspace_to_look_at(workspace).report_folder / "index.html"
@@ -184,7 +184,7 @@ def ui(
 
 
 def daemon(workspace: Root = Path()) -> None:
-    """Run Dagster's daemon over the workspace without the UI, until interrupted: it watches, schedules and runs."""
+    """Run Dagster's daemon over the workspace without the UI, until interrupted."""
     from orchestration.locks import hold_daemon_lock
     from orchestration.stores import workspace_to_look_at
 
@@ -195,8 +195,8 @@ def daemon(workspace: Root = Path()) -> None:
 
 
 def _become_daemon(environment: dict[str, str], *arguments: str) -> None:
-    """Become the process of ``orchestration.daemon``, which takes over the lock of the workspace's daemon."""
-    signal.signal(signal.SIGINT, signal.default_int_handler)  # which a shell ignores in what it runs in the background
+    """Execute ``orchestration.daemon`` in this process, which keeps the lock of the workspace's daemon."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell ignores it in background jobs
     os.execve(sys.executable, [sys.executable, "-m", _DAEMON, *arguments], environment)
 
 
@@ -204,5 +204,5 @@ def _environment(loaded: Workspace) -> dict[str, str]:
     from orchestration.instance import dagster_home, deployed_home
 
     if deployed_home(loaded) is not None:
-        raise WarehouseError(f"{loaded.root} is served by a deployment, which has a daemon and a webserver of its own")
+        raise WarehouseError(f"{loaded.root} is served by a deployment, which has its own daemon and UI; use those")
     return {**os.environ, "DAGSTER_HOME": str(dagster_home(loaded)), "CARE_WORKSPACE": str(loaded.root)}

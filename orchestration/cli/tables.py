@@ -1,4 +1,4 @@
-"""What commands that read tables share: the options that name columns and formats, and printing what was read."""
+"""Shared options of commands that read tables, and printing how a table was read."""
 
 from __future__ import annotations
 
@@ -58,10 +58,10 @@ OF_FILES = {
     **{name: (str, f"{words} By default found.") for name, words in explained(ReadingOptions).items()},
     "decimal": (str, "Decimal mark of numbers in a text file: '.' or ','."),
 }
-"""Options that say what the columns of a table are and how it is read, each with its type and its help text."""
+"""Options for the columns and the format of a table, with type and help."""
 
 _OTHERWISE = ("aggregators", "scale", "calibration", "structure", "resamples", "placement")
-"""Fields of a fit's settings whose options have another name or form; see ``care fit``."""
+"""Settings of a fit whose options have another name or form; see ``care fit``."""
 
 SETTINGS = {
     entry.name: (hints[entry.name], words[entry.name].replace("``", ""))
@@ -70,15 +70,15 @@ SETTINGS = {
     for entry in fields(kind)
     if entry.name not in _OTHERWISE
 } | {"profile": (Literal["care", "paper"], "paper: the paper's algorithms as written, and its baselines.")}
-"""Options that are settings of a fit or of admission by the same names, each with its type and its help text."""
+"""Options that are settings of a fit or of admission by the same names, with type and help."""
 
 _SEVERAL = {
     "not_quality": "Repeatable: words, sentences, list_items, numbers, or a --feature.",
 }
-"""Options that can be repeated, and what is said of that."""
+"""Options that can be repeated, and their further help."""
 
 _OFTEN = ("not_quality", "cut", "seed")
-"""Settings whose options every help shows; the others stand under ``--help-all``."""
+"""Settings that every help shows; ``--help-all`` shows the others."""
 
 READING, METHODS = "How a table is read", "Settings of the methods"
 """Panels of a command's help."""
@@ -88,7 +88,7 @@ R = TypeVar("R")
 
 
 class Form(NamedTuple):
-    """What the columns of a table are and how it is read, and the options that said so."""
+    """Columns and format of a table, and the options that were given."""
 
     columns: ScoreColumns
     reading: ReadingOptions
@@ -96,7 +96,7 @@ class Form(NamedTuple):
 
 
 def with_form(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command an option for each of ``OF_FILES``; it gets what they say together as ``form``."""
+    """Give a command the options ``OF_FILES``; it gets their values as ``form``."""
 
     def form(given: dict[str, Any]) -> Form:
         columns = score_columns(given["item"], given["judge"], given["score"], given["drop"])
@@ -108,7 +108,7 @@ def with_form(command: Callable[..., R]) -> Callable[..., R]:
 
 
 def with_settings(command: Callable[..., R]) -> Callable[..., R]:
-    """Give a command an option for each of ``SETTINGS``; it gets those that were given as the dict ``settings``."""
+    """Give a command the options ``SETTINGS``; it gets the given ones as the dict ``settings``."""
 
     def settings(given: dict[str, Any]) -> Settings:
         return {name: value for name, value in given.items() if value is not None and name != "help_all"}
@@ -140,7 +140,7 @@ HelpAll = Annotated[
 def _with_options(
     command: Callable[..., R], name: str, added: list[inspect.Parameter], together: Callable[[dict[str, Any]], Any]
 ) -> Callable[..., R]:
-    """A command with further options, whose values it gets ``together`` as its argument ``name``."""
+    """Return a command with further options, whose values it gets ``together`` as its argument ``name``."""
 
     @wraps(command)
     def wrapped(*args: Any, **kwargs: Any) -> R:
@@ -156,7 +156,7 @@ def _with_options(
 
 
 def _plain(name: str, hint: Any) -> Any:
-    """The type of an option's value, as typer knows it; allowed words are checked by the settings class."""
+    """Return the type of an option for typer; the settings class checks allowed words."""
     if name in _SEVERAL:
         return list[str]
     first = next(iter(get_args(hint)), hint)
@@ -164,7 +164,7 @@ def _plain(name: str, hint: Any) -> Any:
 
 
 def _option(name: str, kind: Any, text: str, **shown: Any) -> inspect.Parameter:
-    """The parameter of an option, whose value None stands for the default."""
+    """Return the parameter of an option; None stands for the default."""
     text = f"{text} {_SEVERAL.get(name, '')}".rstrip()
     word = f"--{name.replace('_', '-')}"
     option = Annotated[kind | None, typer.Option(word, help=escape(text), show_default=False, **shown)]
@@ -172,20 +172,20 @@ def _option(name: str, kind: Any, text: str, **shown: Any) -> inspect.Parameter:
 
 
 def refuse_given(why: str, form: Form, **options: object) -> None:
-    """Raise ``InputError`` where one of the ``options``, or one of the form's, was given; ``why`` says why not."""
+    """Raise ``InputError`` with the reason ``why`` if one of the ``options`` or of the form was given."""
     given = [f"--{name}" for name, value in options.items() if value] + list(form.given)
     if given:
         raise InputError(f"{given[0]} {why}")
 
 
 def output_folder(out: Path | None, scores: Path, command: str) -> Path:
-    """The folder to write to: the one that was named, or here one named after the scores, as ``scores-fit``.
+    """Return the folder to write to, by default one named after the scores, as ``scores-fit``.
 
     Raises ``InputError`` where a file has that name.
     """
     folder = out or Path(f"{scores.name.split('.')[0]}-{command}")
     if folder.exists() and not folder.is_dir():
-        raise InputError(f"{folder}: is a file; give a folder to write to, with --out")
+        raise InputError(f"{folder} is a file; give another folder with --out")
     return folder
 
 
@@ -197,13 +197,13 @@ def read_table(
     form: Form,
     scales: tuple[ScaleOfScores | None, Mapping[str, ScaleOfScores]] = (None, {}),
 ) -> ScoreTable:
-    """Read every file, and print how each was read before anything is fitted; ``scales`` are panel's and judges'."""
+    """Read every file and print how each was read; ``scales`` are the panel's and the judges'."""
     inputs = TableInputs(scores, items, judges, labels, *scales)
     return read_inputs(inputs, form.columns, form.reading, tell)
 
 
 def tell(reading: Reading) -> None:
-    """Print on standard error how a file was read, before anything is computed from it."""
+    """Print on standard error how a file was read."""
     first, *more = reading.sentences()
     errors.print(f"read {first}")
     for sentence in more:

@@ -1,4 +1,4 @@
-"""``care testsets``: the catalog of benchmarks, and adding one to a workspace."""
+"""``care testsets``: list the catalog of benchmarks, and add test sets to a workspace."""
 
 from pathlib import Path
 from typing import Annotated
@@ -44,7 +44,7 @@ def list_testsets(json: Json = False) -> None:
 def add_testset(
     name: Annotated[str | None, typer.Argument(help="Name in the catalog; with --from, its own.")] = None,
     workspace: Root = Path(),
-    every: Annotated[bool, typer.Option("--all", help="All that the workspace lacks, in the place of one.")] = False,
+    every: Annotated[bool, typer.Option("--all", help="Add all that the workspace lacks.")] = False,
     released: Annotated[
         str | None, typer.Option(help="The paper's published scores: a clone of its repository, or its archive.")
     ] = None,
@@ -56,7 +56,7 @@ def add_testset(
     *,
     form: tables.Form,
 ) -> None:
-    """Copy a catalog entry into the workspace, where it can be edited; or add a table of scores that you have."""
+    """Copy a catalog entry into the workspace, or add a table of scores."""
     from orchestration.workspace import folder_of
 
     folder = folder_of(workspace, "testsets")

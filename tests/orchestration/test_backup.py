@@ -90,7 +90,7 @@ def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
     typed("init", str(tmp_path / "ws"), "--from", str(table))
     care(tmp_path / "ws", "run", "--select", "key:items or key:judge_inference or key:scores")
     told = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
-    assert f"not in the backup, since it lies outside of {tmp_path / 'ws'}: {table}; keep a copy" in told
+    assert f"not in the backup, because it is outside of {tmp_path / 'ws'}: {table}; keep a copy" in told
     assert f"care admin restore {tmp_path / 'mine.tar'} {tmp_path} --check" in told
     before = sorted(tmp_path.iterdir())
     said = typed("admin", "restore", str(tmp_path / "mine.tar"), str(tmp_path), "--check")

@@ -60,7 +60,7 @@ def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_made(after_a_nig
     printed = " ".join(care(after_a_night, "fits", "accept", "one", code=1).split())
     assert "is published" in printed
     assert "failed: report one: the page cannot be drawn today" in printed
-    assert "its pages were not made anew" in printed
+    assert "its pages still show the former one" in printed
     monkeypatch.undo()
     care(after_a_night, "fits", "accept", "one")
     assert page.exists()
