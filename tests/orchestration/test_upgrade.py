@@ -97,6 +97,4 @@ def test_a_deployment_is_known_by_its_two_variables(after_a_night, tmp_path, mon
         assert deployed_home(workspace) == expected
         assert instance_home(workspace) == (expected or own)
     for command in (("admin", "daemon"), ("ui",)):
-        assert "which has its own daemon and UI" in care(after_a_night, *command, code=1).replace(
-            "\n", " "
-        )
+        assert "which has its own daemon and UI" in care(after_a_night, *command, code=1).replace("\n", " ")
