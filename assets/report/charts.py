@@ -3,7 +3,6 @@
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from math import ceil, floor, isfinite, log10
 
 from markupsafe import Markup, escape
@@ -236,21 +235,6 @@ def interval(row: Ranked, low: float, high: float, meaning: str) -> Markup:
     shapes.append(_element("circle", cx=at(row.value), cy=8.0, r=4.5, class_="dot s1"))
     named = _element("title", str(escape(about)))
     return Markup(_element("svg", named + "".join(shapes), class_="interval", height=16.0, role="img"))
-
-
-def sparkline(about: str, values: Sequence[float | None], filled: Sequence[bool]) -> Markup:
-    """Draw a mark for each value, hollow where it is not filled; None stands half way up without a line to it."""
-    known = [value for value in values if value is not None]
-    low, high = min(known, default=0.0), max(known, default=0.0)
-    step = min(11.0, 110.0 / max(len(values) - 1, 1))
-    heights = [14.0 if v is None or high == low else 23.0 - 18.0 * (v - low) / (high - low) for v in values]
-    marks = [(5.0 + step * k, y) for k, y in enumerate(heights)]
-    shapes = [_element("title", str(escape(about)))]
-    for (a, v), (b, w) in pairwise(zip(marks, values, strict=True)):
-        shapes += [] if None in (v, w) else [_element("path", d=_path([a, b]), class_="line s2")]
-    for (x, y), full in zip(marks, filled, strict=True):
-        shapes.append(_element("circle", cx=x, cy=y, r=3.0, class_="dot s1" if full else "dot hollow s1"))
-    return Markup(_element("svg", "".join(shapes), class_="spark", width=120.0, height=28.0, role="img"))
 
 
 def ticks(low: float, high: float, about: int = 5) -> list[float]:

@@ -1,17 +1,10 @@
 """The figures of a page: which numbers each of them draws, and what its title and caption say."""
 
-from collections.abc import Mapping, Sequence
-from typing import Any
-
 import numpy as np
 from markupsafe import Markup
 
-from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart, ranked_list, sparkline
+from assets.report.charts import Axes, Figure, Ranked, Series, heat_map, line_chart, ranked_list
 from assets.report.data import ReportData
-from care_ops.errors import counted
-
-_NIGHTS_IN_A_ROW, _READ = 24, ("published", "was published", "pinned")
-"""Fits that a row of the index shows, and the states of those that people read."""
 
 _GROUPS, _FEWEST_IN_GROUPS = 10, 20
 
@@ -38,17 +31,6 @@ def system_list(data: ReportData) -> tuple[str, Markup] | None:
             ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo, f"{row.value:.3f}"))
     heading = "How far each is from the best (which stands at zero)"
     return (heading, ranked_list(ranks, "difference from the best")) if ranks else None
-
-
-def nights(testset: str, editions: Sequence[Mapping[str, Any]]) -> Markup:
-    """The latest fits of a test set as a sparkline, oldest first: their order against gold, and who read them."""
-    shown = editions[-_NIGHTS_IN_A_ROW:]
-    known = [row["order"] for row in shown if row["order"] is not None]
-    says = f"{testset}: {counted(len(shown), 'fit')}"
-    says += f", order against gold {min(known):.3f} to {max(known):.3f}, the latest {known[-1]:.3f}" if known else ""
-    unread = sum(row["state"] not in _READ for row in shown)
-    says += f"; {unread} never published" if unread else ""
-    return sparkline(says, [row["order"] for row in shown], [row["state"] in _READ for row in shown])
 
 
 def _gold(data: ReportData) -> Figure | None:

@@ -15,7 +15,7 @@ from markupsafe import Markup, escape
 from assets.report.cards import JudgeCard, advice, judge_cards, panel_gate, retest
 from assets.report.charts import Figure, domain, interval
 from assets.report.data import ReportData
-from assets.report.figures import nights, page_figures, system_list
+from assets.report.figures import page_figures, system_list
 from assets.report.first_screen import picture, ranked_judges, trusted
 from assets.report.items import ends, item_count, item_rows, label_rows
 from assets.report.names import items_name, page_name
@@ -111,11 +111,9 @@ def replace_verdict(path: Path, verdict: Verdict) -> None:
         write_bytes(path, shown.encode())
 
 
-def write_index(folder: Path, rows: Sequence[dict[str, Any]], editions: Mapping[str, Sequence[dict[str, Any]]]) -> Path:
-    """Write the index of all pages; rows carry name, verdict, items, judges and the evaluation; editions as below."""
-    experiments = (folder / "experiments.html").exists()
-    drawn = {name: nights(name, each) for name, each in editions.items() if each}
-    return render(folder, "index.html", "index.html", rows=rows, nights=drawn, experiments=experiments)
+def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
+    """Write the index of all pages; a row carries a test set's name, verdict, items, judges and evaluation."""
+    return render(folder, "index.html", "index.html", rows=rows, experiments=(folder / "experiments.html").exists())
 
 
 def write_trend(

@@ -61,7 +61,7 @@ def tell(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "d
     with workspace.warehouse.reader() as connection:
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
     editions = {name: trend(workspace, name, _NIGHTS_SHOWN) for name in verdicts}
-    write_index(folder, rows, editions)
+    write_index(folder, rows)
     write_trend(folder, editions, {name: _evidence(workspace, name) for name in verdicts})
     write_verdicts(workspace, verdicts)
     keep(workspace, verdicts)  # last: what is kept there counts as told everywhere

@@ -56,11 +56,9 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     if best is not None:
         folder.write(best, BEST_JUDGE)
     with_gold, counted = (int((~np.isnan(known)).sum()) for known in (columns.gold, gold))
-    why, before = f"{with_gold} items have gold", _evaluated_before(workspace, testset, set(fit_ids.values()))
+    why = f"{with_gold} items have gold"
     if left_out := with_gold - counted:
         why += f"; {left_out} are left out, because the fit has seen their label or one of their split unit"
-    if before not in (None, counted):
-        why += f". The edition before was evaluated on {before}, this one on {counted}"
     rows = [{"aggregator": n, "labels_used": answers[n].labels_used, **asdict(record)} for n, record in records.items()]
     return {
         "evaluated_items": counted,
@@ -68,15 +66,3 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
         "why_so_many": why,
         "table": table(rows),
     }
-
-
-def _evaluated_before(workspace: Workspace, testset: str, tonight: set[str]) -> int | None:
-    """Items on which the edition before tonight's was evaluated; None where there is none, or nobody evaluated it."""
-    from care_ops.records import Evaluation
-
-    for edition in reversed(workspace.fits.editions(testset)):
-        if tonight & set(edition.fits.values()):
-            continue
-        kept = (workspace.fits.find_annotation(testset, fit_id, Evaluation) for fit_id in edition.fits.values())
-        return max((record.n for record in kept if record is not None), default=None)
-    return None

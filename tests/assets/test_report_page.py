@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from dataclasses import replace
 
 import numpy as np
@@ -10,7 +9,6 @@ import pytest
 
 from assets.report.cards import advice, followed, judge_cards, panel_gate
 from assets.report.charts import Axes, Series, line_chart, ticks
-from assets.report.figures import nights
 from assets.report.first_screen import picture
 from assets.report.gather import gather
 from assets.report.items import item_rows
@@ -222,16 +220,3 @@ def test_a_page_of_many_items_rests_on_a_sample_and_says_so(data, tmp_path, monk
     assert f"rest on {len(over_sample(data).scores.item_ids)} of them" in page
     assert "The 40 most informative of 80 items" in items
     assert "80 items, 5 judges" in page
-
-
-def test_the_fits_of_a_test_set_are_marks_from_the_lowest_to_the_highest():
-    """Hollow where nobody read them, joined where both have gold, and told in words; the latest two dozen."""
-    orders, states = (0.7, None, 0.8, 0.75), ("was published", "published", "held back", "pinned")
-    drawn = nights("one", [{"order": o, "state": s} for o, s in zip(orders, states, strict=True)])
-    marks = re.findall(r'<circle cx="([\d.]+)" cy="([\d.]+)" r="3" class="dot( hollow)?', drawn)
-    heights = [float(y) for _, y, _ in marks]
-    assert heights[0] > heights[3] > heights[2], "a better order stands higher"
-    assert [bool(hollow) for *_, hollow in marks] == [False, False, True, False]
-    assert len(re.findall("<path ", drawn)) == 1, "no line leads to a fit without gold"
-    assert "<title>one: 4 fits, order against gold 0.700 to 0.800, the latest 0.750; 1 never published</title>" in drawn
-    assert len(re.findall("<circle ", nights("one", [{"order": None, "state": ""}] * 60))) == 24

@@ -43,10 +43,8 @@ def pages(tmp_path_factory):
     edition = {"edition": "abc", "state": "published", "judges": 6, "order": 0.7, "why": "the first"}
     orders = ({"care": 0.7, "avg": 0.6}, {"care": 0.72, "avg": None}, {"care": 0.74, "avg": 0.65})
     editions = [{**edition, "made at": f"2026-11-2{k}T03:00:00", "orders": each} for k, each in enumerate(orders)]
-    held = {**edition, "state": "held back", "order": 0.5, "made at": "2026-11-23T03:00:00", "orders": {"care": 0.5}}
-    nights = {"small": [*editions, held], "judges": [{**edition, "order": None}] * 40}
     told = [{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)]
-    write_index(folder, told, nights)
+    write_index(folder, told)
     write_trend(folder, {"small": editions}, {"small": ["System new fell."]})
     return folder
 
