@@ -132,6 +132,7 @@ def test_a_nights_bill_is_that_of_the_servers(panel):
     assert {row.judge: row for row in bills(load_workspace(folder))} == told, "a database that is made anew has it, too"
 
 
+@pytest.mark.slow
 def test_the_forecast_on_the_bill_is_of_what_was_asked(panel):
     """Half of the judges' items are asked in one run of the night and the others in a second one."""
     folder, servers = panel

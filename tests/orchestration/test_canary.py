@@ -1,6 +1,7 @@
 """A model behind an API that changes without a word, and one that does not."""
 
 import re
+import shutil
 from datetime import UTC, datetime, timedelta
 from html import unescape
 
@@ -21,10 +22,9 @@ from tests.support.openai_server import Server, answer
 from tests.support.workspaces import QUICK, care, make, run, score_rows
 
 
-@pytest.fixture
-def workspace(tmp_path, monkeypatch):
-    """An API judge beside programs; its server adds ``shift[0]`` to what it thinks, and answers as ``shift[1]``."""
-    monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
+@pytest.fixture(scope="module")
+def first_run(tmp_path_factory):
+    """An API judge and programs after one run; its server adds ``shift[0]`` to each score, as model ``shift[1]``."""
     shift = [0, "vendor/large-2026-08-01"]
 
     def say(text, _attempt):
@@ -32,12 +32,23 @@ def workspace(tmp_path, monkeypatch):
         return answer(str(min(10, words % 7 + shift[0])), model=shift[1])
 
     server = Server(say)
-    folder = make(tmp_path / "ws", care=QUICK + "canary: {items: 20}\nalerts: {file: alerts.jsonl}\n")
+    folder = make(
+        tmp_path_factory.mktemp("canary") / "ws", care=QUICK + "canary: {items: 20}\nalerts: {file: alerts.jsonl}\n"
+    )
     engine = f"{{kind: openai, base_url: '{server.url}', model: judge-1, template: quality}}"
     (folder / "judges" / "api.yaml").write_text(f"engine: {engine}\nscale: [0, 10]\n")
-    yield folder, server, shift
-    server.shutdown()
-    server.server_close()
+    with pytest.MonkeyPatch.context() as patch, server:
+        patch.setenv("OPENAI_API_KEY", "sk-secret")
+        assert not run(folder).failures
+        yield folder, server, shift
+
+
+@pytest.fixture
+def workspace(first_run, tmp_path):
+    """A copy after the first run, whose server answers as before."""
+    folder, server, shift = first_run
+    shift[:] = [0, "vendor/large-2026-08-01"]
+    return shutil.copytree(folder, tmp_path / "ws", symlinks=True), server, shift
 
 
 def ask_again(folder, judge="api"):
@@ -60,7 +71,6 @@ def trend_of(folder, *, anew=False):
 @pytest.mark.slow
 def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace):
     folder, server, shift = workspace
-    assert not run(folder).failures
     rows, asked, today = score_rows(folder), len(server.requests), datetime.now(UTC).date().isoformat()
     same = ask_again(folder)
     assert same.passed
@@ -132,7 +142,6 @@ def test_a_model_that_came_back_puts_only_what_was_scored_meanwhile_in_doubt(wor
     from assets.judging import canary
 
     folder, server, shift = workspace
-    run(folder)
     before, tomorrow = score_rows(folder), datetime.now(UTC).date() + timedelta(days=1)
     monkeypatch.setattr(canary, "today", lambda: tomorrow)
     shift[0] = 3

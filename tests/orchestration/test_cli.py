@@ -9,7 +9,7 @@ from typer.testing import CliRunner
 
 import care_eval
 from orchestration.cli.app import app
-from tests.support.workspaces import JUDGES, make, run, write_items
+from tests.support.workspaces import JUDGES, make, write_items
 
 
 def care(*words: object):
@@ -217,20 +217,19 @@ def test_no_workspace_and_a_bad_one_are_told(tmp_path):
     assert "foo" in result.output
 
 
-def test_status_says_missing_stale_and_counts(tmp_path):
-    folder = make(tmp_path / "ws", n=30)
-    states = json.loads(care("status", "--workspace", folder, "--json").stdout)
+def test_status_says_missing_stale_and_counts(tmp_path, after_a_night):
+    states = json.loads(care("status", "--workspace", make(tmp_path / "new", n=30), "--json").stdout)
     assert {s["state"] for s in states} == {"missing"}
     assert len(states) == len(JUDGES)
-    run(folder)
+    folder = after_a_night
     states = json.loads(care("status", "--workspace", folder, "--json").stdout)
-    assert {s["state"] for s in states} == {"30 / 30"}
-    write_items(folder, 30, edited=3)
+    assert {s["state"] for s in states} == {"40 / 40"}
+    write_items(folder, edited=3)
     states = json.loads(care("status", "--workspace", folder, "--json").stdout)
     assert {s["state"] for s in states} == {"stale"}
     table = [line for line in care("status", "--workspace", folder).output.splitlines() if line.startswith("│")]
     assert len(table) == len(JUDGES)
-    assert all("stale" in line and "30" not in line for line in table), table
+    assert all("stale" in line and "40" not in line for line in table), table
     result = care("report", "--workspace", folder)
     assert result.exit_code == 0
     assert result.output.strip().endswith("index.html")

@@ -135,6 +135,7 @@ def test_where_judges_are_brought_to_one_scale_it_is_offered(tables, rng, outsid
     assert not np.isnan(read.values).any()
 
 
+@pytest.mark.slow
 def test_where_no_item_has_a_text_nobody_is_told_to_let_care_label_ask(tables):
     rows = "".join(f"q{k},{judge},{(k * (3 + j)) % 7}\n" for k in range(30) for j, judge in enumerate("abcd"))
     (tables / "long.csv").write_text("item,rater,rating\n" + rows)
@@ -147,6 +148,7 @@ def test_where_no_item_has_a_text_nobody_is_told_to_let_care_label_ask(tables):
     assert "could be shown" in " ".join(care("label", "long", "--workspace", folder, code=2).split())
 
 
+@pytest.mark.slow
 def test_where_most_judges_lack_scores_the_night_takes_them_for_not_asked_as_care_fit_does(tables, rng):
     lines = (tables / "scores.csv").read_text().splitlines()
     holes = [

@@ -7,6 +7,9 @@ import pytest
 from tests.support.openai_server import Server, answer
 from tests.support.workspaces import care, care_json, query, run
 
+SCORED = "key:items or key:judge_inference or key:scores"
+"""What a run makes up to the scores, without a fit."""
+
 
 @pytest.fixture
 def endpoint(monkeypatch):
@@ -51,7 +54,7 @@ def test_what_is_asked_is_what_was_said(after_a_night, endpoint):
 def test_a_text_that_the_prompt_does_not_show_is_not_paid_for(after_a_night, endpoint):
     """A column of references comes later, and one answer is edited: the judge is asked about that one alone."""
     write_judge(after_a_night, endpoint, "api")
-    run(after_a_night, judge="api")
+    run(after_a_night, judge="api", selection=SCORED)
     asked, kept = len(endpoint.requests), scores_of(after_a_night)
     lines = (after_a_night / "one.csv").read_text().splitlines()
     lines = [f"{line},{'hint' if line.startswith('item_id') else 'Rome'}" for line in lines]
@@ -61,12 +64,12 @@ def test_a_text_that_the_prompt_does_not_show_is_not_paid_for(after_a_night, end
     path.write_text(path.read_text().replace("gold: label", "gold: label, reference: hint"))
     (row,) = [row for row in care_json(after_a_night, "run", "--dry-run", "--json") if row["judge"] == "api"]
     assert (row["items"], row["questions"]) == (1, 1)
-    run(after_a_night, judge="api")
+    run(after_a_night, judge="api", selection=SCORED)
     assert len(endpoint.requests) == asked + 1
     assert scores_of(after_a_night) == kept
 
     path.write_text(path.read_text().replace("answer, gold", "answer, aspect: label, gold"))
-    run(after_a_night, judge="api")
+    run(after_a_night, judge="api", selection=SCORED)
     assert len(endpoint.requests) == asked + 1, "another such text, and the first one stays"
     path = after_a_night / "judges" / "api.yaml"
     path.write_text(path.read_text().replace("template: quality", "template: correctness"))
@@ -108,11 +111,10 @@ def test_a_template_of_one_answer_is_not_asked_about_pairs_nor_on_another_scale_
     items = "".join(f"p{k},what is {k}?,answer {k},other {k}\n" for k in range(40))
     (after_a_night / "pairs.csv").write_text("item_id,prompt,response,response_2\n" + items)
     (after_a_night / "testsets" / "pairs.yaml").write_text("source: {kind: files, items: pairs.csv}\n")
-    run(after_a_night)
     write_judge(after_a_night, endpoint, "api")
     refused = "template 'quality' shows one answer, and items of pairs are pairs of answers; leave it out of `testsets`"
     scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: its scores are brought"
-    one, pairs = care_json(after_a_night, "run", "--dry-run", "--json")
+    one, pairs = care_json(after_a_night, "run", "--dry-run", "--json", "--judge", "api")
     assert (refused in pairs["failure"], pairs["questions"]) == (True, 0)
     assert scale in one["says"]
     checked = json.loads(care(after_a_night, "doctor", "--json", code=1))
@@ -120,12 +122,12 @@ def test_a_template_of_one_answer_is_not_asked_about_pairs_nor_on_another_scale_
     assert [state for what, state in rows.items() if refused in what] == ["fails"]
     assert [state for what, state in rows.items() if scale in what] == ["warns"]
     assert endpoint.requests == []
-    assert refused in "".join(run(after_a_night).failures.values())
+    assert refused in "".join(run(after_a_night, judge="api", selection=SCORED).failures.values())
     assert len(endpoint.requests) == one["questions"]
     path = after_a_night / "judges" / "api.yaml"
     path.write_text(path.read_text() + "testsets: [one]\nscale: [1, 10]\n")
     assert "its scores are brought" not in care(after_a_night, "doctor")
-    assert ("judge_inference", "api") not in run(after_a_night).failures
+    assert not run(after_a_night, judge="api", selection=SCORED).failures
 
     url = ("--engine", "openai", "--model", "m", "--template", "quality", "--base-url", endpoint.url)
     said = " ".join(care(after_a_night, "judges", "new", "other", *url).split())
@@ -167,6 +169,6 @@ def test_items_that_speak_to_the_judge_are_named_before_it_reads_them_and_can_be
     (row,) = [row for row in care_json(after_a_night, "run", "--dry-run", "--json") if row["judge"] == "api"]
     assert row["items"] == 38
     assert "speak to" not in row["says"]
-    assert not run(after_a_night).failures
+    assert not run(after_a_night, selection=SCORED).failures
     (count,) = query(after_a_night, "SELECT count(*) FROM items WHERE response LIKE '%rubric%'")[0]
     assert count == 0

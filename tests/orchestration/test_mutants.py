@@ -46,6 +46,7 @@ def test_every_small_mistake_of_a_module_is_a_mutant_and_nothing_else_is():
     assert {mutant.function for mutant in made} == {"module", "share"}
 
 
+@pytest.mark.slow
 def test_every_mutant_of_the_code_can_be_compiled_and_differs_from_it():
     for stratum in mutants.STRATA:
         for mutant in list(mutants.candidates_of(stratum))[::23]:

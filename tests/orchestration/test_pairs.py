@@ -222,6 +222,7 @@ def test_a_template_that_prefers_the_second_answer_names_the_better_system_too(t
         assert (code, sentence in printed) == (2, True), printed
 
 
+@pytest.mark.slow
 def test_a_prompt_does_not_turn_recorded_scores_round(two_systems):
     """It is refused at once, and nothing is asked; what was published stays as it was."""
     folder, grades = two_systems

@@ -53,6 +53,7 @@ class Printed:
     alone: bool = False
 
 
+@cache
 def printed_commands() -> list[Printed]:
     """All of them: in strings of the code that are no docstrings, in templates and data files, and in the documents."""
     found = [each for path in _files("*.py") for each in _of_code(path)]
