@@ -5,7 +5,6 @@ import time
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import asdict, replace
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import dagster as dg
@@ -27,7 +26,6 @@ from orchestration.alert_causes import (
 from orchestration.alerts import Alert, AlertError, AlertLog, Notifier
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
-from orchestration.telemetry import send, wanted
 from orchestration.workspace import CARE_YAML, AlertSettings, Settings, read_settings
 from warehouse.documents import document_of, record_of
 
@@ -36,9 +34,6 @@ _WILL_RETRY_TAG = "dagster/will_retry"
 
 _WATCHED_EVERY_S = 30
 """Seconds between two comparisons of sources, which may be large; settings and runs are compared sooner."""
-
-_MEASURED_EVERY_S = 60
-"""The interval of OpenTelemetry's own readers."""
 
 _RUNS_LOOKED_AT_EVERY_S = 5
 """What follows from a run or a new judge is requested soon; the comparison costs little."""
@@ -62,7 +57,6 @@ def build_sensors(
         _stale_assets_sensor(folder, mount, load, of_stale),
         _alert_on_failure(folder, mount, load, of_others),
         _note_canceled_runs(mount, load, of_others),
-        *([_telemetry(mount, load, of_others)] if wanted("traces") or wanted("metrics") else []),
     ]
 
 
@@ -218,22 +212,3 @@ def _note_canceled_runs(
             note_failures_of_run(workspace, canceled_run(workspace, context.instance, context.dagster_run))
 
     return note_canceled_runs
-
-
-def _telemetry(mount: Mount, load: Callable[[], Workspace], status: dg.DefaultSensorStatus) -> dg.SensorDefinition:
-    @dg.sensor(
-        name=mount.name("telemetry"),
-        minimum_interval_seconds=_MEASURED_EVERY_S,
-        default_status=status,
-        description="Sends traces of runs that have ended, and metrics, to where OTEL_EXPORTER_OTLP_ENDPOINT says.",
-    )
-    def telemetry(context: dg.SensorEvaluationContext) -> dg.SkipReason:
-        since = datetime.fromisoformat(context.cursor) if context.cursor else datetime.now(UTC) - timedelta(days=1)
-        try:
-            latest = send(load(), context.instance, since, of_commands=False)
-        except CareError as error:  # the next tick sends it again
-            return dg.SkipReason(str(error))
-        context.update_cursor(latest.isoformat())
-        return dg.SkipReason("what was measured is sent")
-
-    return telemetry

@@ -8,7 +8,6 @@ from collections import defaultdict
 from collections.abc import Generator, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -93,7 +92,6 @@ def run(
     _print_results(loaded, verdicts, as_json=json, everything=why)
     print_failures(outcome)
     _print_end(loaded, outcome, seconds, as_json=json)
-    _measure(loaded, seconds)
     _alert(loaded, outcome, verdicts, narrowed=any((select, testset, judge)))
     if outcome.failures:
         raise typer.Exit(1)
@@ -127,19 +125,6 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
     notifier.send()
     if not (narrowed or outcome.failures) and notifier.needs_heartbeat(now := time.time()):
         notifier.send_heartbeat(now, bill_of_night(loaded))
-
-
-def _measure(loaded: Workspace, seconds: float) -> None:
-    """Send traces and metrics where the environment asks for them; a collector that is down fails no run."""
-    from orchestration.instance import workspace_instance
-    from orchestration.telemetry import TelemetryError, send, wanted
-
-    if wanted("traces") or wanted("metrics"):
-        with workspace_instance(loaded) as instance:
-            try:
-                send(loaded, instance, datetime.now(UTC) - timedelta(seconds=seconds + 1.0), of_commands=True)
-            except TelemetryError as error:
-                errors.print(f"note: {error}", style="yellow")
 
 
 def _update_verdicts(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:

@@ -47,7 +47,7 @@ def test_what_a_workspace_needs_is_part_of_all_and_all_is_there():
     assert gpu["ray"] == deployed["ray"]
     others = {name for name, version in deployed.items() if gpu.get(name, version) != version}
     assert others <= {"numpy", "numba", "llvmlite", "certifi"}, "what vLLM asks for"
-    assert {"dagster-postgres", "dagster-k8s", "obstore", "opentelemetry-sdk"} <= deployed.keys()
+    assert {"dagster-postgres", "dagster-k8s", "obstore"} <= deployed.keys()
     assert not {"pytest", "ruff"} & deployed.keys()
     assert versions("requirements.lock").items() <= everything.items()
 

@@ -39,4 +39,3 @@ _.fidelity_
 __getattr__  # called by Python where a module lacks a name (care_eval/__init__.py)
 __dir__  # likewise
 CareWorkspaceComponent  # named in the defs.yaml of other projects (docs/nights.md)
-generate_trace_id  # called by OpenTelemetry for each span (orchestration/telemetry.py)

@@ -1,0 +1,77 @@
+"""Times of nights, by Dagster's own record, and what judges cost, by the server's count."""
+
+from __future__ import annotations
+
+import dagster as dg
+import pytest
+
+from orchestration.instance import workspace_instance
+from orchestration.timings import BETWEEN, Step, stages
+from orchestration.workspace import load_workspace
+from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
+from tests.support.workspaces import care, care_json, make
+
+
+@pytest.fixture
+def vendor():
+    with Vendor(lambda handler, body: handler.answer(str(number_of(body) % 9))) as server:
+        yield server
+
+
+def with_paid_judge(folder, vendor):
+    make(folder, ("length", "conciseness", "redundancy"))
+    (folder / "judges" / "paid.yaml").write_text(
+        f"engine: {{kind: openai, base_url: '{vendor.url}', model: judge-1, template: quality, scoring: text, "
+        f"api_key_env: null, price_in: {PRICE_IN}, price_out: {PRICE_OUT}}}\n"
+    )
+    return folder
+
+
+def events_of(folder):
+    """Dagster's own events of steps: name and partition, when it began, when it ended."""
+    kinds, found = dg.DagsterEventType, []
+    with workspace_instance(load_workspace(folder)) as instance:
+        for record in instance.get_run_records():
+            partition = record.dagster_run.tags.get("dagster/partition") or record.dagster_run.tags.get(
+                "dagster/asset_partition_range_start", ""
+            )
+            for entry in instance.all_logs(record.dagster_run.run_id):
+                event = entry.dagster_event
+                if event is not None and event.event_type in (kinds.STEP_START, kinds.STEP_SUCCESS, kinds.STEP_FAILURE):
+                    found.append((event.step_key, partition, event.event_type, entry.timestamp))
+    began = {(step, part): at for step, part, kind, at in found if kind == kinds.STEP_START}
+    ended = {(step, part): at for step, part, kind, at in found if kind != kinds.STEP_START}
+    return {key: (began[key], ended[key]) for key in began}
+
+
+def test_the_times_of_a_night_are_dagsters_record_and_its_costs_the_servers(tmp_path, vendor):
+    folder = with_paid_judge(tmp_path / "ws", vendor)
+    care(folder, "run")
+    took = {row["stage"]: row["seconds"] for row in care_json(folder, "history", "--time")}
+    recorded = events_of(folder)
+    assert took.keys() - {BETWEEN} == {step for step, _ in recorded} >= {"judge_inference", "aggregates"}
+    for stage in took.keys() - {BETWEEN}:
+        seconds = sum(end - begin for (step, _), (begin, end) in recorded.items() if step == stage)
+        assert took[stage] == pytest.approx(seconds, abs=1e-6)
+    (night,) = care_json(folder, "history")
+    assert (night["failed"], night["tokens_in"], night["repeated"]) == (0, vendor.tokens[0], 0)
+    assert night["dollars"] == pytest.approx(vendor.dollars)
+
+
+def night(**seconds):
+    """A night in which these stages ran one after the other, with two seconds between them."""
+    steps, now = [], 0.0
+    for asset, took in seconds.items():
+        steps.append(Step(asset, "one", now, now + took, True, 1))
+        now += took + 2.0
+    return steps
+
+
+def test_a_stage_is_slower_if_no_night_of_the_week_before_took_as_long():
+    week = [night(items=1.0, panel=10.0), night(items=2.0, panel=11.0), night(items=1.5, panel=30.0)]
+    told = {row["stage"]: row for row in stages(night(items=8.0, panel=12.0, report=3.0), week)}
+    assert [*told] == ["panel", "items", BETWEEN, "report"], "the longest first"
+    assert [told[name]["slower"] for name in ("items", "panel", "report")] == [True, False, False]
+    assert [told[name]["week before"] for name in ("items", "panel", "report")] == [1.5, 11.0, None]
+    assert told[BETWEEN]["seconds"] == 4.0
+    assert not any(row["slower"] for row in stages(week[0], [])), "there is nothing to be slower than"
