@@ -1,4 +1,4 @@
-"""What all engines have in common, and what an engine is given besides a judge's specification."""
+"""Base classes of engines, and the context that an engine gets in addition to a judge's specification."""
 
 from __future__ import annotations
 
@@ -22,11 +22,11 @@ if TYPE_CHECKING:
 
 Scale = tuple[float, float]
 Judged = tuple[float | None, Status, str | None]
-"""A score, its status, and what was said instead of one."""
+"""A score, its status, and the reason if there is none."""
 
 
 class StoppedError(JudgeError):
-    """Nothing more can be asked; ``scores`` holds those scores of the batch that were paid for."""
+    """No more requests can be sent; ``scores`` holds those scores of the batch that were paid for."""
 
     def __init__(self, message: str, scores: Sequence[Score] = ()) -> None:
         super().__init__(message)
@@ -35,25 +35,25 @@ class StoppedError(JudgeError):
 
 @dataclass(frozen=True)
 class Context:
-    """What an engine is given besides a judge's specification.
+    """Everything that an engine gets in addition to a judge's specification.
 
     Attributes
     ----------
     root : Path
         Folder of the workspace. Relative paths of programs start here, and ``root / "prompts"`` holds its templates.
     ledger : Ledger, optional
-        What a paid judge has spent so far, over all test sets of the run.
+        The spending of a paid judge so far, over all test sets of the run.
     learned : Path, optional
-        Folder for what is learned of endpoints; without one it is learned anew each time.
+        Folder for the parameters that endpoints take; without one they are learned each time.
     batches : BatchStore, optional
-        The batches of a judge behind an endpoint on one test set; with it the judge asks by files, or collects them.
+        The batches of a judge on one test set; with it the judge asks by files, or collects them.
     answered : callable, optional
-        Told of the scores of one question as soon as an endpoint has answered it, and of the engine's version, from any
-        thread. They are handed on to be stored later.
+        Called from any thread with the scores of one question as soon as an endpoint has answered it, and the engine's
+        version. The scores are stored later.
     own_template : Template, optional
-        The judge's prompt template, where it was read before: another machine does not have the workspace's folder.
+        The judge's prompt template, if it was read before: another machine does not have the workspace's folder.
     own_program : ProgramFile, optional
-        The judge's program, where it is a file of the workspace and was read before, for the same reason.
+        The judge's program, if it is a file of the workspace and was read before, for the same reason.
     """
 
     root: Path = Path()
@@ -65,13 +65,13 @@ class Context:
     own_program: ProgramFile | None = None
 
     def path(self, name: str) -> Path:
-        """The absolute path of a file that is named relative to the workspace."""
+        """Return the absolute path of a file that is named relative to the workspace."""
         return (self.root / name).absolute()
 
     def template(self, spec: JudgeSpec) -> Template:
-        """The prompt template of a judge that is a language model.
+        """Return the prompt template of a judge that is a language model.
 
-        Raises ``InputError`` where neither the judge nor the test set names a template, or there is none of that name.
+        Raises ``InputError`` if neither the judge nor the test set names a template, or there is none of that name.
         """
         if self.own_template is not None:
             return self.own_template
@@ -85,14 +85,14 @@ class Context:
         return find(engine.template, self.root / "prompts", variant, fenced=engine.fence)
 
     def program(self, spec: JudgeSpec) -> ProgramFile:
-        """The program of a judge that is a file of the workspace.
+        """Read the program of a judge that is a file of the workspace.
 
-        Raises ``InputError`` where the file cannot be read.
+        Raises ``InputError`` if the file cannot be read.
         """
         return self.own_program or ProgramFile.read(self.path(_file_of(spec) or ""))
 
     def for_another_machine(self, spec: JudgeSpec) -> Context:
-        """This context with all that the judge would read from the workspace's folder; its ledger stays here."""
+        """Return a copy that needs no file of the workspace; the ledger stays here."""
         return replace(
             self,
             ledger=None,
@@ -103,7 +103,7 @@ class Context:
 
 
 def _file_of(spec: JudgeSpec) -> str | None:
-    """Path of the workspace's own program that a judge is, or None."""
+    """Return the path of a judge's own program, or None."""
     return spec.engine.file if isinstance(spec.engine, ProgramEngine) else None
 
 
@@ -113,7 +113,7 @@ class Engine(ABC):
     Attributes
     ----------
     version : str
-        What made the scores. It is recorded beside each score and is no part of the judge's key.
+        Name and version of the engine. It is recorded with each score and is no part of the judge's key.
     """
 
     version: str
@@ -123,14 +123,14 @@ class Engine(ABC):
         """Score each item, in order; an item that fails gets a status and raises no exception."""
 
     def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
-        """End the processes and connections of the engine, if it has any; it cannot score afterwards."""
+        """End the engine's processes and connections; it cannot score afterwards."""
 
 
 class OneByOne(Engine):
     """An engine that is asked about one item at a time."""
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item; one on which the program fails gets a status, and ``raw`` says why."""
+        """Score each item; one on which the program fails gets a status, with the reason in ``raw``."""
         return [self._one(item) for item in items]
 
     def _one(self, item: Item) -> Score:
@@ -143,11 +143,11 @@ class OneByOne(Engine):
 
 
 def seen(item: Item) -> Item:
-    """The item as a reader sees its texts: what is not seen moves no program."""
+    """Remove invisible characters from the item's texts, so that they change no program's score."""
     return replace(item, **{name: text and visible(text) for name, text in vars(item).items() if name in TEXTS})
 
 
 def checked(value: object, scale: Scale) -> Judged:
-    """The score and status of what a program returned, and the value itself where there is no score."""
+    """Check what a program returned; returns score, status, and the value itself if there is no score."""
     score, status = checked_score(value, scale)
     return score, status, None if status is Status.OK else repr(value)

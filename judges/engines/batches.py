@@ -1,8 +1,7 @@
-"""Asks an endpoint by files: a night's questions go up as one or a few (OpenAI's Batch API), and a later run collects.
+"""Engine that asks an endpoint by OpenAI's Batch API: a run sends files of questions, a later one collects the answers.
 
-What is sent is kept before it is sent, under a token that goes with it, so that whoever is killed at whatever point
-pays nothing twice: a batch whose id was not kept is found by its token, and what is kept of a batch is deleted after
-its answers are stored.
+A batch is recorded before it is sent, under a token in its metadata. So a kill at any point pays nothing twice: a batch
+whose id was not recorded is found by its token, and its record is deleted after its answers are stored.
 """
 
 import json
@@ -36,13 +35,13 @@ from judges.items import MAY_PASS, Item, Score, Status
 from judges.spec import JudgeSpec, OpenAIEngine
 
 MOST_LINES, MOST_BYTES = 50_000, 100 * 2**20
-"""Of a file; vendors take 200 MB, but a file is held in memory until it is sent."""
+"""Limits of a file; vendors take 200 MB, but a file is held in memory until it is sent."""
 
 _TRANSFER_S = 900.0
-"""Seconds within which a file must be there."""
+"""Seconds that the transfer of a file may take."""
 
 _MOST_PAGES = 1_000
-"""Of a list of batches, a hundred each."""
+"""Pages of a list of batches that are read, with a hundred batches each."""
 
 _ENDED = ("completed", "expired", "cancelled")
 _FATE_UNKNOWN = (0, 408, 409, 425)
@@ -52,7 +51,7 @@ _TOKEN = "care"
 
 @dataclass
 class _File:
-    """The questions that go up together."""
+    """The questions that are sent together."""
 
     text: bytearray = field(default_factory=bytearray)
     lines: list[str] = field(default_factory=list[str])
@@ -63,13 +62,7 @@ class _File:
 
 
 class BatchJudgeEngine(OpenAIJudgeEngine):
-    """Collects the batches of a judge that have ended, and sends further questions where its file says ``batch``.
-
-    Parameters
-    ----------
-    store : BatchStore
-        The batches that are at the endpoint.
-    """
+    """Collects a judge's finished batches, and sends further questions if its file says ``batch``."""
 
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context, store: BatchStore) -> None:
         super().__init__(spec, engine, context)
@@ -82,31 +75,30 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def run(
         self, batches: Iterable[Sequence[Item]], members: Callable[[Item], int], stopped: Callable[[], bool]
     ) -> Iterator[list[Score]]:
-        """The scores that are there, as they can be stored; then what is left is sent, unless the judge is ``stopped``.
+        """Yield the scores that have arrived; then send the other questions, unless the judge is ``stopped``.
 
         Parameters
         ----------
         batches : iterable of sequences of Item
             All questions without a score.
         members : callable
-            How many items a question is about.
+            Number of items that a question is about.
 
         Raises
         ------
         StoppedError
-            The endpoint cannot be reached, has no such interface, or refuses what is asked; or nothing more may be
-            spent.
+            The endpoint cannot be reached, has no Batch API, or refuses the request; or the spend limit is reached.
         """
         ended = self._collect()
         for items in batches:
             known, fresh = self._sorted(items)
             going_on = not (self._stopped or stopped())
-            alone = not self._knowledge.tried  # until it is known what the model takes, as with every other judge
-            now = fresh[: int(alone) if self._engine.batch else None] if going_on else []
+            is_probe = not self._knowledge.tried  # one question shows which parameters the model takes
+            now = fresh[: int(is_probe) if self._engine.batch else None] if going_on else []
             scores = PromptedJudgeEngine.score(self, [*known, *now])
             self._ledger.add(Bill(questions=len(now)))
             if now and self._knowledge.tried:
-                self._knowledge.keep(self._knowledge.dialect)  # no later night sends one question first
+                self._knowledge.keep(self._knowledge.dialect)  # no later run sends one question first
             if scores := [score for score in scores if score.raw != NOT_ASKED]:
                 yield scores
             for item in fresh[len(now) :]:
@@ -119,26 +111,26 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self.must_go_on()
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """The answers that were collected, and those to other prompts, which are asked one by one."""
+        """Return the answers that were collected, and ask the other prompts one by one."""
         found = [self._collected.get(name) for name in self._names_of(prompts)]
         lacking = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
         asked = iter(super().ask(lacking))
         return [next(asked) if answer is None else answer for answer in found]
 
     def _names_of(self, prompts: Sequence[str]) -> Iterator[str]:
-        """The names of requests; another judge, or the same with other settings, has others, as has each repeat."""
+        """Yield the names of requests: hashes of the judge's key, the text, and the number of the repeat."""
         seen = Counter[str]()
         for prompt in prompts:
-            said = f"{self._store.key} {self.text_of(prompt)}" + f" {seen[prompt]}" * bool(seen[prompt])
+            content = f"{self._store.key} {self.text_of(prompt)}" + f" {seen[prompt]}" * bool(seen[prompt])
             seen[prompt] += 1
-            yield sha256(said.encode("utf-8", "surrogatepass")).hexdigest()[:40]
+            yield sha256(content.encode("utf-8", "surrogatepass")).hexdigest()[:40]
 
     def _askings(self, item: Item) -> list[str]:
-        """The different prompts about an item, as often as they are asked."""
+        """Return the different prompts about an item, each as often as it is asked."""
         return list(dict.fromkeys(filter(None, self.prompts(item)))) * self._repeats
 
     def _sorted(self, items: Sequence[Item]) -> tuple[list[Item], list[Item]]:
-        """The items whose answers are known, and those that nobody has been asked about."""
+        """Return the items whose answers have arrived, and those that were never sent."""
         known: list[Item] = []
         fresh: list[Item] = []
         for item in items:
@@ -149,7 +141,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             failed = [answer is not None and answer.status in MAY_PASS for answer in answers]
             if any(answer and not lost for answer, lost in zip(answers, failed, strict=True)):
                 for name, lost in zip(names, failed, strict=True):
-                    if lost:  # of a pair one half was paid for, so that the other is asked at once
+                    if lost:  # one half of a pair is paid for, so the other is asked at once
                         del self._collected[name]
                 known.append(item)
             else:
@@ -157,18 +149,18 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return known, fresh
 
     def _write(self, item: Item, members: int) -> None:
-        """Put a question into the file, which is sent where it is full; nothing where no money is left for it."""
+        """Add a question to the file, and send the file if it is full; skip the question if no money is left."""
         file, worst, text = self._file, 0.0, b""
         names: list[str] = []
         prompts = self._askings(item)
-        for name, said in zip(self._names_of(prompts), map(self.text_of, prompts), strict=True):
-            if name in self._waiting:  # by another item, whose other texts the template leaves out
+        for name, sent in zip(self._names_of(prompts), map(self.text_of, prompts), strict=True):
+            if name in self._waiting:  # another item gives the same prompt
                 continue
             self._waiting.add(name)
-            body = self._knowledge.body(said)
+            body = self._knowledge.body(sent)
             request = {"custom_id": name, "method": "POST", "url": _CHAT, "body": body}
             text += json.dumps(request).encode() + b"\n"
-            worst += self._worst(self._batch_price, len(said.encode("utf-8", "surrogatepass")), body)
+            worst += self._worst(self._batch_price, len(sent.encode("utf-8", "surrogatepass")), body)
             file.body = {key: value for key, value in body.items() if key != "messages"}
             names.append(name)
         if file.lines and (len(file.lines) + len(names) > MOST_LINES or len(file.text) + len(text) > MOST_BYTES):
@@ -183,12 +175,12 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         file.items, file.questions, file.worst = file.items + members, file.questions + bool(names), file.worst + worst
 
     def _send(self) -> None:
-        """Send the file: what is to be sent is kept first, and the batch's id as soon as it is known."""
+        """Record the file, send it, and record the batch's id."""
         file, self._file = self._file, _File(body=self._file.body)
         if not file.lines:
             return
-        made_of = (file.items, file.questions, tuple(file.lines), file.body, file.worst)
-        batch = Batch(uuid4().hex, self._store.key, f"{datetime.now(UTC):%F %T.%f}", *made_of)
+        content = (file.items, file.questions, tuple(file.lines), file.body, file.worst)
+        batch = Batch(uuid4().hex, self._store.key, f"{datetime.now(UTC):%F %T.%f}", *content)
         self._store.keep(batch)
         self._ledger.sent += file.worst
         name = f"{batch.token}.jsonl"
@@ -202,10 +194,9 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def _called(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", batch: Batch | None = None
     ) -> dict[str, Any]:
-        """What the endpoint answers; only what costs nothing is tried again.
+        """Call the endpoint; only calls that cost nothing are repeated.
 
-        Raises ``StoppedError`` where it has no answer. What is kept of ``batch`` is deleted where it cannot have been
-        made.
+        Raises ``StoppedError`` without an answer. The record of ``batch`` is deleted if the batch cannot exist.
         """
         failed, where = 0, path.partition("?")[0]
         while True:
@@ -214,9 +205,9 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 is_object = not reply.failed and isinstance(reply.content, dict)
                 if is_object and (method == "GET" or isinstance(reply.content["id"], str)):
                     return reply.content
-                code, said = reply.status, str(reply.error["message"])
+                code, message = reply.status, str(reply.error["message"])
             except (NoAnswerError, TypeError, KeyError) as error:
-                code, said = 0, str(error)
+                code, message = 0, str(error)
             unknown = code in _FATE_UNKNOWN or code >= 500
             failed += 1
             if failed > self._engine.retries or path == "/batches" or not (unknown or code == 429):
@@ -224,17 +215,17 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             self._pace.rest(backoff(failed))
         if batch is not None and (path == "/files" or not unknown):
             self._store.remove(batch)
-        said = f"{f'HTTP {code}' if code else 'no answer'} for {method} {where} ({self._hidden(said)})"
+        reason = f"{f'HTTP {code}' if code else 'no answer'} for {method} {where} ({self._hidden(message)})"
         if code == 404 and path == "/files":
-            said += "; an endpoint without files has no batches, so take `batch` out of the judge's file"
+            reason += "; an endpoint without files has no batches, so take `batch` out of the judge's file"
         elif code == 404:
-            said += f"; where it is gone for good, delete {self._place} and its questions are asked anew"
-        self._stop(said)
+            reason += f"; if the batch is lost, delete {self._place} and its questions are asked again"
+        self._stop(reason)
         self.must_go_on()
         raise AssertionError
 
     def _collect(self) -> list[Batch]:
-        """Read the answers of the batches that have ended, and return these."""
+        """Read the answers of the batches that have ended; returns these batches."""
         ended: list[Batch] = []
         for kept in self._store.batches():
             self._place = self._store.place(kept)
@@ -260,12 +251,12 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return ended
 
     def _with_id(self, batch: Batch) -> Batch | None:
-        """A batch with its id, which is looked for where it is not known; None where it was not made."""
+        """Return a batch with its id, which is looked up if it was not recorded; None if the batch does not exist."""
         after = ""
         for _ in range(0 if batch.batch_id else _MOST_PAGES):
             page = self._called("GET", f"/batches?limit=100{after}")
             rows = [row for row in _objects(page.get("data")) if isinstance(row.get("id"), str)]
-            named = [(row["id"], told.get(_TOKEN)) for row in rows for told in _objects([row.get("metadata")])]
+            named = [(row["id"], data.get(_TOKEN)) for row in rows for data in _objects([row.get("metadata")])]
             found = [name for name, token in named if token == batch.token]
             if found:
                 batch = replace(batch, batch_id=found[0])
@@ -276,12 +267,12 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 return None
             after = f"&after={_quoted(rows[-1]['id'])}"
         if not batch.batch_id:
-            self._stop(f"the list of batches has no end; delete {self._place} and its questions are asked anew")
+            self._stop(f"the list of batches has no end; delete {self._place} and its questions are asked again")
             self.must_go_on()
         return batch
 
     def _take(self, batch: Batch, state: dict[str, Any]) -> None:
-        """Read the files of a batch that has ended, and enter what it has cost."""
+        """Read the files of a batch that has ended, and enter its cost."""
         bill, waiting = Bill(), {*batch.lines}
         try:
             for name in ("output_file_id", "error_file_id"):
@@ -293,19 +284,16 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             self.must_go_on()
         bill.questions = round(batch.questions * bill.requests / len(batch.lines))
         self._store.paid(batch, bill)
-        for purse in self._ledger.purses:  # it was among what is perhaps spent with the most that it could cost
+        for purse in self._ledger.purses:  # they counted the most that the batch could cost
             purse.settle(0.0, bill.dollars, bill.unknown - batch.worst)
-        said = f"its batch is {state.get('status')} without an answer to this"
-        self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, said) for name in waiting}
+        reason = f"its batch is {state.get('status')} without an answer to this"
+        self._collected |= {name: PromptAnswer(None, Status.TIMEOUT, reason) for name in waiting}
 
     def _read(self, line: bytes, batch: Batch, bill: Bill, waiting: Container[str]) -> str:
-        """Take in one line of a batch's files, an answer or why there is none; returns whose it is, if that is told.
-
-        What is no answer to a question that waits for one is left out.
-        """
+        """Read one line of a batch's files; returns the name of its request, empty if the line answers none."""
         try:
-            told = json.loads(line)
-            name, response = str(told["custom_id"]), told["response"]
+            parsed = json.loads(line)
+            name, response = str(parsed["custom_id"]), parsed["response"]
             if name not in waiting or response is None:  # it expired or was cancelled before it was asked
                 return ""
             reply = Reply(int(response["status_code"]), {}, response["body"])
@@ -317,7 +305,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         return name
 
     def _answer_in(self, reply: Reply, batch: Batch, bill: Bill) -> PromptAnswer | None:
-        """The answer in a line, read as that to any other request; None where it is to be asked again at once."""
+        """Read the answer in a line; None if the question is to be asked again at once."""
         unknown = Bill(unknown=batch.worst / len(batch.lines))
         try:
             if reply.failed:
@@ -337,10 +325,10 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
 
 
 def _objects(values: Any) -> list[dict[str, Any]]:
-    """The JSON objects in what should be a list of them."""
+    """Return the JSON objects in what should be a list of them."""
     return [value for value in values if isinstance(value, dict)] if isinstance(values, list) else []
 
 
 def _quoted(name: object) -> str:
-    """A name that an endpoint gave, as a part of a path."""
+    """Quote a name that an endpoint gave, for use in a path."""
     return quote(str(name), errors="replace")

@@ -1,4 +1,4 @@
-"""Checks whether a judge can run, without running it."""
+"""Checks of whether a judge can run, for ``care doctor``."""
 
 import importlib.util
 import os
@@ -19,7 +19,7 @@ _MEMORY_PER_WEIGHTS = 1.25
 
 
 def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path()) -> list[tuple[str, str]]:
-    """Check one judge of the workspace at ``root``, and say each finding after its state: ``ok``, ``warns``, ``fails``.
+    """Check one judge of the workspace at ``root``; returns pairs of a state (``ok``, ``warns``, ``fails``) and a text.
 
     Built-in programs and recorded scores have nothing to check.
     """
@@ -43,7 +43,7 @@ def checks(spec: JudgeSpec, ray: RayConfig = FROM_ENVIRONMENT, root: Path = Path
 
 
 def _sandbox(engine: ProgramEngine, spec: JudgeSpec, context: Context) -> tuple[str, str]:
-    """Whether a program of somebody else's loads, which is tried in a sandbox alone."""
+    """Try to load a program in the sandbox."""
     kind = available()
     if not engine.needs.sandbox:
         return "warns", "runs without a sandbox, with all your rights"
@@ -74,13 +74,13 @@ def _endpoint(name: str, engine: OpenAIEngine) -> tuple[str, str]:
 
 
 def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
-    """What is lacking to say what the endpoint costs; nothing if its prices are set."""
+    """Report missing prices; nothing if they are known."""
     if engine.price is not None:
         return []
     lacking = "no price_in and price_out in its file (US dollars per million tokens), and none is listed"
     if engine.spend_limit is not None:
         return [("fails", f"{lacking}, so its spend_limit cannot be kept")]
-    return [("warns", f"{lacking}, so nobody can say what it costs")]
+    return [("warns", f"{lacking}, so its cost is unknown")]
 
 
 def _engine_installed(engine: LocalModel) -> tuple[str, str]:
@@ -125,7 +125,7 @@ def _memory(engine: LocalModel, ray: RayConfig) -> tuple[str, str]:
 
 
 def _gpu_memory() -> float:
-    """Memory of the first GPU in GB; 0 if there is none."""
+    """Return the memory of the first GPU in GB; 0 if there is none."""
     if shutil.which("nvidia-smi") is None:
         return 0.0
     command = ["nvidia-smi", "--query-gpu=memory.total", "--format=csv,noheader,nounits"]
@@ -135,7 +135,7 @@ def _gpu_memory() -> float:
 
 
 def _model_folder(engine: LocalModel) -> Path | None:
-    """The folder of the model, or its snapshot in the local cache of the hub; None if there is neither."""
+    """Return the folder of the model, or its snapshot in the local cache of the hub; None if there is neither."""
     if Path(engine.model).is_dir():
         return Path(engine.model)
     home = Path(os.environ.get("HF_HOME", Path.home() / ".cache" / "huggingface"))

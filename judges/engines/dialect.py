@@ -1,7 +1,7 @@
-"""What a model behind an endpoint takes: which parameters, and how many tokens it needs to reason.
+"""Parameters that a model behind an endpoint takes, and the tokens that it needs to reason.
 
-Models of today refuse parameters that others require. What one takes is known from a small table, or learned from what
-it refuses, which costs nothing, and is kept from run to run beside the workspace's data.
+Some models refuse parameters that others require. The parameters come from a small table, or are learned from refusals,
+which cost nothing, and are kept in the workspace's data from run to run.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from typing import Any
 from judges.spec import OpenAIEngine
 
 REASONING_TOKENS = 2_048
-"""Tokens that a model which reasons may take for that, beside its answer, until an answer is cut off."""
+"""Tokens for reasoning, in addition to those of the answer, until an answer is cut off."""
 
 _MOST_REASONING_TOKENS = 32_768
 _LENGTHS = ("max_tokens", "max_completion_tokens")
 LEARNABLE = (*_LENGTHS, "temperature", "top_logprobs", "logprobs", "response_format")
-"""Parameters that a request can do without."""
+"""Parameters that a request can omit."""
 
 _NEW_FORM = ("max_tokens", "temperature", "logprobs")
 _KNOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
@@ -30,15 +30,15 @@ _KNOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"(?:deepseek-reasoner|gemini-(?:2\.5|[3-9]).*)", ("logprobs",)),
     (r"(?:deepseek-r1|gpt-oss|grok-4|magistral|qwq|.*thinking)", ()),
 )
-"""Names of models that reason, after the vendor's name, and what they refuse. It saves the first refusal, no more."""
+"""Patterns of the names of models that reason, without the vendor, and what they refuse. It saves the first refusal."""
 
 _ALSO_CALLED = {"response_format": r"output_config|response_?json_?schema|response_?mime_?type|json_schema"}
-"""By what other names refusals speak of them."""
+"""Other names of parameters in refusals."""
 
 
 @dataclass(frozen=True)
 class Dialect:
-    """What a model takes.
+    """The parameters that a model takes.
 
     Attributes
     ----------
@@ -47,7 +47,7 @@ class Dialect:
     top_logprobs : int
         Number of likeliest tokens to ask for.
     room : int
-        Tokens for reasoning beside those of the answer; 0 for a model that is not known to reason.
+        Tokens for reasoning, in addition to those of the answer; 0 for a model that is not known to reason.
     """
 
     refused: frozenset[str] = field(default_factory=frozenset)
@@ -56,7 +56,7 @@ class Dialect:
 
     @classmethod
     def of(cls, engine: OpenAIEngine) -> Dialect:
-        """What the table says of a model; vendors' own forms have no log probabilities that are read."""
+        """Look a model up in the table; no log probabilities are read from vendors' own forms."""
         name = engine.model.rpartition("/")[2].lower()
         never = frozenset(["logprobs"] if engine.form else [])
         for pattern, refused in _KNOWN:
@@ -65,7 +65,7 @@ class Dialect:
         return cls(never)
 
     def body(self, engine: OpenAIEngine, text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
-        """The request about one prompt, and the JSON schema of its answer where it is to have one."""
+        """Build the request about one prompt, with the JSON schema of its answer if there is one."""
         body: dict[str, Any] = {"model": engine.model, "messages": [{"role": "user", "content": text}]}
         length = next((name for name in _LENGTHS if name not in self.refused), None)
         if length is not None:
@@ -82,7 +82,7 @@ class Dialect:
         return body | engine.extra_body
 
     def without(self, parameter: str) -> Dialect:
-        """The same without a parameter that was refused."""
+        """Return a copy without a parameter that was refused."""
         if parameter == "top_logprobs" and self.top_logprobs > 5:
             return replace(self, top_logprobs=5)
         parameter = "logprobs" if parameter == "top_logprobs" else parameter
@@ -90,15 +90,15 @@ class Dialect:
         return replace(self, refused=self.refused | {parameter}, room=max(self.room, room))
 
     def roomier(self) -> Dialect:
-        """The same with more room for reasoning."""
+        """Return a copy with more tokens for reasoning."""
         room = self.room * 4 if self.room else 2 * REASONING_TOKENS
         return replace(self, room=max(self.room, min(room, _MOST_REASONING_TOKENS)))
 
 
 class Knowledge:
-    """What is known of one model at one endpoint, shared by all requests and kept in a file, where there is a path.
+    """The dialect of one model at one endpoint, shared by all requests and kept in a file if there is a path.
 
-    A file that cannot be read is as good as none.
+    A file that cannot be read is ignored.
     """
 
     def __init__(self, engine: OpenAIEngine, path: Path | None, schema: dict[str, Any] | None = None) -> None:
@@ -115,13 +115,13 @@ class Knowledge:
                 pass
 
     def body(self, text: str) -> dict[str, Any]:
-        """The request about one prompt, as far as is known what the model takes."""
+        """Build the request about one prompt with the parameters that the model is known to take."""
         return self.dialect.body(self._engine, text, self._schema)
 
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
-        """Learn from a refusal of the request ``body``; whether it is worth sending again.
+        """Learn from a refusal of the request ``body``; returns whether it is worth sending again.
 
-        Where the endpoint does not say which ``parameter`` is wrong, its message is searched for the name of one.
+        If the endpoint does not name the ``parameter`` that is wrong, its message is searched for one.
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:
@@ -131,12 +131,12 @@ class Knowledge:
         if parameter not in ours:
             return False
         with self._lock:
-            if self.body("").get(parameter) == body[parameter]:  # nobody learned it meanwhile
+            if self.body("").get(parameter) == body[parameter]:  # no other request has learned it meanwhile
                 self.keep(self.dialect.without(parameter))
         return True
 
     def make_room(self, body: dict[str, Any]) -> bool:
-        """Give all further requests more room for reasoning than this one had; False where there is no more."""
+        """Give all further requests more tokens for reasoning than this one had; False if the maximum is reached."""
         length = next((name for name in _LENGTHS if name in body and name not in self._engine.extra_body), None)
         if length is None:
             return False
@@ -146,12 +146,12 @@ class Knowledge:
             return self._engine.max_tokens + self.dialect.room > body[length]
 
     def keep(self, dialect: Dialect) -> None:
-        """Remember what the model takes, so that later runs need not try."""
+        """Store the dialect for later runs."""
         self.dialect = dialect
         if self._path is None:
             return
         kept = asdict(dialect) | {"model": self._engine.model, "refused": sorted(dialect.refused)}
         self._path.parent.mkdir(parents=True, exist_ok=True)
-        beside = self._path.with_suffix(f".{os.getpid()}.tmp")
-        beside.write_text(json.dumps(kept, indent=1), encoding="utf-8")
-        beside.replace(self._path)
+        temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
+        temporary.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        temporary.replace(self._path)

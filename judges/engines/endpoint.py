@@ -1,7 +1,6 @@
-"""The door to an endpoint: what comes in may be anything, and what comes out is an answer or says why there is none.
+"""HTTP client of an endpoint, whose answers may hold anything.
 
-A whole answer must arrive within a deadline and a limit of bytes, packed or not; its fields have their types; and no
-text leaves here before every secret that was sent is removed from it.
+A whole answer must arrive within a deadline and a limit of bytes, compressed or not. Its fields are validated.
 """
 
 from __future__ import annotations
@@ -29,7 +28,7 @@ from judges.redaction import MIN_SECRET, Secrets
 from judges.spec import LIKE_A_KEY, OpenAIEngine, masked
 
 MOST_BYTES = 4 * 2**20
-"""Largest answer to a request, as it comes and unpacked."""
+"""Largest answer to a request in bytes, compressed and decompressed."""
 
 _SCHEMES = ("Bearer", "Basic")
 _VARIABLE = re.compile(r"\$\{(\w+)\}")
@@ -37,10 +36,10 @@ _NOT_SENT = (httpcore.ConnectError, httpcore.ConnectTimeout, httpcore.ProxyError
 
 
 class NoAnswerError(Exception):
-    """No answer came, or none that can be read; what was not even ``sent`` costs nothing."""
+    """No readable answer came; a request that was not even ``sent`` costs nothing."""
 
-    def __init__(self, said: str, *, sent: bool = True) -> None:
-        super().__init__(said)
+    def __init__(self, message: str, *, sent: bool = True) -> None:
+        super().__init__(message)
         self.sent = sent
 
 
@@ -49,7 +48,7 @@ class LateError(NoAnswerError):
 
 
 def _or_none(value: Any, handler: Any) -> Any:
-    """A field that is not as it should be is as good as none; the rest of the answer may be of use."""
+    """Read an invalid field as None; the rest of the answer may be of use."""
     try:
         return handler(value)
     except ValidationError:
@@ -57,7 +56,7 @@ def _or_none(value: Any, handler: Any) -> Any:
 
 
 def _text_of_parts(value: Any) -> Any:
-    """Content that comes in parts, as one text."""
+    """Join content that comes in parts."""
     if not isinstance(value, list):
         return value
     texts = [part.get("text") for part in value if isinstance(part, dict) and part.get("type", "text") == "text"]
@@ -82,7 +81,7 @@ _DetailsOrNone = Annotated[_Details | None, WrapValidator(_or_none)]
 
 
 class Usage(_Record):
-    """How many tokens a request took; some count those of reasoning in the total alone."""
+    """Token counts of a request; some endpoints count reasoning only in the total."""
 
     prompt_tokens: _Count
     completion_tokens: _Count = 0
@@ -93,15 +92,15 @@ class Usage(_Record):
 
     @property
     def cached(self) -> int:
-        """Tokens of the prompt that the endpoint had read before."""
-        told = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
-        return min(self.prompt_tokens, told or self.prompt_cache_hit_tokens or 0)
+        """Prompt tokens that were in the endpoint's cache."""
+        reported = self.prompt_tokens_details.cached_tokens if self.prompt_tokens_details else None
+        return min(self.prompt_tokens, reported or self.prompt_cache_hit_tokens or 0)
 
     @property
     def reasoning(self) -> int:
         """Tokens that were written to reason."""
-        told = self.completion_tokens_details.reasoning_tokens if self.completion_tokens_details else None
-        return min(self.written, max(told or 0, self.written - self.completion_tokens))
+        reported = self.completion_tokens_details.reasoning_tokens if self.completion_tokens_details else None
+        return min(self.written, max(reported or 0, self.written - self.completion_tokens))
 
     @property
     def written(self) -> int:
@@ -110,14 +109,14 @@ class Usage(_Record):
 
 
 class Message(_Record):
-    """What the model wrote."""
+    """The model's text."""
 
     content: Annotated[str | None, BeforeValidator(_text_of_parts)] = None
     refusal: _Words = None
 
 
 class Choice(_Record):
-    """One of the answers to a prompt; there is one alone."""
+    """One of the answers to a prompt; requests ask for one."""
 
     message: Message
     finish_reason: _Words = None
@@ -125,7 +124,7 @@ class Choice(_Record):
 
 
 class Completion(_Record):
-    """An answer of the chat completions protocol, as far as it is read."""
+    """The fields of a chat completion that are read."""
 
     choices: list[Choice] = Field(min_length=1)
     model: _Words = None
@@ -134,7 +133,7 @@ class Completion(_Record):
 
 @dataclass(frozen=True)
 class Reply:
-    """What came back: code, headers in lower case, and the JSON, or the text where it is none."""
+    """A response: status code, headers in lower case, and the JSON, or the text if it is none."""
 
     code: int
     headers: Mapping[str, str]
@@ -142,7 +141,7 @@ class Reply:
 
     @property
     def error(self) -> Mapping[str, Any]:
-        """The error in the content, whatever form it has; its ``message`` says what is wrong."""
+        """The error in the content, in whatever form it comes, with a ``message``."""
         content = self.content
         found: Any = content
         if isinstance(content, dict):
@@ -163,15 +162,12 @@ class Reply:
 
     @property
     def status(self) -> int:
-        """The code, or the one that an error with code 200 names."""
+        """The status code, or the one in the error of a response with code 200."""
         named = self.error.get("code") if self.code == 200 else None
         return named if isinstance(named, int) and 400 <= named < 600 else self.code
 
     def completion(self) -> Completion:
-        """The answer, checked.
-
-        Raises ``NoAnswerError`` where it is none.
-        """
+        """Validate the answer; raises ``NoAnswerError`` if it is no chat completion."""
         try:
             return Completion.model_validate(self.content)
         except ValidationError as error:
@@ -181,7 +177,7 @@ class Reply:
 
 @dataclass
 class _Clock(httpcore.NetworkBackend):
-    """Connections that give up at a point in time, however slowly something goes on."""
+    """Connections with one deadline for everything, however slowly an answer drips in."""
 
     until: float = 0.0
     inner: httpcore.NetworkBackend = field(default_factory=httpcore.SyncBackend)
@@ -231,7 +227,7 @@ class _Stream(httpcore.NetworkStream):
 
 
 class Endpoint:
-    """Sends requests to one endpoint, by as many connections as there are requests at once; they stay open.
+    """Sends requests to one endpoint over kept-alive connections, one for each concurrent request.
 
     Parameters
     ----------
@@ -241,7 +237,8 @@ class Endpoint:
     Raises
     ------
     JudgeError
-        An environment variable that the judge's file names is not set, or ``base_url`` is no address; as ``proxy_of``.
+        An environment variable that the judge's file names is not set, ``base_url`` is no address, or the proxy cannot
+        be used.
     """
 
     def __init__(self, name: str, engine: OpenAIEngine) -> None:
@@ -273,18 +270,18 @@ class Endpoint:
     def post(self, body: Mapping[str, Any]) -> Reply:
         """Send one request.
 
-        Raises ``LateError`` or ``NoAnswerError`` where no whole answer came in time, or none at all.
+        Raises ``LateError`` if no whole answer came in time, and ``NoAnswerError`` if none came at all.
         """
         reply = self.call("POST", self._path, json.dumps(self._form.request(dict(body))).encode())
         if not reply.failed and isinstance(reply.content, dict):
-            with suppress(KeyError, IndexError, TypeError, AttributeError):  # what has another form is found to be none
+            with suppress(KeyError, IndexError, TypeError, AttributeError):  # completion() refuses other forms
                 reply = replace(reply, content=self._form.answer(reply.content))
         return reply
 
     def call(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", timeout_s: float = 0.0
     ) -> Reply:
-        """Send content of some kind to one of the endpoint's paths; raises as ``post`` does."""
+        """Send content of a media type to one of the endpoint's paths; raises as ``post`` does."""
         with self._opened(method, path, content, kind, timeout_s) as response:
             headers = {key.decode("latin-1").lower(): value.decode("latin-1") for key, value in response.headers}
             text = _unpacked(response.iter_stream(), headers.get("content-encoding", ""))
@@ -296,12 +293,12 @@ class Endpoint:
             return Reply(response.status, headers, text[:100_000].decode(errors="replace"))
 
     def status(self, path: str) -> int:
-        """The code of an answer at one of the endpoint's paths; what else comes is not read. Raises as ``post``."""
+        """Return the status code at one of the endpoint's paths; raises as ``post`` does."""
         with self._opened("GET", path) as response:
             return response.status
 
     def lines(self, path: str, timeout_s: float) -> Iterator[bytes]:
-        """The lines of a file, as they come; raises as ``post`` does, also where there is no such file."""
+        """Yield the lines of a file as they arrive; raises as ``post`` does, also if there is no such file."""
         with self._opened("GET", path, timeout_s=timeout_s) as response:
             if response.status != 200:
                 raise NoAnswerError(f"HTTP {response.status} for {path}")
@@ -340,7 +337,7 @@ class Endpoint:
             self._free.append(connection)
 
     def _connection(self) -> tuple[httpcore.ConnectionPool, _Clock]:
-        """A further connection; one pool for all would look through every connection for every request."""
+        """Open a connection; a shared pool would search all its connections for every request."""
         clock = _Clock()
         pool = httpcore.ConnectionPool(
             ssl_context=self._tls,
@@ -353,9 +350,9 @@ class Endpoint:
 
 
 def proxy_of(address: str) -> httpx.Proxy | None:
-    """The proxy for an address by the environment: ``HTTPS_PROXY`` and its like, ``ALL_PROXY``, ``NO_PROXY``.
+    """Return the proxy for an address by the environment: ``HTTPS_PROXY`` and its like, ``ALL_PROXY``, ``NO_PROXY``.
 
-    Raises ``JudgeError`` where nothing can be sent through it.
+    Raises ``JudgeError`` if it cannot be used.
     """
     to, named = urllib.parse.urlsplit(address), urllib.request.getproxies()
     kind = to.scheme if named.get(to.scheme) else "all"
@@ -373,9 +370,9 @@ def proxy_of(address: str) -> httpx.Proxy | None:
 
 
 def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[str]]:
-    """The headers that a judge's file asks for, and the secrets in them.
+    """Return the headers that a judge's file asks for, and the secrets in them.
 
-    Raises ``JudgeError`` where an environment variable that the file names is not set.
+    Raises ``JudgeError`` if an environment variable that the file names is not set.
     """
 
     def secret(variable: str, instead: str) -> str:
@@ -394,7 +391,7 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
         for variable in _VARIABLE.findall(value):
             secrets.append(secret(variable, f"the value of the header {header}"))
         headers[header] = _VARIABLE.sub(lambda match: os.environ[match[1]].strip(), value)
-        if LIKE_A_KEY.search(header):  # it may be written out
+        if LIKE_A_KEY.search(header):  # the file may hold the key itself
             secrets += [word for word in headers[header].split() if len(word) >= MIN_SECRET and word not in _SCHEMES]
     query = urllib.parse.parse_qsl(engine.base_url.partition("?")[2])
     secrets += [value for name, value in query if LIKE_A_KEY.search(name)]
@@ -410,9 +407,9 @@ def headers_of(name: str, engine: OpenAIEngine) -> tuple[dict[str, str], list[st
 
 
 def _unpacked(chunks: Iterable[bytes], encoding: str) -> bytes:
-    """The bytes of an answer, unpacked at most once.
+    """Join and decompress the bytes of an answer.
 
-    Raises ``NoAnswerError`` where they are too many, or packed in a way that was not asked for.
+    Raises ``NoAnswerError`` if they are too many, or compressed in a way that was not asked for.
     """
     if encoding not in ("", "identity", "gzip", "deflate"):
         raise NoAnswerError(f"the answer is packed as {encoding[:50]!r}, which was not asked for")

@@ -1,4 +1,4 @@
-"""Builds the engine that a judge's specification asks for, and finds out the version of what it runs."""
+"""Construction of engines from judges' specifications, and the versions of what they run."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ if TYPE_CHECKING:
     from judges.engines.model import Backend
 
 _SMALL_FILE = 8 * 2**20
-"""Size in bytes up to which a model's file is hashed by its content."""
+"""Largest file of a model, in bytes, that is hashed by its content."""
 
 
 def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
-    """Version of what a judge runs, found without loading it; it is part of the judge's key.
+    """Return the version of what a judge runs, without loading it; it is part of the judge's key.
 
-    Raises ``JudgeError`` or ``InputError`` where the program, its file or the prompt template is missing, or the judge
-    is recorded.
+    Raises ``JudgeError`` or ``InputError`` if the program, its file or the prompt template is missing, or the judge is
+    recorded.
     """
     context = context or Context()
     match spec.engine:
@@ -41,10 +41,10 @@ def revision_of(spec: JudgeSpec, context: Context | None = None) -> str:
 
 
 def must_exist(spec: JudgeSpec, context: Context) -> None:
-    """Check that everything a specification names exists, as far as this shows without a network or running the judge.
+    """Check that everything that a specification names exists, without a network and without running the judge.
 
-    Raises ``JudgeError`` or ``InputError`` where the program, its file or its template is missing, or a repository has
-    no revision.
+    Raises ``JudgeError`` or ``InputError`` if the program, its file or its template is missing, or a repository has no
+    revision.
     """
     engine = spec.engine
     if isinstance(engine, ProgramEngine):
@@ -56,13 +56,13 @@ def must_exist(spec: JudgeSpec, context: Context) -> None:
 
 
 class LoadedModels:
-    """Models that are loaded in this process, each once, whatever prompts and scales they are used with."""
+    """Models loaded in this process, each once for all prompts and scales."""
 
     def __init__(self) -> None:
         self._backends: dict[tuple[object, ...], Backend] = {}
 
     def load(self, engine: LocalModel) -> Backend:
-        """The model of these settings; it is loaded the first time."""
+        """Return the model of these settings, and load it the first time."""
         if engine.loaded not in self._backends:
             if engine.kind == "vllm":
                 from judges.engines.vllm import VllmBackend as Kind
@@ -73,9 +73,9 @@ class LoadedModels:
 
 
 def build_engine(spec: JudgeSpec, context: Context | None = None, models: LoadedModels | None = None) -> Engine:
-    """Build the engine of a judge, ready to score; a model is looked for among ``models``, and kept there.
+    """Build the engine of a judge, ready to score; its model is taken from ``models``, or loaded into it.
 
-    Raises ``JudgeError`` or ``InputError`` where the program is not registered, the judge is recorded, or a model or
+    Raises ``JudgeError`` or ``InputError`` if the program is not registered, the judge is recorded, or a model or
     template is missing.
     """
     context = context or Context()
@@ -113,9 +113,9 @@ def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> No
 
 
 def file_hash(path: Path) -> str:
-    """SHA-256 of a file's bytes.
+    """Return the SHA-256 of a file's bytes.
 
-    Raises ``InputError`` where the file cannot be read.
+    Raises ``InputError`` if the file cannot be read.
     """
     try:
         with path.open("rb") as file:
@@ -125,7 +125,7 @@ def file_hash(path: Path) -> str:
 
 
 def _folder_hash(folder: Path) -> str:
-    """Hash of a model's folder: small files count with their bytes, large ones with their size and time of change."""
+    """Hash a model's folder: small files by their bytes, large ones by size and time of change."""
     digest = hashlib.sha256()
     for path in sorted(p for p in folder.rglob("*") if p.is_file()):
         status = path.stat()

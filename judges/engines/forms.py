@@ -1,4 +1,4 @@
-"""The forms in which vendors' own interfaces want a request and give an answer, beside the common one."""
+"""Request and answer formats of vendors' own APIs, next to the common one of OpenAI."""
 
 from collections.abc import Callable
 from dataclasses import dataclass, field
@@ -8,23 +8,23 @@ Json = dict[str, Any]
 
 _OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "response_format")
 _LONGEST = 4_096
-"""Tokens of an answer for a model that is said to take no limit, where the form wants one."""
+"""Tokens of an answer where the form requires a limit and the model is known to take none."""
 
 
 @dataclass(frozen=True)
 class Form:
-    """One form.
+    """One API format.
 
     Attributes
     ----------
     path : str
-        Of a request, below the judge's ``base_url``; ``{model}`` stands for the model.
+        Path of a request below the judge's ``base_url``; ``{model}`` stands for the model.
     key : (str, str)
         The header that carries the key, and its value, in which ``{key}`` stands for the key.
     request, answer : callable
-        From a request in the common form, and to an answer in it.
+        Convert a request from the common form, and an answer to it.
     headers : dict
-        What each request carries besides.
+        Further headers of each request.
     """
 
     path: str = "/chat/completions"
@@ -43,11 +43,11 @@ def _schema(body: Json) -> Any:
 
 
 def _to_anthropic(body: Json) -> Json:
-    told = {name: value for name, value in body.items() if name not in ("max_completion_tokens", "response_format")}
+    request = {name: value for name, value in body.items() if name not in ("max_completion_tokens", "response_format")}
     if "response_format" in body:
         format_ = {"type": "json_schema", "schema": _schema(body)}
-        told["output_config"] = {"format": format_} | body.get("output_config", {})
-    return told | {"max_tokens": _longest(body)}
+        request["output_config"] = {"format": format_} | body.get("output_config", {})
+    return request | {"max_tokens": _longest(body)}
 
 
 def _from_anthropic(answer: Json) -> Json:
@@ -105,4 +105,4 @@ FORMS = {
     ),
     "google": Form("/models/{model}:generateContent", ("x-goog-api-key", "{key}"), _to_google, _from_google),
 }
-"""By what a judge's ``form`` says."""
+"""API formats by a judge's ``form``."""

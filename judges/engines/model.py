@@ -1,4 +1,4 @@
-"""The engine of language models that are loaded on this machine: it asks a backend for probabilities or for text."""
+"""Engine of language models that are loaded on this machine, by a backend that gives probabilities or text."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
@@ -18,7 +18,7 @@ class Backend(ABC):
     Attributes
     ----------
     version : str
-        Name and version of the engine, and the number format; it is recorded beside each score.
+        Name and version of the engine, and the number format; it is recorded with each score.
     max_length : int
         Longest prompt and answer together, in tokens.
     """
@@ -28,11 +28,11 @@ class Backend(ABC):
     _tokenizer: Any
 
     def encode(self, text: str, *, special: bool) -> list[int]:
-        """Token ids of a text; with ``special`` they begin with the tokenizer's own opening token."""
+        """Return the token ids of a text; with ``special`` they begin with the tokenizer's own opening token."""
         return list(self._tokenizer.encode(text, add_special_tokens=special))
 
     def chat(self, text: str) -> str | None:
-        """The text in the model's chat format, up to where the answer begins; None if the model has no such format.
+        """Return the text in the model's chat format, up to where the answer begins; None if it has no such format.
 
         Thinking is turned off if the model's chat template has a switch for it.
         """
@@ -42,21 +42,21 @@ class Backend(ABC):
         return str(self._tokenizer.apply_chat_template(messages, **settings, enable_thinking=False))
 
     def written(self, tokens: Sequence[int]) -> tuple[str, int]:
-        """The text of a model's tokens, without special ones and a last character that is incomplete; their number."""
+        """Decode a model's tokens, without special ones and an incomplete last character; returns text and count."""
         text = str(self._tokenizer.decode(list(tokens), skip_special_tokens=True))
         return text.rstrip("\N{REPLACEMENT CHARACTER}"), len(tokens)
 
     @abstractmethod
     def next_logprobs(self, requests: Sequence[tuple[list[int], tuple[int, ...]]]) -> list[dict[int, float]]:
-        """For each pair of a prompt and token ids, the log probability that each of the tokens follows the prompt."""
+        """Return, for each pair of a prompt and token ids, the log probability that each token follows the prompt."""
 
     def trie_logprobs(
         self, prompts: Sequence[list[int]], wanted: Mapping[scoring.Prefix, tuple[int, ...]]
     ) -> list[dict[scoring.Prefix, dict[int, float]]] | None:
-        """For each prompt and each sequence of tokens after it, the log probabilities of the tokens wanted there.
+        """Return the log probabilities of the tokens wanted after each prompt and each sequence of tokens that follows it.
 
-        None if the model can be asked about all sequences at once no faster than about one after another; the caller
-        then asks for those that matter with ``next_logprobs``.
+        None if the backend reads all sequences at once no faster than one after another; the caller then asks for
+        those that matter with ``next_logprobs``.
         """
         return None
 
@@ -78,12 +78,12 @@ class ModelJudgeEngine(PromptedJudgeEngine):
         answers: dict[str, PromptAnswer] = {}
         fitting: list[tuple[str, list[int]]] = []
         longest = max(len(written) for forms in self._ballot.writings.values() for written in forms)
-        room = self._backend.max_length - max(self._settings.max_tokens, longest)
+        limit = self._backend.max_length - max(self._settings.max_tokens, longest)
         for prompt in prompts:
             tokens = self._tokens(prompt)
-            if len(tokens) > room:
+            if len(tokens) > limit:
                 answers[prompt] = PromptAnswer(
-                    None, Status.TOO_LONG, f"{len(tokens)} tokens, the model takes {room}", tokens_in=len(tokens)
+                    None, Status.TOO_LONG, f"{len(tokens)} tokens, the model takes {limit}", tokens_in=len(tokens)
                 )
             else:
                 fitting.append((prompt, tokens))
@@ -104,7 +104,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 
     @cached_property
     def _negligible(self) -> float:
-        """Share of the probability that may be left out, so that expected scores stay exact to ``scoring.EXACT_TO``."""
+        """Share of the probability that may be left out with expected scores exact to ``scoring.EXACT_TO``."""
         return scoring.EXACT_TO / (max(self._answers.values()) - min(self._answers.values()))
 
     def _read_probabilities(self, prompts: Sequence[list[int]]) -> list[PromptAnswer]:
@@ -143,7 +143,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
 def _add_all(
     by_node: Sequence[Mapping[scoring.Prefix, Mapping[int, float]]], readings: Sequence[scoring.Unfolding]
 ) -> list[int]:
-    """Take in every node of every prompt; returns the number of nodes for each prompt."""
+    """Add every node of every prompt; returns the number of nodes for each prompt."""
     for answered, reading in zip(by_node, readings, strict=True):
         for node in sorted(answered, key=len):
             reading.add(node, answered[node])

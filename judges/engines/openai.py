@@ -1,4 +1,4 @@
-"""The engine of judges behind an OpenAI-compatible endpoint, with its retries and costs."""
+"""Engine of judges behind an OpenAI-compatible endpoint, with retries and costs."""
 
 import hashlib
 import logging
@@ -34,7 +34,7 @@ _log = logging.getLogger(__name__)
 
 
 class TemporaryError(Exception):
-    """A request failed in a way that may not happen again; ``status`` is the score's if no attempt succeeds."""
+    """A request failed for a reason that may pass; ``status`` is that of the score if no attempt succeeds."""
 
     def __init__(self, status: Status, raw: str, *, too_fast: bool = False) -> None:
         super().__init__(raw)
@@ -42,15 +42,15 @@ class TemporaryError(Exception):
 
 
 class NotAskedError(Exception):
-    """The judge was stopped, or the next request might cost more than what is left of the spend limit."""
+    """The judge was stopped, or the next request might exceed the spend limit."""
 
 
 class RefusedError(Exception):
-    """The endpoint refused the request as it is; what was learned from it makes another one worth sending."""
+    """The endpoint refused a parameter; the request is worth sending again without it."""
 
 
 class CutOffError(Exception):
-    """The model had no tokens left for its answer; ``answer`` is what is known of it."""
+    """The model had no tokens left for its answer; ``answer`` is the score's value if none follows."""
 
     def __init__(self, answer: PromptAnswer, body: dict[str, Any]) -> None:
         super().__init__(answer.raw)
@@ -58,7 +58,7 @@ class CutOffError(Exception):
 
 
 class OpenAIJudgeEngine(PromptedJudgeEngine):
-    """Asks an endpoint, with several requests at the same time; several batches may be scored at the same time.
+    """Asks an endpoint with concurrent requests; several batches may be scored at the same time.
 
     Parameters
     ----------
@@ -99,11 +99,11 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._empty: Purse | None = None
         self._stopped = ""
         self._answered_by = set[str]()
-        self._told = False
+        self._warned = False
         self.version = f"openai {engine.model}"
 
     def close(self) -> None:
-        """Ask nothing more, and close the connections."""
+        """Send no more requests, and close the connections."""
         with self._asking:
             self._stop("the judge was closed")
             self._asking.wait_for(lambda: not self._under_way)
@@ -111,14 +111,14 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._endpoint.close()
 
     def stop(self) -> None:
-        """Ask nothing more, from another thread; what is under way is still answered."""
+        """Send no more requests; callable from any thread. Open requests are still answered."""
         self._stop("the run was interrupted; the answers so far are kept, and a later run continues from there")
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item, as every engine does.
+        """Score each item.
 
-        Raises ``StoppedError`` where the spend limit is reached, or the endpoint refuses all that is asked (its key,
-        the model, a parameter); the error carries the scores that were paid for.
+        Raises ``StoppedError`` if the spend limit is reached, or the endpoint refuses every request (its key, the
+        model, a parameter); the error carries the scores that were paid for.
         """
         scores = super().score(items)
         paid = [score for score in scores if score.raw != NOT_ASKED]
@@ -127,7 +127,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         return scores
 
     def must_go_on(self, paid: Sequence[Score] = ()) -> None:
-        """Raise ``StoppedError``, which carries the scores that were paid for, where nothing more can be asked."""
+        """Raise ``StoppedError`` with the ``paid`` scores if no more requests can be sent."""
         if self._stopped:
             raise StoppedError(f"judge {self._name!r}: {self._stopped}", paid)
         if self._empty is not None:
@@ -138,10 +138,10 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             )
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        with self._asking:  # or it would be closed in the middle
+        with self._asking:  # close() waits for this
             self._under_way += 1
-            alone = len(prompts) == 1 or self._stopped  # to hand a prompt to another thread takes a tenth of its time
-            ask_each = map if alone else self._threads.map
+            is_single = len(prompts) == 1 or self._stopped  # a hand-over to a thread costs a tenth of a request
+            ask_each = map if is_single else self._threads.map
         try:
             return list(ask_each(self._one, prompts))
         finally:
@@ -154,20 +154,20 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._pace.stop()
 
     def text_of(self, prompt: str) -> str:
-        """What the model is sent for a prompt."""
+        """Return the text that is sent for a prompt."""
         if self._template.criteria:
             return prompt
         return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
 
     def _one(self, prompt: str) -> PromptAnswer:
-        """Ask about one prompt, and again after failures that may be temporary."""
+        """Ask about one prompt, with retries."""
         text = self.text_of(prompt)
         failed = fast = 0
         cut: PromptAnswer | None = None
         repeated = False
         while True:
             try:
-                with self._alone_at_first():
+                with self._probing():
                     answer = self._request(text, repeated=repeated)
                 return answer if cut is None else _together(cut, answer)
             except NotAskedError:
@@ -179,7 +179,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                     return error.answer if cut is None else _together(cut, error.answer)
                 cut = error.answer
             except TemporaryError as error:
-                if not (error.too_fast or self._answered_by) and self._silence.acquire(blocking=False):  # told once
+                if not (error.too_fast or self._answered_by) and self._silence.acquire(blocking=False):  # warn once
                     _log.warning(
                         "Judge %r: the endpoint gives no answer (%s); each question is asked up to %d time(s), and the "
                         "judge stops where too many fail.",
@@ -199,12 +199,12 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             repeated = True
 
     @contextmanager
-    def _alone_at_first(self) -> Generator[None]:
-        """Until it is known what the model takes, one request is sent at a time."""
-        alone = not self._knowledge.tried and self._opening.acquire()
-        if alone and self._knowledge.tried:  # by the request that this one has waited for
+    def _probing(self) -> Generator[None]:
+        """Send one request at a time until it is known which parameters the model takes."""
+        is_probe = not self._knowledge.tried and self._opening.acquire()
+        if is_probe and self._knowledge.tried:  # another request found out meanwhile
             self._opening.release()
-            alone = False
+            is_probe = False
         tried = True
         try:
             yield
@@ -212,12 +212,12 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             tried = False
             raise
         finally:
-            if alone:
+            if is_probe:
                 self._knowledge.tried = tried
                 self._opening.release()
 
     def _request(self, text: str, *, repeated: bool) -> PromptAnswer:
-        """Send one request, when its turn has come and the spend limit allows it."""
+        """Send one request when the rate and spend limits allow it."""
         size = len(text.encode("utf-8", "surrogatepass"))
         with self._pace.turn() as started:
             body = self._knowledge.body(text)
@@ -243,77 +243,77 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 return self._answer(completion, body)
 
     def _refused(self, reply: Reply, body: dict[str, Any], started: float) -> PromptAnswer:
-        """What follows from an error: an item's status, or one of the exceptions.
+        """Turn an error into an answer with a status, or into an exception.
 
-        Raises ``TemporaryError`` where the endpoint is overloaded or fails, ``RefusedError`` where it does not take a
-        parameter that can be left out, and ``NotAskedError`` where it will refuse whatever is asked, so that the judge
-        is stopped.
+        Raises ``TemporaryError`` if the endpoint is overloaded or fails, ``RefusedError`` if it does not take a
+        parameter that can be left out, and ``NotAskedError`` if it will refuse every request; the judge is then
+        stopped.
         """
         code, message = reply.status, str(reply.error["message"])
-        heard, said = self._hidden(message), self._hidden(message, body)
+        full, shown = self._hidden(message), self._hidden(message, body)
         kind = f"{reply.error.get('code')} {reply.error.get('type')}"
         pause = seconds(reply.headers.get("retry-after", ""))
         if pause is not None and pause > LONGEST_WAIT_S:
-            said += f"; it asks to wait for {pause:,.0f} s, so run again after that"
+            shown += f"; it asks to wait for {pause:,.0f} s, so run again after that"
         elif (code in (429, 529) and "insufficient_quota" not in kind) or (code == 503 and pause is not None):
             if pause is not None and pause > 1:
-                _log.info("Judge %r: the endpoint asks to wait for %.0f s (%s).", self._name, pause, said)
+                _log.info("Judge %r: the endpoint asks to wait for %.0f s (%s).", self._name, pause, shown)
             self._pace.too_fast(started, pause)
-            raise TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}", too_fast=True)
+            raise TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {shown}", too_fast=True)
         elif code in (408, 409, 425) or code >= 500:
-            raise TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {said}")
+            raise TemporaryError(Status.ENGINE_ERROR, f"HTTP {code}: {shown}")
         elif code in (200, 400, 413, 422):
             named = named if isinstance(named := reply.error.get("param"), str) and named else None
-            if code == 413 or (named not in LEARNABLE and _TOO_LONG.search(f"{kind} {heard}")):
-                return PromptAnswer(None, Status.TOO_LONG, said)
-            if _FILTERED.search(kind) or (code != 200 and _FILTERED.search(heard)):
-                return PromptAnswer(None, Status.REFUSED, said)
+            if code == 413 or (named not in LEARNABLE and _TOO_LONG.search(f"{kind} {full}")):
+                return PromptAnswer(None, Status.TOO_LONG, shown)
+            if _FILTERED.search(kind) or (code != 200 and _FILTERED.search(full)):
+                return PromptAnswer(None, Status.REFUSED, shown)
             if code == 200:
-                return PromptAnswer(None, Status.ENGINE_ERROR, said)
+                return PromptAnswer(None, Status.ENGINE_ERROR, shown)
             if self._knowledge.learn(body, named, str(reply.error["message"])):
                 raise RefusedError
         self._stop(
-            f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({said}); check base_url, model, the "
+            f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({shown}); check base_url, model, the "
             "key and what else its file asks for"
         )
         raise NotAskedError
 
     def _answer(self, completion: Completion, body: dict[str, Any]) -> PromptAnswer:
-        """The answer in a completion."""
+        """Read the answer from a completion."""
         name = self._shown_name(completion.model or self._engine.model)
         usage, choice = completion.usage, completion.choices[0]
         counts = (usage.prompt_tokens, usage.written) if usage else (0, 0)
         pinned = self._engine.model_must_be
         if pinned not in (None, name):
-            said = f"{name} answered, but model_must_be is {pinned}"
-            return PromptAnswer(None, Status.ENGINE_ERROR, said, None, None, *counts)
+            reason = f"{name} answered, but model_must_be is {pinned}"
+            return PromptAnswer(None, Status.ENGINE_ERROR, reason, None, None, *counts)
         self._answered_by.add(name)
         self.version = f"openai {', '.join(sorted(self._answered_by.copy()))}"
         content = choice.message.content
         if choice.message.refusal or choice.finish_reason == "content_filter":
-            said = self._hidden(choice.message.refusal or "content filter", body)
-            return PromptAnswer(None, Status.REFUSED, said, None, None, *counts)
+            reason = self._hidden(choice.message.refusal or "content filter", body)
+            return PromptAnswer(None, Status.REFUSED, reason, None, None, *counts)
         thinks = content is not None and content.lstrip().startswith("<think>")
         text = content.partition("</think>")[2] if content is not None and thinks else content
-        told = (text or "").strip()
-        if self._template.criteria and "}" not in told and (text or "").endswith(told[-1:]):
-            told = ""  # JSON that ends within a word; one that goes on with blanks alone would do so for ever
-        if choice.finish_reason in ("length", "max_tokens") and not told:
-            said = f"all of its {counts[1]} tokens were spent before it answered"
-            raise CutOffError(PromptAnswer(None, Status.CUT_OFF, said, None, None, *counts), body)
+        written = (text or "").strip()
+        if self._template.criteria and "}" not in written and (text or "").endswith(written[-1:]):
+            written = ""  # JSON cut within a word; after endless blanks more tokens would not help
+        if choice.finish_reason in ("length", "max_tokens") and not written:
+            reason = f"all of its {counts[1]} tokens were spent before it answered"
+            raise CutOffError(PromptAnswer(None, Status.CUT_OFF, reason, None, None, *counts), body)
         if self._engine.scoring != "text":
             probabilities = self._probabilities(choice, content)
             if probabilities is not None:
                 return self.answer_from(probabilities, *counts)
-            if choice.logprobs is None and not self._told:
-                self._told = True
+            if choice.logprobs is None and not self._warned:
+                self._warned = True
                 _log.warning(
                     "Judge %r: the endpoint gives no log probabilities, so its answers are read as text.", self._name
                 )
         return self.answer_in(text, None if text is None else self._hidden(text, limit=RAW_LIMIT), counts)
 
     def _probabilities(self, choice: Choice, text: str | None) -> dict[str, float] | None:
-        """Probability of each answer by its first token; None if the endpoint's log probabilities cannot be used."""
+        """Read the probability of each answer by its first token; None if the log probabilities cannot be used."""
         try:
             tokens = choice.logprobs["content"]
             first = tokens[0]
@@ -336,10 +336,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @contextmanager
     def _paid(self, worst: float) -> Generator[Bill]:
-        """Keep the books of one request, which costs at most ``worst``; what it cost is not known until it is told.
-
-        Raises as ``_reserve`` does.
-        """
+        """Reserve the most that a request can cost, and enter what it did cost; raises as ``_reserve`` does."""
         self._reserve(worst)
         bill = Bill(requests=1, unknown=worst, settled=worst)
         try:
@@ -352,12 +349,12 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     @staticmethod
     def _worst(price: Price, size: int, body: dict[str, Any]) -> float:
-        """The most that a request can cost whose text has this many bytes; a token has at least one."""
+        """Return the most that a request can cost whose text has this many bytes; a token has at least one."""
         written = next((body[name] for name in ("max_completion_tokens", "max_tokens") if name in body), 4096)
         return price.of(size + 64, written if isinstance(written, int) else 4096)
 
     def _reserve(self, worst: float) -> None:
-        """Set money aside; raises ``NotAskedError`` where the judge is stopped, or a limit leaves less than that."""
+        """Reserve money; raises ``NotAskedError`` if the judge is stopped, or a limit leaves less."""
         if self._stopped:
             raise NotAskedError
         for place, purse in enumerate(self._purses):
@@ -368,13 +365,13 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 raise NotAskedError
 
     def _hidden(self, text: str, body: Mapping[str, Any] | None = None, limit: int = 200) -> str:
-        """What an endpoint said, as long as may be told, without secrets and what it repeats of a question."""
-        said = self._endpoint.secrets.hide(text, limit)
-        return unrepeated(said, body["messages"][0]["content"]) if body and "messages" in body else said
+        """Shorten an endpoint's message, and remove secrets and what it repeats of a question."""
+        shown = self._endpoint.secrets.hide(text, limit)
+        return unrepeated(shown, body["messages"][0]["content"]) if body and "messages" in body else shown
 
 
 def paid_for(usage: Usage, price: Price) -> Bill:
-    """The tokens of an answer, and what they cost."""
+    """Return the tokens of an answer, with what they cost."""
     return Bill(
         tokens_in=usage.prompt_tokens,
         tokens_cached=usage.cached,
@@ -385,6 +382,6 @@ def paid_for(usage: Usage, price: Price) -> Bill:
 
 
 def _together(cut: PromptAnswer, answer: PromptAnswer) -> PromptAnswer:
-    """An answer with the tokens of the attempt that was cut off before it."""
+    """Add the tokens of the attempt that was cut off to those of the answer that followed."""
     tokens_in, tokens_out = cut.tokens_in + answer.tokens_in, cut.tokens_out + answer.tokens_out
     return replace(answer, tokens_in=tokens_in, tokens_out=tokens_out)

@@ -1,4 +1,4 @@
-"""How many requests may be open at an endpoint, and when the next may start: what it says of its limits is kept."""
+"""Rate limiting of requests to an endpoint, by its answers and rate-limit headers."""
 
 import random
 import re
@@ -12,7 +12,7 @@ from email.utils import parsedate_to_datetime
 from judges.spec import OpenAIEngine
 
 LONGEST_WAIT_S = 900.0
-"""The longest pause that an endpoint may ask for; where it asks for more, the judge stops."""
+"""The longest pause that an endpoint may ask for; the judge stops if it asks for more."""
 
 _LONGEST_BACKOFF_S = 60.0
 _UNITS = {"h": 3600.0, "m": 60.0, "s": 1.0, "ms": 1e-3}
@@ -23,12 +23,12 @@ _LIMITS = (
 
 
 class Pace:
-    """Lets requests start one by one: as many at the same time as the endpoint bears, and none while it wants a pause.
+    """Limits the open requests to what the endpoint bears, and starts none during a pause that it asks for.
 
     Notes
     -----
-    A refusal for too many requests makes the number of open requests a third smaller, once for all those that were open
-    then; each answer makes it larger by its reciprocal, up to ``concurrency``.
+    HTTP 429 makes the limit of open requests a third smaller, once for all requests that were open then; each answer
+    makes it larger by its reciprocal, up to ``concurrency``.
     """
 
     def __init__(self, engine: OpenAIEngine) -> None:
@@ -41,13 +41,13 @@ class Pace:
         self._stopped = False
 
     def stop(self) -> None:
-        """End all waiting: whoever waits goes on at once, and finds that nothing is asked any more."""
+        """Wake all waiting threads; none of them sends a request any more."""
         with self._changed:
             self._stopped = True
             self._changed.notify_all()
 
     def rest(self, pause: float) -> None:
-        """Wait a while, outside of any turn."""
+        """Wait for ``pause`` seconds, without holding a turn."""
         end = time.monotonic() + pause
         with self._changed:
             while not self._stopped and (left := end - time.monotonic()) > 0:
@@ -55,7 +55,7 @@ class Pace:
 
     @contextmanager
     def turn(self) -> Generator[float]:
-        """A place among the open requests, with the time at which it was had."""
+        """Hold a place among the open requests; yields the time at which it was taken."""
         with self._changed:
             while (pause := self._pause()) > 0:
                 self._changed.wait(pause)
@@ -68,7 +68,7 @@ class Pace:
                 self._changed.notify_all()
 
     def _pause(self) -> float:
-        """Seconds until a request may start, as far as it can be said; 0 once its place in the minute is taken."""
+        """Return seconds to wait before looking again; 0 if the request may start now."""
         if self._stopped:
             return 0.0
         if self._open >= max(1, int(self._limit)):
@@ -82,7 +82,7 @@ class Pace:
         return 0.0
 
     def answered(self, tokens: int, headers: Mapping[str, str]) -> None:
-        """Take in an answer: how many tokens it took, and what the endpoint says is left of its limits."""
+        """Update the limits by an answer's tokens and rate-limit headers."""
         with self._changed:
             self._rounds = 0
             self._tokens = tokens if not self._tokens else 0.9 * self._tokens + 0.1 * tokens
@@ -90,15 +90,15 @@ class Pace:
             if int(grown) > int(self._limit):
                 self._changed.notify_all()
             self._limit = grown
-            for kind, least in (("requests", 1.0), ("tokens", self._tokens)):
+            for kind, needed in (("requests", 1.0), ("tokens", self._tokens)):
                 for remaining, reset in _LIMITS:
                     left, wait = headers.get(remaining.format(kind), ""), headers.get(reset.format(kind), "")
-                    if left.isdecimal() and len(left) < 16 and int(left) < least:
+                    if left.isdecimal() and len(left) < 16 and int(left) < needed:
                         pause = min(seconds(wait) or 0.0, LONGEST_WAIT_S)
                         self._held_until = max(self._held_until, time.monotonic() + pause)
 
     def too_fast(self, started: float, pause: float | None) -> None:
-        """Take in a refusal for too many requests; ``pause`` is what the endpoint asks for."""
+        """Update the limits by a refusal for too many requests; ``pause`` is what the endpoint asks for."""
         with self._changed:
             if started >= self._last_cut:
                 self._rounds += 1
@@ -109,12 +109,12 @@ class Pace:
 
 
 def backoff(attempt: int) -> float:
-    """Seconds to wait after a failure: random, so that not all come back at once, and longer each time."""
+    """Return seconds to wait after a failure: random, and longer each time."""
     return random.uniform(0.5, 1.0) * min(0.5 * 2**attempt, _LONGEST_BACKOFF_S)
 
 
 def seconds(text: str) -> float | None:
-    """A waiting time in any of the forms that endpoints send: seconds, ``6m0s``, a date of HTTP or of ISO 8601."""
+    """Parse a waiting time: seconds, ``6m0s``, or a date of HTTP or ISO 8601."""
     text = text.strip()[:64]
     if re.fullmatch(r"\d{1,9}(?:\.\d{1,9})?", text, re.ASCII):
         return float(text)

@@ -1,4 +1,4 @@
-"""The engine of judges that are built-in programs: a Python function scores each item."""
+"""Engine of judges that are built-in programs: a Python function scores each item."""
 
 from judges.engines.base import Judged, OneByOne, Scale, checked, seen
 from judges.items import Item, Status
@@ -16,5 +16,5 @@ class ProgramJudgeEngine(OneByOne):
     def _judged(self, item: Item) -> Judged:
         try:
             return checked(self._program.function(seen(item)), self._scale)
-        except Exception as error:  # an error of the judge is its status
+        except Exception as error:  # it becomes the score's status
             return None, Status.ENGINE_ERROR, f"{type(error).__name__}: {error}"

@@ -1,4 +1,4 @@
-"""What engines that ask a language model share: one prompt an item, or two for a pair, rendered and scored."""
+"""Base of engines that ask a language model: one prompt an item, or two for a pair, rendered and scored."""
 
 import json
 import math
@@ -17,9 +17,9 @@ from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 
 @dataclass(frozen=True)
 class PromptAnswer:
-    """The answer to one prompt; the fields have the meaning that they have in ``judges.items.Score``.
+    """The answer to one prompt, with fields as in ``judges.items.Score``.
 
-    ``criteria`` has the score of each criterion, where the template has several.
+    ``criteria`` has the score of each criterion, if the template has several.
     """
 
     score: float | None
@@ -32,7 +32,7 @@ class PromptAnswer:
     criteria: Mapping[str, float | None] | None = None
 
     def of(self, criterion: str) -> float | None:
-        """The score of a criterion, or that of the answer where there is one alone."""
+        """Return the score of a criterion, or that of the answer if the template has none."""
         return self.score if self.criteria is None else self.criteria.get(criterion)
 
 
@@ -48,30 +48,30 @@ class PromptedJudgeEngine(Engine):
 
     @abstractmethod
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
-        """Answer each prompt, in order; one that is to be repeated is there as often."""
+        """Answer each prompt, in order; a prompt that is asked repeatedly is there as often."""
 
     def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item; pairs are shown in both orders unless the judge's settings say otherwise."""
+        """Score each item; pairs are shown in both orders by default."""
         started = time.perf_counter()
         prompts = [(p, k) for shown in map(self.prompts, items) for k in range(self._repeats) for p in shown]
         distinct = list(dict.fromkeys((p, k) for p, k in prompts if p is not None))
         answer_of = dict(zip(distinct, self.ask([p for p, _ in distinct]), strict=True))
         answers = [None if p is None else answer_of[p, k] for p, k in prompts]
-        now = time.perf_counter()  # of batches that overlap each second is counted once
+        now = time.perf_counter()  # each second of overlapping batches counts once
         per_item = 1e3 * max(0.0, now - max(started, self._last_end)) / max(len(items), 1)
         self._last_end = max(now, self._last_end)
         step = len(prompts) // max(len(items), 1)
         return [self._combined(item, answers[k * step : (k + 1) * step], per_item) for k, item in enumerate(items)]
 
     def prompts(self, item: Item) -> list[str | None]:
-        """The prompt about an item, or two of a pair in both orders; None where the item lacks a text."""
+        """Return the prompt about an item, or two of a pair in both orders; None if the item lacks a text."""
         both = self._template.pairwise and self._settings.orders == "both"
         lacking = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
         return [None if lacking else self._template.render(one, self._scale) for one in shown]
 
     def _combined(self, item: Item, answers: Sequence[PromptAnswer | None], latency: float) -> Score:
-        """The score of an item from the answer to its prompt, or to both prompts of a pair, or to all repeats of it."""
+        """Combine the answers to an item's prompt, to both prompts of a pair, or to all repeats into its score."""
         first = answers[0]
         if first is None:
             lacking = ", ".join(self._template.missing(item))
@@ -84,8 +84,8 @@ class PromptedJudgeEngine(Engine):
         by_criterion = {c: [_of_orders(asking, c) for asking in askings] for c in self._template.criteria or (ONE,)}
         own = by_criterion[self._template.criterion or ONE]
         score = mean_of(own)
-        told = next((a for a in given if (a.status is Status.OK) == (score is not None)), first)
-        status = Status.OK if score is not None else told.status
+        shown = next((a for a in given if (a.status is Status.OK) == (score is not None)), first)
+        status = Status.OK if score is not None else shown.status
         masses = [a.valid_mass for a in given if a.valid_mass is not None]
         all_askings = self._template.criteria or self._repeats > 1
         return Score(
@@ -93,7 +93,7 @@ class PromptedJudgeEngine(Engine):
             item.key,
             score,
             status,
-            told.raw,
+            shown.raw,
             latency,
             p_json=json.dumps(by_criterion) if all_askings else _probabilities_as_json(given),
             valid_mass=min(masses) if masses else None,
@@ -105,7 +105,7 @@ class PromptedJudgeEngine(Engine):
     def answer_in(
         self, text: str | None, raw: str | None, tokens: tuple[int, int], *, first: bool = False
     ) -> PromptAnswer:
-        """The answer that a text gives; ``first`` as ``parse_answer`` has it."""
+        """Read the answer from a text; ``first`` is as in ``parse_answer``."""
         if not self._template.criteria:
             score, status = parse_answer(text, self._answers, self._template.marker, first=first)
             return PromptAnswer(score, status, raw, None, None, *tokens)
@@ -114,18 +114,18 @@ class PromptedJudgeEngine(Engine):
         return PromptAnswer(score, status, raw, None, None, *tokens, {name: value for name, (value, _) in read.items()})
 
     def answer_from(self, probabilities: dict[str, float], tokens_in: int, tokens_out: int) -> PromptAnswer:
-        """The answer that follows from the probability of each legal answer."""
+        """Compute the answer from the probability of each legal answer."""
         expected, mode, mass = scoring.summarise(probabilities, self._answers)
         score: float | None = expected if self._settings.scoring == "expected" else mode
-        status, raw, least = Status.OK, None, self._settings.min_valid_mass
-        if math.isnan(expected) or mass < least:
+        status, raw, minimum = Status.OK, None, self._settings.min_valid_mass
+        if math.isnan(expected) or mass < minimum:
             score, status = None, Status.LOW_VALID_MASS
-            raw = f"{mass:.3f} of the probability is on legal answers, {least} asked"
+            raw = f"{mass:.3f} of the probability is on legal answers, {minimum} asked"
         return PromptAnswer(score, status, raw, probabilities, mass, tokens_in, tokens_out)
 
 
 def _of_orders(answers: Sequence[PromptAnswer], criterion: str) -> float | None:
-    """The score by the answer to one prompt, or half the difference of those to both orders of a pair."""
+    """Return the score of one prompt's answer, or half the difference of the answers to both orders of a pair."""
     scores = [answer.of(criterion) for answer in answers]
     if None in scores:
         return None
@@ -133,7 +133,7 @@ def _of_orders(answers: Sequence[PromptAnswer], criterion: str) -> float | None:
 
 
 def _probabilities_as_json(answers: Sequence[PromptAnswer]) -> str | None:
-    """Probabilities of the legal answers as JSON, by order for a pair in two orders; None if an answer has none."""
+    """Write the probabilities of the legal answers as JSON, by order for a pair; None if an answer has none."""
     by_answer = [answer.probabilities for answer in answers]
     if any(probabilities is None for probabilities in by_answer):
         return None

@@ -1,4 +1,4 @@
-"""Recorded judges, whose scores exist already and are joined to the items by item id. Nobody is asked for them."""
+"""Checks and versions of recorded scores, which are joined to the items by item id."""
 
 import hashlib
 from collections.abc import Mapping
@@ -10,14 +10,14 @@ from care_ops.scores import Array, ScoreMatrix, canonical_order
 from judges.items import Status
 
 _ROWS_AT_ONCE = 16_384
-"""Rows that are written as text together to be hashed, which is twice as fast as one by one."""
+"""Rows that are formatted together to be hashed, which is twice as fast as one by one."""
 
 NOTHING_RECORDED = hashlib.sha256().hexdigest()
-"""Version of the recordings of a judge that its score file does not hold."""
+"""Version of the recordings of a judge that is missing from its score file."""
 
 
 def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Array, NDArray[np.str_]]:
-    """What ``judges.items.checked_score`` says of each of many recorded scores; NaN is a score that is not there.
+    """Check recorded scores as ``judges.items.checked_score`` does; NaN is a missing score.
 
     Returns
     -------
@@ -32,7 +32,7 @@ def checked_scores(values: Array, scale: tuple[float, float] | None) -> tuple[Ar
 
 
 def fingerprints(scores: ScoreMatrix, responses: Mapping[str, Mapping[str, str]]) -> dict[str, str]:
-    """Content hash of the recordings of every judge of a score file; items are sorted and written as text only once."""
+    """Hash the recordings of every judge of a score file; items are sorted and formatted once."""
     order = canonical_order(scores.item_ids)
     item_ids = [scores.item_ids[k] for k in order]
     opened = [f"({item_id!r}, " for item_id in item_ids]

@@ -1,4 +1,4 @@
-"""The engine of judges that are programs of somebody else's: a Python file that runs in the sandbox."""
+"""Engine of judges that are Python files, which run in the sandbox."""
 
 from care_ops.errors import JudgeError
 from judges.engines.base import Judged, OneByOne, Scale, checked, seen
@@ -11,16 +11,16 @@ _SCALE = (0.0, 10.0)
 
 
 class SandboxedJudgeEngine(OneByOne):
-    """Asks one program about one item at a time; the program runs in a process of its own.
+    """Asks one program, in a process of its own, about one item at a time.
 
-    Raises ``JudgeError`` where this machine has no sandbox, and the judge's engine does not say ``unsafe: true``.
+    Raises ``JudgeError`` if this machine has no sandbox and the judge's engine has no ``unsafe: true``.
     """
 
     def __init__(self, engine: ProgramEngine, program: ProgramFile, scale: Scale | None) -> None:
         kind = "none" if engine.unsafe else available()
         if kind == "none" and not engine.unsafe:
             raise JudgeError(
-                f"{program.path}: {why_unavailable()}, or say unsafe: true in the judge's engine to run the file with "
+                f"{program.path}: {why_unavailable()}, or set unsafe: true in the judge's engine to run the file with "
                 "all your rights"
             )
         self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)

@@ -1,4 +1,4 @@
-"""The backend that runs a model with Hugging Face transformers, for machines without vLLM."""
+"""Backend that runs a model with Hugging Face transformers, for machines without vLLM."""
 
 import importlib
 import logging
@@ -12,12 +12,12 @@ from judges.spec import LocalModel
 
 _log = logging.getLogger(__name__)
 _PROMPTS_AT_ONCE = 16
-"""Prompts in one pass, until a machine turns out to have too little memory for them."""
+"""Prompts in one pass, until they do not fit into memory."""
 
 _SAME_MODEL = 0.25
-"""Largest mean difference between log probabilities that were read at once and one by one, where both are right.
+"""Largest mean difference between correct log probabilities that were read at once and one by one.
 
-Rounding in bfloat16 makes .05. A model that does not heed its mask reads other answers before each answer.
+Rounding in bfloat16 gives .05. A model that ignores its mask reads other answers before each answer.
 """
 
 
@@ -61,15 +61,15 @@ class TransformersBackend(Backend):
     def trie_logprobs(
         self, prompts: Sequence[list[int]], wanted: Mapping[Prefix, tuple[int, ...]]
     ) -> list[dict[Prefix, dict[int, float]]] | None:
-        """Two passes: one over the prompt, one over all nodes, each of which sees the prompt and what leads to it."""
+        """Read a trie in two passes: over the prompt, and over all nodes, each of which sees its own branch only."""
         if self._reads_tries is None:
             self._reads_tries = self._agrees_with_single_passes(prompts[0], wanted)
             if not self._reads_tries:
-                _log.info("%s does not heed a mask of ours: its answers are read one after another.", self._name)
+                _log.info("%s ignores attention masks: its answers are read one after another.", self._name)
         return self._read_tries(prompts, wanted) if self._reads_tries else None
 
     def _agrees_with_single_passes(self, prompt: list[int], wanted: Mapping[Prefix, tuple[int, ...]]) -> bool:
-        """Whether the model heeds a mask that hides branches from each other, which not every architecture does."""
+        """Check that the model follows a mask that hides branches from each other; not every architecture does."""
         nodes = sorted(wanted, key=len)[-2:]
         try:
             (at_once,) = self._read_tries([prompt], wanted)
@@ -100,9 +100,9 @@ class TransformersBackend(Backend):
         return by_node
 
     def _in_groups(self, prompts: Sequence[list[int]], read: Callable[[Sequence[int]], None]) -> None:
-        """Call ``read`` with the positions of prompts of similar length, fewer at once after it ran out of memory.
+        """Call ``read`` with the positions of prompts of similar length, with fewer after it ran out of memory.
 
-        Raises ``JudgeError`` where there is too little memory for a single prompt.
+        Raises ``JudgeError`` if a single prompt does not fit into memory.
         """
         waiting = sorted(range(len(prompts)), key=lambda k: len(prompts[k]), reverse=True)
         while waiting:
@@ -119,10 +119,10 @@ class TransformersBackend(Backend):
             else:
                 del waiting[-len(chosen) :]
                 continue
-            self._torch.cuda.empty_cache()  # not before the error, which holds what was computed, is gone
+            self._torch.cuda.empty_cache()  # after the error, which holds the tensors, is gone
 
     def _branch_logits(self, nodes: Sequence[Prefix], mask: Any, cache: Any) -> Any:
-        """Logits after each node, a (prompts, nodes, vocabulary) tensor; ``cache`` has the prompts' keys and values."""
+        """Return logits after each node, (prompts, nodes, vocabulary); ``cache`` has the prompts' keys and values."""
         torch, device = self._torch, self._model.device
         prompts = len(mask)
         seen = torch.tensor([[node[: len(other)] == other for other in nodes] for node in nodes])
@@ -161,7 +161,7 @@ class TransformersBackend(Backend):
         return answers
 
     def _read(self, prompts: Sequence[list[int]], *, use_cache: bool = False) -> tuple[Any, Any]:
-        """What the model returns for prompts, which are padded on the left, and the mask that says where they lie."""
+        """Run the model on prompts, padded on the left; returns its output and the attention mask."""
         longest = max(map(len, prompts))
         ids = self._torch.zeros((len(prompts), longest), dtype=self._torch.long)
         mask = self._torch.zeros_like(ids)
@@ -182,7 +182,7 @@ class TransformersBackend(Backend):
 
 
 def attends_to_everything(config: Any) -> bool:
-    """Whether every layer of a model sees the whole prompt, which one with a sliding window forgets in part."""
+    """Check that every layer of a model sees the whole prompt; one with a sliding window does not."""
     text = config.get_text_config()
     kinds = getattr(text, "layer_types", None)
     if kinds is not None:

@@ -1,4 +1,4 @@
-"""The backend that runs a model with vLLM in this process, which the pool makes a Ray actor."""
+"""Backend that runs a model with vLLM in this process, a Ray actor."""
 
 import fcntl
 import importlib
@@ -22,7 +22,7 @@ More tokens take further requests, for which the prompt is in vLLM's cache.
 
 @contextmanager
 def loading(gpus: str) -> Generator[None]:
-    """While an engine loads, no other one does on these GPUs: each measures what loading takes of their memory.
+    """Let no other engine load on these GPUs at the same time, since vLLM measures what loading takes of their memory.
 
     Two that load at once on halves of an H100 count each other's weights, and one is left without a cache.
     """
@@ -33,11 +33,10 @@ def loading(gpus: str) -> Generator[None]:
 
 
 class VllmBackend(Backend):
-    """One model, which is loaded once.
+    """One loaded model.
 
-    vLLM has no attention mask of the caller's, so each sequence of tokens is a request of its own. A request for the
-    prompt's own log probabilities would give several nodes of one branch, but it does not read the prefix cache, and
-    pays for the whole prompt again.
+    vLLM takes no attention mask, so each sequence of tokens is a request of its own. A request for the prompt's own log
+    probabilities would give several nodes of one branch, but does not read the prefix cache.
     """
 
     def __init__(self, engine: LocalModel) -> None:
