@@ -1,4 +1,4 @@
-"""A file of questions at an endpoint, and what keeps the record of it."""
+"""Records of batches (files of questions at an endpoint)."""
 
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -10,30 +10,30 @@ from judges.bill import Bill
 
 @dataclass(frozen=True)
 class Batch:
-    """A file of questions that is at an endpoint, or on its way there: what is kept of it until its answers are stored.
+    """Record of a batch, kept from before it is sent until its answers are stored.
 
     Attributes
     ----------
     token : str
-        Names it in its metadata at the endpoint.
+        Its name in the metadata at the endpoint.
     judge_key : str
-        Key of what the judge was asked: its own as it was then, or that of a question about several criteria.
+        Key of the question: the judge's at that time, or that of a question about several criteria.
     since : str
-        When it was made, in UTC.
+        Time of its creation, in UTC.
     items, questions : int
         Items that wait for it, and different questions about them.
     lines : tuple of str
-        The names of its requests, one for each prompt.
+        Names of its requests, one for each prompt.
     body : dict
-        What all of its requests have in common.
+        The fields that all its requests share.
     worst : float
         The most that it can cost, in US dollars.
     batch_id : str
-        By which the endpoint knows it; empty until it has said so.
+        The endpoint's id; empty until it is known.
     done : int
         Requests that were answered when it was last looked at.
     night : str
-        On whose bill it is (YYYY-MM-DD): when it was first found to have ended.
+        Day of its bill (YYYY-MM-DD): the first on which it was seen to have ended.
     """
 
     token: str
@@ -51,22 +51,22 @@ class Batch:
 
 @dataclass(frozen=True)
 class BatchStore:
-    """Keeps the batches of one judge on one test set.
+    """Store of the batches of one judge on one test set.
 
     Attributes
     ----------
     key : str
-        Of what the judge is asked now, as a batch has it.
+        Key of the present question, as ``Batch.judge_key``.
     elsewhere : frozenset of str
-        The names of requests that batches of other test sets hold, whose answers this one is to take over.
+        Names of requests in batches of other test sets, whose answers this test set takes over.
     batches : callable
-        Those that are kept, oldest first.
+        Returns the records, oldest first.
     place : callable
-        Where a batch is kept, for a person.
+        Returns the file of a record.
     keep, remove : callable
-        Keep a batch, or what has become known of it; and delete what is kept.
+        Write a record, and delete it.
     paid : callable
-        Enter what a batch has taken; told again after a kill, it is entered once.
+        Enters the cost of a batch; repeated after a kill, it is entered once.
     """
 
     key: str

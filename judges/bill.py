@@ -1,4 +1,4 @@
-"""What asking judges takes: tokens, US dollars, repetitions, latencies; and what may be spent."""
+"""Bills of judges (tokens, US dollars, repeats, latencies) and their spend limits."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, fields
 from judges.items import Score
 
 _MOST_LATENCIES = 512
-"""Latencies that are kept of all that are counted, drawn at random."""
+"""Size of the random sample of latencies that a bill keeps."""
 
 
 @dataclass
@@ -22,18 +22,17 @@ class Bill:
     questions : int
         Questions that were answered, or given up.
     requests, repeated, refused : int
-        Requests sent; those of them that repeat a question, for whatever reason; and those that were refused because
-        they were too many (HTTP 429).
+        Requests sent; those of them that repeat a question; and those refused as too many (HTTP 429).
     tokens_in, tokens_cached, tokens_out, tokens_reasoning : int
-        Tokens read, those of them that the endpoint had read before, tokens written, those of them for reasoning.
+        Tokens read, those of them in the endpoint's cache, tokens written, those of them for reasoning.
     dollars : float
-        By what the endpoint says of its answers.
+        Cost by the usage that the endpoint reports.
     unknown : float
-        The most, in US dollars, that those requests can have cost whose answer did not arrive, or does not say.
+        The most, in US dollars, that requests without a reported usage can have cost.
     settled : float
-        What was reserved, in US dollars, for the requests that are on this bill.
+        US dollars that were reserved for the requests on this bill.
     latencies : list of (float, float)
-        Milliseconds until each answer after a random number; those with the least of these numbers are kept.
+        A random number and the milliseconds until an answer; those with the smallest numbers are kept.
     """
 
     questions: int = 0
@@ -50,12 +49,12 @@ class Bill:
     latencies: list[tuple[float, float]] = field(default_factory=list[tuple[float, float]])
 
     def answered(self, milliseconds: float) -> None:
-        """Count the time until an answer."""
+        """Add the time until an answer."""
         self.latencies.append((random.random(), milliseconds))
 
     @classmethod
     def of(cls, scores: Sequence[Score]) -> Bill:
-        """The bill of a judge that runs here, from one score for each question."""
+        """Make the bill of a judge that runs here, from one score for each question."""
         bill = cls(
             questions=len(scores),
             requests=len(scores),
@@ -82,9 +81,9 @@ class Purse:
     limit : float
         In US dollars.
     name : str
-        Which setting it is, for messages.
+        The setting of the limit, for messages.
     spent, perhaps : float
-        What was spent of it before, and the most that those requests have cost whose answer is not known.
+        US dollars spent before, and the most that requests of unknown cost have taken.
     """
 
     def __init__(self, limit: float, name: str, spent: float = 0.0, perhaps: float = 0.0) -> None:
@@ -93,32 +92,32 @@ class Purse:
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> bool:
-        """Set aside what a request costs at most; False where that much is not left."""
+        """Reserve the most that a request can cost; returns False if less is left."""
         with self._lock:
             enough = self.spent + self.perhaps + self._reserved + worst <= self.limit
             self._reserved += worst if enough else 0.0
             return enough
 
     def settle(self, worst: float, cost: float, perhaps: float = 0.0) -> None:
-        """Replace what was set aside by what the request has cost, and what it may have cost besides."""
+        """Replace a reservation by the request's cost, and the most that it may have cost in addition."""
         with self._lock:
             self._reserved -= worst
             self.spent += cost
             self.perhaps += perhaps
 
     def __str__(self) -> str:
-        """What is gone of it, as a clause."""
+        """Return what is spent, as a clause."""
         perhaps = f", and at most {self.perhaps:.4f} more by requests whose answer is not known"
         return f"{self.spent:.4f} of {self.limit} US dollars are spent{perhaps * (self.perhaps > 5e-5)} ({self.name})"
 
 
 class Ledger:
-    """What a judge has taken in this run, over all its test sets; others may spend from its purses too.
+    """Spending of a judge in this run, over all its test sets; other judges may share its purses.
 
     Parameters
     ----------
     purses : sequence of Purse
-        What may be spent.
+        The limits that apply.
     reserve_on_disk : callable, optional
         Called before each request with the dollars that have been reserved so far and those of this request. The
         request is sent once this returns.
@@ -126,7 +125,7 @@ class Ledger:
     Attributes
     ----------
     sent : float
-        The most, in US dollars, that the files can cost which were sent; what they cost is on another bill.
+        The most, in US dollars, that the batches sent can cost; their cost is on another bill.
     """
 
     def __init__(
@@ -139,7 +138,7 @@ class Ledger:
         self._lock = threading.Lock()
 
     def reserve(self, worst: float) -> None:
-        """Reserve on disk what a request costs at most."""
+        """Reserve on disk the most that a request can cost."""
         with self._lock:
             self.reserved += worst
             reserved = self.reserved
@@ -152,7 +151,7 @@ class Ledger:
             self._since.add(bill)
 
     def take(self) -> Bill:
-        """What was entered since this was last asked."""
+        """Return what was entered since the last call."""
         with self._lock:
             taken, self._since = self._since, Bill()
             return taken

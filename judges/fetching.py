@@ -1,6 +1,6 @@
-"""The hub: which commit a repository is at, and the next judges' models, which are fetched while others score.
+"""Hugging Face hub: commits of repositories, and download of the next judges' models while others score.
 
-On a cluster each node fetches what its actors load, when they load it: nothing is fetched ahead.
+On a cluster each node downloads what its actors load, when they load it.
 """
 
 import importlib
@@ -17,7 +17,7 @@ from judges.spec import JudgeSpec, LocalModel
 
 _LOADED = ("*.safetensors", "*.json", "*.txt", "*.model", "*.jinja")
 _NOT_LOADED = ("original/*", "consolidated*")
-"""Copies of the weights in the form of whoever trained the model, beside those that the engines load."""
+"""Further copies of the weights, in the trainers' own format."""
 
 _log = logging.getLogger(__name__)
 
@@ -28,10 +28,9 @@ def fetching_ahead(
 ) -> Generator[None]:
     """Fetch the models of these judges in their order, in the background, until the block ends.
 
-    Only those count whose model is a repository of the hub and which ``has_work`` says, shortly before, have anything
-    to score. A download that is under way at the end of the block goes on; it ends with the process. A model that
-    cannot be fetched is left to its judge, which fails with the reason. Nothing is fetched where ``ray`` names a
-    cluster, whose machines fetch models themselves.
+    Judges without a repository of the hub, or for which ``has_work`` returns False, are skipped. A download that is
+    open at the end of the block ends with the process. A model that cannot be fetched is left to its judge, which fails
+    with the reason. Nothing is fetched if ``ray`` names a cluster.
     """
     models = [(judge, judge.engine) for judge in judges if isinstance(judge.engine, LocalModel)]
     waiting = [(judge, e.model, e.revision) for judge, e in models if e.revision and not Path(e.model).is_dir()]
@@ -58,11 +57,11 @@ def fetching_ahead(
 
 
 def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tuple[str, bool]:
-    """The commit of a repository's main branch, and whether its terms must be accepted to have its files.
+    """Look up the commit of a repository's main branch, and whether its terms must be accepted first.
 
     The hub is asked with the token in ``HF_TOKEN`` or of ``hf auth login``.
 
-    Raises ``JudgeError`` where ``huggingface_hub`` is not installed, there is no such repository, or the hub does not
+    Raises ``JudgeError`` if ``huggingface_hub`` is not installed, there is no such repository, or the hub does not
     answer.
     """
     hub = _hub()
@@ -72,10 +71,9 @@ def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tup
 
 
 def fetch(repository: str, revision: str) -> None:
-    """Bring what the engines load of a model into the hub's cache on this machine; what is there stays.
+    """Download the files of a model that the engines load into the hub's cache on this machine.
 
-    Raises ``JudgeError`` where ``huggingface_hub`` is not installed, the files cannot be had, or there is no space for
-    them.
+    Raises ``JudgeError`` if ``huggingface_hub`` is not installed, a download fails, or there is no disk space.
     """
     hub = _hub()
     importlib.import_module("huggingface_hub.utils").disable_progress_bars()  # the terminal shows who scores
@@ -92,7 +90,7 @@ def _hub() -> Any:
 
 @contextmanager
 def _told(repository: str) -> Generator[None]:
-    """Turn what may go wrong between here and the hub into a ``JudgeError``."""
+    """Turn errors of the hub's client into a ``JudgeError``."""
     errors: Any = importlib.import_module("huggingface_hub.errors")
     with door(f"the hub's answer about {repository!r}", "try again later", JudgeError):
         try:

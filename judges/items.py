@@ -1,4 +1,4 @@
-"""The item that a judge is given and the score that it returns."""
+"""Items, and the scores that judges give them."""
 
 from __future__ import annotations
 
@@ -12,13 +12,11 @@ from typing import Any
 FROM_A_FILE = "its scores were read from a file, so that it cannot be asked again"
 """Why a recorded judge is not asked, as a part of a sentence."""
 
-
 ONE = "score"
-"""The name of what is asked for where a template has no criteria."""
+"""Name of the only criterion of a template without criteria."""
 
 RAW_LIMIT = 500
-"""Characters that are kept of an engine's own words."""
-
+"""Characters that are kept of an engine's text."""
 
 TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 """Names of the texts that an item may have."""
@@ -39,7 +37,7 @@ class Status(StrEnum):
 
 
 MAY_PASS = (Status.TIMEOUT, Status.ENGINE_ERROR)
-"""Failures of a language model that may be temporary. The other statuses say something about the item itself."""
+"""Failures of a language model that may be temporary; the other statuses are about the item itself."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +47,8 @@ class Item:
     Attributes
     ----------
     prompt, response, response_2, reference, aspect : str, optional
-        The texts that a judge may read. ``response_2`` is the other response of a pair; ``aspect`` says what is to be
-        judged, if that differs from item to item.
+        The texts that a judge may read. ``response_2`` is the other response of a pair; ``aspect`` is what to judge, if
+        that differs from item to item.
     """
 
     item_id: str
@@ -67,7 +65,7 @@ class Item:
 
     @cached_property
     def text_key(self) -> str:
-        """Content key of the texts alone: items with the same text key are one question to a judge."""
+        """Content key of the texts without the id: items with the same text key are one question to a judge."""
         return _hash_of(*self.texts)
 
     @property
@@ -79,20 +77,19 @@ class Item:
 
 @dataclass(frozen=True)
 class Score:
-    """What one judge says about one item.
+    """One judge's score of one item.
 
     Attributes
     ----------
     score : float or None
         The score, or None unless the status is ``ok``.
     raw : str or None
-        The engine's own words or the error message, at most 500 characters.
+        The engine's text or error message, at most 500 characters.
     latency_ms : float or None
-        Time that the answer took, in milliseconds.
+        Time until the answer, in milliseconds.
     p_json : str or None
-        Probability of each legal answer as JSON, if the engine gives it. For a pair that was shown in both orders it
-        holds one set of probabilities for each order. Of a judge that is asked for several criteria, or repeatedly: by
-        criterion (``ONE`` without any) the score of each asking, null where it gave none.
+        Probability of each legal answer as JSON, if the engine gives it; one set for each order of a pair. For several
+        criteria or repeats: by criterion (``ONE`` without any) the score of each repeat, or null.
     valid_mass : float or None
         Total probability of the legal answers, in [0, 1].
     order : str or None
@@ -114,18 +111,18 @@ class Score:
     tokens_out: int | None = None
 
     def __post_init__(self) -> None:
-        """Cut long words, and replace halves of surrogate pairs, which no file can hold; no words are None."""
-        words = (self.raw or "")[:RAW_LIMIT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
-        object.__setattr__(self, "raw", words or None)
+        """Cut a long raw text, and replace halves of surrogate pairs, which no file can hold."""
+        raw = (self.raw or "")[:RAW_LIMIT].encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        object.__setattr__(self, "raw", raw or None)
 
     def of(self, item_id: str, item_key: str) -> Score:
-        """This score, carried over to another item that has the same texts."""
+        """Copy this score to another item that has the same texts."""
         if item_id == self.item_id:
             return self
         return replace(self, item_id=item_id, item_key=item_key)
 
     def as_row(self) -> dict[str, Any]:
-        """The score as a row of a Parquet part: column name to value."""
+        """Return the score as a row of a Parquet part: column name to value."""
         return {**vars(self), "status": str(self.status)}
 
 
@@ -138,15 +135,15 @@ def _hash_of(*texts: str | None) -> str:
 
 
 def mean_of(askings: Sequence[float | None]) -> float | None:
-    """The mean of those that gave a score; None where none did."""
+    """Return the mean of the scores that are there; None if there is none."""
     given = [score for score in askings if score is not None]
     return sum(given) / len(given) if given else None
 
 
 def checked_score(value: object, scale: tuple[float, float] | None) -> tuple[float | None, Status]:
-    """The score of what a program returned or a file recorded, None where it is no finite number within the scale.
+    """Check a value from a program or a file; the score is None unless it is a finite number within the scale.
 
-    Its status is then ``refused`` (a judge that abstains returns None), ``parse_error`` or ``out_of_range``.
+    The status is then ``refused`` (a judge that abstains returns None), ``parse_error`` or ``out_of_range``.
     """
     if value is None:
         return None, Status.REFUSED

@@ -1,4 +1,4 @@
-"""Reads a score from the text that a model wrote, for models whose probabilities are not available.
+"""Reading of scores from texts that models wrote, for models without log probabilities.
 
 An answer that cannot be read with certainty counts as missing: a number on another scale, a range of scores, or two
 different verdicts.
@@ -12,7 +12,7 @@ from typing import Any
 
 from judges.items import Status
 
-# No part of a text may be tried in more ways than one: a model can write anything, and a great deal of it.
+# No pattern may match a part of a text in several ways (backtracking): a model can write anything, at any length.
 _NUMBER = r"[-−]?(?<!\d)\d+(?:[.,]\d+)?"
 _IN_LIST = r"[-−]?\d+(?:\.\d+)?"
 _END = r"(?:an?\s)?(\d+(?:[.,]\d+)?)"
@@ -31,14 +31,14 @@ _TOTAL = re.compile(
 )
 _INTERVAL = re.compile(rf"[\[({{]\s*{_IN_LIST}(?:\s*,\s*{_IN_LIST})+\s*[\])}}]")
 _SHARE = re.compile(rf"({_NUMBER})\s*(?:/|out\s+of|of|von|sur|из)\s*({_NUMBER})(?![\w])", re.IGNORECASE)
-_ALONE = re.compile(rf"(?<![\w.,]){_NUMBER}(?![\w]|[.,]\d)")
+_BARE = re.compile(rf"(?<![\w.,]){_NUMBER}(?![\w]|[.,]\d)")
 _REFUSAL = re.compile(
     r"\b(?:I(?:\s*['’]m|\s+am)?\s*(?:cannot|can't|can’t|can not|won't|won’t|will not|unable|not able)"
     r"|I(?:\s*['’]m|\s+am)\s+sorry|as an? (?:AI|language model)|I (?:must|have to) decline|not comfortable)",
     re.IGNORECASE,
 )
 _MOST_CHARACTERS = 10_000
-"""What is read of either end of a text."""
+"""Characters that are read of either end of a text."""
 
 _WORDS = {
     word: str(value) for value, word in enumerate("zero one two three four five six seven eight nine ten".split())
@@ -57,7 +57,7 @@ def parse_answer(
     Parameters
     ----------
     text : str or None
-        What the model wrote after the prefill of the prompt.
+        The text that the model wrote after the prefill of the prompt.
     answers : mapping str -> float
         Legal answers as the model writes them, and their scores (``Template.answers``).
     marker : str
@@ -86,9 +86,9 @@ def parse_answer(
 def parse_criteria(
     text: str | None, criteria: Iterable[str], answers: Mapping[str, float]
 ) -> dict[str, tuple[float | None, Status]]:
-    """Read the score of each criterion from a JSON object, which other text may surround.
+    """Read the score of each criterion from a JSON object within a text.
 
-    Where there is none, a line such as ``helpfulness: 4`` counts. See ``parse_answer`` for the answers and statuses.
+    Without one, a line such as ``helpfulness: 4`` counts. See ``parse_answer`` for the answers and statuses.
     """
     text = (text or "")[-_MOST_CHARACTERS:]
     found: Any = None
@@ -97,8 +97,8 @@ def parse_criteria(
     read: dict[str, tuple[float | None, Status]] = {}
     for name in criteria:
         line = re.search(rf"^[^\w\n]{{0,8}}{re.escape(name)}[^\w\n]{{1,8}}(.{{1,40}})", text, re.M | re.I)
-        said = found.get(name) if isinstance(found, dict) else line[1] if line else None
-        read[name] = parse_answer(str(said) if isinstance(said, (str, int, float)) else None, answers)
+        value = found.get(name) if isinstance(found, dict) else line[1] if line else None
+        read[name] = parse_answer(str(value) if isinstance(value, (str, int, float)) else None, answers)
     if all(score is None for score, _ in read.values()) and _REFUSAL.search(text):
         return dict.fromkeys(read, (None, Status.REFUSED))
     return read
@@ -138,20 +138,20 @@ def _number(
 
 
 def _candidates(text: str, low: float, high: float, *, last: bool = False) -> list[float]:
-    """Numbers that may be the answer, in order; of the fractions only those of the scale's highest answer.
+    """Find the numbers that may be the answer, in order; fractions count only with the scale's highest answer below.
 
-    There is none where the first number, or with ``last`` the last one, is part of a range of scores, such as 3-4 or "3
-    or 4"; or where the last one is a part of the verdict beside another part.
+    There is none if the first number, or with ``last`` the last one, is part of a range of scores, such as 3-4 or "3 or
+    4"; or if the last one is one of several parts of the verdict.
     """
     text = _INTERVAL.sub(" ", text)
-    if not _ALONE.search(text):
+    if not _BARE.search(text):
         text = re.sub("[A-Za-z]+", lambda match: _WORDS.get(match[0].lower(), match[0]), text)
     text = _RANGE.sub(lambda match: " " if set(_values(match)) == {low, high} else match[0], text)
     first = _RANGE.search(text)
-    if first and not _ALONE.search(text[: first.start()]):
+    if first and not _BARE.search(text[: first.start()]):
         return []
     text = _SHARE.sub(lambda m: f" {m[1]} " if _value(m[2]) == high else " ", text)
-    numbers = list(_ALONE.finditer(text))
+    numbers = list(_BARE.finditer(text))
     if last and numbers and _is_one_of_several(text, numbers[-1].start(), low, high):
         return []
     each = [] if last else [part for part in _PART.finditer(text.split("\n", 1)[0]) if part[4]]
@@ -161,7 +161,7 @@ def _candidates(text: str, low: float, high: float, *, last: bool = False) -> li
 
 
 def _is_one_of_several(text: str, place: int, low: float, high: float) -> bool:
-    """Whether the last number, at ``place``, belongs to a range, or to a part of the verdict beside another one."""
+    """Check whether the last number, at ``place``, belongs to a range, or is one of several parts of the verdict."""
     if any(match.end() > place for match in _RANGE.finditer(text)):
         return True
     parts = [(match, match[1] or match[4], *_values(match, 2, 3)) for match in _PART.finditer(text)]
@@ -186,7 +186,7 @@ def _word(text: str, answers: Mapping[str, float]) -> tuple[float | None, Status
 
 
 def _value(text: str) -> float:
-    """A number as people write it; a comma before three digits separates thousands, any other comma decimals."""
+    """Parse a number as people write it; a comma before three digits separates thousands, any other comma decimals."""
     text = text.replace("−", "-")
     if re.fullmatch(r"-?\d+,\d{3}", text):
         text = text.replace(",", "")
@@ -194,5 +194,5 @@ def _value(text: str) -> float:
 
 
 def _values(match: re.Match[str], *groups: int) -> list[float]:
-    """The numbers that groups of a match hold, of all groups by default."""
+    """Parse the numbers in groups of a match, of all groups by default."""
     return [_value(text) for text in (match.group(0, *groups)[1:] if groups else match.groups()) if text]

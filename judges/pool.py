@@ -1,7 +1,7 @@
-"""Runs judges over their pending items, in this process or on Ray actors, and hands each batch of scores to a sink.
+"""Judges at work on their pending items, in this process or on Ray actors.
 
-A batch is made when it is asked for, and forgotten when its scores are stored, so that a long test set takes no more
-memory than a few batches.
+A batch is read when it is needed and dropped when its scores are stored, so a long test set takes the memory of a few
+batches.
 """
 
 from __future__ import annotations
@@ -33,34 +33,33 @@ if TYPE_CHECKING:
     from judges.questions import Batches, Questions
 
 Sink = Callable[[Sequence[Score], str], None]
-"""A function that stores a batch: it gets the scores and the version of the engine that made them."""
+"""A function that stores a batch: it gets the scores and the engine's version."""
 
 BATCHES_AHEAD = 2
-"""Batches that an engine is given at once: while it answers one, the next is already there; more would only be lost."""
+"""Batches that an engine holds at a time: the next one is there when one is done; more would be lost in a kill."""
 
 STORED_EVERY_S = 5.0
-"""Seconds after which answers of an endpoint are stored, however few they are: what a kill can lose of them."""
+"""Seconds after which answers of an endpoint are stored, however few they are."""
 
 _log = logging.getLogger(__name__)
-_BEGINS = "Judge %r: %d pending items, %d different questions, in %d batches."
 
 
 class DownError(JudgeError):
-    """A judge was stopped since too much of a batch failed."""
+    """A judge was stopped because too much of a batch failed."""
 
 
 @dataclass(frozen=True)
 class Progress:
-    """How far a judge has come with its pending items.
+    """Progress of a judge through its pending items.
 
     Attributes
     ----------
     done, total : int
-        Number of items that are scored, and of all pending items.
+        Number of scored items, and of all pending items.
     questions : int
         Number of different questions among all pending items.
     seconds : float
-        Time since the judge was asked for its first batch.
+        Time since the judge got its first batch.
     tokens : int
         Number of prompt tokens that the model has read.
     """
@@ -204,7 +203,7 @@ class Session:
         self._loaded: tuple[object, ...] = ()
 
     def close(self) -> None:
-        """Free what is loaded."""
+        """Free the loaded model."""
         if self._actors is not None:
             self._actors.close()
         self._models, self._actors = LoadedModels(), None
@@ -226,7 +225,7 @@ class Session:
         sink : callable
             Called with each batch of scores, which counts as done once it returns.
         context : Context, optional
-            What the engine needs besides its specification.
+            Everything that the engine needs in addition to its specification.
         progress : callable, optional
             Called after every batch.
 
@@ -264,7 +263,10 @@ class Session:
         by_file = context.batches is not None
         score_batches = self._on_ray if self._uses_ray(spec) else self._inline
         done, tokens, started, down, judged = 0, 0, time.perf_counter(), "", list[Score]()
-        _log.info(_BEGINS, spec.name, questions.items, len(questions), len(batches))
+        _log.info(
+            "Judge %r: %d pending items, %d different questions, in %d batches.",
+            *(spec.name, questions.items, len(questions), len(batches)),
+        )
         for number, scores, version in score_batches(spec, batches, context):
             item_scores = batches.of_items(scores)
             batches.forget(scores)
@@ -273,9 +275,9 @@ class Session:
             sink(item_scores, version)
             whole = min(spec.batch_size, questions.items - done + len(judged))
             judged += item_scores
-            down = _why_down(spec, judged, whole * (not by_file)) or down * (not by_file)  # a file is judged as a whole
+            down = _why_down(spec, judged, whole * (not by_file)) or down * (not by_file)  # a file counts as a whole
             judged = judged if by_file or down or len(judged) < whole else []
-            batches.down = bool(down)  # what has been asked is still stored: it is paid for
+            batches.down = bool(down)  # open requests are still stored: they are paid for
             done += len(item_scores)
             tokens += sum(score.tokens_in or 0 for score in scores)
             state = Progress(done, questions.items, len(questions), time.perf_counter() - started, tokens)
@@ -287,7 +289,7 @@ class Session:
         return done
 
     def _uses_ray(self, spec: JudgeSpec) -> bool:
-        """Whether the judge runs on Ray; endpoints compute nothing here, so they never do."""
+        """Return whether the judge runs on Ray; endpoints compute nothing here, so they never do."""
         needs = spec.engine.needs
         if needs.endpoint:
             return False
@@ -377,13 +379,13 @@ class Session:
 
 
 def _why_down(spec: JudgeSpec, scores: Sequence[Score], of: int) -> str:
-    """Why asking for the rest would waste time and money, where too much of a batch of so many failed; else empty."""
+    """Return why the judge is stopped, if too large a share of a batch failed; else an empty text."""
     failed = [score for score in scores if score.status in MAY_PASS]
     if not spec.engine.needs.template or len(failed) <= spec.most_failing * max(of, len(scores)):
         return ""
     counts = ", ".join(f"{count} {status}" for status, count in Counter(str(s.status) for s in failed).items())
     return (
         f"judge {spec.name!r} was stopped: {len(failed)} of {len(scores)} items of a batch failed ({counts}; the first "
-        f"says {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. Make sure that "
+        f"with {failed[0].raw!r}), more than `most_failing: {spec.most_failing:g}` in its file allows. Make sure that "
         "its model answers, and run again: the items that failed and the remaining ones are asked then"
     )

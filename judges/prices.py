@@ -1,4 +1,4 @@
-"""Prices of the models behind today's endpoints: a dated table, of which a judge's file may say otherwise."""
+"""Prices of models behind endpoints: a dated table, which a judge's file may override."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import yaml
 
 @dataclass(frozen=True)
 class Price:
-    """What a model's tokens cost, in US dollars per million.
+    """Price of a model's tokens, in US dollars per million.
 
     Attributes
     ----------
     read, cached, written : float
-        Tokens of a prompt, those of them that the endpoint had read before, and tokens of an answer with its reasoning.
+        Tokens of a prompt, those of them in the endpoint's cache, and tokens of an answer with its reasoning.
     source : str
-        Who says so, and when.
+        Source and date of the price.
     """
 
     read: float
@@ -29,17 +29,17 @@ class Price:
     source: str
 
     def of(self, read: float, written: float, cached: float = 0.0) -> float:
-        """What so many tokens cost, in US dollars; ``cached`` ones are among those read."""
+        """Return the cost of so many tokens in US dollars; ``cached`` ones are among those read."""
         return ((read - cached) * self.read + cached * self.cached + written * self.written) / 1e6
 
     def at(self, share: float) -> Price:
-        """This share of the price."""
+        """Return this share of the price."""
         source = f"{share:g} of {self.source}, for files"
         return Price(share * self.read, share * self.cached, share * self.written, source)
 
 
 def listed(base_url: str, model: str) -> Price | None:
-    """The price in the table; None where it has none for the model at this host."""
+    """Look up the price of a model at a host; None if the table has none."""
     table = _table()
     row = table["prices"].get(urlsplit(base_url).hostname, {}).get(model)
     return None if row is None else Price(*row, source=f"{table['source']} of {table['date']}")

@@ -1,6 +1,6 @@
-"""What a judge is asked about a test set: its pending items, those with equal texts as one question.
+"""Questions to a judge about a test set: its pending items, with equal texts as one question.
 
-Of a long test set only ids, keys and lengths are held. Its texts are read when their turn comes, some at a time.
+Only ids, keys and lengths of a long test set are held. Its texts are read in chunks when they are needed.
 """
 
 import struct
@@ -18,14 +18,13 @@ from judges.spec import JudgeSpec
 T = TypeVar("T")
 
 _CHARACTERS_AT_ONCE = 8 * 2**20
-"""Length of the texts that are held at once: less costs more passes over the file, more costs memory."""
-
+"""Length of the texts in memory at a time: less costs more passes over the file, more costs memory."""
 
 _CHARACTERS_COMPARED = 128
-"""Beginning of an item's texts by which items are sorted."""
+"""Characters at the beginning of an item's texts by which items are sorted."""
 
 _BEGINNINGS = tuple(2**power for power in range(8, 17))
-"""Lengths in characters of the longer beginnings by which items of the same first characters are grouped."""
+"""Lengths of longer beginnings, whose checksums sort items of the same first characters."""
 
 
 class ItemSource(ABC):
@@ -34,9 +33,9 @@ class ItemSource(ABC):
     Attributes
     ----------
     ids, keys, text_keys : sequence of str
-        Of every item; see ``Item``.
+        See ``Item``.
     lengths : sequence of int
-        Characters of every item's texts together.
+        Total characters of each item's texts.
     """
 
     def __init__(self) -> None:
@@ -52,20 +51,20 @@ class ItemSource(ABC):
 
     @cached_property
     def by_text(self) -> Sequence[int]:
-        """The position of every item, as ``in_order_of_texts`` has them."""
+        """The positions of all items, as ``in_order_of_texts`` sorts them."""
         return in_order_of_texts(self)
 
     @abstractmethod
     def __iter__(self) -> Iterator[Item]:
-        """Every item."""
+        """Iterate over every item."""
 
     @abstractmethod
     def read(self, positions: Sequence[int]) -> list[Item]:
-        """The items at these positions, in the order of ``positions``."""
+        """Read the items at these positions, in the order of ``positions``."""
 
 
 class ItemsInMemory(ItemSource):
-    """A few items, as a source."""
+    """A source of items in memory."""
 
     def __init__(self, items: Sequence[Item]) -> None:
         self._items = items
@@ -84,9 +83,9 @@ class Question(NamedTuple):
     Attributes
     ----------
     item : Item
-        The one that the judge is shown.
+        The item that the judge is shown.
     members : list of (id, key)
-        All items that get its score, that one included.
+        All items that get its score, including ``item``.
     """
 
     item: Item
@@ -94,10 +93,10 @@ class Question(NamedTuple):
 
 
 class Questions:
-    """What a judge is to be asked about a source of items, but for those whose keys are ``settled``.
+    """Questions to a judge about the items of a source whose keys are not ``settled``.
 
-    The questions of a language model are sorted so that successive prompts share a long beginning, which is then in the
-    model's cache.
+    The questions to a language model are sorted so that successive prompts share a long beginning, which the model's
+    prefix cache then holds.
     """
 
     def __init__(self, source: ItemSource, spec: JudgeSpec, settled: Collection[str] = ()) -> None:
@@ -115,9 +114,9 @@ class Questions:
         return len(self._groups)
 
     def batches(self, size: int, unread: Collection[str] | None = None) -> Iterator[list[Question]]:
-        """The questions in batches of this size, each read when it is asked for.
+        """Yield the questions in batches of this size, each read when it is needed.
 
-        With ``unread``, a batch has neighbours that differ in no other of an item's texts: they are one prompt.
+        With ``unread``, a batch holds neighbours that differ only in these texts: they are one prompt.
         """
         runs = [iter(self)] if unread is None else (run for _, run in groupby(self, partial(_shown, unread)))
         for run in runs:
@@ -134,9 +133,9 @@ class Questions:
 
 
 class Batches:
-    """Questions in batches that are made one by one; those that were asked are kept until they are answered.
+    """Questions in batches that are read one by one; those that were asked are kept until they are answered.
 
-    No further batch is to be begun where the judge is ``down``, or all ``has_ended``.
+    No further batch is begun if the judge is ``down``, or ``has_ended`` returns True.
     """
 
     def __init__(self, questions: Questions, size: int, has_ended: Callable[[], bool]) -> None:
@@ -157,41 +156,41 @@ class Batches:
 
     @property
     def stopped(self) -> bool:
-        """Whether that is so."""
+        """Whether no further batch is to be begun."""
         return self.down or self._has_ended()
 
     def until_stopped(self, unread: Collection[str] | None = None) -> Iterator[list[Item]]:
-        """The batches, as ``Questions.batches`` has them, up to the one before which the judge is stopped."""
+        """Yield the batches of ``Questions.batches`` until the judge is stopped."""
         return takewhile(lambda _: not self.stopped, self._read(unread))
 
     def one_by_one(self) -> Iterator[list[Item]]:
-        """All batches; what is not answered of one is forgotten when the next is read."""
+        """Yield all batches; unanswered questions of one are dropped when the next is read."""
         for batch in self.questions.batches(self._size):
             self._unanswered = {question.item.key: question for question in batch}
             yield [question.item for question in batch]
 
     def members(self, item: Item) -> int:
-        """How many items a question is about."""
+        """Return the number of items that a question is about."""
         return len(self._unanswered[item.key].members)
 
     def of_items(self, scores: Sequence[Score]) -> list[Score]:
-        """The scores of all items, from one score for each question."""
+        """Return the scores of all items, from one score for each question."""
         return [score.of(*member) for score in scores for member in self._unanswered[score.item_key].members]
 
     def forget(self, scores: Sequence[Score]) -> None:
-        """Forget the questions that these scores answer."""
+        """Drop the questions that these scores answer."""
         for score in scores:
             del self._unanswered[score.item_key]
 
 
 def _shown(unread: Collection[str], question: Question) -> list[str | None]:
-    """An item's texts but for those that no prompt shows."""
+    """Return an item's texts without those that no prompt shows."""
     item = question.item
     return [getattr(item, name) for name in TEXTS if name not in unread]
 
 
 def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[list[T]]:
-    """What is wanted, in chunks whose texts are read and held together; ``length_of`` gives the characters of each."""
+    """Split ``wanted`` into chunks whose texts fit into memory together; ``length_of`` gives the characters of each."""
     chunk: list[T] = []
     characters = 0
     for one in wanted:
@@ -205,17 +204,17 @@ def in_chunks(wanted: Iterable[T], length_of: Callable[[T], int]) -> Iterator[li
 
 
 def in_order_of_texts(items: Iterable[Item]) -> list[int]:
-    """The position of every item, so that items whose texts begin alike are neighbours, the longer alike the nearer.
+    """Return the positions of all items in an order in which neighbours share long beginnings.
 
-    Little is kept of each item, so that a long test set may be read from a file item by item: of real sets, successive
-    texts share as much within 1 % as they would if they were sorted in full.
+    Little is kept of each item, so a long test set can be read from a file item by item. In real sets, successive texts
+    share within 1 % as much as if they were sorted in full.
     """
     kept = [_beginnings(item) for item in items]
     return sorted(range(len(kept)), key=kept.__getitem__)
 
 
 def _beginnings(item: Item) -> tuple[str, bytes]:
-    """The first characters of an item's texts, and checksums of longer beginnings."""
+    """Return the first characters of an item's texts, and checksums of longer beginnings."""
     text = "\0".join(text or "" for text in item.texts)
     checksums: list[int] = []
     start, checksum = 0, 0

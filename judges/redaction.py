@@ -1,4 +1,4 @@
-"""Removes API keys from text that somebody else wrote: an answer, an error, the name of a model."""
+"""Removal of API keys from texts of others: an answer, an error, the name of a model."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from math import ceil, floor
 UNNAMED = "unnamed"
 
 MIN_SECRET = 6
-"""Shortest part of a secret that is removed; shorter secrets are removed where they stand as a word."""
+"""Shortest part of a secret that is removed; shorter secrets are removed as whole words."""
 
 _MIN_REPEATED = 12
 _SENTENCE = 250
@@ -29,11 +29,11 @@ _ESCAPE = re.compile(
 _PACKED = re.compile(r"[A-Za-z0-9+/_-]{12,}")
 _HEX = re.compile(r"[0-9A-Fa-f]{12,}")
 _MOST_LAYERS = 2
-"""Base64 or hexadecimal digits within another such run are unpacked this often."""
+"""Nested base64 or hexadecimal digits are decoded this often."""
 
 
 class _Visible(dict[int, str]):
-    """One character for each, in its plain form; none for what is not seen: white space, marks without width."""
+    """Translation of each character to its plain form, and of invisible ones and white space to nothing."""
 
     def __missing__(self, code: int) -> str:
         character = chr(code)
@@ -48,19 +48,19 @@ _VISIBLE = _Visible()
 
 @dataclass(frozen=True)
 class _View:
-    """One reading of a text, and from where to where in the text each of its characters stands."""
+    """One reading of a text, with the span in the text of each of its characters."""
 
     text: str
     spans: list[tuple[int, int]]
 
     @classmethod
     def of(cls, text: str) -> _View:
-        """The text as it is seen."""
+        """Read the text without invisible characters."""
         return cls._of_characters((c, k, k + 1) for k, c in enumerate(text))
 
     @classmethod
     def unescaped(cls, text: str) -> _View:
-        """The text as it is seen once escapes of JSON, URLs and HTML are read."""
+        """Read the text with escapes of JSON, URLs and HTML decoded."""
         return cls._of_characters(_characters(text))
 
     @classmethod
@@ -79,7 +79,7 @@ class _View:
 
 
 def _characters(text: str) -> Iterator[tuple[str, int, int]]:
-    """Each character that is meant, with where it begins and ends."""
+    """Yield each decoded character with its span."""
     done = 0
     for match in _ESCAPE.finditer(text):
         yield from ((text[k], k, k + 1) for k in range(done, match.start()))
@@ -92,10 +92,7 @@ def _characters(text: str) -> Iterator[tuple[str, int, int]]:
 
 
 def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
-    """What a run of base64 or hexadecimal digits may hold, where in the run it begins, and its digits a byte.
-
-    The run may begin within what was packed.
-    """
+    """Decode a run of base64 or hexadecimal digits at every offset; yields text, start and digits per byte."""
     for digits in _HEX.finditer(run):
         for begin in (digits.start(), digits.start() + 1):
             end = digits.end() - (digits.end() - begin) % 2
@@ -107,10 +104,10 @@ def _unpacked(run: str) -> Iterator[tuple[str, int, Fraction]]:
 
 
 class Secrets:
-    """Removes secrets from text, whole and in part, also in the forms in which they are sent.
+    """Removes secrets from text, whole and in part, also in their encoded forms.
 
-    A part is any six characters in a row. Upper case counts as lower case, and what is not seen (spaces, line breaks,
-    characters without width) as nothing. Escapes of JSON, URLs and HTML, hexadecimal digits and base64 are read.
+    A part is any six characters in a row. Case, spaces, line breaks and invisible characters do not matter. Escapes of
+    JSON, URLs and HTML, hexadecimal digits and base64 are decoded.
     """
 
     def __init__(self, secrets: Iterable[str]) -> None:
@@ -131,12 +128,12 @@ class Secrets:
 
     @classmethod
     def of_environment(cls) -> Secrets:
-        """Whatever the environment holds under the name of a key, and is long enough for one and no path."""
+        """Collect the environment variables that have the name of a key, are long enough for one, and are no path."""
         named = [value.strip() for name, value in os.environ.items() if _NAMES_A_KEY.search(name)]
         return cls(value for value in named if len(value) >= MIN_SECRET and not value.startswith("/"))
 
     def hide(self, text: str, limit: int = _SENTENCE) -> str:
-        """The text without secrets, and after that no longer than the limit."""
+        """Return the text without secrets, cut to the limit."""
         if not self._parts and not self._short:
             return text[:limit]
         text = text[: limit + 8 * max(self._longest, MIN_SECRET)]
@@ -147,12 +144,12 @@ class Secrets:
         return "".join("***" if is_hidden else "".join(c for c, _ in pairs) for is_hidden, pairs in groups)[:limit]
 
     def name(self, text: str | None) -> str:
-        """A model's name that may be kept, or ``unnamed`` for what is no name."""
+        """Return a model's name without secrets, or ``unnamed`` for a text that is no name."""
         hidden = self.hide(text or "", 200)
         return hidden if re.fullmatch(r"[\w.:/-]{1,100}", hidden) else UNNAMED
 
     def _found(self, text: str, layers: int = _MOST_LAYERS) -> Iterator[tuple[int, int]]:
-        """Where secrets begin and end in the text itself."""
+        """Yield the spans of secrets in the text itself."""
         for pattern in self._short:
             yield from (match.span() for match in pattern.finditer(text))
         for view in [_View.of(text), *([_View.unescaped(text)] if _ESCAPE.search(text) else [])]:
@@ -170,9 +167,9 @@ def _windows(text: str) -> Iterator[str]:
     return (text[k : k + MIN_SECRET] for k in range(len(text) - MIN_SECRET + 1))
 
 
-def unrepeated(said: str, asked: str) -> str:
-    """What was said, with ``***`` for what it repeats of what was asked, as it is or in JSON, in twelve characters."""
+def unrepeated(text: str, asked: str) -> str:
+    """Replace by ``***`` whatever a text repeats, in twelve characters or more, of what was asked, plain or in JSON."""
     forms = "\n".join([asked, json.dumps(asked), json.dumps(asked, ensure_ascii=False)])
-    begins = [said[k : k + _MIN_REPEATED] in forms for k in range(len(said) - _MIN_REPEATED + 1)]
-    within = (any(begins[max(0, k - _MIN_REPEATED + 1) : k + 1]) for k in range(len(said)))
-    return re.sub("\0+", "***", "".join("\0" if hidden else said[k] for k, hidden in enumerate(within)))
+    begins = [text[k : k + _MIN_REPEATED] in forms for k in range(len(text) - _MIN_REPEATED + 1)]
+    within = (any(begins[max(0, k - _MIN_REPEATED + 1) : k + 1]) for k in range(len(text)))
+    return re.sub("\0+", "***", "".join("\0" if hidden else text[k] for k, hidden in enumerate(within)))

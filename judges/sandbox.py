@@ -1,8 +1,8 @@
-"""The sandbox: a process that runs a program of somebody else's and can do nothing but answer questions.
+"""Sandbox: a process that runs an untrusted program and can do nothing but answer questions.
 
-Bubblewrap gives the process a file system of its own (what this Python needs to run, read only), no network, no view
-of other processes and an empty environment. It runs as an unprivileged user under limits (``sandbox_worker``). Time and
-the size of an answer are limited from outside. The process ends with the one that started it, however that ends.
+Bubblewrap gives the process its own file system (what this Python needs to run, read only), no network, no view of
+other processes and an empty environment. It runs as an unprivileged user under limits (``sandbox_worker``). Time and
+the size of an answer are limited from outside. The process ends with its parent, however that ends.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ _UNPRIVILEGED = "65534"
 
 
 class SandboxTimeoutError(Exception):
-    """The program did not answer in time; its process was ended."""
+    """The program did not answer in time, and its process was ended."""
 
 
 class SandboxDiedError(Exception):
@@ -41,50 +41,47 @@ class SandboxDiedError(Exception):
 
 @dataclass(frozen=True)
 class ProgramFile:
-    """A Python file of somebody else's, as it was read at ``path``; its source goes where the file is not."""
+    """A program's source and the path that it was read from."""
 
     path: Path
     source: str
 
     @classmethod
     def read(cls, path: Path) -> ProgramFile:
-        """Read the file.
-
-        Raises ``InputError`` where it cannot be read.
-        """
+        """Read the file; raises ``InputError`` if it cannot be read."""
         try:
             return cls(path, path.read_text(encoding="utf-8"))
         except OSError as error:
             raise InputError(f"{path}: cannot be read ({error.strerror}); correct the path of the program") from error
         except UnicodeDecodeError as error:
-            raise InputError(f"{path}: it is no text in UTF-8 ({error.reason}); save the program as such") from error
+            raise InputError(f"{path}: is no text in UTF-8 ({error.reason}); save the program as UTF-8") from error
 
 
 def available() -> Kind:
-    """The kind of sandbox that works on this machine; ``none`` where there is none."""
+    """Return the kind of sandbox that works on this machine, or ``none``."""
     return "none" if why_unavailable() else "bwrap"
 
 
 def why_unavailable() -> str:
-    """What this machine lacks for a sandbox, and what to do; empty where nothing is lacking."""
+    """Return why this machine has no sandbox and what to do; empty if it has one."""
     if shutil.which("bwrap") is None:
         return "there is no sandbox on this machine; install bubblewrap (its command, bwrap, must be on PATH)"
     command = [*_bwrap(), *_python("pass")]
     try:
         done = subprocess.run(command, capture_output=True, timeout=_START_S, check=False, env=_ENVIRONMENT)
     except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bubblewrap is installed but does not start here ({sentence(str(error))}); install it anew"
+        return f"bubblewrap is installed but does not start here ({sentence(str(error))}); reinstall it"
     if done.returncode == 0:
         return ""
     reported = sentence(done.stderr.decode(errors="replace").strip()) or f"it ended with code {done.returncode}"
     return (
         f"bubblewrap is installed but does not work here ({reported}); where a container forbids namespaces, allow "
-        "them as docs/deployment.md says"
+        "them as in docs/deployment.md"
     )
 
 
 class Sandbox:
-    """One program in one process, which is started by the first question and again after it has ended.
+    """One program in one process, which is started by the first question, and restarted after it has ended.
 
     Parameters
     ----------
@@ -144,12 +141,12 @@ class Sandbox:
         self._buffer = b""
 
     def start(self) -> None:
-        """Start the process and load the program; raises ``JudgeError`` where that fails, with what Python says."""
+        """Start the process and load the program; raises ``JudgeError`` with Python's message if that fails."""
         worker = Path(__file__).with_name("sandbox_worker.py").read_text(encoding="utf-8")
         wall = [] if self._kind == "none" else _bwrap()
         command = [*wall, *_python(worker), self._kind, str(self._memory), *_packages()]
         source = json.dumps(self._program.source).encode() + b"\n"
-        # A session of its own, or a terminal's Ctrl-C would end it, and the item would count as one that it fails on.
+        # Without a session of its own a terminal's Ctrl-C would end it, and the item would count as failed.
         made = partial(subprocess.Popen[bytes], env=_ENVIRONMENT, start_new_session=True)
         self._process = made(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._process.stdin is not None
@@ -168,7 +165,7 @@ class Sandbox:
             )
 
     def _exchange(self, question: bytes, seconds: float) -> dict[str, Any]:
-        """Send a question, which may take several writes, and read the one line that answers it."""
+        """Send a question, in several writes if it is long, and read the line that answers it."""
         assert self._process is not None
         assert self._process.stdin is not None
         assert self._process.stdout is not None
@@ -203,17 +200,17 @@ class Sandbox:
 
 
 def _python(script: str) -> list[str]:
-    """The command that runs a script with this Python, but without the environment it is installed in."""
+    """Return the command that runs a script with this Python in isolated mode."""
     return [str(Path(sys.executable).resolve()), "-I", "-B", "-c", script]
 
 
 def _packages() -> list[str]:
-    """The folders of installed packages."""
+    """Return the folders of installed packages."""
     return [path for path in sys.path if Path(path).name in ("site-packages", "dist-packages") and Path(path).is_dir()]
 
 
 def _shown() -> list[str]:
-    """What the process may read: this Python, its library and packages, and the libraries of the system."""
+    """Return the paths that the process may read: this Python, its library and packages, and the system's libraries."""
     home, multiarch = Path(sys.base_prefix), sysconfig.get_config_var("MULTIARCH") or ""
     system = ["/lib64", "/usr/lib64", *(f"{lib}/{multiarch}" for lib in ("/lib", "/usr/lib") if multiarch)]
     libraries = [path for path in system if Path(path).is_dir()] or ["/lib", "/usr/lib"]

@@ -1,4 +1,4 @@
-"""The script that runs inside the sandbox: it loads one program and answers one JSON line per question.
+"""Script inside the sandbox: it loads one program and answers each JSON line with one.
 
 It imports no module of CARE, because none is readable inside the sandbox. Before it loads the program it gives up the
 system calls that start processes, hold memory outside the address space, or reach into the kernel.
@@ -20,7 +20,7 @@ _THREADS = 32
 _PR_SET_PDEATHSIG, _PR_SET_NO_NEW_PRIVS, _PR_SET_SECCOMP = 1, 38, 22  # of the system's header sys/prctl.h
 
 _MACHINES = {"x86_64": (0xC000003E, 0), "aarch64": (0xC00000B7, 1)}
-"""By the processor: the number by which the kernel knows it, and the column of the table below."""
+"""By processor: the kernel's number of it, and the column of the table below."""
 
 _CLONE = (56, 220)
 _CLONE3 = 435
@@ -60,11 +60,11 @@ def main() -> None:
     source = json.loads(questions.readline())
     try:
         if kind == "none":
-            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # a sandbox sees to it from outside
+            ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)  # bubblewrap does this for a sandbox
         else:
             _give_up_rights()
         function = _load(source)
-    except (Exception, SystemExit) as error:  # the program is refused with what Python says of it
+    except (Exception, SystemExit) as error:  # the program is refused with Python's message
         _say(answers, _failed(error))
         return
     _say(answers, {"ready": True})
@@ -101,7 +101,7 @@ def _give_up_rights() -> None:
 
 
 def _filter(machine: str) -> bytes:
-    """The filter of system calls as the kernel reads it: instructions of classic BPF, 8 bytes each."""
+    """Assemble the filter of system calls: instructions of classic BPF, 8 bytes each."""
     if machine not in _MACHINES:
         raise OSError(f"the sandbox knows no system calls of a processor {machine!r}; run it on x86_64 or aarch64")
     architecture, column = _MACHINES[machine]

@@ -1,4 +1,4 @@
-"""Computes the probability of each legal answer from next-token probabilities.
+"""Probabilities of the legal answers from next-token probabilities.
 
 An answer may be spelled in several ways (with and without a space before it) and may take several tokens. The token
 sequences of all spellings form a trie. The model is asked for the next token's probabilities once at each inner node of
@@ -69,7 +69,7 @@ class Ballot:
 
 
 class Unfolding:
-    """What is known of the answers to one prompt, while the model is asked at one node of the trie after another.
+    """Partial probabilities of the answers to one prompt, while the model is asked at one node after another.
 
     Notes
     -----
@@ -91,7 +91,7 @@ class Unfolding:
         self._known = 0.0
 
     def next_nodes(self, negligible: float = 0.0) -> list[Prefix]:
-        """The nodes to ask the model about next; none when all that is left out is negligible.
+        """Return the nodes to ask the model about next; none if all others are negligible.
 
         ``negligible`` is the share t / w of the notes: the tolerance of the expected score over the width of the scale.
         """
@@ -108,7 +108,7 @@ class Unfolding:
         return []
 
     def add(self, node: Prefix, log_probabilities: Mapping[int, float]) -> None:
-        """Take in the log probabilities of the wanted tokens at a node."""
+        """Add the log probabilities of the wanted tokens at a node."""
         reached = self._waiting.pop(node)
         following = {token: math.exp(log_probabilities[token]) for token in self._ballot.wanted[node]}
         for token in self._ballot.children[node]:
@@ -125,7 +125,7 @@ class Unfolding:
         self._known += probability
 
     def probabilities(self) -> dict[str, float]:
-        """Probability of each answer, of those nodes that were asked; their sum, the valid mass, is at most one."""
+        """Return the probability of each answer by the nodes that were asked; their sum is the valid mass."""
         return {
             answer: sum(self._mass.get(sequence, 0.0) for sequence in sequences)
             for answer, sequences in self._ballot.writings.items()
@@ -166,7 +166,7 @@ def ballot(encode: Callable[[str], list[int]], tail: str, answers: Iterable[str]
 
 
 def summarise(probabilities: Mapping[str, float], scores: Mapping[str, float]) -> tuple[float, float, float]:
-    """Expected score, mode and valid mass, from the probability of each legal answer and the score it stands for.
+    """Compute expected score, mode and valid mass from the probabilities and scores of the legal answers.
 
     The expected score is NaN if no answer has any probability, the mode is the score of the most probable one, and the
     valid mass is the sum of the probabilities, at most one.

@@ -1,4 +1,4 @@
-"""The specification of a judge, which a person writes as one YAML file."""
+"""Specifications of judges, each one YAML file, and the reading of such files."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from care_ops.errors import InputError, guarded
 from judges.prices import Price, listed
 
 _LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
-"""Of a YAML file; the largest that people write have a tenth of it."""
+"""Limits of a YAML file; the largest that people write have a tenth of it."""
 
 LIKE_A_KEY = re.compile("auth|key|token|secret|passw|credential|cookie", re.IGNORECASE)
 _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
@@ -27,22 +27,21 @@ _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
 
 @dataclass(frozen=True)
 class Needs:
-    """What a judge needs besides the items that it scores. These flags alone decide how the judge is run.
+    """Requirements of a judge, which decide how it is run.
 
     Attributes
     ----------
     model : bool
-        The judge loads a model on this machine or cluster, in a process of its own and on the GPUs that it names.
+        The judge loads a model on this machine or cluster, in a process of its own, on the GPUs that it names.
     endpoint : bool
-        The judge asks a server that somebody else runs. This needs an API key, costs money, and the model behind the
-        server may change without notice.
+        The judge asks a remote server. This needs an API key, costs money, and the model may change without notice.
     template : bool
-        The judge is a language model. It needs a prompt template, a scale to answer on, and a licence that somebody has
-        read. A failure of such a judge may be temporary.
+        The judge is a language model. It needs a prompt template, a scale, and a licence that a person has read. Its
+        failures may be temporary.
     recordings : bool
-        The judge's scores are read from the test set's score file. It cannot score any item that is not in that file.
+        The judge's scores are read from the test set's score file. It cannot score any other item.
     sandbox : bool
-        The judge runs a program that somebody else wrote, which must be kept away from the rest of the machine.
+        The judge runs an untrusted program.
     """
 
     model: bool = False
@@ -53,13 +52,13 @@ class Needs:
 
 
 class EngineBase(BaseModel, ABC):
-    """The settings of an engine, and the questions that every kind of engine answers about itself."""
+    """Settings that every kind of engine has."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
     @property
     def needs(self) -> Needs:
-        """What a judge of this engine needs."""
+        """Requirements of a judge of this engine."""
         return Needs()
 
     @property
@@ -69,7 +68,7 @@ class EngineBase(BaseModel, ABC):
 
     @property
     def loaded(self) -> tuple[Any, ...]:
-        """The model that is loaded here, and how: engines that are equal in it ask one model, by whatever prompts."""
+        """Settings of the model that is loaded here; engines that are equal in them share one model."""
         return ()
 
     @property
@@ -83,7 +82,7 @@ class EngineBase(BaseModel, ABC):
 
 
 class ProgramEngine(EngineBase):
-    """A Python function: one registered with ``@program_judge``, or a file of somebody else's that runs in the sandbox.
+    """A Python function: one registered with ``@program_judge``, or one in a file, which runs in the sandbox.
 
     Attributes
     ----------
@@ -121,7 +120,7 @@ class ProgramEngine(EngineBase):
 
 
 class RecordedEngine(EngineBase):
-    """Scores that people already have, read from a test set's score file."""
+    """Existing scores, read from a test set's score file."""
 
     kind: Literal["recorded"] = "recorded"
     column: str = Field(description="the judge's name in the score file")
@@ -139,31 +138,31 @@ class RecordedEngine(EngineBase):
 
 
 class LanguageModel(EngineBase):
-    """The settings that all engines that ask a language model share.
+    """Settings of all engines that ask a language model.
 
     Attributes
     ----------
     model : str
-        Repository on the hub, folder, or the name that the endpoint gives to the model.
+        Repository on the hub, folder, or the endpoint's name of the model.
     template : str, optional
         Name of the prompt template; by default that of the test set.
     scoring : {"expected", "mode", "text"}
-        ``expected`` and ``mode`` take the mean and the most probable of the legal answers, by the probabilities that
-        the model gives them; ``text`` reads the answer that the model writes.
+        ``expected`` and ``mode`` take the mean and the most probable of the legal answers by the model's
+        probabilities; ``text`` reads the answer that the model writes.
     prompt : {"auto", "chat", "raw"}
         Whether the prompt is sent in the model's chat format; ``auto`` does so if the model has one.
     orders : {"both", "given"}
         Whether the two responses of a pair are shown in both orders or only as they are given.
     min_valid_mass : float
-        Smallest total probability of the legal answers, in [0, 1]; below it the score is missing as ``low_valid_mass``.
+        Minimum total probability of the legal answers, in [0, 1]; below it the score is missing as ``low_valid_mass``.
     max_tokens : int
-        Longest answer, in tokens, where the answer is read as text.
+        Longest answer, in tokens, if the answer is read as text.
     profile : {"care", "paper", "paper-raw"}
-        ``paper`` is the paper's way to ask and to read: its own prompts where they differ from ours, raw text, eight
-        tokens, the first number, one order. ``paper-raw`` is the same with our prompts.
+        ``paper`` asks and reads as the paper did: its own prompts where they differ from ours, raw text, eight tokens,
+        the first number, one order. ``paper-raw`` is the same with our prompts.
     fence : bool
-        Whether the item's texts stand in a fence that they cannot close, with the instructions repeated after it, so
-        that a text which speaks to the judge is less often obeyed. `care judges new` writes it. It is part of the key.
+        Whether the item's texts stand between delimiters that they cannot contain, with the instructions repeated after
+        them, against prompt injection. `care judges new` writes it. It is part of the key.
     """
 
     model: str
@@ -191,11 +190,11 @@ class LanguageModel(EngineBase):
         return self
 
     def with_template(self, name: str | None) -> Self:
-        """A copy that uses a test set's prompt template, where the engine declares none itself."""
+        """Return a copy with a test set's prompt template, if the engine declares none itself."""
         return self if self.template is not None else self.model_copy(update={"template": name})
 
     def key_content(self) -> dict[str, Any]:
-        """The settings that change a score; where and how fast the model runs is not among them."""
+        """Return the settings that change a score; where and how fast the model runs is not among them."""
         names = ("kind", "model", "revision", "base_url", *LanguageModel.model_fields)
         in_revision = ("template", "fence")
         return {name: value for name, value in self.model_dump().items() if name in names and name not in in_revision}
@@ -207,7 +206,7 @@ SPEED_ONLY = frozenset(
     enforce_eager max_num_batched_tokens max_num_seqs
     """.split()
 )
-"""vLLM's options that say how fast a model runs and in how much memory, and cannot change what it answers."""
+"""vLLM's options of speed and memory, which cannot change an answer."""
 
 RESERVED = frozenset(
     """
@@ -215,13 +214,13 @@ RESERVED = frozenset(
     seed tensor_parallel_size trust_remote_code
     """.split()
 )
-"""vLLM's options that a judge's other settings decide, or that must not be changed."""
+"""vLLM's options that a judge's other settings decide, or that must not change."""
 
 Option = str | int | float | bool
 
 
 def _frozen_options(value: Any) -> Any:
-    """A mapping of options as sorted pairs, so that a specification stays hashable."""
+    """Turn a mapping of options into sorted pairs, which are hashable."""
     if not isinstance(value, dict):
         return value
     if reserved := sorted(RESERVED & set(value)):
@@ -247,8 +246,8 @@ class LocalModel(LanguageModel):
         Number of GPUs that each Ray actor uses; 0 runs the model on the CPU, and a share (0.5) puts two models on one
         GPU. By default ``tensor_parallel``.
     tensor_parallel : int, optional
-        Number of GPUs of one machine over which vLLM spreads each layer, by default all of ``num_gpus``. Where they are
-        fewer, the layers are spread over as many groups of GPUs as there are.
+        Number of GPUs of one machine over which vLLM spreads each layer, by default all of ``num_gpus``. With fewer,
+        the layers are spread over groups of so many GPUs.
     vllm : mapping
         Further arguments of ``vllm.LLM`` by vLLM's own names, such as ``quantization`` or ``max_num_seqs``. All but
         those in ``SPEED_ONLY`` are part of the judge's key.
@@ -279,7 +278,7 @@ class LocalModel(LanguageModel):
 
     @property
     def gpu_memory(self) -> float:
-        """Share of a GPU's memory that vLLM takes: nine tenths of its share of the GPU; of a machine without, .3."""
+        """Share of memory that vLLM takes: nine tenths of its share of a GPU, or .3 of a machine without GPU."""
         return 0.9 * min(1.0, self.gpus) if self.gpus else 0.3
 
     @property
@@ -299,14 +298,14 @@ class LocalModel(LanguageModel):
         return tuple(getattr(self, name) for name in LocalModel.model_fields if name not in asked)
 
     def key_content(self) -> dict[str, Any]:
-        """What identifies any language model, and vLLM's options that can change a score, where there are any."""
+        """Return what identifies any language model, and vLLM's options that can change a score."""
         content = super().key_content()
         options = {name: value for name, value in self.vllm if name not in SPEED_ONLY}
         return {**content, "vllm": options} if options else content
 
 
 BATCH_DISCOUNT = 0.5
-"""Share of its price that a question costs in a file (``batch``), by what vendors say in November 2026."""
+"""Share of its price that a question costs with ``batch``, by vendors' price lists of November 2026."""
 
 
 class OpenAIEngine(LanguageModel):
@@ -317,44 +316,41 @@ class OpenAIEngine(LanguageModel):
     base_url : str
         Address of the server, without ``/chat/completions`` (``/messages``, ``/models``).
     form : {"anthropic", "google"}, optional
-        The vendor's own protocol: Anthropic's messages, Google's generateContent. They are read as text.
+        The vendor's own protocol: Anthropic's messages, Google's generateContent. Answers are read as text.
     api_key_env : str, optional
         Name of the environment variable that holds the API key. The key itself is never written anywhere.
     headers : mapping of str to str
         Further headers of each request. ``${NAME}`` in a value stands for an environment variable, which is as secret
         as the key.
     extra_body : mapping
-        Further fields of each request, as the endpoint wants them; they are part of the judge's key.
+        Further fields of each request; they are part of the judge's key.
     reasoning_effort : str, optional
-        How much a model that reasons is to do so, in the endpoint's words; part of the judge's key.
+        Reasoning effort, in the endpoint's words; part of the judge's key.
     revision : str, optional
-        A word of your own: with another one everything is asked anew, since the model behind the name has changed.
+        A word of your own; change it to score everything again when the model behind the name has changed.
     model_must_be : str, optional
-        The one name of a model that may answer. Without it any may, since an alias stands for changing models; who
-        answered is recorded with the scores.
+        The only model that may answer. By default any may; its name is recorded with the scores.
     requests_per_minute : float, optional
         Largest number of requests that are started in a minute.
     concurrency : int
-        Largest number of requests that are open at the same time; fewer are, while the endpoint says that it is too
-        many.
+        Largest number of open requests; HTTP 429 lowers it for a while.
     timeout_s : float
-        Seconds within which the whole answer to one request must be there.
+        Seconds within which the whole answer to a request must arrive.
     retries : int
-        How often a request is repeated after a timeout, an answer that makes no sense, or HTTP 5xx, and twice as often
-        after HTTP 429; the pauses between attempts grow.
+        How often a request is repeated after a timeout, an invalid answer or HTTP 5xx, and twice as often after HTTP
+        429; the pauses between attempts grow.
     price_in, price_out, price_cached : float, optional
-        Price of input and output tokens, and of input that the endpoint had read before (by default as other input),
-        in US dollars per million tokens; 0 for an endpoint that costs nothing. By default those of the dated table
-        ``judges/prices.yaml``; without either nothing is said of what the judge costs.
+        Prices of input, output and cached input tokens (by default as other input), in US dollars per million tokens; 0
+        for an endpoint that costs nothing. By default those of the dated table ``judges/prices.yaml``.
     spend_limit : float, optional
-        Largest amount that the judge may spend in one run, in US dollars. With a limit but without prices the judge is
+        Largest amount that the judge may spend in one run, in US dollars. A judge with a limit but without prices is
         not asked.
     batch : bool
-        Whether questions go up as files (OpenAI's Batch API), which are answered within a day at half the price of the
-        table. Prices in the judge's file are those of files then.
+        Whether questions are sent as files (OpenAI's Batch API), which are answered within a day at half the price of
+        the table. Prices in the judge's file are then those of files.
     repeats : int
-        How often each item is asked about; the score is the mean, and the judge's card says how often it changes its
-        mind. Part of the judge's key.
+        How often each item is asked about; the score is the mean, and the judge's card shows the flip rate. Part of the
+        judge's key.
     """
 
     kind: Literal["openai"] = "openai"
@@ -382,7 +378,7 @@ class OpenAIEngine(LanguageModel):
         return Needs(endpoint=True, template=True)
 
     def key_content(self) -> dict[str, Any]:
-        """What identifies any language model, and what else is asked of this one, where there is anything."""
+        """Return what identifies any language model, and the further settings that differ from their defaults."""
         names = ("extra_body", "form", "reasoning_effort", "revision", "repeats")
         more = {name: getattr(self, name) for name in names}
         common = {name: value for name, value in super().key_content().items() if name not in more}
@@ -390,7 +386,7 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def price(self) -> Price | None:
-        """What tokens cost, by the judge's file or by the table; None if it is not known."""
+        """Price of tokens, by the judge's file or the table; None if it is not known."""
         if self.price_in is None or self.price_out is None:
             return listed(self.base_url, self.model) if self.price_in is self.price_out else None
         cached = self.price_in if self.price_cached is None else self.price_cached
@@ -398,12 +394,12 @@ class OpenAIEngine(LanguageModel):
 
     @property
     def batch_price(self) -> Price | None:
-        """What tokens cost in a file: half of the table's price, or the judge's file's; None if it is not known."""
+        """Price of tokens in a batch: half of the table's price, or that of the judge's file; None if not known."""
         return self.price if self.price is None or self.price_in is not None else self.price.at(BATCH_DISCOUNT)
 
     @property
     def where(self) -> str:
-        """The address without what may be a key in it: a user's password, a query."""
+        """The address without a user's password or a query, which may hold a key."""
         return re.sub("//[^/]*@", "//***@", self.base_url).partition("?")[0]
 
     @model_validator(mode="after")
@@ -446,12 +442,11 @@ class JudgeSpec(BaseModel):
     testsets : list of str, optional
         Names of the test sets that the judge scores; all of them by default.
     batch_size : int
-        Number of items in a batch. A killed run loses at most the batches that it had not finished, and of an endpoint
-        the answers of the last five seconds.
+        Number of items in a batch; a killed run loses at most its unfinished batches.
     attempts : int
-        How often a language model is asked about one item in total when its failures may be temporary (timeouts, errors
-        of the engine or the endpoint). Each run asks once; one in which the judge was stopped counts for those items
-        alone that had failed before.
+        How often a language model is asked about one item in total if its failures may be temporary (timeouts, errors
+        of the engine or the endpoint). Each run asks once; a run in which the judge was stopped counts only for items
+        that had failed before.
     most_failing : float
         Largest share of a batch that may fail in this way. A language model that exceeds it is stopped, and the next
         run continues with the remaining items.
@@ -488,37 +483,37 @@ class JudgeSpec(BaseModel):
 
     @classmethod
     def recorded(cls, column: str, family: str | None, testset: str) -> JudgeSpec:
-        """A judge of a score file, whose name has a space for what no partition key can contain."""
+        """Make the judge of a column of a score file; characters that partition keys cannot contain become spaces."""
         name = column
         for mark in filter(column.__contains__, _FORBIDDEN_IN_NAMES):
             name = " ".join(name.replace(mark, " ").split())
         return cls(name=name, family=family, testsets=(testset,), engine=RecordedEngine(column=column))
 
     def shown(self) -> str:
-        """The specification in JSON, for people; without what may be a key: in headers, an address, a further field."""
-        told = self.model_dump(mode="json")
+        """Return the specification as JSON, without anything in headers, address or fields that may be a key."""
+        shown = self.model_dump(mode="json")
         if isinstance(self.engine, OpenAIEngine):
             headers, fields = dict.fromkeys(self.engine.headers, "***"), masked(self.engine.extra_body, [])
-            told["engine"] |= {"headers": headers, "base_url": self.engine.where, "extra_body": fields}
-        return json.dumps(told)
+            shown["engine"] |= {"headers": headers, "base_url": self.engine.where, "extra_body": fields}
+        return json.dumps(shown)
 
     def scores(self, testset: str) -> bool:
-        """Whether the judge scores this test set."""
+        """Return whether the judge scores this test set."""
         return self.testsets is None or testset in self.testsets
 
     def key(self, revision: str) -> str:
-        """Content key of every score that this judge makes, 32 hexadecimal digits: equal keys mean equal judges.
+        """Return the content key of the judge's scores, 32 hexadecimal digits: equal keys mean equal judges.
 
         ``revision`` is the version of what the engine runs: a program's source, the recorded scores, or the prompt
-        template. The key leaves out whatever does not change a score: name, family, licence, description, test sets,
-        batch size, number of attempts, and where and how fast a model runs.
+        template. The key leaves out everything that does not change a score: name, family, licence, description, test
+        sets, batch size, number of attempts, and where and how fast a model runs.
         """
         content = {"engine": self.engine.key_content(), "scale": self.scale, "revision": revision}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def masked(value: Any, found: list[str], name: str = "") -> Any:
-    """A value with ``***`` for each text in it that has the name of a key; what it was is added to ``found``."""
+    """Replace each text under a name like that of a key by ``***``, and add it to ``found``."""
     if isinstance(value, dict):
         return {key: masked(each, found, str(key)) for key, each in value.items()}
     if not isinstance(value, str) or not LIKE_A_KEY.search(name):
@@ -531,9 +526,8 @@ M = TypeVar("M", bound=BaseModel)
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
-
 meets_anything = guarded("write it as docs/reference says")
-"""The guard of whatever reads a file of settings."""
+"""Decorator of functions that read a file of settings, which may hold anything."""
 
 
 def load_spec(path: Path) -> JudgeSpec:
@@ -543,9 +537,9 @@ def load_spec(path: Path) -> JudgeSpec:
 
 @meets_anything
 def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS) -> M:
-    """What a YAML file says, with the name of the file unless it says another; ``retired`` is as in ``load_yaml``.
+    """Read a YAML file into a model, named after the file by default; ``retired`` is as in ``load_yaml``.
 
-    Raises ``InputError`` where the file cannot be read or is not valid; the message names the file and the field.
+    Raises ``InputError`` if the file cannot be read or is not valid; the message names the file and the field.
     """
     content = load_yaml(path, retired)
     try:
@@ -558,21 +552,20 @@ def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTIN
 def load_yaml(
     path: Path, retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
 ) -> dict[str, Any]:
-    """The mapping in a YAML file.
+    """Read the mapping in a YAML file.
 
     Parameters
     ----------
     retired : mapping of setting to value
-        Former settings, with dots between groups, and the value that everybody has now; with this value they are read
-        over, as in a file that a former ``care init`` wrote.
+        Former settings, with dots between groups, and their fixed values; with this value they are ignored, as in a
+        file that a former ``care init`` wrote.
     moved : mapping of setting to str
-        What to write instead of those among them that have another place.
+        What to write instead of those that have another place now.
 
     Raises
     ------
     InputError
-        The file is missing, unreadable, empty or no YAML mapping, or gives a former setting another value; the message
-        says which, and what to do.
+        The file is missing, unreadable, empty or no YAML mapping, or gives a former setting another value.
     """
     try:
         if path.stat().st_size > _LONGEST_BYTES:
@@ -581,8 +574,8 @@ def load_yaml(
         node = loader.get_single_node()
         if _spread(node, {}) > _MOST_VALUES:
             raise InputError(
-                f"{path}: its aliases (*) make more than {_MOST_VALUES:,} values of it; write them out where they are "
-                "meant, and let none hold itself"
+                f"{path}: its aliases (*) expand to more than {_MOST_VALUES:,} values; write them out, and let no "
+                "alias contain itself"
             )
         data = None if node is None else loader.construct_document(node)
     except FileNotFoundError as error:
@@ -590,7 +583,7 @@ def load_yaml(
     except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
         raise InputError(f"{path}: not valid YAML ({error})") from error
     if data is None:
-        raise InputError(f"{path}: is empty; write {{}} into it if nothing is to be declared")
+        raise InputError(f"{path}: is empty; write {{}} into it to declare nothing")
     if not isinstance(data, dict):
         raise InputError(f"{path}: must hold a mapping of fields, but holds a {type(data).__name__}")
     try:
@@ -600,7 +593,7 @@ def load_yaml(
 
 
 def _spread(node: Any, known: dict[int, int]) -> int:
-    """Values in a YAML node, those that an alias repeats each time; one that holds itself has too many."""
+    """Count the values in a YAML node with its aliases expanded; one that contains itself has too many."""
     if id(node) not in known:
         known[id(node)] = _MOST_VALUES + 1
         parts = node.value if isinstance(node, yaml.CollectionNode) else ()
@@ -610,7 +603,7 @@ def _spread(node: Any, known: dict[int, int]) -> int:
 
 
 def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
-    """What a file holds, without settings that there are no more; see ``load_yaml``."""
+    """Remove former settings from a file's content; see ``load_yaml``."""
     for path, constant in retired.items():
         *groups, name = path.split(".")
         holders: list[Any] = [content]
@@ -619,7 +612,7 @@ def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved:
         if not isinstance(holders[-1], dict) or name not in holders[-1]:
             continue
         if holders[-1].pop(name) != constant:
-            instead = f"write {moved[path]} instead" if path in moved else f"it is {constant} for everybody"
+            instead = f"write {moved[path]} instead" if path in moved else f"it is always {constant}"
             raise InputError(f"{path} is no setting any more: {instead}; delete the line")
         if groups and not holders[-1]:
             del holders[-2][groups[-1]]
@@ -627,7 +620,7 @@ def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved:
 
 
 def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Where a setting of this name may stand below ``part`` of a JSON schema, in a file with this content."""
+    """Find where a setting of this name may stand below ``part`` of a JSON schema, in a file with this content."""
     part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
     content = content if isinstance(content, dict) else {}
     kinds = part.get("discriminator", {}).get("mapping", {})
@@ -643,23 +636,23 @@ _PATTERNS = {
     "at": "no time of day; give hours and minutes, like 02:00",
     "api_key_env": "no name of an environment variable; the key itself belongs into the environment, not into a file",
 }
-"""What a setting is not whose text does not match its pattern."""
+"""Messages about settings whose text does not match their pattern."""
 
 
 def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
-    """All problems of a validation in one line: each field and what is wrong with it.
+    """Describe all problems of a validation in one line: each field and what is wrong with it.
 
-    Where it is known of what ``kind`` the content was to be, also where a setting belongs that stands elsewhere.
+    With the ``kind`` of the content, the message also says where a misplaced setting belongs.
     """
     schema = {} if kind is None else kind.model_json_schema()
-    told: list[str] = []
+    problems: list[str] = []
     for problem in error.errors():
-        said = problem["msg"]
+        message = problem["msg"]
         if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] in _PATTERNS:
             what = "" if problem["loc"][-1] == "api_key_env" else f"{problem['input']!r} "  # which may be the key
-            said = f"{what}is {_PATTERNS[problem['loc'][-1]]}"
+            message = f"{what}is {_PATTERNS[problem['loc'][-1]]}"
         elif problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
             elsewhere = " or ".join(_places(schema, schema, content, str(problem["loc"][-1])))
-            said = f"is no setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"
-        told.append(f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {said}")
-    return "; ".join(told)
+            message = f"is no setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"
+        problems.append(f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {message}")
+    return "; ".join(problems)

@@ -1,4 +1,4 @@
-"""Trying a judge on a few answers whose quality is obvious, before it is asked about a whole test set."""
+"""Trial of a judge on a few answers of obvious quality, before it is asked about a whole test set."""
 
 import json
 from collections.abc import Mapping
@@ -31,20 +31,19 @@ PROBES: Mapping[str, Item] = {
 
 @dataclass(frozen=True)
 class TrialResult:
-    """What the scores of the probes say about a judge; a value is None if the judge gave no score for it.
+    """Findings about a judge from its scores of the probes; a value is None if the judge gave no score for it.
 
     Attributes
     ----------
     spread : float or None
-        Score of the good answer minus score of the bad one. For judges of pairs the sign is turned, because there a
-        higher score favours the second response.
+        Score of the good answer minus score of the bad one. For judges of pairs the sign is turned, because a higher
+        score favours the second response.
     trigger_gain, length_gain : float or None
-        How much higher than the bad answer the judge scores an announcement without content, and the bad answer with
-        padding.
+        Scores of an announcement without content, and of the bad answer with padding, minus that of the bad answer.
     valid_mass : float or None
         Smallest total probability of the legal answers over all probes.
     position_bias : float or None
-        How much the judge favours a position when both responses are equal; only for judges of pairs.
+        Preference for a position when both responses are equal; only for judges of pairs.
     retest : float or None
         Largest difference between the scores of two runs.
     """
@@ -62,7 +61,7 @@ def findings(
 ) -> TrialResult:
     """Compare the scores of two runs over the probes, by their names.
 
-    Of a judge of pairs ``pair_answers`` are the legal answers of its template, with their scores.
+    For a judge of pairs, ``pair_answers`` are the legal answers of its template, with their scores.
     """
 
     def difference(better: str, worse: str) -> float | None:
@@ -84,10 +83,9 @@ def findings(
 
 
 def position_bias(p_json: str | None, answers: Mapping[str, float]) -> float | None:
-    """Position bias (s_AB + s_BA) / 2 of a pair, where s is the expected score in one order; None without both orders.
+    """Compute the position bias (s_AB + s_BA) / 2 of a pair from expected scores; None without both orders.
 
-    ``p_json`` is that of ``judges.items.Score``; ``answers`` are the legal answers of the judge's template, with their
-    scores.
+    ``p_json`` is that of ``judges.items.Score``; ``answers`` are the legal answers of the template, with their scores.
     """
     orders = json.loads(p_json) if p_json else {}
     if set(orders) != {"ab", "ba"}:

@@ -53,7 +53,7 @@ class Backend(ABC):
     def trie_logprobs(
         self, prompts: Sequence[list[int]], wanted: Mapping[scoring.Prefix, tuple[int, ...]]
     ) -> list[dict[scoring.Prefix, dict[int, float]]] | None:
-        """Return the log probabilities of the tokens wanted after each prompt and each sequence of tokens that follows it.
+        """Return the log probabilities of the tokens wanted after each prompt and each sequence that follows it.
 
         None if the backend reads all sequences at once no faster than one after another; the caller then asks for
         those that matter with ``next_logprobs``.

@@ -1,4 +1,4 @@
-"""Rosters: ready-made lists of judges that are used together; ``care judges new --panel`` writes their judge files."""
+"""Judge presets: lists of judges that are used together; ``care judges new --panel`` writes their judge files."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -15,7 +15,7 @@ _FOLDER = Path(__file__).parent
 
 
 @dataclass(frozen=True)
-class Roster:
+class Preset:
     """A list of judges that are used together.
 
     Attributes
@@ -24,10 +24,10 @@ class Roster:
         Names of built-in programs.
     models : sequence of dict
         Language models: ``name`` of the judge, ``model`` (repository or name at the endpoint), ``family``, ``license``;
-        ``gated`` where an account must have accepted the repository's terms, and ``instead`` a judge of about the same
-        size that is not; ``endpoint`` (base_url, api_key_env) where the model is asked and not loaded here.
+        ``gated`` if an account must have accepted the repository's terms, and ``instead`` an open judge of about the
+        same size; ``endpoint`` (base_url, api_key_env) if the model is not loaded here.
     testsets : sequence of str
-        Test sets of the catalog that the paper had scored by this list.
+        Test sets of the catalog that these judges scored in the paper.
     """
 
     description: str
@@ -37,39 +37,39 @@ class Roster:
 
 
 def names() -> list[str]:
-    """Names of the rosters, sorted."""
+    """Return the names of the presets, sorted."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
-def find(name: str) -> Roster:
-    """The roster of this name.
+def find(name: str) -> Preset:
+    """Return the preset of this name.
 
-    Raises ``InputError`` where there is no roster of this name; the message lists those that exist.
+    Raises ``InputError`` if there is none; the message lists those that exist.
     """
     if name not in names():
         raise InputError(f"no panel {name!r}; there are {', '.join(names())}")
     given = load_yaml(_FOLDER / f"{name}.yaml")
     chosen = given.get("programs", [])
     chosen = programs.names() if chosen == "all" else chosen
-    return Roster(given["description"], chosen, given.get("models", []), given.get("testsets", []))
+    return Preset(given["description"], chosen, given.get("models", []), given.get("testsets", []))
 
 
 def scored_in_the_paper(judge: str) -> list[str]:
-    """Test sets of the catalog that the paper had scored by a judge: those of all rosters that it is in, sorted."""
-    rosters = [find(name) for name in names()]
-    its = [r for r in rosters if judge in r.programs or any(model["name"] == judge for model in r.models)]
-    return sorted({testset for roster in its for testset in roster.testsets})
+    """Return the test sets of the catalog that a judge scored in the paper: those of all its presets, sorted."""
+    presets = [find(name) for name in names()]
+    its = [p for p in presets if judge in p.programs or any(model["name"] == judge for model in p.models)]
+    return sorted({testset for preset in its for testset in preset.testsets})
 
 
-def judge_files(roster: Roster, engine: Mapping[str, Any] | None = None, *, as_paper: bool = False) -> dict[str, str]:
-    """The text of a YAML file for each judge of a roster, by the judge's name.
+def judge_files(preset: Preset, engine: Mapping[str, Any] | None = None, *, as_paper: bool = False) -> dict[str, str]:
+    """Write a YAML file for each judge of a preset; returns the texts by the judges' names.
 
     ``engine`` holds the settings that its models share, by default ``kind: vllm``; ``as_paper`` limits a judge to the
-    test sets that the paper had scored by it.
+    test sets that it scored in the paper.
     """
     files: dict[str, str] = {}
     shared = engine or {"kind": "vllm"}
-    for name in roster.programs:
+    for name in preset.programs:
         program = programs.find(name)
         files[name] = judge_yaml(
             description=program.description,
@@ -78,7 +78,7 @@ def judge_files(roster: Roster, engine: Mapping[str, Any] | None = None, *, as_p
             testsets=scored_in_the_paper(name) if as_paper else None,
             engine={"kind": "program", "program": name},
         )
-    for model in roster.models:
+    for model in preset.models:
         endpoint = model.get("endpoint")
         gate = f"; gated, {model['instead']} is not" if model.get("gated") else ""
         files[model["name"]] = judge_yaml(
@@ -95,11 +95,11 @@ def judge_files(roster: Roster, engine: Mapping[str, Any] | None = None, *, as_p
 
 
 def with_fence(engine: Mapping[str, Any]) -> dict[str, Any]:
-    """The settings of a new language model, which judges texts in a fence unless it asks as the paper did."""
+    """Add ``fence: true`` to the settings of a new language model, unless it asks as the paper did."""
     return {**engine} if engine.get("profile", "care") != "care" else {**engine, "fence": True}
 
 
 def judge_yaml(**fields: Any) -> str:
-    """The text of a judge file with these fields; a field that is None is left out."""
+    """Write a judge file with these fields; a field that is None is left out."""
     given = {name: value for name, value in fields.items() if value is not None}
     return yaml.safe_dump(given, sort_keys=False, default_flow_style=None, width=120, allow_unicode=True)

@@ -1,4 +1,4 @@
-"""Prompt templates, which say what a language model is asked; each is one YAML file."""
+"""Prompt templates of language models, each one YAML file."""
 
 from judges.prompts.template import Template, find, names
 

@@ -1,4 +1,4 @@
-"""One prompt template. Its instructions come first and the item last, so that all prompts share a long prefix."""
+"""Prompt templates. Instructions come first and the item last, so all prompts share a long prefix."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ _ALLOWED = {
     *("Compare", "Operand", "And", "Or", "Not", "Test", "Filter", "Keyword"),
 }
 _FILTERS = {"trim", "upper", "lower", "title", "capitalize", "default", "d", "length", "truncate", "string", "tojson"}
-"""What a template may be made of, by the names of Jinja: with these a prompt is no longer than the texts in it."""
+"""Jinja nodes and filters that a template may use; with these no prompt is much longer than its texts."""
 
 
 class Template(BaseModel):
-    """What a model is asked.
+    """A question to a model, and the legal answers.
 
     Attributes
     ----------
@@ -36,7 +36,7 @@ class Template(BaseModel):
         Legal answers. A word scores its position in the list: in ``[no, yes]``, no is 0 and yes is 1. By default every
         whole number on the scale of the judge or test set is legal.
     shift : float
-        Number that is added to every answer; the paper's preferences move from 0 ... 6 to -3 ... 3.
+        Number that is added to every answer; it moves the paper's preferences from 0 ... 6 to -3 ... 3.
     pairwise : bool
         Whether ``response`` and ``response_2`` are compared; a higher answer then favours ``response_2``.
     needs : tuple of str
@@ -44,15 +44,15 @@ class Template(BaseModel):
     instructions, item : str
         Jinja templates. Both may use ``low`` and ``high``; ``item`` may also use the item's texts.
     prefill : str
-        Text with which the model's answer is made to begin.
+        Text with which the model's answer begins.
     marker : str
         Words after which the answer is looked for in a text.
     criteria : mapping name -> str
-        What is rated, each on the same answers, and what it means. One question asks for all of them as JSON.
+        Names and meanings of criteria with the same legal answers. One question asks for all of them as JSON.
     criterion : str
-        That of the test set, which the part of its ``prompt`` after the last ``/`` names.
+        The test set's criterion: the part of its ``prompt`` after the last ``/``.
     fenced : bool
-        Whether the item's texts stand in a fence, as a judge's ``fence`` asks.
+        Whether the item's texts stand in a fence (a judge's ``fence``).
     """
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -93,7 +93,7 @@ class Template(BaseModel):
 
     @cached_property
     def question(self) -> str:
-        """The same of what all criteria share: test sets that are equal in it are one question about an item."""
+        """Hash of what all criteria share: test sets that are equal in it ask one question about an item."""
         return self._hash_without("criterion")
 
     def _hash_without(self, *names: str) -> str:
@@ -102,14 +102,14 @@ class Template(BaseModel):
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
 
     def asked_by(self, engine: L) -> L:
-        """The settings of a language model that is asked by this template: JSON is read as text, and takes room."""
+        """Adapt a language model's settings to this template: JSON is read as text, and takes more tokens."""
         if not self.criteria:
             return engine
-        room = engine.max_tokens + 32 * len(self.criteria)
-        return engine.model_copy(update={"scoring": "text", "max_tokens": room})
+        tokens = engine.max_tokens + 32 * len(self.criteria)
+        return engine.model_copy(update={"scoring": "text", "max_tokens": tokens})
 
     def answer_schema(self, scale: tuple[float, float] | None) -> dict[str, Any] | None:
-        """JSON schema of an answer about several criteria; None for a template that has none."""
+        """Return the JSON schema of an answer about several criteria; None for a template without criteria."""
         if not self.criteria:
             return None
         kind = "string" if self.values and isinstance(self.values[0], str) else "integer"
@@ -118,10 +118,9 @@ class Template(BaseModel):
         return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
     def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
-        """Legal answers as a model writes them, and the score each stands for.
+        """Return the legal answers as a model writes them, with their scores.
 
-        Raises ``JudgeError`` where the template takes its answers from the scale, but there is no scale or it is not of
-        whole numbers.
+        Raises ``JudgeError`` if the template takes its answers from the scale, and there is no scale of whole numbers.
         """
         if self.values is None:
             if scale is None or not all(float(end).is_integer() for end in scale):
@@ -149,11 +148,11 @@ class Template(BaseModel):
         return [name for name in TEXTS if name not in read | both]
 
     def missing(self, item: Item) -> list[str]:
-        """Names of the texts that the template needs and the item does not have; a blank one, such as " ", is there."""
+        """Return the names of the texts that the template needs and the item lacks; a blank text is not missing."""
         return [name for name in self.needs if not getattr(item, name)]
 
     def render(self, item: Item, scale: tuple[float, float] | None) -> str:
-        """The prompt, without the prefill; ``JudgeError`` where the templates cannot be filled."""
+        """Render the prompt, without the prefill; raises ``JudgeError`` if that fails."""
         numbers = [v for v in self.values or () if not isinstance(v, str)]
         low, high = (min(numbers), max(numbers)) if numbers else scale or (None, None)
         # lone surrogates, which no tokenizer and no endpoint accepts, are replaced
@@ -168,10 +167,10 @@ class Template(BaseModel):
         with door(f"template {self.name!r}", "correct its instructions or item", JudgeError):
             parts = (_compiled(part, self.fenced)[0].render(context) for part in (self.instructions, self.item))
             instructions, shown = parts
-        return "\n\n".join(filter(None, (instructions, self._criteria_in_words(), shown, after))).strip()
+        return "\n\n".join(filter(None, (instructions, self._criteria_text(), shown, after))).strip()
 
-    def _criteria_in_words(self) -> str:
-        """What is rated, and the form of the answer; empty for a template without criteria."""
+    def _criteria_text(self) -> str:
+        """Return the criteria and the form of the answer; empty for a template without criteria."""
         if not self.criteria:
             return ""
         meanings = [f"- {name}: {meaning}" for name, meaning in self.criteria.items()]
@@ -181,14 +180,13 @@ class Template(BaseModel):
 
 
 def find(name: str, folder: Path | None = None, variant: str | None = None, *, fenced: bool = False) -> Template:
-    """The template of this name in ``folder`` (a workspace's ``prompts``), or else the built-in one.
+    """Find the template of this name in ``folder`` (a workspace's ``prompts``), or else the built-in one.
 
-    Of one that has several criteria the name ends with the test set's, as ``answers/helpfulness``.
+    The name of one with several criteria ends with the test set's, as ``answers/helpfulness``. A ``variant`` is a
+    folder of built-in templates that replace those of the same names. A ``fenced`` template shows an item's texts in a
+    fence.
 
-    A ``variant`` is a folder of built-in templates that stand in for those of the same names; a template without one is
-    used as it is. A template that is ``fenced`` shows an item's texts in a fence.
-
-    Raises ``InputError`` where there is no template of this name, or its file is not valid.
+    Raises ``InputError`` if there is no template of this name, or its file is not valid.
     """
     for file, criterion in ((name, ""), name.rpartition("/")[::2]):
         for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
@@ -200,7 +198,7 @@ def find(name: str, folder: Path | None = None, variant: str | None = None, *, f
 
 
 def names() -> list[str]:
-    """Names of the built-in templates, sorted."""
+    """Return the names of the built-in templates, sorted."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
 
 
@@ -219,13 +217,13 @@ def _read(path: Path, _changed_at: int, fenced: bool) -> Template:
 
 @lru_cache(maxsize=128)
 def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
-    """A template, and the names in it; ``fenced`` puts each text that it shows into a fence."""
+    """Compile a template; returns it with the names in it. ``fenced`` puts each text that it shows into a fence."""
     from jinja2 import StrictUndefined, TemplateRuntimeError, nodes
     from jinja2.sandbox import ImmutableSandboxedEnvironment
 
     class Environment(ImmutableSandboxedEnvironment):
         def getitem(self, obj: Any, argument: Any) -> Any:
-            """A character; Jinja would take an attribute of this name too, and show a method by its address."""
+            """Return a character or a part; Jinja would also return attributes of this name."""
             if isinstance(obj, str) and isinstance(argument, int):
                 return obj[argument : argument + 1 or None]
             raise TemplateRuntimeError(f"a part is a number or a range such as response[:2000], not [{argument!r}]")
@@ -245,7 +243,7 @@ def _compiled(text: str, fenced: bool = False) -> tuple[Any, set[str]]:
 
 
 def _in_fence(shown: Any) -> Any:
-    """A part of a template, between the words of the fence if it shows a text of the item."""
+    """Put a part of a template between delimiters if it shows a text of the item."""
     from jinja2 import nodes
 
     if {name.name for name in shown.find_all(nodes.Name)}.union([getattr(shown, "name", "")]).isdisjoint(TEXTS):

@@ -216,7 +216,7 @@ def test_what_cannot_be_run_is_told(tmp_path, monkeypatch):
         engine.score([ITEM])
     judge = JudgeSpec(name="j", engine=ProgramEngine(file="judge.py"))
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(JudgeError, match=r"judge\.py: .*install bubblewrap .*or say unsafe: true"):
+    with pytest.raises(JudgeError, match=r"judge\.py: .*install bubblewrap .*or set unsafe: true"):
         build_engine(judge, Context(tmp_path))
     (tmp_path / "bwrap").write_text("#!/bin/sh\necho 'bwrap: No permissions to create new namespace' >&2; exit 1\n")
     (tmp_path / "bwrap").chmod(0o755)
@@ -283,7 +283,7 @@ def test_a_program_that_cannot_be_read_is_told(tmp_path):
     with pytest.raises(InputError, match=r"judge\.py: cannot be read \(No such file or directory\)"):
         build_engine(judge, Context(tmp_path))
     (tmp_path / "judge.py").write_bytes(b"# \xff\n")
-    with pytest.raises(InputError, match=r"judge\.py: it is no text in UTF-8"):
+    with pytest.raises(InputError, match=r"judge\.py: is no text in UTF-8"):
         build_engine(judge, Context(tmp_path))
 
 

@@ -101,7 +101,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
         ("fit: {resamples: 3}", "resamples is 3; give 0"),
         ("fit: {cut: 3}", "cut does not belong here; a test set declares it"),
         ("fit: {structure: {gamma: 1}}", "structure does not belong here; write its settings into `fit` itself"),
-        ("panel: {min_gain: 0.1}", "panel.min_gain is no setting any more: it is 0.25 for everybody; delete the line"),
+        ("panel: {min_gain: 0.1}", "panel.min_gain is no setting any more: it is always 0.25; delete the line"),
         (
             "moments: {dask_workers: 4}",
             "moments.dask_workers is no setting any more: write `dask: {workers: N}` instead",
