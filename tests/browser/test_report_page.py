@@ -154,7 +154,7 @@ def test_a_page_is_small_and_all_items_stand_beside_it(pages, opened, name):
 
 
 def test_paper_is_dark_on_white(opened):
-    """Whatever the scheme; ``test_paper`` reads what is printed."""
+    """In any colour scheme."""
     page = opened("testset-small", color_scheme="dark")
     page.emulate_media(media="print")
     colours = page.evaluate("[getComputedStyle(document.body).color, getComputedStyle(document.body).backgroundColor]")
