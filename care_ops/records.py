@@ -277,26 +277,6 @@ class DropEvidence:
 
 
 @dataclass(frozen=True)
-class Influence:
-    """How many of the best ``top`` items, of ``items`` that were fitted, judges could change (``influence``).
-
-    Attributes
-    ----------
-    moved, silent : dict judge -> int
-        By the worst attack of a judge alone, and where it says the same of every item; of judges that were tried.
-    together : tuple of judges
-        The fewest that were found to change half of them, which change ``most``; empty where a few do not.
-    """
-
-    moved: dict[str, int] = field(default_factory=dict[str, int])
-    silent: dict[str, int] = field(default_factory=dict[str, int])
-    top: int = 0
-    together: tuple[str, ...] = ()
-    most: int = 0
-    items: int = 0
-
-
-@dataclass(frozen=True)
 class Dropping:
     """What labels say of each judge of a panel.
 
@@ -307,14 +287,12 @@ class Dropping:
         Why there is none, as the rest of a sentence; empty where there is some.
     refits, items : int
         How many fits were made for it, and the most items that one of them was made of.
-    influence : Influence
     """
 
     evidence: dict[str, DropEvidence] = field(default_factory=dict[str, DropEvidence])
     refused: str = ""
     refits: int = 0
     items: int = 0
-    influence: Influence = field(default_factory=Influence)
 
 
 @dataclass(frozen=True)

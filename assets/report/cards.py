@@ -66,11 +66,10 @@ class JudgeCard:
     """One judge; all that follows ``weight`` is of a judge on the panel.
 
     ``number`` is its place on the page by falling weight, None where it is not on the panel; ``weight`` is that in the
-    recommended answer, and ``before`` in the edition that was published before this one. ``influence`` says how many of
-    the best items it could change; ``parted`` are the items where it parts most from the answer. ``labels`` are None
-    where there is no gold. ``evidence`` is what labels say of the fit without the judge; None where they say nothing,
-    and ``no_evidence`` why not, as the rest of a sentence. ``retest`` says how far it agrees with itself, or why that
-    is not known.
+    recommended answer, and ``before`` in the fit version that was published before this one. ``parted`` are the items
+    on which its score and the answer differ most. ``labels`` are None where there is no gold. ``evidence`` is the
+    comparison by labels of the fits with and without the judge; where it is None, ``no_evidence`` is the reason, as the
+    rest of a sentence. ``retest`` is how far the judge agrees with itself, or why that is not known.
     """
 
     number: int | None
@@ -78,7 +77,6 @@ class JudgeCard:
     weight: WeightCell
     before: float | None = None
     follows: Followed | None = None
-    influence: str = ""
     parted: Sequence[PartedItem] = ()
     labels: AgainstLabels | None = None
     evidence: DropEvidence | None = None
@@ -104,7 +102,6 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 data.weight_cell(data.lead, j),
                 data.previous_weights.get(judge),
                 followed(data, j),
-                _influence(data, judge),
                 _parted(data, j, answer),
                 _against_labels(data, j, answer),
                 data.dropping.evidence.get(judge),
@@ -219,15 +216,3 @@ def retest(card: JudgeCard) -> str:
             f"{f' Answered by {found.answered_by}.' if found.answered_by else ''}"
         )
     return says[:1].upper() + says[1:]
-
-
-def _influence(data: ReportData, judge: str) -> str:
-    """How many of the best items others would be if the judge said anything, by the worst of a few attacks."""
-    found = data.dropping.influence
-    if judge not in found.moved:
-        return ""
-    drawn = f" of {found.items:,} items that were drawn" if found.items < data.scores.shape[0] else ""
-    return (
-        f"{found.moved[judge]:,} of the best {found.top:,}{drawn} could be others (the worst of four attacks, each "
-        f"fitted anew); if it said the same of every item, {found.silent[judge]:,} would be"
-    )

@@ -77,7 +77,6 @@ def fit_facts(
         blind=details.features == (),
         labels=_labels(care.labels_used, details),
         followed=tuple(_followed(data)),
-        influence=data.dropping.influence,
     )
 
 

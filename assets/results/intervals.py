@@ -1,7 +1,5 @@
 """``intervals``: how far each judge's weight would move with other items, and the fit without each judge."""
 
-from dataclasses import replace
-
 import dagster as dg
 
 from assets.fit.made import asset_of_testsets
@@ -22,7 +20,6 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     from assets.results.documents import DroppingDocument
     from assets.results.gold import panel_items
     from care_ops.results.dropping import leave_each_out
-    from care_ops.results.influence import influence_of
     from care_ops.results.uncertainty import weight_intervals
     from warehouse.fit_rows import load_fits
 
@@ -33,8 +30,6 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     whole, units = read_answers(workspace, testset, scores, fit), items.units()
     lead = recommended(whole)
     dropping = leave_each_out(scores, config, lead, items.gold, units, anchors)
-    influence = influence_of(scores, config, lead, whole[lead].weights, anchors)
-    dropping = replace(dropping, influence=influence)
     fit_ids = fit.by_aggregator
     folder.write(DroppingDocument(dropping))
     if config.resamples == 0:

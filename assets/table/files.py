@@ -71,7 +71,6 @@ def fit_document(result: TableFit) -> dict[str, Any]:
         "evaluation": {name: asdict(found) for name, found in page.evaluations.items()},
         "factors": {} if fit.structure is None else document_of(page.factors),
         "systems": {name: value for name, value in document_of(page.systems).items() if value},
-        "influence": asdict(page.dropping.influence),
     }
 
 

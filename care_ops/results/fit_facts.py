@@ -1,10 +1,10 @@
 """The facts of a fit from which its verdict is decided."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from care_ops.concerns import CareSummary
 from care_ops.least import LABELS_TO_SETTLE
-from care_ops.records import Influence, JudgeCheck
+from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage
 from care_ops.results.sides import Sides
 
@@ -114,8 +114,6 @@ class FitFacts(CareSummary):
         By how closely they are followed.
     cautions : tuple of str
         What else must be known before the numbers are trusted, such as a structure short of its certificate.
-    influence : Influence
-        What judges could do to the estimate, as far as that was tried.
     coverage : Coverage or None
         Who scored what; None where the fit does not say.
     sides : Sides or None
@@ -136,7 +134,6 @@ class FitFacts(CareSummary):
     labels: LabelEvidence | None = None
     followed: tuple[FollowedFeature, ...] = ()
     cautions: tuple[str, ...] = ()
-    influence: Influence = field(default_factory=Influence)
     coverage: Coverage | None = None
     sides: Sides | None = None
     always_left: str | None = None

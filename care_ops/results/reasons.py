@@ -186,7 +186,7 @@ def reasons_of(facts: FitFacts) -> list[Reason]:
     reasons += _dead(facts.judges)
     if why is None:
         reasons += _about_the_estimate(facts) + _shifted(facts)
-    reasons += _suspects(facts.judges) + _influence(facts) + absent
+    reasons += _suspects(facts.judges) + absent
     return reasons + [Reason("certificate", caution) for caution in facts.cautions]
 
 
@@ -304,19 +304,6 @@ def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
     why = "each system stood on both sides" if sides.known else "by the side, unless better answers stand there"
     shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
     return Reason("followed", f"{said}; {why}.", who, f"Shares of the left answer: {shares or 'none by itself'}.")
-
-
-def _influence(facts: FitFacts) -> list[Reason]:
-    """Who could move half of the best tenth, where a tenth of the judges suffices; one of a handful always may."""
-    found = facts.influence
-    if not 0 < len(found.together) <= len(facts.admitted) // 10:
-        return []
-    alone = [judge for judge, moved in sorted(found.moved.items()) if 2 * moved >= found.top]
-    who = f"{listed(alone, _NAMED)} alone" if len(alone) == 1 else f"Any one of {listed(alone, _NAMED)}"
-    who = who if alone else f"{listed(found.together, _NAMED)} together"
-    said = f"{who} could change half of the best {found.top:,} items, by saying anything."
-    detail = f"The worst of a few attacks, each fitted anew, changes {found.most:,} of them."
-    return [Reason("influence", said, tuple(alone) or found.together, detail)]
 
 
 def _against_plain_average(facts: FitFacts) -> Reason:

@@ -39,7 +39,6 @@ Topic = Literal[
     "plain average",
     "followed",
     "suspect judge",
-    "influence",
     "missing scores",
     "injection",
     "no answer",

@@ -152,11 +152,9 @@ def _print_weights(page: ReportData) -> None:
     weighted = [row for row in judge_rows(page) if row["weight"] is not None]
     weighted.sort(key=lambda row: -abs(row["weight"]))
     has_intervals = any(row["lo"] is not None for row in weighted)
-    found = page.dropping.influence
     rows = [
         {"judge": row["judge"], "weight": row["weight"]}
         | ({"from": row["lo"], "to": row["hi"]} if has_intervals else {})
-        | ({f"could change of the best {found.top:,}": found.moved.get(row["judge"])} if found.moved else {})
         for row in weighted
     ]
     if not rows:

@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from care_ops.concerns import Changed, Concern
-from care_ops.records import Influence
 from care_ops.results import reasons
 from care_ops.results.decide import Standing, decide
 from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence
@@ -261,22 +260,6 @@ def test_a_column_that_is_no_judge_is_named_with_what_it_looks_like():
 def test_duplicates_are_not_counted_as_independent_judges():
     facts = replace(CLEAR, judges=(*JUDGES, replace(JUDGES[0], judge="e")), duplicates=(("a", "b", "c"),))
     assert "Only 3 judges score independently" in verdict_on(replace(facts, concerns=("few judges",))).sentence
-
-
-@pytest.mark.parametrize(
-    ("judges", "moved", "together", "names"),
-    [
-        (9, {"a": 5, "b": 4, "c": 2}, ("a",), None),
-        (10, {"a": 5, "b": 4, "c": 2}, ("a",), ("a", "b")),
-        (12, {"a": 5, "b": 3}, ("a",), ("a",)),
-        (20, {"a": 3, "b": 3}, ("a", "b"), ("a", "b")),
-        (19, {"a": 3, "b": 3}, ("a", "b"), None),
-    ],
-)
-def test_judges_who_could_move_the_best_items_are_named_where_few_suffice(judges, moved, together, names):
-    panel = tuple(JudgeFacts(f"j{k}", admitted=True) for k in range(judges))
-    found = topics(replace(CLEAR, judges=panel, influence=Influence(moved, {}, 8, together, 5, 80)), "influence")
-    assert [reason.judges for reason in found] == ([] if names is None else [names])
 
 
 @pytest.mark.parametrize(("share", "side", "shown"), [(0.8, "left", "80 %"), (0.3, "right", "70 %")])
