@@ -32,8 +32,8 @@ from assets.results.intervals import intervals
 from assets.results.systems import systems
 from assets.state.night import night
 from assets.workspace import Workspace
-from orchestration.mounted import RESOURCE, mounted
-from orchestration.resources import WorkspaceResource
+from orchestration.mounted import PUBLISHED, RESOURCE, mounted
+from orchestration.resources import PublishedScores, WorkspaceResource
 from orchestration.schedules import build_schedules
 from orchestration.sensors import build_sensors
 from orchestration.workspace import CARE_YAML, NightlySettings, Settings, load_workspace, read_settings
@@ -97,7 +97,10 @@ def build_defs(
     reads = WorkspaceResource(folder=str(folder), key_prefix=list(mount.prefix))
     return dg.Definitions(
         assets=[mounted(asset, mount, folder, settings.owners) for asset in assets],
-        resources={mount.name(RESOURCE): workspace or reads},
+        resources={
+            mount.name(RESOURCE): workspace or reads,
+            mount.name(PUBLISHED): PublishedScores(folder=str(folder)),
+        },
         jobs=[
             dg.define_asset_job(mount.name(job), [mount.key(asset) for asset in selected], description=description)
             for job, (selected, description) in JOBS.items()

@@ -21,7 +21,7 @@ from orchestration.dagster_internals import body_of, pool_slots
 if TYPE_CHECKING:
     from assets.workspace import Workspace
 
-RESOURCE = "care_workspace"
+RESOURCE, PUBLISHED = "care_workspace", "care_published"
 
 GPU = "gpu"
 """Pool of runs whose judges load a model here; the workspaces of a machine share it."""
@@ -82,7 +82,7 @@ def _spec(
 ) -> dg.AssetSpec:
     name = spec.key.to_user_string()
     columns = {"dagster/column_schema": _columns()[_TABLES[name][0]]} if name in _TABLES else {}
-    return spec.replace_attributes(
+    changed = spec.replace_attributes(
         key=mount.key(name),
         deps=[
             dg.AssetDep(mount.key(dep.asset_key.path[-1]), partition_mapping=dep.partition_mapping) for dep in spec.deps
@@ -94,6 +94,7 @@ def _spec(
         metadata={**spec.metadata, **columns, "dagster/code_references": made_by},
         partitions_def=partitions,
     )
+    return changed.with_io_manager_key(mount.name(PUBLISHED)) if name == "review" else changed
 
 
 def _check(spec: dg.AssetCheckSpec, mount: Mount, partitions: dg.PartitionsDefinition[Any] | None) -> dg.AssetCheckSpec:

@@ -1,17 +1,27 @@
-"""Dagster resource: the workspace, read while no command changes it."""
+"""Dagster resources: the workspace, read while no command changes it, and its published scores."""
 
 from collections.abc import Generator
 from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import dagster as dg
 from pydantic import Field
 
 from assets.mount import Mount
 from assets.workspace import Workspace
+from care_ops.errors import InputError
 from orchestration.locks import Say, together, workspace_alone
 from orchestration.workspace import load_workspace
+
+if TYPE_CHECKING:
+    import pyarrow
+
+_PUBLISHED = (
+    "SELECT item_id, aggregator, estimate, sd, p_quality, fit_id FROM latest_aggregates WHERE testset = ? "
+    "ORDER BY item_id, aggregator"
+)
 
 
 class WorkspaceResource(dg.ConfigurableResource[Workspace]):
@@ -36,6 +46,29 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
             _rebuild(root, say)
         with together(workspace, context.run.run_id if context.run else "", say):
             yield replace(load_workspace(root), mount=Mount(tuple(self.key_prefix)))
+
+
+class PublishedScores(dg.ConfigurableIOManager):
+    """IO manager of the asset `review`: loads a test set's published scores as an Arrow table.
+
+    Columns: item_id and aggregator (string), estimate, sd and p_quality (double; null where the aggregator gives none),
+    fit_id (string); rows in the order of item_id and aggregator.
+    """
+
+    folder: str = Field(description="Absolute path of the folder of care.yaml.")
+
+    def load_input(self, context: dg.InputContext) -> "pyarrow.Table":
+        """Return the rows of the partition's test set."""
+        from orchestration.stores import workspace_to_look_at
+
+        with workspace_to_look_at(Path(self.folder)).warehouse.reader() as connection:
+            return connection.sql(_PUBLISHED, params=[context.asset_partition_key]).to_arrow_table()
+
+    def handle_output(self, context: dg.OutputContext, obj: object) -> None:
+        """Refuse values: CARE's assets write their files themselves."""
+        raise InputError(
+            f"{context.asset_key.to_user_string()}: an asset of CARE returns no value; use another IO manager"
+        )
 
 
 def _rebuild(root: Path, say: Say) -> None:

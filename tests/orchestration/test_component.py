@@ -9,7 +9,10 @@ import pytest
 
 from care_ops.errors import InputError
 from orchestration.definitions import build_defs
-from tests.support.workspaces import make
+from orchestration.instance import workspace_instance
+from orchestration.resources import PublishedScores
+from orchestration.workspace import load_workspace
+from tests.support.workspaces import make, query
 
 PROJECT = '[tool.dg]\ndirectory_type = "project"\n[tool.dg.project]\nroot_module = "host_project"\n'
 DEFS = "type: orchestration.component.CareWorkspaceComponent\nattributes:\n  workspace: {workspace}\n"
@@ -70,3 +73,17 @@ def test_two_workspaces_of_one_project_have_two_prefixes(project, tmp_path):
         assert "two workspaces have one prefix of keys; give each a `key_prefix` of its own" in str(
             caught.value.__cause__
         )
+
+
+def test_published_scores_load_by_dagsters_own_way(after_a_night):
+    defs = build_defs(after_a_night)
+    with workspace_instance(load_workspace(after_a_night)) as instance:
+        scores = defs.load_asset_value("review", instance=instance, partition_key="one")
+    names = ["item_id", "aggregator", "estimate", "sd", "p_quality", "fit_id"]
+    assert scores.column_names == names
+    assert scores.to_pylist() == [
+        dict(zip(names, row, strict=True))
+        for row in query(after_a_night, f"SELECT {', '.join(names)} FROM latest_aggregates ORDER BY ALL")
+    ]
+    with pytest.raises(InputError, match="use another IO manager"):
+        PublishedScores(folder=str(after_a_night)).handle_output(dg.build_output_context(asset_key="theirs"), 1)
