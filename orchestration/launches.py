@@ -119,21 +119,18 @@ def _rectangles(slices: Set[str | None], judges: Sequence[str], testsets: Sequen
 
 
 def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = ALONE) -> set[tuple[str, str | None]]:
-    """Return what a run is to materialise: (asset, partition or None)."""
-    assets = (mount.asset(key.to_user_string()) for key in run.asset_selection or ())
-    return {(asset, each) for asset in assets if asset for each in partitions_of(run, asset, instance, mount)}
-
-
-def partitions_of(
-    run: dg.DagsterRun, asset: str, instance: dg.DagsterInstance, mount: Mount = ALONE
-) -> Sequence[str | None]:
-    """Return the partitions of an asset that a run is to materialise, by its tags."""
+    """Return what a run is to materialise, by its tags: (asset, partition or None)."""
+    assets = [asset for key in run.asset_selection or () if (asset := mount.asset(key.to_user_string()))]
     if RANGE_START_TAG not in run.tags:
-        return [run.tags.get("dagster/partition")]
+        return {(asset, run.tags.get("dagster/partition")) for asset in assets}
     judges, testsets = _names(instance, mount)
-    first, last = (split_partition(asset, run.tags[tag]) for tag in (RANGE_START_TAG, RANGE_END_TAG))
-    rows, columns = _between(judges, first[0], last[0]), _between(testsets, first[1], last[1])
-    return [str(slice_key(row, column)) for row in rows for column in columns] if asset == "scores" else rows or columns
+    planned: set[tuple[str, str | None]] = set()
+    for asset in assets:
+        first, last = (split_partition(asset, run.tags[tag]) for tag in (RANGE_START_TAG, RANGE_END_TAG))
+        rows, columns = _between(judges, first[0], last[0]), _between(testsets, first[1], last[1])
+        scores = [str(slice_key(row, column)) for row in rows for column in columns]
+        planned |= {(asset, each) for each in (scores if asset == "scores" else rows or columns)}
+    return planned
 
 
 def _names(instance: dg.DagsterInstance, mount: Mount) -> tuple[Sequence[str], Sequence[str]]:
