@@ -3,11 +3,10 @@
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
 
-from assets.labels import read_labels
 from assets.table.fitting import ScoreTable, TableConfig
 from assets.table.options import names_of
-from assets.table.rating import RatingOptions, gate_table, rate_table
-from assets.table.reading import TableInputs, read_table, score_columns, usual_item
+from assets.table.rating import RatingOptions, gate_table, rate_table, read_rated_table
+from assets.table.reading import TableInputs, score_columns
 from assets.table.selecting import Choice, Search, select_table
 from care_eval.table import Columns, as_table, in_python, refuse_unknown
 from care_ops.config import FitConfig
@@ -180,10 +179,10 @@ def _read(
     )
     tables = as_table(scores, "scores"), as_table(options.get("items"), "items")
     inputs = TableInputs(*tables, options.get("judges"), options.get("fit_labels"))
-    table = read_table(inputs, columns, ReadingOptions(), tell_nobody)
-    item = usual_item(table.readings[0], columns)
-    given = read_labels(labels, item, ReadingOptions(), unstated=options.get("drawn"))
-    return table, given, TableConfig(fit=FitConfig(cut=cut), systems=names_of(options.get("system")))
+    systems, drawn = names_of(options.get("system")), options.get("drawn")
+    return read_rated_table(
+        inputs, labels, columns, ReadingOptions(), tell_nobody, drawn=drawn, systems=systems, cut=cut
+    )
 
 
 def _rating(options: RateOptions) -> RatingOptions:

@@ -8,7 +8,6 @@ loses no answer, and neither do two people who label at once, or one who edits t
 from __future__ import annotations
 
 import csv
-import io
 import os
 import shutil
 from collections.abc import Container, Generator, Mapping, Sequence
@@ -18,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from assets.labels import read_labels
-from care_ops.errors import InputError, door, how_to_install
+from care_ops.errors import InputError, door
 from care_ops.labels import Label
 from warehouse.items import ItemRecord
 from warehouse.sources.bounds import within_memory
@@ -170,36 +169,17 @@ class LabelFile:
 
 
 def exported(path: Path, rows: Sequence[LabelRow], items: Mapping[str, ItemRecord]) -> bytes:
-    """The rows that wait with the texts of their items, for a person to fill in ``label``, as a CSV or a workbook.
+    """Return the unlabelled rows and their texts as a CSV in which a person fills in ``label``.
 
-    Raises ``InputError`` where the file's name ends in neither .csv nor .xlsx, or workbooks cannot be written here.
+    Raises ``InputError`` where the name of the file does not end in .csv.
     """
+    if path.suffix.lower() != ".csv":
+        raise InputError(f"{path}: labels are exported as CSV, which spreadsheets open; use a name that ends in .csv")
     texts = [texts_of(items[row.item_id]) for row in rows]
     seen = [name for name in _TEXTS if any(name in shown for shown in texts)]
-    header = ["item_id", *seen, "label", "drawn", "probability"]
     lines = [
         [blinded(row.item_id), *(shown.get(name, "") for name in seen), "", row.drawn, row.probability]
         for row, shown in zip(rows, texts, strict=True)
     ]
-    if path.suffix.lower() == ".csv":
-        return b"\xef\xbb\xbf" + csv_of(header, lines)  # without the mark Excel reads another encoding
-    if path.suffix.lower() == ".xlsx":
-        return _workbook([header, *lines])
-    raise InputError(f"{path}: labels are exported to .csv or .xlsx; let the name end so")
-
-
-def _workbook(lines: Sequence[Sequence[str]]) -> bytes:
-    try:
-        import xlsxwriter
-    except ImportError:
-        raise InputError(f"writing a workbook needs XlsxWriter; {how_to_install('excel')}, or export a .csv") from None
-    content = io.BytesIO()
-    # No text is taken for a formula or a link: an answer may begin with "=".
-    options = {"in_memory": True, "strings_to_formulas": False, "strings_to_urls": False}
-    with xlsxwriter.Workbook(content, options) as book:
-        sheet = book.add_worksheet("labels")
-        for k, line in enumerate(lines):
-            sheet.write_row(k, 0, line)
-        sheet.freeze_panes(1, 0)
-        sheet.set_column(1, max(len(lines[0]) - 4, 1), 60, book.add_format({"text_wrap": True, "valign": "top"}))
-    return content.getvalue()
+    # Excel reads another encoding without the byte order mark.
+    return b"\xef\xbb\xbf" + csv_of(["item_id", *seen, "label", "drawn", "probability"], lines)

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Literal, TypedDict, Unpack
 
 import numpy as np
 
+from assets.labels import read_labels
 from assets.results.comparison import label_scale, recommended_answer
 from assets.results.gold import aligned
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
+from assets.table.reading import TableInputs, read_table, usual_item
 from assets.workspace import Workspace
+from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.fit import Watch, unwatched
-from care_ops.labels import Labels
+from care_ops.labels import Drawn, Labels
 from care_ops.least import LABELS_TO_SETTLE
 from care_ops.metrics import rank_correlation
 from care_ops.results.gate import Decision, gate, rogan_gladen
@@ -23,9 +27,35 @@ from care_ops.results.rates import LEVEL, Labelled, Rates, Repeats
 from care_ops.results.repeats import VarianceSplit, passes_of_tasks, variance_split
 from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import mean_of_present
+from warehouse.sources.files import Tell
+from warehouse.sources.tables import TableSource
+from warehouse.testsets import ReadingOptions, ScoreColumns
 
 Method = Literal["ppi", "rogan-gladen"]
 """How a gate corrects the judges: by a regression of labels on the answer, or by the judges' error rates."""
+
+
+def read_rated_table(
+    inputs: TableInputs,
+    labels: TableSource | Mapping[str, float],
+    columns: ScoreColumns,
+    reading: ReadingOptions,
+    tell: Tell,
+    *,
+    drawn: Drawn | None = None,
+    systems: Sequence[str] = (),
+    cut: float | None = None,
+) -> tuple[ScoreTable, Labels, TableConfig]:
+    """Read the scores, the tables that belong to them, and labels that the fit does not see.
+
+    ``drawn`` states how items were sampled whose labels do not say it. Raises ``InputError`` where a table cannot be
+    read, or where systems are named without a table of items.
+    """
+    table = read_table(inputs, columns, reading, tell)
+    if systems and not table.items:
+        raise InputError(f"--system {systems[0]}: give --items, the table that has this column")
+    given = read_labels(labels, usual_item(table.readings[0], columns), reading, tell, unstated=drawn)
+    return table, given, TableConfig(fit=FitConfig(cut=cut), systems=tuple(systems))
 
 
 class RatingOptions(TypedDict, total=False):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -51,8 +51,7 @@ def judge_report(
 
     if by not in MEASURES:
         raise InputError(f"--by is {by!r}; use {', '.join(MEASURES)}")
-    table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, fit_labels, form)
-    config = replace(config, fit=replace(config.fit, cut=cut))
+    table, given, config = read_with_labels(scores, labels, drawn, items, None, judges, fit_labels, form, cut)
     found = judge_reports(table, given, config, only=of, level=level)
     if found.ties:
         errors.print(f"{found.ties} ties are left out: a judge is reported on what people decide")

@@ -71,9 +71,7 @@ def label(
     width: Annotated[
         float | None, typer.Option(help="Say how many labels an interval of +- this needs, and end.")
     ] = None,
-    export: Annotated[
-        Path | None, typer.Option(help="Write the items that wait to this .csv or .xlsx, and end.")
-    ] = None,
+    export: Annotated[Path | None, typer.Option(help="Write the unlabelled items to this .csv, and end.")] = None,
     html: Annotated[
         Path | None, typer.Option(help="Write a page on which somebody without CARE labels what waits, and end.")
     ] = None,

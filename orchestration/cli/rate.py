@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import typer
 
+from assets.table.reading import TableInputs
 from care_ops.errors import InputError
 from orchestration.cli import tables
 from orchestration.cli.output import Json, console, errors, show, show_systems, watching
@@ -173,8 +174,7 @@ def gate(
         raise InputError("a gate over a table needs --labels and --system; --against-edition needs a --workspace")
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
-    if cut is not None:
-        config = replace(config, fit=replace(config.fit, cut=cut))
+    config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
     _tell_first(table, given, config)
     bounds: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
     options: RatingOptions = {**bounds, "pass_k": pass_k}
@@ -288,19 +288,16 @@ def read_with_labels(
     judges: Path | None,
     fit_labels: Path | None,
     form: tables.Form,
+    cut: float | None = None,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """The tables of a command that goes by labels; how each was read is printed."""
-    from assets.labels import read_labels
-    from assets.table.fitting import TableConfig
-    from assets.table.reading import usual_item
+    """Read the tables of a command that compares with labels; print how each was read."""
+    from assets.table.rating import read_rated_table
 
     if labels is None:
-        raise InputError("this goes by what people say: give --labels, a table of item_id and label")
-    table = tables.read_table(scores, items, judges, fit_labels, form)
-    if system and not table.items:
-        raise InputError(f"--system {system[0]}: give --items, the table that has this column")
-    given = read_labels(labels, usual_item(table.readings[0], form.columns), form.reading, tables.tell, unstated=drawn)
-    return table, given, TableConfig(systems=tuple(system or ()))
+        raise InputError("no labels to compare with: give --labels, a table of item_id and label")
+    inputs = TableInputs(scores, items, judges, fit_labels)
+    how = form.columns, form.reading, tables.tell
+    return read_rated_table(inputs, labels, *how, drawn=drawn, systems=system or (), cut=cut)
 
 
 def variance_sentence(split: VarianceSplit) -> str:

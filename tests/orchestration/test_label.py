@@ -387,7 +387,7 @@ def test_what_is_wrong_is_named(folder):
         ("--count", 50): "50 items are to be labelled, and there are 40; lower --count",
         ("--width", 0): "--width is half an interval, above 0",
         ("--html", folder / "out.csv"): "a page is written to a file whose name ends in .html",
-        ("--export", folder / "out.pdf"): "labels are exported to .csv or .xlsx",
+        ("--export", folder / "out.pdf"): "labels are exported as CSV",
     }
     for options, sentence in cases.items():
         code, said = care(folder, *options)
