@@ -1,4 +1,4 @@
-"""Fits, editions and publications as rows of the database, each made anew from the files, which are the record."""
+"""Fits, fit versions and publications as rows of the database, rebuilt from the files, which are the record."""
 
 import json
 import logging
@@ -16,10 +16,10 @@ _log = logging.getLogger(__name__)
 
 
 def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, anew: Collection[str] = ()) -> None:
-    """Make what the database holds of a test set's fits, editions and publications that of the files.
+    """Bring a test set's fits, fit versions and publications in the database up to date with the files.
 
-    What was damaged or is gone is left out. The latest edition is left out as a whole where anything of it is lacking:
-    it is then missing, and `care run` makes it again. Fits of which something was found out since are loaded ``anew``.
+    What is damaged or missing is left out, and the latest fit version as a whole if anything of it is: `care run` then
+    builds it again. Fits ``anew`` are loaded again, because their annotations have changed.
     """
     editions = store.editions(testset)
     wanted, known = {fit_id for e in editions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
@@ -50,7 +50,7 @@ def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
 
 
 def _known(connection: duckdb.DuckDBPyConnection, name: str, testset: str) -> set[str]:
-    """Ids of the fits (``fit_id``) or editions (``edition``) of a test set that the database has."""
+    """Return the ids of a test set's fits (``fit_id``) or fit versions (``edition``) in the database."""
     rows = connection.execute(f"SELECT {name} FROM {name.removesuffix('_id')}s WHERE testset = ?", [testset])
     return {found for (found,) in rows.fetchall()}
 
@@ -74,16 +74,13 @@ def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: 
 
 
 def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, fit_id: str) -> None:
-    """Load a fit with what was found out about it.
-
-    Raises ``WarehouseError`` where a file of it is damaged, or it is gone.
-    """
+    """Load a fit with its annotations; raise ``WarehouseError`` where one of its files is damaged or missing."""
     fit, found = store.read_fit(testset, fit_id), store.read_annotation(testset, fit_id, Intervals)
     evaluation = store.read_annotation(testset, fit_id, Evaluation)
     answer, certificate = fit.answer, fit.answer.details.get("certificate")
     head = [fit_id, testset, answer.name, fit.inputs_fingerprint, answer.labels_used, answer.threshold]
-    said = [None if certificate is None else json.dumps(certificate), json.dumps(answer.details)]
-    _insert(connection, "fits", [[*head, *said, fit.code_version, fit.fitted_at]])
+    details = [None if certificate is None else json.dumps(certificate), json.dumps(answer.details)]
+    _insert(connection, "fits", [[*head, *details, fit.code_version, fit.fitted_at]])
     connection.register("incoming", table_of(fit.item_ids, answer))
     try:
         connection.execute(

@@ -1,7 +1,7 @@
-"""Fits, editions and publications as files, from which the database can be rebuilt.
+"""Fits, their versions and publications as files, from which the database can be rebuilt.
 
-An *edition* is what the aggregators made of one test set at once. Every edition is kept with what it was
-made of; one of them is published. A damaged file is set aside (``storage``) and from then on counts as missing.
+A fit version (``Edition``) is the set of one run's fits of a test set, kept with its inputs; one of them is published.
+A damaged file is quarantined (``storage``) and then counts as missing.
 """
 
 from __future__ import annotations
@@ -42,19 +42,19 @@ if TYPE_CHECKING:
 R = TypeVar("R")
 
 _IN_HEAD = ("fit_id", "testset", "inputs_fingerprint", "code_version", "judges", "fitted_at")
-"""Fields of a fit that stand in the metadata of its file as they are."""
+"""Fields of a fit that the metadata of its file hold unchanged."""
 
 ITEMS_NAMED = "label_first"
-"""The entry of an aggregate's details that names items; no other does."""
+"""The only entry of an aggregate's details that names items."""
 
 
 def now() -> str:
-    """This moment in UTC, as stored."""
+    """Return the current time in UTC, as stored."""
     return datetime.now(UTC).isoformat()
 
 
 def _not_before(moment: str, latest: str) -> str:
-    """The moment, or just after ``latest`` where the clock was set back since, because moments decide the order."""
+    """Return the moment, or just after ``latest`` if the clock was set back, because moments decide the order."""
     if moment > latest:
         return moment
     return (datetime.fromisoformat(latest) + timedelta(microseconds=1)).isoformat()
@@ -62,18 +62,10 @@ def _not_before(moment: str, latest: str) -> str:
 
 @dataclass(frozen=True)
 class FitRecord:
-    """One aggregator's answer on one test set, as it is kept.
+    """One aggregator's stored estimate on one test set.
 
-    Attributes
-    ----------
-    fit_id : str
-        Hash of test set, aggregator, inputs, configuration and code.
-    item_ids, judges : tuple of str
-        In whose order the answer is.
-    answer : Aggregate
-        Without ``latent``, which is not kept.
-    fitted_at : str
-        ISO 8601.
+    ``fit_id`` is a hash of test set, aggregator, inputs, configuration and code; ``item_ids`` and ``judges`` give the
+    order of ``answer``, whose ``latent`` is not kept; ``fitted_at`` is ISO 8601.
     """
 
     fit_id: str
@@ -87,43 +79,43 @@ class FitRecord:
 
     @property
     def weights(self) -> dict[str, float]:
-        """Weight by judge; empty where the method has none."""
+        """Return the weights by judge; empty where the method has none."""
         weights = self.answer.weights
         return {} if weights is None else dict(zip(self.judges, weights.tolist(), strict=True))
 
     @property
     def estimates(self) -> dict[str, float | None]:
-        """Estimate by item; None where there is none."""
+        """Return the estimates by item; None where there is none."""
         values = self.answer.estimate.tolist()
         return {item: None if v != v else v for item, v in zip(self.item_ids, values, strict=True)}
 
     def in_order(self, item_ids: Sequence[str], judges: Sequence[str] | None = None) -> Aggregate:
-        """The answer in another order of items, NaN for those that it has not; and of the judges, if they are given."""
+        """Return the estimate in another order of items (NaN for unknown ones) and, if they are given, of judges."""
         items, columns = _places(self.item_ids, item_ids), _places(self.judges, judges or self.judges)
         taken = self.answer.mapped(partial(_taken, places=items), partial(_taken, places=columns))
         return replace(taken, sd=_if_any(taken.sd), p_quality=_if_any(taken.p_quality))
 
 
 def _places(known: Sequence[str], wanted: Sequence[str]) -> NDArray[np.intp]:
-    """The place of each wanted name; -1 for one that is not known."""
+    """Return the place of each wanted name; -1 for an unknown one."""
     place = {name: k for k, name in enumerate(known)}
     return np.array([place.get(name, -1) for name in wanted], dtype=np.intp)
 
 
 def _taken(values: Array, places: NDArray[np.intp]) -> Array:
-    """The rows at these places, NaN at -1."""
+    """Return the rows at these places, NaN at -1."""
     taken = values[places] if len(values) else np.full((len(places), *values.shape[1:]), np.nan)
     return np.where((places < 0).reshape(-1, *[1] * (values.ndim - 1)), np.nan, taken)
 
 
 def _if_any(values: Array | None) -> Array | None:
-    """The values, or None where none of them is known."""
+    """Return the values, or None where none of them is known."""
     return None if values is None or np.isnan(values).all() else values
 
 
 @dataclass(frozen=True)
 class EditionInputs:
-    """What an edition was made of.
+    """The inputs of a fit version.
 
     Attributes
     ----------
@@ -136,9 +128,9 @@ class EditionInputs:
     settings, code : str
         Versions of the fit's settings and of the code of its stages.
     labels : dict item_id -> label
-        What the fit was told by people.
+        The labels that the fit used.
     judges : dict judge -> key
-        What makes each judge's scores, without those whose scores are recorded.
+        The key of each judge, without judges whose scores are recorded.
     """
 
     slices: dict[str, str] = field(default_factory=dict[str, str])
@@ -151,20 +143,13 @@ class EditionInputs:
 
     @property
     def admitted(self) -> set[str]:
-        """Judges that sat on the panel."""
+        """Return the judges on the panel."""
         return {row.judge for row in self.panel if row.admitted}
 
 
 @dataclass(frozen=True)
 class Edition:
-    """What was made of a test set at once.
-
-    Attributes
-    ----------
-    fits : dict aggregator -> fit_id
-    made_at : str
-        ISO 8601.
-    """
+    """A fit version: the fits of a test set by aggregator, and their inputs."""
 
     edition: str
     testset: str
@@ -175,15 +160,9 @@ class Edition:
 
 @dataclass(frozen=True)
 class Publication:
-    """That an edition became the one which people read.
+    """An entry of the publication log: ``published_by`` is "review", "accept", "promote" or "rollback".
 
-    Attributes
-    ----------
-    published_by : {"review", "accept", "promote", "rollback"}
-    pinned : bool
-        Whether later editions wait for a person.
-    published_at : str
-        ISO 8601.
+    While it is ``pinned``, later fit versions wait for a person.
     """
 
     testset: str
@@ -195,25 +174,25 @@ class Publication:
 
 
 class FitStore:
-    """The fits of each test set with their annotations, its editions and its log of publications, as files."""
+    """The files of each test set's fits, with their annotations, fit versions and publication log."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
 
     def folder(self, testset: str) -> Path:
-        """The folder of a test set's fits."""
+        """Return the folder of a test set's fits."""
         return folder_of(self.root, "testset", testset)
 
     def fit_file(self, testset: str, fit_id: str) -> Path:
-        """One fit: a row an item, the rest in the file's metadata."""
+        """Return the file of one fit: a row for each item, the rest in its metadata."""
         return self.folder(testset) / f"fit={fit_id}.parquet"
 
     def testsets(self) -> list[str]:
-        """Test sets that have fits."""
+        """Return the test sets that have fits."""
         return names_in(self.root, "testset")
 
     def write_fit(self, fit: FitRecord) -> None:
-        """Keep a fit; the same fit again replaces itself."""
+        """Store a fit, in place of the same one."""
         answer, p = fit.answer, len(fit.judges)
         head = {
             **{name: getattr(fit, name) for name in _IN_HEAD},
@@ -228,47 +207,47 @@ class FitStore:
         write_table(self.fit_file(fit.testset, fit.fit_id), table)
 
     def read_fit(self, testset: str, fit_id: str) -> FitRecord:
-        """A fit by its id; ``WarehouseError`` if it is gone, or was damaged and set aside."""
+        """Return a fit by its id; raise ``WarehouseError`` if it is missing or damaged."""
         then = (
-            ". `care run` makes fits of the latest edition again; one of an older edition comes back from a backup "
+            ". `care run` rebuilds fits of the latest fit version; one of an older version comes back from a backup "
             f"only, and `care fits list {testset}` lists the others"
         )
         missing = f"no such fit; `care fits list {testset}` lists those that are kept"
         return read_sound(self.fit_file(testset, fit_id), fit_of, then, missing)
 
     def find_fit(self, testset: str, fit_id: str) -> FitRecord | None:
-        """A fit by its id; None where it is gone, or was damaged and set aside."""
+        """Return a fit by its id; None if it is missing or damaged."""
         return find_sound(self.fit_file(testset, fit_id), fit_of)
 
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
-        """Keep what was found out about a fit, or an edition, in a file of its own, in place of what has its class."""
+        """Store a record about a fit or a fit version in a file of its own, in place of one of the same class."""
         write_document(self._annotation_file(testset, fit_id, type(found)), document_of(found))
 
     def find_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
-        """What ``annotate`` kept, or None; one that was damaged is set aside and is none."""
+        """Return the record that ``annotate`` stored; None if it is missing or damaged."""
         return find_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind))
 
     def find_annotations(self, testset: str, fits: Mapping[str, str], kind: type[R]) -> dict[str, R]:
-        """What ``annotate`` kept of the fits of several aggregators, by aggregator, as far as it did."""
+        """Return the records that ``annotate`` stored about the fits of several aggregators, by aggregator."""
         found = {name: self.find_annotation(testset, fit_id, kind) for name, fit_id in fits.items()}
         return {name: record for name, record in found.items() if record is not None}
 
     def read_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
-        """What ``annotate`` kept, or None where it kept nothing; ``DamagedError`` where it was set aside as damaged."""
+        """Return the record that ``annotate`` stored, or None; raise ``DamagedError`` if it is damaged."""
         try:
             return read_sound(self._annotation_file(testset, fit_id, kind), partial(read_record, kind=kind), "")
         except FileNotFoundError:
             return None
 
     def has_annotation(self, testset: str, fit_id: str, kind: type[object]) -> bool:
-        """Whether ``annotate`` kept something that is still there."""
+        """Return whether a record of ``annotate`` exists."""
         return self._annotation_file(testset, fit_id, kind).is_file()
 
     def _annotation_file(self, testset: str, fit_id: str, kind: type[object]) -> Path:
         return self.folder(testset) / f"fit={fit_id}.{kind.__name__.lower()}.json"
 
     def has_edition(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:
-        """Whether an edition can be read, and the files of its fits are there."""
+        """Return whether a fit version can be read, and the files of its fits exist."""
         fits = all(self.fit_file(testset, fit_id).is_file() for fit_id in fit_ids)
         return fits and self.edition(testset, edition) is not None
 
@@ -276,7 +255,7 @@ class FitStore:
         return self.folder(testset) / f"edition={edition}.json"
 
     def write_edition(self, edition: Edition) -> Edition:
-        """Keep an edition; one that was kept before was made then. Returns it as it is kept."""
+        """Store a fit version and return it; one that exists keeps its time."""
         others = self.editions(edition.testset)
         known = next((kept for kept in others if kept.edition == edition.edition), None)
         if known is not None:
@@ -288,20 +267,17 @@ class FitStore:
         return edition
 
     def editions(self, testset: str) -> list[Edition]:
-        """All kept editions, oldest first; those that were damaged are set aside."""
+        """Return all readable fit versions, oldest first."""
         files = self.folder(testset).glob("edition=*.json")
         editions = [find_sound(path, partial(read_record, kind=Edition)) for path in files]
         return sorted((e for e in editions if e is not None), key=lambda e: (e.made_at, e.edition))
 
     def edition(self, testset: str, edition: str) -> Edition | None:
-        """A kept edition by its id; None where it is gone, or was damaged and set aside."""
+        """Return a fit version by its id; None if it is missing or damaged."""
         return find_sound(self._edition_file(testset, edition), partial(read_record, kind=Edition))
 
     def leave_out(self, testset: str, items: Collection[str]) -> None:
-        """Take items out of what the editions of a test set have seen of labels, and of what their fits say in detail.
-
-        Their rows are not meant. A document that cannot be read is set aside.
-        """
+        """Remove items from the labels of fit versions and from the details of fits; their rows stay."""
         for edition in self.editions(testset):
             labels = edition.inputs.labels
             if labels.keys() & set(items):
@@ -317,7 +293,7 @@ class FitStore:
                 self.write_fit(replace(fit, answer=answer))
 
     def publish(self, publication: Publication) -> None:
-        """Append to the log of a test set's publications."""
+        """Append to the publication log of a test set."""
         log = self.publications(publication.testset)
         if log:
             publication = replace(publication, published_at=_not_before(publication.published_at, log[-1].published_at))
@@ -327,7 +303,7 @@ class FitStore:
         return self.folder(testset) / "publications.jsonl"
 
     def publications(self, testset: str) -> list[Publication]:
-        """The log, oldest first; of a damaged one the lines that can be read, which from then on are the log."""
+        """Return the log, oldest first; a damaged one is quarantined and replaced by its readable lines."""
         path = self._log_file(testset)
         damage = ""
         try:
@@ -350,13 +326,13 @@ class FitStore:
         return publications
 
     def published(self, testset: str) -> tuple[Publication, Edition] | None:
-        """What is published now, or None."""
+        """Return the current publication and its fit version, or None."""
         log = self.publications(testset)
         edition = self.edition(testset, log[-1].edition) if log else None
         return None if edition is None else (log[-1], edition)
 
     def remove_edition(self, edition: Edition, kept: Sequence[Edition]) -> int:
-        """Delete an edition and those of its fits that no kept edition has; returns bytes freed."""
+        """Delete a fit version and those of its fits that no kept version has; return the bytes freed."""
         shared = {fit_id for e in kept for fit_id in e.fits.values()}
         folder = self.folder(edition.testset)
         doomed = [self._edition_file(edition.testset, edition.edition)]
@@ -369,20 +345,20 @@ class FitStore:
 
 
 def table_of(item_ids: Sequence[str], answer: Aggregate) -> pa.Table:
-    """An answer as a table: a row an item, null where a value is not known."""
+    """Return an estimate as a table with a row for each item, null where a value is not known."""
     columns = {name: nullable(getattr(answer, name), len(item_ids)) for name in ("estimate", "sd", "p_quality")}
     return pa.table({"item_id": pa.array(item_ids, pa.string()), **columns})
 
 
 def nullable(values: Array | None, length: int = 0) -> pa.Array:
-    """An Arrow column with null for NaN; all null, of that length, where there are no values."""
+    """Return an Arrow column with null for NaN; all null, of that length, where there are no values."""
     if values is None:
         return pa.nulls(length, pa.float64())
     return pa.array(values, pa.float64(), from_pandas=True)
 
 
 def fit_of(path: Path) -> FitRecord:
-    """The fit that ``FitStore.write_fit`` wrote; raises as ``storage.read_table`` does."""
+    """Read the fit that ``FitStore.write_fit`` wrote; raises as ``storage.read_table`` does."""
     table = read_table(path)
     head = json.loads((table.schema.metadata or {})[b"fit"])
     estimate, sd, p_quality = (

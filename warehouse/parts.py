@@ -1,7 +1,7 @@
 """Parquet parts: the permanent record of items and scores.
 
-The name of a score part is a hash of the judge's key and of its items, so a batch that is written twice is one file. A
-damaged part is set aside (``storage``); its items then have no scores and are asked again.
+The name of a score part is a hash of the judge's key and of its items: a batch that is written twice is one file. A
+damaged part is quarantined (``storage``); its items then have no scores, and the judge is asked again.
 """
 
 import hashlib
@@ -63,19 +63,19 @@ ITEM_SCHEMA = pa.schema(
 )
 
 _WITHOUT_NULLS = ("item_id", "item_key", "judge_key", "status")
-"""Columns of a score part that have a value in every row."""
+"""Columns of a score part without nulls."""
 
 _MANY_PARTS = 16
-"""Parts of one judge on one test set that are read without a noticeable loss of time."""
+"""Number of parts of one judge on one test set that are read without a noticeable loss of time."""
 
 _ROWS_A_PART = 1_048_576
-"""Rows of a part that others were merged into."""
+"""Maximum number of rows of a merged part."""
 
 _ATTEMPTS = "attempts.json"
-"""File beside the parts of a judge that counts how often it failed on an item."""
+"""File in the folder of a judge's parts that counts its failures on each item."""
 
 _ITEMS_PER_GROUP = 8_192
-"""Items that can be read without those before them (``item_texts``)."""
+"""Number of items that ``item_texts`` reads at once."""
 
 
 class PartStore:
@@ -85,17 +85,17 @@ class PartStore:
         self.root = root
 
     def items_file(self, testset: str) -> Path:
-        """Path of the part that holds a test set's items."""
+        """Return the path of the part that holds a test set's items."""
         return folder_of(self.root / "items", "testset", testset) / "items.parquet"
 
     def scores_folder(self, judge: str, testset: str) -> Path:
-        """Folder of the parts of one judge on one test set."""
+        """Return the folder of the parts of one judge on one test set."""
         return folder_of(folder_of(self.root / "scores", "judge", judge), "testset", testset)
 
     def write_items(
         self, testset: str, records: Sequence[ItemRecord], source_version: str | None = None, code: str = ""
     ) -> tuple[str, str]:
-        """Replace a test set's items; the versions of their source and of the code that read them are kept with them.
+        """Replace a test set's items, and keep the versions of their source and of the code that read them.
 
         Returns a content hash of the columns that judges and fits may see, and one of those that only evaluation may
         see: gold, split unit and metadata.
@@ -116,10 +116,10 @@ class PartStore:
         return digest(visible), gold
 
     def read_items(self, testset: str, only: Collection[str] | None = None) -> list[ItemRecord]:
-        """A test set's items in source order; with ``only`` those of these ids.
+        """Return a test set's items in source order; with ``only`` those of these ids.
 
-        Raises ``WarehouseError`` where the items have not been written yet, and ``DamagedError`` where the part could
-        not be read and has been set aside.
+        Raises ``WarehouseError`` where no items have been written yet, and ``DamagedError`` where their part was
+        damaged and quarantined.
         """
         table = self._items_table(testset, ITEM_SCHEMA)
         if only is not None:
@@ -127,25 +127,24 @@ class PartStore:
         return [ItemRecord(**{**row, "metadata": json.loads(row["metadata"])}) for row in table.to_pylist()]
 
     def read_item_columns(self, testset: str, names: Sequence[str]) -> pa.Table:
-        """Some columns of a test set's items in source order; raises the errors of ``read_items``."""
+        """Return some columns of a test set's items in source order; raises the errors of ``read_items``."""
         return self._items_table(testset, pa.schema([ITEM_SCHEMA.field(name) for name in names]))
 
     def read_gold(self, testset: str) -> ItemColumnsRead:
-        """Responses, gold and split units of a test set, in source order; raises the errors of ``read_items``."""
+        """Return responses, gold and split units in source order; raises the errors of ``read_items``."""
         read = self.read_item_columns(testset, ("item_id", "response", "gold", "split_unit"))
         ids, responses, units = (read[name].to_pylist() for name in ("item_id", "response", "split_unit"))
         return ItemColumnsRead(ids, responses, read["gold"].to_numpy(), units)
 
     def read_systems(self, testset: str, names: Sequence[str]) -> list[tuple[str, ...] | None]:
-        """Whose each item of a test set is by these columns of its source; raises as ``read_items``, ``systems_in``."""
+        """Return the systems of each item by these columns of its source; raises as ``read_items``, ``systems_in``."""
         metadata = map(json.loads, self.read_item_columns(testset, ("metadata",))["metadata"].to_pylist())
         return systems_in([*metadata], names, f"test set {testset!r}, systems")
 
     def items_version(self, testset: str, of: Literal["source_version", "gold_version", "code"]) -> str | None:
-        """Version of the source, of what only evaluation may see, or of the code that read the items.
+        """Return the version of the source, of what only evaluation may see, or of the code that read the items.
 
-        None where none was kept with them. The head of the items' file alone is read; raises the errors of
-        ``read_items``.
+        None where none was kept. Only the head of the file is read; raises the errors of ``read_items``.
         """
         try:
             schema = pq.read_schema(self.items_file(testset))
@@ -155,7 +154,7 @@ class PartStore:
         return None if kept is None else json.loads(kept)
 
     def _items_table(self, testset: str, schema: pa.Schema | None) -> pa.Table:
-        """A test set's items as a table; with the metadata of the file if no ``schema`` is given."""
+        """Return a test set's items as a table, with the metadata of the file if no ``schema`` is given."""
         read, then = partial(read_table, schema=schema), "; the next `care run` reads the items from their source again"
         missing = f"test set {testset!r} has no items yet; `care run` reads them"
         return read_sound(self.items_file(testset), read, then, missing)
@@ -165,8 +164,7 @@ class PartStore:
     ) -> Path:
         """Write one batch of scores, and return the part; writing the same batch again replaces the file.
 
-        The rows have columns of ``SCORE_SCHEMA``, without judge_key, engine and created_at, which are added here. A
-        column that a row does not give is null.
+        The rows have columns of ``SCORE_SCHEMA``, without judge_key, engine and created_at; others are null.
         """
         names = {name for row in rows for name in row}
         columns = {name: [row.get(name) for row in rows] for name in names | {"item_id", "item_key"}}
@@ -175,9 +173,9 @@ class PartStore:
     def write_score_columns(
         self, judge: str, testset: str, judge_key: str, engine: str, columns: Mapping[str, Sequence[Any] | pa.Array]
     ) -> Path:
-        """Write one batch of scores that is there column by column; see ``write_scores``.
+        """Write one batch of scores given as columns, among them ``item_id`` and ``item_key``; NaN is null.
 
-        They are columns of ``SCORE_SCHEMA``, ``item_id`` and ``item_key`` at least; NaN is null.
+        See ``write_scores``.
         """
         ids, keys = columns["item_id"], columns["item_key"]
         item_names = sorted(f"{key}\x1f{item_id}" for key, item_id in zip(keys, ids, strict=True))
@@ -202,9 +200,9 @@ class PartStore:
         key: str | None = None,
         aside: bool = True,
     ) -> pa.Table:
-        """All rows of a judge on a test set, under its current and earlier keys, or under one ``key`` alone.
+        """Return all rows of a judge on a test set, under its current and earlier keys, or only under ``key``.
 
-        Damaged parts are set aside; who only looks (``aside`` false) leaves them where they lie.
+        Damaged parts are quarantined, unless ``aside`` is false.
         """
         read = columns if key is None else dict.fromkeys([*columns, "judge_key"])
         schema = pa.schema([SCORE_SCHEMA.field(name) for name in read])
@@ -214,7 +212,7 @@ class PartStore:
         return (rows if key is None else rows.filter(pc.equal(rows["judge_key"], key))).select(columns)
 
     def _read_part(self, path: Path, schema: pa.Schema, aside: bool = True) -> pa.Table | None:
-        """Rows of one score part; None if it is damaged or has been deleted in the meantime."""
+        """Return the rows of one score part; None if it is damaged or has been deleted in the meantime."""
         if aside:
             return find_sound(path, partial(read_scores_part, schema=schema))
         try:
@@ -223,27 +221,26 @@ class PartStore:
             return None
 
     def key_of(self, path: Path) -> str | None:
-        """The judge key under which a score part was written; None if the part is empty or damaged."""
+        """Return the judge key of a score part; None if the part is empty or damaged."""
         table = self._read_part(path, pa.schema([SCORE_SCHEMA.field("judge_key")]))
         return table.column(0)[0].as_py() if table is not None and table.num_rows else None
 
     def must_not_pay_twice(self, judge: str, testset: str) -> None:
-        """Refuse to ask a judge that costs money about items that it may have answered already.
+        """Raise ``DamagedError`` where asking a judge that costs money could pay for the same items twice.
 
-        Raises ``DamagedError`` where damaged parts of the judge's scores were set aside, and no person has yet allowed
-        asking again.
+        That is so while parts of its scores are quarantined, and no person has allowed asking again.
         """
         notes = notes_in(self.scores_folder(judge, testset))
         if notes:
             raise DamagedError(
-                f"{len(notes)} part(s) with scores of judge {judge!r} on {testset!r} were damaged and set aside, the "
+                f"{len(notes)} part(s) with scores of judge {judge!r} on {testset!r} were damaged and quarantined, the "
                 f"last as {noted(notes[-1])}. Asking this judge again costs money, so `care run` does not do it by "
                 "itself. Put the parts back from a backup if you have one; then run `care doctor --repair`, and the "
                 "next `care run` asks for what is still missing"
             )
 
     def done(self, judge: str, testset: str, judge_key: str, again: Collection[str] = ()) -> set[str]:
-        """Keys of the items that have a row under this judge key and whose status is not in ``again``."""
+        """Return the keys of the items with a row under this judge key whose status is not in ``again``."""
         files = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         # Checksums belong to pages: of few parts all columns are read, so that one with damaged scores does not count.
         names = SCORE_SCHEMA.names if len(files) <= _MANY_PARTS else _WITHOUT_NULLS
@@ -257,16 +254,15 @@ class PartStore:
         return item_keys
 
     def has_many(self, judge: str, testset: str) -> int:
-        """How many parts a judge has on a test set, if they are so many that ``compact`` is worth its while; else 0."""
+        """Return the number of a judge's parts on a test set, or 0 if they are too few for ``compact``."""
         count = sum(1 for _ in self.scores_folder(judge, testset).glob("*.parquet"))
         return count if count > _MANY_PARTS else 0
 
     def compact(self, judge: str, testset: str) -> int:
-        """Replace the parts of a judge on a test set by a few large ones with the same rows; the caller is alone.
+        """Replace the parts of a judge on a test set by a few large ones with the same rows; return the files saved.
 
-        Returns how many files fewer there are. The large parts are written first. If the process is killed before the
-        small ones are deleted, their rows are there twice, which readers do not mind, and the next call writes the same
-        large parts again.
+        The caller must be the only writer. The large parts are written first: if the process is killed before the small
+        ones are deleted, rows are there twice, which readers accept, and the next call writes the same large parts.
         """
         small = sorted(self.scores_folder(judge, testset).glob("*.parquet"))
         tables = [table for file in small if (table := self._read_part(file, SCORE_SCHEMA)) is not None]
@@ -288,7 +284,7 @@ class PartStore:
         return len(small) - len(large)
 
     def _write_large(self, judge: str, testset: str, rows: pa.Table) -> Path:
-        """Write rows of one judge key as a part whose name follows from them."""
+        """Write rows of one judge key as a part named by their hash."""
         named = rows.select(["judge_key", "item_key", "item_id", "status", "created_at"]).to_pylist()
         name = hashlib.sha256(json.dumps(named, default=str).encode()).hexdigest()[:32]
         path = self.scores_folder(judge, testset) / f"{name}.parquet"
@@ -296,15 +292,15 @@ class PartStore:
         return path
 
     def judges(self) -> list[str]:
-        """Names of the judges that have parts, including those that have left the workspace."""
+        """Return the judges that have parts, including those that have left the workspace."""
         return names_in(self.root / "scores", "judge")
 
     def testsets(self) -> list[str]:
-        """Names of the test sets that have items."""
+        """Return the test sets that have items."""
         return names_in(self.root / "items", "testset")
 
     def sweep(self, judge: str) -> int:
-        """Remove the temporary files that killed runs of this judge left behind, and return their number."""
+        """Remove the temporary files of this judge's killed runs, and return their number."""
         files = [path for path, _ in leftovers(folder_of(self.root / "scores", "judge", judge))]
         for path in files:
             path.unlink(missing_ok=True)
@@ -312,7 +308,7 @@ class PartStore:
 
 
 def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
-    """Rows of one score part; raises the errors of ``storage.read_table``."""
+    """Return the rows of one score part; raises the errors of ``storage.read_table``."""
     table = read_table(path, schema)
     nameless = [name for name in schema.names if name in _WITHOUT_NULLS and table.column(name).null_count]
     if nameless:
@@ -321,7 +317,7 @@ def read_scores_part(path: Path, schema: pa.Schema = SCORE_SCHEMA) -> pa.Table:
 
 
 class Attempts:
-    """Failed attempts of a judge on a test set, beside its parts there; only those under its current key are kept."""
+    """Failed attempts of a judge on a test set under its current key, in a file in the folder of its parts."""
 
     def __init__(self, folder: Path, judge_key: str) -> None:
         self._path, self._key = folder / _ATTEMPTS, judge_key
@@ -334,11 +330,11 @@ class Attempts:
             self._counts = {str(item): int(count) for item, count in document["failed"].items()}
 
     def spent(self, attempts: int) -> set[str]:
-        """Keys of the items on which the judge has failed this many times or more."""
+        """Return the keys of the items on which the judge has failed this many times or more."""
         return {item for item, count in self._counts.items() if count >= attempts}
 
     def record(self, failed: Collection[str], answered: Collection[str]) -> None:
-        """Count one more failure for the items that failed, and forget those of the items that were answered."""
+        """Count one more failure for the failed items, and reset the answered ones."""
         if not failed and not self._counts.keys() & set(answered):
             return
         for item in failed:

@@ -1,13 +1,13 @@
-"""Files of the data folder: each is written in one step, sealed with a checksum, and set aside if it is damaged.
+"""Files of the data folder: written in one step, sealed with a checksum, quarantined if damaged.
 
-A file is written under a temporary name and then renamed, so that a reader sees either all of it or nothing. A Parquet
-file has a checksum for each page and one for its metadata, and a JSON document has one for its content. A file that
-cannot be read is *set aside*: it is moved to the folder ``damaged`` beside it, under its name and the time, with a note
-(``.why``) that says what is wrong. Its content is then missing, and is made again if that costs nothing. The notes stay
-until a person has seen them (``care doctor --repair``).
+A file is written under a temporary name and then renamed: a reader sees all of it or nothing. A Parquet file has a
+checksum for each page and one for its metadata, a JSON document one for its content. A file that cannot be read is
+*quarantined*: moved to the folder ``damaged`` in its own folder, under its name and the time, with a note (``.why``) on
+the reason. Its content is then missing, and is built again if that costs nothing. The notes stay until a person has
+seen them (``care doctor --repair``).
 
-A folder may be a copy of a store elsewhere (``remote``), its *record*: then what is written or deleted there is so in
-the record first.
+A folder may be a copy of a store elsewhere (``remote``), its *record*: files are written and deleted in the record
+first.
 """
 
 import hashlib
@@ -29,17 +29,17 @@ import pyarrow.parquet as pq
 from care_ops.errors import WarehouseError, sentence
 
 DAMAGED = "damaged"
-"""Name of the folder for files that were set aside; it lies beside the sound files."""
+"""Name of the folder for quarantined files."""
 
 _NOTE = ".why"
 _TEMPORARY = ".tmp"
 _SEAL = "sha256"
 _ROWS_PER_GROUP = 131_072
 _DICTIONARY_BYTES = 65_536
-"""Values of a column beyond which it is written without a dictionary, with which many different scores take four times
-as long to write and three times as long to read."""
+"""Size of a column's dictionary beyond which it is written without one: many different scores take four times as long
+to write with it, and three times as long to read."""
 _SETTLED_S = 2.0
-"""Seconds after which a file counts as written: the clock of a file system may be as coarse as that."""
+"""Seconds after which a file counts as written: the clock of a file system may be that coarse."""
 
 _log = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -49,25 +49,22 @@ _UNREADABLE_TABLE = (pa.ArrowException, OSError, ValueError, KeyError)
 
 
 class Record:
-    """What a folder is a copy of: of nothing here, and of a store where its methods say more (``remote.copy``).
-
-    Each of them raises ``WarehouseError`` where it cannot do what it is asked for.
-    """
+    """The record of a folder that is no copy of a store; ``remote.copy`` overrides its methods for one that is."""
 
     def replacing(self, path: Path, content: Path) -> AbstractContextManager[None]:
-        """Take the content of a file; the block then gives it its name."""
+        """Store the content of a file; the block then gives it its name."""
         return nullcontext()
 
     def removing(self, paths: Sequence[Path]) -> AbstractContextManager[None]:
-        """Delete what there is of these files; the block then deletes them."""
+        """Delete these files in the record; the block then deletes them here."""
         return nullcontext()
 
     def moved(self, path: Path, arrived: Sequence[Path]) -> None:
-        """Do what was done in the folder: files that are new, and one that is gone."""
+        """Repeat in the record what was done in the folder: files that are new, and one that is gone."""
 
 
 records: dict[Path, Record] = {}
-"""The folders that are a copy of something, in this process."""
+"""The folders that are a copy of a store, in this process."""
 
 
 def _record_of(path: Path) -> Record:
@@ -80,9 +77,9 @@ class DamagedError(WarehouseError):
 
 @contextmanager
 def replacing(path: Path) -> Generator[Path]:
-    """Give a temporary path, which is renamed to ``path`` when the block ends without error.
+    """Yield a temporary path, which is renamed to ``path`` when the block ends without error.
 
-    A folder at ``path`` is set aside first. Where the record does not take the file, what was there stays.
+    A folder at ``path`` is quarantined first. If the record refuses the file, the old one stays.
     """
     temporary = temporary_of(path)
     path.parent.mkdir(parents=True, exist_ok=True)
@@ -101,7 +98,7 @@ def replacing(path: Path) -> Generator[Path]:
 
 
 def _sync_folder(folder: Path) -> None:
-    """Write a folder's names to the disk: a power failure may undo a rename, although the file itself was written."""
+    """Flush a folder's names to the disk: a power failure may undo a rename of a file that was written."""
     if not hasattr(os, "O_DIRECTORY"):  # Windows opens no folder
         return
     descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
@@ -125,22 +122,22 @@ def delete_folder(folder: Path) -> None:
 
 
 def folder_of(root: Path, kind: str, name: str) -> Path:
-    """The folder below ``root`` for what is of one judge or test set, such as ``testset=NAME``."""
+    """Return the folder of one judge or test set below ``root``, such as ``testset=NAME``."""
     return root / f"{kind}={quote(name, safe='')}"
 
 
 def names_in(root: Path, kind: str) -> list[str]:
-    """Names that have such a folder, in the order of the folders."""
+    """Return the names that have such a folder, in the order of the folders."""
     return [unquote(folder.name.removeprefix(f"{kind}=")) for folder in sorted(root.glob(f"{kind}=*"))]
 
 
 def temporary_of(path: Path) -> Path:
-    """Where this process writes a file before it is whole."""
+    """Return the path where this process writes a file before it is complete."""
     return path.with_name(f".{path.name}.{os.getpid()}{_TEMPORARY}")
 
 
 def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
-    """Temporary files in a folder, each with the id of the process that writes it; with ``deep`` also in subfolders."""
+    """Return the temporary files in a folder (``deep``: and below), each with the id of the process that writes it."""
     pattern = f".*{_TEMPORARY}"
     files = folder.rglob(pattern) if deep else folder.glob(pattern)
     numbers = [(path, path.name.removesuffix(_TEMPORARY).rpartition(".")[2]) for path in files]
@@ -148,7 +145,7 @@ def leftovers(folder: Path, *, deep: bool = True) -> list[tuple[Path, int]]:
 
 
 def file_state(path: Path) -> list[int] | None:
-    """Size and times of a file, which change with its content; None where there is none."""
+    """Return size and times of a file, which change with its content; None where there is none."""
     try:
         status = path.stat()
     except OSError:
@@ -157,7 +154,7 @@ def file_state(path: Path) -> list[int] | None:
 
 
 def is_settled(state: Sequence[int]) -> bool:
-    """Whether the last change lies so far back that another one would have another time."""
+    """Return whether the last change is so old that a further one would have another time."""
     return time.time_ns() - max(state[1:]) > _SETTLED_S * 1e9
 
 
@@ -182,21 +179,10 @@ def write_table(path: Path, table: pa.Table, rows_per_group: int = _ROWS_PER_GRO
 
 
 def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
-    """Read a file that ``write_table`` wrote.
+    """Read a file that ``write_table`` wrote, or only the columns of ``schema``, all of which it must have.
 
-    Parameters
-    ----------
-    schema : pyarrow.Schema, optional
-        Read these columns only, with these types; the file must have them all.
-
-    Raises
-    ------
-    FileNotFoundError
-        There is no such file.
-    DamagedError
-        The file cannot be read, or its content is not what was written.
-    WarehouseError
-        The operating system does not allow the file to be read.
+    Raises ``FileNotFoundError`` where there is no such file, ``DamagedError`` where its content is not what was
+    written, and ``WarehouseError`` where the operating system does not allow it to be read.
     """
     with _as_damage(path, _UNREADABLE_TABLE):
         with pq.ParquetFile(path, page_checksum_verification=True) as file:
@@ -211,7 +197,7 @@ def read_table(path: Path, schema: pa.Schema | None = None) -> pa.Table:
 
 
 def read_metadata(path: Path) -> tuple[int, dict[bytes, bytes]]:
-    """Number of rows and metadata of a file that ``write_table`` wrote; raises the errors of ``read_table``."""
+    """Return the number of rows and the metadata of a table's file; raises the errors of ``read_table``."""
     with _as_damage(path, _UNREADABLE_TABLE), pq.ParquetFile(path) as file:
         return file.metadata.num_rows, _metadata_of(file)
 
@@ -219,8 +205,8 @@ def read_metadata(path: Path) -> tuple[int, dict[bytes, bytes]]:
 def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple[int, pa.Table]]:
     """Read a file that ``write_table`` wrote, a group of rows at a time; raises the errors of ``read_table``.
 
-    Yields the number of a group's first row, and its rows; groups that end before the row ``since`` are left out. What
-    was not read was not checked: where the caller stops early, or starts late, the rest may be damaged.
+    Yields the number of a group's first row, and its rows; groups that end before the row ``since`` are left out. Rows
+    that are not read are not checked.
     """
     with _as_damage(path, _UNREADABLE_TABLE), pq.ParquetFile(path, page_checksum_verification=True) as file:
         _metadata_of(file)
@@ -237,7 +223,7 @@ def scan_table(path: Path, schema: pa.Schema, since: int = 0) -> Generator[tuple
 
 
 def _present(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
-    """Names of the columns of a schema; ``ValueError`` where the file lacks some of them."""
+    """Return the names of a schema's columns; raise ``ValueError`` where the file lacks some of them."""
     missing = sorted(set(schema.names) - set(file.schema_arrow.names))
     if missing:
         raise ValueError(f"it has no column {', '.join(missing)}")
@@ -245,10 +231,7 @@ def _present(file: pq.ParquetFile, schema: pa.Schema) -> list[str]:
 
 
 def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
-    """Metadata of a Parquet file, which no page checksum covers.
-
-    Raises ``ValueError`` where the columns, the metadata or the number of rows are not what was written.
-    """
+    """Return the metadata of a Parquet file, which no page checksum covers; raise ``ValueError`` if it is damaged."""
     metadata = dict(file.metadata.metadata or {})
     has_schema = metadata.pop(b"ARROW:schema", None) is not None
     seal = metadata.pop(_SEAL.encode(), b"").decode(errors="replace")
@@ -258,7 +241,7 @@ def _metadata_of(file: pq.ParquetFile) -> dict[bytes, bytes]:
 
 
 def _with_schema(table: pa.Table, schema: pa.Schema) -> pa.Table:
-    """The table with exactly the columns and types of ``schema``."""
+    """Return the table with exactly the columns and types of ``schema``."""
     return table.select(schema.names).cast(schema)
 
 
@@ -279,7 +262,7 @@ def write_lines(path: Path, documents: Sequence[Mapping[str, Any]]) -> None:
 
 
 def read_lines(path: Path) -> list[dict[str, Any]]:
-    """Read a file that ``write_lines`` wrote, which has at least one line; raises the errors of ``read_table``."""
+    """Read a file that ``write_lines`` wrote; raises the errors of ``read_table``, also where it is empty."""
     with _as_damage(path, (OSError, ValueError)):
         documents = [unsealed(line) for line in path.read_text(encoding="utf-8").splitlines()]
         if not documents:
@@ -288,7 +271,7 @@ def read_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def readable_lines(path: Path) -> list[dict[str, Any]]:
-    """The undamaged documents of a file of lines, some of which are damaged."""
+    """Return the undamaged documents of a file of lines, some of which are damaged."""
     documents: list[dict[str, Any]] = []
     for line in path.read_bytes().splitlines() if path.is_file() else ():
         try:
@@ -299,15 +282,12 @@ def readable_lines(path: Path) -> list[dict[str, Any]]:
 
 
 def sealed(document: Mapping[str, Any]) -> dict[str, Any]:
-    """A JSON document with the hash of its content, which ``unsealed`` checks."""
+    """Return a JSON document with the hash of its content, which ``unsealed`` checks."""
     return {**document, _SEAL: digest(json.loads(json.dumps(document)))}
 
 
 def unsealed(text: str) -> dict[str, Any]:
-    """Parse a JSON document, check the hash of its content and remove it.
-
-    Raises ``ValueError`` where the text is no JSON object, or its content does not match its hash.
-    """
+    """Parse a JSON document, check the hash of its content and remove it; raise ``ValueError`` where it is damaged."""
     try:
         document: Any = json.loads(text)
     except RecursionError:
@@ -342,10 +322,7 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
 
 
 def set_aside(path: Path, why: str) -> Path:
-    """Move a file that cannot be read to the folder ``damaged`` beside it; a note and the log say why.
-
-    Returns where it lies now; raises ``WarehouseError`` where it cannot be moved.
-    """
+    """Quarantine a file that cannot be read; a note and the log give the reason. Returns its new path."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     target = path.parent / DAMAGED / f"{path.name}.{stamp}"
     try:
@@ -360,21 +337,15 @@ def set_aside(path: Path, why: str) -> Path:
             f"{why}, and it cannot be moved to {target} ({error.strerror}); move it away and run again"
         ) from None
     _record_of(path).moved(path, (target, note))
-    _log.warning("%s. It was set aside as %s", why, target)
+    _log.warning("%s. It was quarantined as %s", why, target)
     return target
 
 
 def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = "") -> T:
-    """Read a file, and set it aside if it is damaged.
+    """Read a file by ``read``, which raises the errors of ``read_table``, and quarantine it if it is damaged.
 
-    Parameters
-    ----------
-    read : callable
-        Reads the file at a path; raises the errors of ``read_table``, and so does this function.
-    then : str
-        End of the message about a damaged file; it says what happens next.
-    missing : str, optional
-        What is said in a ``WarehouseError`` where there is no such file; else that is a ``FileNotFoundError``.
+    ``then`` ends the message about a damaged file with what happens next. ``missing`` is the message of a
+    ``WarehouseError`` where there is no such file; without it that is a ``FileNotFoundError``.
     """
     try:
         return read(path)
@@ -383,12 +354,12 @@ def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = 
             raise
         raise WarehouseError(f"{path}: {missing}") from None
     except DamagedError as error:
-        aside = set_aside(path, str(error))
-        raise DamagedError(f"{error}. It was set aside as {aside}{then}") from None
+        target = set_aside(path, str(error))
+        raise DamagedError(f"{error}. It was quarantined as {target}{then}") from None
 
 
 def find_sound(path: Path, read: Callable[[Path], T]) -> T | None:
-    """Read a file, and set it aside if it is damaged; None if it is damaged or does not exist."""
+    """Read a file; return None if it is damaged, and quarantine it, or if it does not exist."""
     try:
         return read_sound(path, read, "")
     except (FileNotFoundError, DamagedError):
@@ -396,18 +367,18 @@ def find_sound(path: Path, read: Callable[[Path], T]) -> T | None:
 
 
 def notes_in(folder: Path) -> list[Path]:
-    """Paths of the notes on files that were set aside from a folder, oldest first."""
+    """Return the notes on the quarantined files of a folder, oldest first."""
     return sorted((folder / DAMAGED).glob(f"*{_NOTE}"), key=lambda note: note.name.removesuffix(_NOTE)[-21:])
 
 
 def notes_below(folder: Path) -> Iterator[Path]:
-    """Paths of the notes on files that were set aside anywhere below a folder."""
+    """Yield the notes on the quarantined files of a folder and of those below."""
     for damaged in sorted(folder.rglob(DAMAGED)):
         yield from notes_in(damaged.parent)
 
 
 def noted(note: Path) -> Path:
-    """Present path of the file that a note is about."""
+    """Return the path of the quarantined file that a note is about."""
     return note.with_name(note.name.removesuffix(_NOTE))
 
 
@@ -417,5 +388,5 @@ def _seal_of_table(schema: pa.Schema, rows: int, metadata: Mapping[bytes, bytes]
 
 
 def digest(value: object) -> str:
-    """Hash of plain values."""
+    """Return a hash of plain values."""
     return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]

@@ -84,7 +84,7 @@ def test_a_document_of_a_later_release_may_say_more(folder):
 )
 def test_a_document_that_holds_something_else_is_set_aside_as_damaged(folder, change, key):
     write_document(folder.path / "fit.json", {**document_of(DOCUMENTS[0]), **change})
-    with pytest.raises(DamagedError, match=rf"it is damaged \({key}.*set aside as .*`care run` makes it again"):
+    with pytest.raises(DamagedError, match=rf"it is damaged \({key}.*quarantined as .*`care run` makes it again"):
         folder.read(FitDocument)
     assert folder.find(FitDocument) is None
     with pytest.raises(WarehouseError, match="it is not there; `care run` makes it"):

@@ -66,7 +66,7 @@ def test_a_damaged_group_of_rows_is_noticed_when_it_is_read(store):
     content[column.data_page_offset + column.total_compressed_size // 2] ^= 1
     path.write_bytes(content)
     assert ItemTexts(path).at([3])[0].item_id == "i3"
-    with pytest.raises(DamagedError, match="was set aside"):
+    with pytest.raises(DamagedError, match="was quarantined"):
         ItemTexts(path).at([3, 40])
     assert notes_in(path.parent)
     with pytest.raises(WarehouseError, match="there are no items any more"):

@@ -202,7 +202,7 @@ def test_a_damaged_file_is_set_aside_in_the_store_too(machine):
     with at_work(here):
         write_document(path, {"a": 1})
     path.write_text("{}}")
-    with at_work(here), pytest.raises(DamagedError, match="set aside"):
+    with at_work(here), pytest.raises(DamagedError, match="quarantined"):
         read_sound(path, read_document, "")
     with at_work(there):
         assert files_of(there.folder) == files_of(here.folder)

@@ -134,7 +134,7 @@ def test_set_aside_keeps_the_file_and_says_why(tmp_path, caplog):
     second = set_aside(path, "again")
     assert not path.exists()
     assert (first.read_bytes(), second.read_bytes()) == (b"{", b"[")
-    assert "it is damaged. It was set aside as " in caplog.text
+    assert "it is damaged. It was quarantined as " in caplog.text
     notes = notes_in(path.parent)
     assert [noted(note) for note in notes] == [first, second]
     assert [note.read_text() for note in notes] == ["it is damaged\n", "again\n"]
@@ -261,7 +261,7 @@ def test_a_part_of_another_tool_is_set_aside(parts):
 def test_damaged_items_are_told_and_set_aside(tmp_path):
     store = PartStore(tmp_path)
     write_bytes(store.items_file("one"), b"")
-    with pytest.raises(DamagedError, match=r"set aside as .* reads the items from their source again"):
+    with pytest.raises(DamagedError, match=r"quarantined as .* reads the items from their source again"):
         store.read_items("one")
     with pytest.raises(WarehouseError, match="has no items yet"):
         store.read_items("one")
