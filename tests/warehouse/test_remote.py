@@ -153,7 +153,7 @@ def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
             assert files_of(there.folder) == {"report/a": b"first"}
         with here.looking() as fetched:
             assert not fetched, "this machine writes, and is ahead of everybody"
-        with pytest.raises(WarehouseError, match="is written by commands that hold it alone"):
+        with pytest.raises(WarehouseError, match="is written only by commands that hold its lease"):
             write_bytes(there.folder / "report" / "a", b"second")
     assert files_of(there.folder) == {"report/a": b"first"}, "the old file stays, and no temporary one"
 

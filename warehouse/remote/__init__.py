@@ -1,4 +1,4 @@
 """A data folder that is a copy of a store: S3, Google Cloud Storage, Azure, or another folder.
 
-But for ``address`` nothing of this package is imported unless care.yaml gives an address as ``data``.
+Only ``address`` is imported unless care.yaml gives an address as ``data``.
 """

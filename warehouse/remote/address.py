@@ -1,20 +1,20 @@
-"""Which addresses a workspace may have as its storage, and where a data folder keeps what it knows of its store."""
+"""Addresses of stores, and locks on files of this machine."""
 
 from typing import IO
 from urllib.parse import urlsplit
 
 SCHEMES = ("s3", "gs", "az", "file")
-"""Kinds of stores: S3 and what speaks its language, Google Cloud Storage, Azure's blobs, a folder."""
+"""Kinds of stores: S3 and compatible ones, Google Cloud Storage, Azure's blobs, a folder."""
 
 INDEX_FOLDER = "store"
-"""In the data folder: what it knows of the store that it is a copy of, and the lock of the store's lease."""
+"""Folder of the index and of the lock of the lease, in a data folder that is a copy of a store."""
 
 
 def usable_address(address: str) -> str:
-    """The address without a slash at its end.
+    """Return the address without a final slash.
 
-    Raises ``ValueError`` where its scheme is unknown, it names no bucket, or it holds credentials; they are not
-    repeated in the message.
+    Raises ``ValueError`` where its scheme is unknown, it names no bucket, or it holds credentials, which the message
+    does not repeat.
     """
     parts = urlsplit(address)
     is_folder = parts.scheme == "file"
@@ -35,10 +35,7 @@ def usable_address(address: str) -> str:
 
 
 def locks_at_once(file: IO[str] | int, mode: int) -> bool:
-    """Whether a lock (``fcntl.LOCK_EX`` or ``LOCK_SH``) on an open file could be had without waiting.
-
-    The system keeps it until the file is closed.
-    """
+    """Lock an open file (``fcntl.LOCK_EX`` or ``LOCK_SH``) until it is closed; return False if that would wait."""
     import fcntl  # which Windows lacks, where tables are fitted all the same
 
     try:

@@ -1,9 +1,9 @@
-"""A data folder as a copy of a store: what is written reaches the store first, and what the store has is fetched.
+"""A data folder as a copy of a store, which is the record.
 
-The store is the record. A finished file is uploaded before it gets its name in the folder, and an object is deleted
-before the file, so the folder never has what the store lacks. A process that is killed between the two leaves the store
-one file ahead, which the next command fetches. What can be made again stays in the folder only: the database, Dagster's
-record of runs, hashes, locks, temporary files.
+A finished file is uploaded before it gets its name in the folder, and an object is deleted before the file: the folder
+never has what the store lacks. A process that is killed between the two steps leaves the store one file ahead, which
+the next command fetches. What can be rebuilt stays in the folder only: the database, Dagster's record of runs, hashes,
+locks, temporary files.
 """
 
 from __future__ import annotations
@@ -25,19 +25,19 @@ from warehouse.remote.objects import Objects
 from warehouse.storage import Record, records, temporary_of
 
 RECORD_OF_RUNS = "dagster.tar"
-"""Key of a snapshot of Dagster's record of runs, which is no file of the folder."""
+"""Key of a snapshot of Dagster's record of runs."""
 
 _FOLDERS, _FILES = ("parts", "fits", "report", "experiments"), ("forgotten.jsonl", "forgetting.json")
-"""Folders of the data folder whose files are objects, and files of it that are."""
+"""Folders and files of the data folder that are objects of the store."""
 
 _SIDE_BY_SIDE = 8
-"""Objects that are fetched at the same time."""
+"""Number of objects that are fetched at the same time."""
 
 _PASSES = 3
-"""How often a reader compares the folder with a store that another machine is writing to."""
+"""Times that a reader compares the folder with a store to which another machine is writing."""
 
 _VERDICTS = "report/verdicts.json"
-"""The one file outside the parts that the database is made of."""
+"""The only input of the database outside the parts."""
 
 _ADDRESS, _READY, _BEHIND = "address", "ready", "database is behind"
 
@@ -45,7 +45,7 @@ _log = logging.getLogger(__name__)
 
 
 def copy_of(folder: Path, address: str) -> StoreCopy:
-    """This process's copy of a store in a folder; from now on what ``storage`` writes there reaches the store first."""
+    """Return the copy of a store in a folder; from now on ``storage`` writes there to the store first."""
     known = records.get(folder)
     if not isinstance(known, StoreCopy) or known.address != address:
         known = records[folder] = StoreCopy(folder, address)
@@ -53,7 +53,7 @@ def copy_of(folder: Path, address: str) -> StoreCopy:
 
 
 class StoreCopy(Record):
-    """The copy of one store in one data folder; ``copy_of`` makes it."""
+    """The copy of one store in one data folder; see ``copy_of``."""
 
     def __init__(self, folder: Path, address: str) -> None:
         self.folder, self.address = folder, address
@@ -65,10 +65,10 @@ class StoreCopy(Record):
     def writing(
         self, who: str, say: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
     ) -> Generator[None]:
-        """Hold the lease; what the store has and the folder lacks is fetched first.
+        """Hold the lease, after fetching what the folder lacks.
 
-        Other processes of this machine may hold it at the same time: the first takes it (``Lease.take``) and fetches,
-        and calls ``caught_up`` before the others go on; the last gives it back.
+        Other processes of this machine may hold it at the same time: the first takes it (``Lease.take``), fetches, and
+        calls ``caught_up`` before the others go on; the last gives it back.
         """
         with self._lock() as lock:
             while not locks_at_once(lock, fcntl.LOCK_EX):
@@ -95,9 +95,9 @@ class StoreCopy(Record):
 
     @contextmanager
     def looking(self) -> Generator[bool]:
-        """Fetch what the folder lacks, for a command that writes nothing; whether that was done.
+        """Fetch what the folder lacks, for a command that only reads; yield whether that was done.
 
-        Nothing is fetched while a command of this machine writes: the folder is ahead of everybody then.
+        Nothing is fetched while a command of this machine writes: its folder is then ahead of others.
         """
         with self._lock() as lock:
             is_free = locks_at_once(lock, fcntl.LOCK_EX)
@@ -108,14 +108,11 @@ class StoreCopy(Record):
 
     @property
     def database_is_behind(self) -> bool:
-        """Whether files that the database is made of came or went since ``database_caught_up`` was called.
-
-        It is kept with the folder, so that a process that is killed, or cut off, leaves it to the next.
-        """
+        """Whether inputs of the database came or went since ``database_caught_up``; a kill does not lose this."""
         return self.index.fact(_BEHIND) is not None
 
     def database_caught_up(self) -> None:
-        """Take note that the database has been made of the files that are there."""
+        """Record that the database has been built from the present files."""
         self.index.keep(_BEHIND, None)
 
     @contextmanager
@@ -143,9 +140,9 @@ class StoreCopy(Record):
             self.index.drop(key)
 
     def moved(self, path: Path, arrived: Sequence[Path]) -> None:
-        """Do in the store what was done in the folder: files that are new, and one that is gone.
+        """Repeat in the store what was done in the folder: files that are new, and one that is gone.
 
-        A command that does not hold the lease leaves it to the next that does, which fetches the file again.
+        A command without the lease leaves it to the next that has it, which fetches the file again.
         """
         if self.lease.holds:
             for file in (file for file in arrived if file.is_file()):
@@ -155,9 +152,9 @@ class StoreCopy(Record):
                 pass
 
     def _compare(self, *, upload: bool) -> bool:
-        """Make the folder what the store is, and say whether anything came.
+        """Make the folder equal to the store; return whether anything was fetched.
 
-        Files that the store has never had are uploaded, or left alone.
+        With ``upload``, files that the store never had are uploaded.
         """
         listed = {key: entry for key, entry in self.objects.listed().items() if _is_an_object(key)}
         names = [*_FILES, *(self._key(path) for name in _FOLDERS for path in (self.folder / name).rglob("*"))]
@@ -182,7 +179,7 @@ class StoreCopy(Record):
         return bool(came)
 
     def _refuse_another_store(self, both_have_files: bool) -> None:
-        """Refuse a folder that is a copy of another store, or one with files of its own beside a store with others."""
+        """Refuse a folder that is a copy of another store, or whose files the store does not know, if it has others."""
         kept = self.index.fact(_ADDRESS)
         if kept is not None and kept != self.address:
             raise InputError(
@@ -200,7 +197,7 @@ class StoreCopy(Record):
         with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
             for key, (temporary, tag) in zip(keys, threads.map(self._download, keys), strict=True):
                 moment = listed[key][1]
-                os.utime(temporary, (moment, moment))  # what may be deleted goes by the time at which it was written
+                os.utime(temporary, (moment, moment))  # retention goes by the time of writing
                 self.index.note(key, UNCERTAIN)
                 temporary.replace(self.folder / key)
                 self.index.note(key, tag)
@@ -226,7 +223,7 @@ class StoreCopy(Record):
 
 
 def _is_an_object(key: str) -> bool:
-    """Whether a file of this name in the data folder is an object of the store."""
+    """Return whether a file of this name in the data folder is an object of the store."""
     folder, _, rest = key.partition("/")
     name = key.rpartition("/")[2]
     return key in _FILES or bool(rest and folder in _FOLDERS and not name.startswith("."))

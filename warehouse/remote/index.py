@@ -1,7 +1,7 @@
-"""What a data folder knows of its store: which content of each object it holds.
+"""The index of a data folder: which content of each object of its store it holds.
 
-The index is a small SQLite file in the folder. It can be deleted together with the folder, and never alone: without
-it nobody can tell a file that the store has lost from one that the store has never had.
+The index is an SQLite file in the folder, and must not be deleted without the folder: it tells files that the store has
+lost from files that the store never had.
 """
 
 import sqlite3
@@ -13,7 +13,7 @@ from care_ops.errors import WarehouseError
 from warehouse.refusals import refusal
 
 UNCERTAIN = ""
-"""Tag of a file that was being written or deleted; only the store knows whether it exists, and with which content."""
+"""Tag of a file that was being written or deleted; only the store knows its content."""
 
 _TABLES = """
 CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, tag TEXT NOT NULL);
@@ -24,21 +24,21 @@ _MACHINE = "machine"
 
 
 class Index:
-    """The notes of one folder, in an SQLite file; several threads and processes may use them at a time."""
+    """The index of one folder, which several threads and processes may use at a time."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
 
     def tags(self) -> dict[str, str]:
-        """The tag of each object that the folder has a copy of, or ``UNCERTAIN``, by key."""
+        """Return the tag of each object in the folder, or ``UNCERTAIN``, by key."""
         return dict(self._run("SELECT key, tag FROM objects"))
 
     def knows(self, key: str) -> bool:
-        """Whether the folder has, or may have, a copy of this object."""
+        """Return whether the folder has, or may have, a copy of this object."""
         return bool(self._run("SELECT key, tag FROM objects WHERE key = ?", key))
 
     def note(self, key: str, tag: str) -> None:
-        """Keep that the folder has the object's content with this tag."""
+        """Record that the folder has the object's content with this tag."""
         self._run("INSERT OR REPLACE INTO objects VALUES (?, ?)", key, tag)
 
     def drop(self, key: str) -> None:
@@ -46,33 +46,33 @@ class Index:
         self._run("DELETE FROM objects WHERE key = ?", key)
 
     def fact(self, name: str) -> str | None:
-        """What ``keep`` kept under a name."""
+        """Return the value that ``keep`` stored under a name."""
         return dict(self._run("SELECT name, value FROM facts WHERE name = ?", name)).get(name)
 
     def keep(self, name: str, value: str | None) -> None:
-        """Keep a value under a name; None removes it."""
+        """Store a value under a name; None removes it."""
         if value is None:
             self._run("DELETE FROM facts WHERE name = ?", name)
         else:
             self._run("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
 
     def machine(self) -> str:
-        """A name for this data folder, which no other has; made on first use."""
+        """Return a unique name of this data folder, chosen on first use."""
         if self.fact(_MACHINE) is None:
             self.keep(_MACHINE, uuid.uuid4().hex)
         return str(self.fact(_MACHINE))
 
     def _run(self, statement: str, *values: str) -> list[tuple[str, str]]:
-        """Run a statement over a connection of its own: the folder may be deleted between two."""
+        """Run a statement in a new connection: the folder may be deleted between two statements."""
         self.path.parent.mkdir(parents=True, exist_ok=True)
         try:
             with closing(sqlite3.connect(self.path, timeout=_LOCK_WAIT_S, isolation_level=None)) as connection:
-                connection.execute("PRAGMA synchronous = OFF")  # what a failure of the power loses is fetched again
+                connection.execute("PRAGMA synchronous = OFF")  # what a power failure loses is fetched again
                 connection.executescript(_TABLES)
                 return connection.execute(statement, values).fetchall()
         except sqlite3.DatabaseError as error:
             raise WarehouseError(
                 refusal(error, self.path)
-                or f"{self.path}: what is known of the copy cannot be read or written ({error}); delete the folder "
+                or f"{self.path}: the index of the copy cannot be read or written ({error}); delete the folder "
                 f"{self.path.parent.parent}, and the next command fetches it from the store"
             ) from None

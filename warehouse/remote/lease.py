@@ -1,8 +1,8 @@
-"""One machine writes to a store at a time: the lease is an object that says which, and is renewed while it works.
+"""The lease of a store: an object that names the one machine that writes, and is renewed while it works.
 
-Of two machines that take it at once a conditional write lets one win. A lease that has not been renewed for a minute,
-by the clock of the machine that waits, is taken over; a machine takes its own over at once. A folder has no conditional
-replacement: two machines that take over a lease within the same second may then both hold it until one renews it.
+A conditional write lets one of two machines win that take the lease at once. A lease that has not been renewed for a
+minute, by the clock of the waiting machine, is taken over; a machine takes its own over at once. A folder has no
+conditional replacement: two machines that take over a lease within a second may both hold it until one renews it.
 """
 
 import json
@@ -35,17 +35,17 @@ class Lease:
         self._thread: threading.Thread | None = None
 
     def holder(self) -> str | None:
-        """Who holds the lease, in words; None where nobody does."""
+        """Return the command that holds the lease; None where nobody does."""
         current = self._objects.get(KEY)
         return None if current is None else str(json.loads(current[0])["who"])
 
     def take(self, who: str, say: Callable[[str], object], patience: float | None) -> None:
-        """Wait until no other machine holds the lease, and take it; others are told ``who`` has it.
+        """Wait until no other machine holds the lease, and take it for ``who``, a command that others are shown.
 
-        Where there is a wait, ``say`` is called once with a sentence that names whom it is for. Raises
-        ``WarehouseError`` where another machine held it for as long as there is ``patience``, in seconds.
+        If it has to wait, ``say`` is called once with the reason. Raises ``WarehouseError`` where another machine
+        holds the lease for longer than ``patience``, in seconds.
         """
-        self._who, told = who, False
+        self._who, is_reported = who, False
         started = seen = time.monotonic()
         waited_for: Version | None = None
         while True:
@@ -58,20 +58,20 @@ class Lease:
             if waited_for != version:
                 waited_for, seen = version, time.monotonic()
             if holder["machine"] == self._machine() or time.monotonic() - seen > VALID_S:
-                if self._take_over(version):
+                if self._replace(version):
                     return
                 continue
             if patience is not None and time.monotonic() - started >= patience:
                 raise WarehouseError(
                     f"{holder['who']} is at work on {self._objects.address}; wait for it to end, or stop it"
                 )
-            if not told:
-                told = True
+            if not is_reported:
+                is_reported = True
                 say(f"waiting for {holder['who']}, who works on {self._objects.address}")
             time.sleep(_POLL_S)
 
     def begin_renewing(self, who: str) -> None:
-        """Keep the lease, which this machine has, until ``end_renewing``."""
+        """Keep this machine's lease until ``end_renewing``."""
         self._who, self._lost, self._renewed = who, False, time.monotonic()
         self._ending.clear()
         self._thread = threading.Thread(target=self._renew_until_end, name="lease", daemon=True)
@@ -85,7 +85,7 @@ class Lease:
             self._thread = None
 
     def give_back(self) -> None:
-        """Let other machines take the lease; where the store does not answer, it ends by itself."""
+        """Let other machines take the lease; if the store does not answer, it expires."""
         try:
             if self._own() is not None:
                 self._objects.delete([KEY])
@@ -101,7 +101,7 @@ class Lease:
         """Raise ``WarehouseError`` where this process does not hold the lease, or not any more."""
         if not self.holds:
             raise WarehouseError(
-                f"{self._objects.address} is written by commands that hold it alone, and this one does not; "
+                f"{self._objects.address} is written only by commands that hold its lease, and this one does not; "
                 "run `care run`, which does"
             )
         if self._lost or time.monotonic() - self._renewed > VALID_S:
@@ -111,31 +111,25 @@ class Lease:
                 "where this one ended"
             )
 
-    def _take_over(self, version: Version) -> bool:
-        try:
-            return self._objects.put(KEY, self._document(), version) is not None
-        except NotImplementedError:
-            self._objects.delete([KEY])
-            return self._objects.put(KEY, self._document(), "create") is not None
-
     def _renew_until_end(self) -> None:
         while not self._ending.wait(_RENEWED_EVERY_S):
             try:
                 began, version = time.monotonic(), self._own()
-                if version is not None and not self._write_over(version):
+                if version is not None and not self._replace(version):
                     version = self._own()  # another process of this machine may have renewed it
                 self._lost, self._renewed = version is None, self._renewed if version is None else began
             except WarehouseError as error:
                 _log.info("The lease could not be renewed: %s", error)
 
-    def _write_over(self, version: Version) -> bool:
+    def _replace(self, version: Version) -> bool:
+        """Write the lease in place of one version; a folder, which has no such write, is written in any case."""
         try:
             return self._objects.put(KEY, self._document(), version) is not None
         except NotImplementedError:
             return self._objects.put(KEY, self._document()) is not None
 
     def _own(self) -> Version | None:
-        """The version of the lease in the store, where that names this machine."""
+        """Return the version of the lease in the store if it names this machine."""
         current = self._objects.get(KEY)
         return current[1] if current is not None and json.loads(current[0])["machine"] == self._machine() else None
 

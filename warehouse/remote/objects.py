@@ -1,6 +1,6 @@
-"""The objects of a store, read and written by obstore: whole or not at all, also on the condition of what is there.
+"""The objects of a store, read and written by obstore, also on the condition of the present version.
 
-Credentials come from the environment or the platform, by the names that the store's own tools use; none is kept.
+Credentials come from the environment or the platform, under the names of the store's own tools; none is stored.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import Any, Literal, NamedTuple
 from care_ops.errors import InputError, WarehouseError, how_to_install
 
 _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
-"""Seconds for a connection, and seconds for which a store may send nothing before the request is given up."""
+"""Seconds for a connection, and seconds without data after which a request fails."""
 
 _RETRIES, _RETRY_TIMEOUT_S = 3, 60
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
@@ -31,21 +31,21 @@ _REASONS = {
     r"401 unauthorized|403 forbidden|invalidaccesskeyid|signaturedoesnotmatch|accessdenied|permission denied": "it "
     "refuses the credentials of this process; give it some that may read, write and delete there",
 }
-"""Patterns of what a store answers -> the reason in words and the remedy."""
+"""Patterns of a store's error -> the reason and the remedy."""
 
 _ATTEMPTS = re.compile(r" in [\d.]+\S*s, after .*?retry_timeout: \S+")
-"""What the library adds to an error: how long it took, and how often it tried."""
+"""Duration and number of tries, which the library adds to an error."""
 
 
 class Version(NamedTuple):
-    """Which content an object has: its tag, and for stores that count them the number of its version."""
+    """The content of an object: its tag, and its version number in stores that count versions."""
 
     tag: str
     number: str | None = None
 
 
 class Objects:
-    """The objects below an address; every method raises ``WarehouseError`` where the store does not do its part."""
+    """The objects below an address; every method raises ``WarehouseError`` where the store fails."""
 
     def __init__(self, address: str) -> None:
         self.address = address
@@ -71,7 +71,7 @@ class Objects:
             return from_url(self.address, client_options=limits, retry_config=retries)
 
     def listed(self) -> dict[str, tuple[str, float]]:
-        """The tag of each object, which changes with its content, and when it was written, in seconds since 1970."""
+        """Return the tag of each object, which changes with its content, and its time in seconds since 1970."""
         with self._asking("be listed"):
             pages = list(self._store.list())
         return {e["path"]: (str(e["e_tag"] or ""), e["last_modified"].timestamp()) for page in pages for e in page}
@@ -79,17 +79,9 @@ class Objects:
     def put(
         self, key: str, content: Path | bytes, over: Version | Literal["create", "overwrite"] = "overwrite"
     ) -> Version | None:
-        """Write an object; None where the condition fails.
+        """Write an object in any case, in place of one version, or only if there is none; None where that fails.
 
-        Parameters
-        ----------
-        over : Version, "create" or "overwrite"
-            Write only in the place of this version, only if there is no such object, or in any case.
-
-        Raises
-        ------
-        NotImplementedError
-            Where the store, as a folder does, has no write in the place of one version.
+        Raises ``NotImplementedError`` where the store, as a folder does, cannot replace one version.
         """
         mode: Any = over
         if isinstance(over, Version):
@@ -99,20 +91,20 @@ class Objects:
         return None
 
     def get(self, key: str) -> tuple[bytes, Version] | None:
-        """Content and version of a small object; None where there is none."""
+        """Return content and version of a small object; None where there is none."""
         with self._asking(f"give {key}", "NotFoundError"):
             result = self._store.get(key)
             return bytes(result.bytes()), _version(result.meta)
         return None
 
     def head(self, key: str) -> Version | None:
-        """Version of an object; None where there is none."""
+        """Return the version of an object; None where there is none."""
         with self._asking(f"give {key}", "NotFoundError"):
             return _version(self._store.head(key))
         return None
 
     def fetch(self, key: str, target: Path) -> Version:
-        """Write an object into a file, some of it at a time."""
+        """Write an object into a file, in pieces."""
         with self._asking(f"give {key}"):
             result = self._store.get(key)
             with target.open("wb") as file:
@@ -130,7 +122,7 @@ class Objects:
 
     @contextmanager
     def _asking(self, what: str, *expected: str) -> Generator[None]:
-        """Say in one sentence what the store did not do, why, and what to do; an ``expected`` error ends the block."""
+        """Turn an error of the store into one sentence with its reason and remedy; an ``expected`` one ends the block."""
         from obstore.exceptions import BaseError
 
         try:
@@ -148,7 +140,7 @@ def _version(answer: Any) -> Version:
 
 def _reason(error: Exception) -> str:
     text = f"{type(error).__name__} {error}"
-    known = next((told for words, told in _REASONS.items() if re.search(words, text, re.IGNORECASE)), None)
+    known = next((reason for words, reason in _REASONS.items() if re.search(words, text, re.IGNORECASE)), None)
     first = _ATTEMPTS.sub("", (str(error).strip() or type(error).__name__).splitlines()[0].rstrip("."))
     return known or (
         f"it cannot be reached, or the connection was cut ({first}); see that the network and the address are right"
