@@ -1,6 +1,6 @@
-"""Intermediate results of a test set's fit, as files: panel matrix, moments, structure, aggregates.
+"""Intermediate results of a test set's fit as files: panel matrix, moments, structure, aggregates.
 
-A damaged file is set aside (``storage``) and from then on counts as missing.
+A damaged file is quarantined (``storage``) and then counts as missing.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from _typeshed import DataclassInstance
 
 _FEATURE = "\x1f"
-"""What the name of a feature's column begins with, and no judge's name can."""
+"""Prefix of a feature's column, with which no judge's name can begin."""
 
 _ITEM_ID = "item_id"
 _ARRAYS = pa.schema(
@@ -50,7 +50,7 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class PanelSummary:
-    """What can be known of a panel's matrix without reading it; the judges are in its order."""
+    """A summary of a panel's matrix that is read without it; the judges are in its order."""
 
     items: int
     present: dict[str, int]
@@ -58,7 +58,7 @@ class PanelSummary:
 
     @classmethod
     def of(cls, scores: ScoreMatrix) -> PanelSummary:
-        """The summary of a matrix."""
+        """Return the summary of a matrix."""
         counts = len(scores.values) - np.isnan(scores.values).sum(axis=0)
         return cls(len(scores.values), dict(zip(scores.judges, counts.tolist(), strict=True)), scores.fingerprint())
 
@@ -71,7 +71,7 @@ class FitFolder:
 
     @property
     def panel_file(self) -> Path:
-        """The panel's score matrix, wide: item_id and a column a judge."""
+        """The panel's score matrix: item_id and a column for each judge."""
         return self.path / "panel.parquet"
 
     def write_panel(self, scores: ScoreMatrix) -> None:
@@ -87,15 +87,15 @@ class FitFolder:
         write_table(self.panel_file, table)
 
     def panels(self) -> list[Path]:
-        """Files with scores of the panel's items, as far as they exist."""
+        """Return the existing files with scores of the panel's items."""
         return sorted(self.path.glob("*.parquet"))
 
     def read_panel(self) -> ScoreMatrix:
-        """The panel's matrix; ``WarehouseError`` if `panel` has not run."""
+        """Read the panel's matrix; raise ``WarehouseError`` if `panel` has not run."""
         return self._read(self.panel_file, panel_of)
 
     def panel_summary(self) -> PanelSummary:
-        """What the panel's file says of its matrix, which is not read; ``WarehouseError`` if `panel` has not run."""
+        """Read the summary of the panel's matrix; raise ``WarehouseError`` if `panel` has not run."""
         return self._read(self.panel_file, summary_of)
 
     def write_arrays(self, name: str, arrays: Mapping[str, NDArray[Any]]) -> None:
@@ -107,7 +107,7 @@ class FitFolder:
         write_table(self.path / f"{name}.arrays", pa.Table.from_pylist(rows, _ARRAYS))
 
     def read_arrays(self, name: str) -> dict[str, NDArray[Any]]:
-        """Named arrays; ``WarehouseError`` if the stage has not run."""
+        """Read named arrays; raise ``WarehouseError`` if the stage has not run."""
         return self._read(self.path / f"{name}.arrays", arrays_of)
 
     def write(self, record: DataclassInstance, name: str = "") -> None:
@@ -115,23 +115,23 @@ class FitFolder:
         write_document(self._document(type(record), name), document_of(record))
 
     def read(self, kind: type[T]) -> T:
-        """The record of a stage; ``WarehouseError`` if it has not run."""
+        """Read the record of a stage; raise ``WarehouseError`` if it has not run."""
         return self._read(self._document(kind), partial(read_record, kind=kind))
 
     def find(self, kind: type[T], name: str = "") -> T | None:
-        """The record that ``write`` stored, or None; one that was damaged is set aside and is none."""
+        """Return the record that ``write`` stored; None if it is missing or damaged."""
         return find_sound(self._document(kind, name), partial(read_record, kind=kind))
 
     def remove(self, kind: type[object], name: str = "") -> None:
-        """Remove what ``write`` stored, if it did."""
+        """Remove a record, if there is one."""
         delete(self._document(kind, name))
 
     def _document(self, kind: type[object], name: str = "") -> Path:
-        """Where a record lies: a ``PanelDocument`` in ``panel.json``."""
+        """Return the path of a record: of a ``PanelDocument``, ``panel.json``."""
         return self.path / f"{name or kind.__name__.removesuffix('Document').lower()}.json"
 
     def has_fit(self, *, solved: bool) -> bool:
-        """Whether every file that the stages of a fit write is there, with the arrays of a structure if ``solved``."""
+        """Return whether all files of a fit's stages exist, with the arrays of a structure if ``solved``."""
         names = (*_FIT_FILES, "structure.arrays") if solved else _FIT_FILES
         return all((self.path / name).is_file() for name in names)
 
@@ -140,7 +140,7 @@ class FitFolder:
 
 
 def panel_of(path: Path) -> ScoreMatrix:
-    """The score matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
+    """Read the score matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
     table = read_table(path)
     numbers = {name: table.column(name).to_numpy(zero_copy_only=False) for name in table.column_names[1:]}
     judges = tuple(name for name in numbers if not name.startswith(_FEATURE))
@@ -151,7 +151,7 @@ def panel_of(path: Path) -> ScoreMatrix:
 
 
 def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
-    """The arrays that ``write_arrays`` wrote; raises as ``storage.read_table`` does."""
+    """Read the arrays that ``write_arrays`` wrote; raises as ``storage.read_table`` does."""
     names, types, shapes, values = (column.combine_chunks() for column in read_table(path, _ARRAYS).columns)
     return {
         name: values[k].values.to_numpy(zero_copy_only=False).astype(kind).reshape(shape)
@@ -160,6 +160,6 @@ def arrays_of(path: Path) -> dict[str, NDArray[Any]]:
 
 
 def summary_of(path: Path) -> PanelSummary:
-    """The summary of the score matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
+    """Read the summary of the matrix that ``write_panel`` wrote; raises as ``storage.read_table`` does."""
     rows, metadata = read_metadata(path)
     return PanelSummary(rows, json.loads(metadata[b"present"]), json.loads(metadata[b"fingerprint"]))

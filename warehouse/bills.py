@@ -1,4 +1,4 @@
-"""What judges were paid: a small Parquet file for each time that a judge was asked, written again as it goes on."""
+"""Costs of judges: a Parquet file for each time that a judge is asked, rewritten as it goes on."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,11 +29,11 @@ BILL_SCHEMA = pa.schema(
         ("forecast_dollars", pa.float64()),
     ]
 )
-"""The columns of the table ``askings`` of the database, which has them in words."""
+"""The columns of the table ``askings`` of the database."""
 
 
 class Bills:
-    """The bills of a workspace, in one folder; a file's name begins with the night, as YYYY-MM-DD."""
+    """The bills of a workspace, in one folder; a file's name begins with the run's date, as YYYY-MM-DD."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -43,19 +43,19 @@ class Bills:
         write_table(self._file(night, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
 
     def rows_of(self, night: str, asking: str, judge: str) -> list[dict[str, Any]]:
-        """The rows of one asking's bill; none where nothing was written."""
+        """Return the rows of one bill; none where nothing was written."""
         return self._rows([self._file(night, asking, judge)]).to_pylist()
 
     def _file(self, night: str, asking: str, judge: str) -> Path:
         return self._folder / f"{night}.{asking}.{quote(judge, safe='')}.parquet"
 
     def read(self, since: str = "") -> pa.Table:
-        """All rows from this night on; damaged files are set aside."""
+        """Return all rows since this date; damaged files are quarantined."""
         files = [file for file in sorted(self._folder.glob("*.parquet")) if file.name[:10] >= since]
         return self._rows(files)
 
     def load(self, connection: duckdb.DuckDBPyConnection, night: str = "9999") -> None:
-        """Bring the database up to date: nights that it has are over, but for its last one, and this one."""
+        """Bring the database up to date from its last date, or from ``night`` if that is earlier."""
         found = connection.execute("SELECT coalesce(max(night)::VARCHAR, '') FROM askings").fetchone()
         first = min(night, found[0]) if found else ""
         rows = self.read(first)
@@ -65,7 +65,7 @@ class Bills:
         connection.unregister("bills_read")
 
     def compact(self, today: str) -> int:
-        """Merge the files of each night that is over; the caller is alone. Returns how many files that saves."""
+        """Merge the files of each past date, as the only writer; return the number of files saved."""
         nights: dict[str, list[Path]] = {}
         for file in sorted(self._folder.glob("*.parquet")):
             nights.setdefault(file.name[:10], []).append(file)
@@ -78,7 +78,7 @@ class Bills:
         return sum(len(files) - 1 for files in many.values())
 
     def _rows(self, files: Sequence[Path]) -> pa.Table:
-        """The rows of these files, each once: a merge that was killed has left some in two of them."""
+        """Return the rows of these files, each once: a killed merge leaves some in two of them."""
         tables = [table for file in files if (table := find_sound(file, read_table)) is not None]
         rows = [row for table in tables for row in table.to_pylist()]
         once = {(row["judge"], row["testset"], row["what"], row["began"]): row for row in rows}

@@ -1,4 +1,4 @@
-"""Conversations as the two texts that a judge reads: what led to an answer, and the answer with all calls of tools.
+"""Conversations as the two texts that a judge reads: the prompt, and the answer with all tool calls.
 
 Messages are those of OpenAI's chat form (``tool_calls``, the role ``tool``), Anthropic's (blocks ``tool_use`` and
 ``tool_result``) and ShareGPT's (``from``, ``value``).
@@ -9,14 +9,14 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 NAMES = ("messages", "conversation", "conversations", "dialog", "dialogue", "trajectory", "transcript", "chat")
-"""Usual names of a column of conversations."""
+"""Synonyms of a column of conversations."""
 
 _SPEAKERS = {"human": "user", "gpt": "assistant", "model": "assistant", "ai": "assistant", "function": "tool"}
 Message = Mapping[str, Any]
 
 
 def messages_of(value: Any) -> list[Message]:
-    """The messages of a conversation, which may be written as JSON; none where the value is something else.
+    """Return the messages of a conversation, also one written as JSON; none for any other value.
 
     >>> messages_of('[{"role": "user", "content": "Hello"}]')
     [{'role': 'user', 'content': 'Hello'}]
@@ -34,7 +34,7 @@ def messages_of(value: Any) -> list[Message]:
 
 
 def parted(messages: Sequence[Message]) -> tuple[str | None, str | None]:
-    """What led to the answer, up to the last message of the user, and the answer: everything after it.
+    """Split a conversation after the last message of the user, into prompt and answer.
 
     >>> parted([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}])
     ('2 + 2?', '4')
@@ -45,10 +45,10 @@ def parted(messages: Sequence[Message]) -> tuple[str | None, str | None]:
 
 
 def transcript(messages: Sequence[Message]) -> str | None:
-    """The messages under the names of who speaks; one alone without a name, and None for none."""
+    """Return the messages under their speakers' names; a single one without a name, and None for none."""
     if len(messages) < 2:
-        return _said(messages[0]) if messages else None
-    return "\n\n".join(f"{_speaker(message).capitalize()}: {_said(message)}" for message in messages)
+        return _message_text(messages[0]) if messages else None
+    return "\n\n".join(f"{_speaker(message).capitalize()}: {_message_text(message)}" for message in messages)
 
 
 def _role(message: Message) -> Any:
@@ -56,7 +56,7 @@ def _role(message: Message) -> Any:
 
 
 def _speaker(message: Message) -> str:
-    """Who speaks; what a tool gave is the tool's, also where it stands in a message of the user."""
+    """Return the speaker; the result of a tool is the tool's, also in a message of the user."""
     role = str(_SPEAKERS.get(_role(message), _role(message)))
     content = message.get("content")
     blocks = content if isinstance(content, list) else []
@@ -64,14 +64,14 @@ def _speaker(message: Message) -> str:
     return "tool" if role == "user" and results and all(results) else role
 
 
-def _said(message: Message) -> str:
+def _message_text(message: Message) -> str:
     content = message.get("content")
     calls = [_called(call) for call in message.get("tool_calls") or []]
     return "\n".join(filter(None, [_text(message.get("value") if content is None else content), *calls]))
 
 
 def _text(content: Any) -> str:
-    """The text of a message's content: as it is, or that of its blocks."""
+    """Return the text of a message's content or of its blocks."""
     if not isinstance(content, list):
         return "" if content is None else str(content)
     return "\n".join(filter(None, map(_block, content)))
@@ -88,7 +88,7 @@ def _block(block: Any) -> str:
 
 
 def _called(call: Mapping[str, Any]) -> str:
-    """A call of a tool: OpenAI's has name and arguments in ``function``, which in inspect_ai's is the name alone."""
+    """Return a tool call: OpenAI has name and arguments in ``function``, inspect_ai only the name."""
     inner = call.get("function")
     call = inner if isinstance(inner, Mapping) else call
     given = call.get("arguments", call.get("input"))

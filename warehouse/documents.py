@@ -1,8 +1,7 @@
-"""Typed records of JSON documents: a frozen dataclass written as a document, and read back with its types checked.
+"""Typed records of JSON documents: frozen dataclasses, written as documents and read with their types checked.
 
-A document that lacks a key has the record's default there, which is what its absence meant to the release that wrote
-it; one that lacks a key without a default, or holds a value of another type, counts as damaged. Keys that the record
-does not know are left out, so that a document of a later release can be read.
+A missing key means the record's default; one without a default, or a value of another type, means that the document is
+damaged. Unknown keys are left out, as in a document of a later release.
 """
 
 from __future__ import annotations
@@ -21,12 +20,12 @@ R = TypeVar("R")
 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:
-    """Plain values of a record, as ``record_of`` reads them: arrays as nested lists, with null for NaN."""
+    """Return the plain values of a record, which ``record_of`` reads: arrays as nested lists, with null for NaN."""
     return {column.name: plain(getattr(record, column.name)) for column in fields(record)}
 
 
 def plain(value: Any) -> Any:
-    """What JSON can hold of a value of a record: lists of an array, with null for NaN."""
+    """Return a value of a record as JSON can hold it: an array as lists, with null for NaN."""
     if is_dataclass(value) and not isinstance(value, type):
         return document_of(value)
     if isinstance(value, Mapping):
@@ -46,7 +45,7 @@ def _null_for_nan(value: Any) -> Any:
 
 
 def record_of(kind: type[R], document: Mapping[str, Any]) -> R:
-    """The record that a document holds; ``ValueError`` says in one sentence which key is not what it should be."""
+    """Return the record of a document; raise ``ValueError`` with one sentence on the first wrong key."""
     from pydantic import ValidationError
 
     try:
@@ -58,7 +57,7 @@ def record_of(kind: type[R], document: Mapping[str, Any]) -> R:
 
 
 def read_record(path: Path, kind: type[R]) -> R:
-    """Read the record that ``storage.write_document`` stored; raises as ``storage.read_table`` does."""
+    """Read a record that ``storage.write_document`` stored; raises as ``storage.read_table`` does."""
     from warehouse.storage import DamagedError, read_document
 
     document = read_document(path)

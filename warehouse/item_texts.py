@@ -1,4 +1,4 @@
-"""The texts of a test set's items, of which few are held at a time, however long the test set is."""
+"""The texts of a test set's items, with few in memory at a time."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -15,21 +15,21 @@ _SCHEMA = pa.schema([ITEM_SCHEMA.field(name) for name in ("item_id", *ITEM_TEXTS
 
 
 class ItemTexts:
-    """Reads the part that holds a test set's items; records that it returns have texts and nothing else.
+    """A reader of the part with a test set's items, whose records have texts and nothing else.
 
-    Every method raises ``WarehouseError`` where the part cannot be read, and sets it aside if it is damaged.
+    Every method raises ``WarehouseError`` where the part cannot be read, and quarantines it if it is damaged.
     """
 
     def __init__(self, path: Path) -> None:
         self._path = path
 
     def __iter__(self) -> Iterator[ItemRecord]:
-        """Every item, in source order."""
+        """Yield every item, in source order."""
         for _, table in self._scan():
             yield from _records(table)
 
     def at(self, rows: Sequence[int]) -> list[ItemRecord]:
-        """The items in these rows, in the order of ``rows``."""
+        """Return the items in these rows, in the order of ``rows``."""
         wanted = np.sort(np.asarray(rows, dtype=np.int64))
         records: dict[int, ItemRecord] = {}
         for first, table in self._scan(int(wanted[0])) if len(wanted) else ():
@@ -43,7 +43,7 @@ class ItemTexts:
         return [records[row] for row in rows]
 
     def _scan(self, since: int = 0) -> Iterator[tuple[int, pa.Table]]:
-        """Tables of successive rows, from the one with row ``since`` on at the latest, each with its first row."""
+        """Yield tables of successive rows with the number of their first row, from the one with row ``since`` on."""
         tables = scan_table(self._path, _SCHEMA, since)
         then = "; the next `care run` reads the items from their source again"
         missing = "there are no items any more; `care run` reads them again"

@@ -1,4 +1,4 @@
-"""The record of one item as the warehouse keeps it."""
+"""The record of one item."""
 
 from __future__ import annotations
 
@@ -21,16 +21,8 @@ ITEM_TEXTS = ("prompt", "response", "response_2", "reference", "aspect")
 class ItemRecord:
     """One item of a test set.
 
-    Attributes
-    ----------
-    item_id : str
-        Unique in the test set.
-    gold : float, optional
-        Label that is used for evaluation only; fits never read it.
-    split_unit : str, optional
-        Items with the same split unit must not be divided between fit and evaluation.
-    metadata : dict
-        All other columns of the source.
+    ``gold`` is a label for evaluation only, which fits never read. Items with one ``split_unit`` must not be divided
+    between fit and evaluation. ``metadata`` holds all other columns of the source.
     """
 
     item_id: str
@@ -46,13 +38,7 @@ class ItemRecord:
 
 @dataclass(frozen=True)
 class ItemColumnsRead:
-    """Columns of some items, in their order.
-
-    Attributes
-    ----------
-    gold : (n,) array
-        NaN where there is none.
-    """
+    """Columns of some items, in their order; ``gold`` is NaN where there is none."""
 
     item_ids: list[str]
     responses: list[str | None]
@@ -60,12 +46,12 @@ class ItemColumnsRead:
     split_units: list[str | None]
 
     def units(self) -> list[str]:
-        """Split units; an item without one is a unit of its own."""
+        """Return the split units; an item without one is a unit of its own."""
         return [unit or item for unit, item in zip(self.split_units, self.item_ids, strict=True)]
 
 
 def refuse_strangers(scored: Iterable[str], items: Container[str], where: object) -> None:
-    """Raise ``InputError`` where an item has scores and is none of the ``items``, those of the table ``where``."""
+    """Raise ``InputError`` where a scored item is not among the ``items`` of the table ``where``."""
     if missing := [item_id for item_id in scored if item_id not in items]:
         raise InputError(
             f"{where}: {len(missing)} scored item(s) are not in it, the first is {missing[0]!r}; add them, or correct "
@@ -74,7 +60,7 @@ def refuse_strangers(scored: Iterable[str], items: Container[str], where: object
 
 
 def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where: str) -> list[tuple[str, ...] | None]:
-    """The values of the columns ``names`` in each item's metadata, as text; None where one is empty or ``names`` is.
+    """Return the values of the columns ``names`` in each item's metadata, as text; None where one is empty.
 
     Raises ``InputError`` where no item has a column of that name; the message begins with ``where``.
     """
@@ -92,7 +78,7 @@ def named_in(metadata: Sequence[Mapping[str, Any]], names: Sequence[str], where:
 _SIDES = (("a", "b"), ("1", "2"), ("left", "right"), ("first", "second"))
 _OTHER_SIDE = {side: other for pair in _SIDES for side, other in (pair, pair[::-1])}
 _SIDE = re.compile(r"(?<![a-z])(a|b|left|right|first|second)(?![a-z])|[12]$", re.IGNORECASE)
-"""The word of a column's name that says which side of a pair it is of."""
+"""The word of a column's name for a side of a pair."""
 
 
 def systems_in(
@@ -101,7 +87,7 @@ def systems_in(
     where: str,
     answers: Sequence[tuple[str | None, str | None]] = (),
 ) -> list[tuple[str, ...] | None]:
-    """Whose each item is, as ``named_in`` reads it: one column names its system, two those of a pair, left and right.
+    """Return the systems of each item: one column names its system, two those of a pair, left and right.
 
     The ``answers`` are the items' texts, response and response_2. Raises ``InputError`` as ``named_in`` does, for three
     columns or one twice, for one column of pairs, and for two of items with one answer each.
@@ -125,7 +111,7 @@ def systems_in(
 
 
 def numbers_in(metadata: Sequence[Mapping[str, Any]], name: str, where: str) -> NDArray[Any]:
-    """The numbers in the column ``name`` of each item's metadata, (n,); NaN where it is empty.
+    """Return the numbers in the column ``name`` of each item's metadata, (n,); NaN where it is empty.
 
     Raises ``InputError`` where no item has a column of that name, or a value in it is no number; the message begins
     with ``where``.

@@ -1,7 +1,7 @@
-"""The score matrix and what admission found, read back from the warehouse.
+"""The score matrix and the admission results, read from the warehouse.
 
-Scores are fetched as one long column and placed by the ordinals of item and judge, which is many times cheaper than
-a PIVOT in the database.
+Scores are fetched as one long column and placed by the ordinals of item and judge, which is many times cheaper than a
+PIVOT in the database.
 """
 
 from __future__ import annotations
@@ -20,14 +20,13 @@ if TYPE_CHECKING:
     import duckdb
 
 _CELLS_A_BATCH = 1_048_576
-"""Scores that are placed at once: many for one call of numpy, few beside the matrix."""
+"""Number of scores that are placed at once."""
 
 
 def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set[str] | None = None) -> ScoreMatrix:
-    """Scores of a test set by every judge that has a slice on it, or by those of ``judges`` alone.
+    """Return the scores of a test set, items in source order and judges sorted, or only those of ``judges``.
 
-    Items are in source order, judges sorted. Raises ``WarehouseError`` where the test set is not in the warehouse, or
-    no judge has scored it.
+    Raises ``WarehouseError`` where the test set is not in the warehouse, or no judge has scored it.
     """
     items = connection.sql(
         "SELECT item_ix, item_id FROM items WHERE testset = $testset ORDER BY row_ix", params={"testset": testset}
@@ -49,7 +48,7 @@ def read_scores(connection: duckdb.DuckDBPyConnection, testset: str, judges: set
 
 
 def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dict[str, int], dict[str, int]]:
-    """How many scores of each judge lie outside its scale, and how many were given to another text."""
+    """Return the number of each judge's scores outside its scale, and of those given to another text."""
 
     def count(flag: str) -> dict[str, int]:
         counts = connection.execute(
@@ -65,9 +64,9 @@ def read_flags(connection: duckdb.DuckDBPyConnection, testset: str) -> tuple[dic
 def _read_values(
     connection: duckdb.DuckDBPyConnection, item_ix: NDArray[np.int32], judge_ix: NDArray[np.int32]
 ) -> NDArray[np.float64]:
-    """Scores by the ordinals of items (rows) and judges (columns); NaN where there is none.
+    """Return the scores by the ordinals of items (rows) and judges (columns); NaN where there is none.
 
-    The range of the ordinals lets DuckDB pass over most scores of other test sets; the rest of them is left out here.
+    The range of the ordinals lets DuckDB skip most scores of other test sets; the others are left out here.
     """
     row_of, column_of = _positions(item_ix), _positions(judge_ix)
     values = np.full((len(item_ix), len(judge_ix)), np.nan)
@@ -88,14 +87,14 @@ def _read_values(
 
 
 def read_admission(connection: duckdb.DuckDBPyConnection, testset: str) -> list[JudgeCheck]:
-    """What admission found about every judge of a test set, judges sorted."""
+    """Return the admission results of a test set's judges, sorted."""
     columns = ", ".join(column.name for column in fields(JudgeCheck))
     rows = connection.execute(f"SELECT {columns} FROM panels WHERE testset = ? ORDER BY judge", [testset]).fetchall()
     return [JudgeCheck(*row) for row in rows]
 
 
 def _positions(ordinals: NDArray[np.int32]) -> NDArray[np.intp]:
-    """Place of each ordinal, by the ordinal; -1 for one that does not occur."""
+    """Return the place of each ordinal; -1 for one that does not occur."""
     places = np.full(int(ordinals.max()) + 1, -1, dtype=np.intp)
     places[ordinals] = np.arange(len(ordinals))
     return places

@@ -1,4 +1,4 @@
-"""The rows of test sets, scores and panels in the database: each stage replaces its own."""
+"""Rows of test sets, scores and panels in the database, which each stage replaces."""
 
 import hashlib
 import json
@@ -17,23 +17,15 @@ from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.storage import digest
 
 ROWS_A_TRANSACTION = 1_000_000
-"""Rows of scores after which a writer of many slices commits: DuckDB keeps tens of bytes for each that is not yet."""
+"""Rows of scores after which a writer commits: DuckDB keeps tens of bytes for each uncommitted one."""
 
 
 @dataclass(frozen=True)
 class Slice:
     """The scores of one judge on one test set, in summary.
 
-    Attributes
-    ----------
-    content_hash : str
-        Hash of the scores, which does not depend on their order or age.
-    n_items, n_ok, n_missing : int
-        Number of items in the test set, of scores with status ``ok``, and of items without any row under the current
-        keys.
-    statuses : dict status -> count
-    values : list of float
-        The scores with status ``ok``, in item order.
+    ``content_hash`` does not depend on the order or age of the scores. ``n_missing`` counts items without a row under
+    the current keys; ``values`` are the scores with status ``ok``, in item order.
     """
 
     content_hash: str
@@ -45,17 +37,16 @@ class Slice:
 
 
 class LongWrite:
-    """Commits what a writer of many slices has written, and begins the next transaction, whenever that is much.
+    """A writer of many slices that commits after ``ROWS_A_TRANSACTION`` rows; ``Warehouse.writer`` commits the rest.
 
-    No other process reads in between, since the writer keeps the file. What a killed process has committed stays, and
-    ``Warehouse.writer`` commits what comes last.
+    No other process reads in between, since the writer holds the file. After a kill, committed rows stay.
     """
 
     def __init__(self, connection: duckdb.DuckDBPyConnection) -> None:
         self._connection, self._rows = connection, 0
 
     def wrote(self, written: Slice | None) -> None:
-        """Count a slice that has been written."""
+        """Count a written slice, and commit if that is due."""
         self._rows += written.n_items if written is not None else 0
         if self._rows >= ROWS_A_TRANSACTION:
             self._connection.commit()
@@ -109,7 +100,7 @@ def replace_testset(
 
 
 def _item_ordinals(connection: duckdb.DuckDBPyConnection, testset: str, item_ids: Sequence[str]) -> dict[str, int]:
-    """Ordinals of the items that the database has for a test set, and unused ones for the item ids that are new."""
+    """Return the ordinals of a test set's items in the database, and unused ones for new item ids."""
     ordinals = dict(connection.execute("SELECT item_id, item_ix FROM items WHERE testset = ?", [testset]).fetchall())
     row = connection.execute(
         "SELECT coalesce(max(ix), -1) + 1 FROM "
@@ -170,7 +161,7 @@ def replace_slice(
 
 
 def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key: str, parts: pa.Table) -> pa.Table:
-    """The row that counts for each item, in item order: item_ix, id_rank, value, status, text_mismatch, created_at."""
+    """Return the valid row of each item, in item order: item_ix, id_rank, value, status, text_mismatch, created_at."""
     is_current = pc.equal(parts.column("judge_key"), judge_key)  # DuckDB would copy all columns to choose among rows
     current = parts if pc.all(is_current).as_py() else parts.filter(is_current)
     connection.register("parts", current.drop_columns(["judge_key"]))
@@ -186,27 +177,27 @@ def _current_rows(connection: duckdb.DuckDBPyConnection, testset: str, judge_key
         ).to_arrow_table()
     finally:
         connection.unregister("parts")
-    return rows.take(_that_counts(rows))
+    return rows.take(_valid_rows(rows))
 
 
-def _that_counts(rows: pa.Table) -> NDArray[np.intp]:
-    """Where the row that counts for each item stands, in item order."""
+def _valid_rows(rows: pa.Table) -> NDArray[np.intp]:
+    """Return the place of each item's valid row, in item order."""
     item_ix = rows.column("item_ix").to_numpy()
     if not len(item_ix):
         return np.arange(0)
     places = np.full(int(item_ix.max() - item_ix.min()) + 1, -1)
     places[item_ix - item_ix.min()] = np.arange(len(item_ix))
     one_an_item = places[places >= 0]
-    if len(one_an_item) == len(item_ix):  # no item has several rows, which need not be compared then
+    if len(one_an_item) == len(item_ix):  # no item has several rows to compare
         return one_an_item
     is_ok = pc.equal(rows.column("status"), "ok").to_numpy()
     created_at = rows.column("created_at").cast(pa.int64()).fill_null(0).to_numpy()
-    ascending = np.lexsort((created_at, is_ok, item_ix))  # the row that counts comes last among those of its item
+    ascending = np.lexsort((created_at, is_ok, item_ix))  # the valid row comes last among those of its item
     return ascending[np.append(np.diff(item_ix[ascending]) != 0, True)]
 
 
 def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
-    """Hash of the scores in the order of the item ids, whatever the order of the rows and the ordinals of the items."""
+    """Return a hash of the scores in the order of the item ids, whatever the order of rows and ordinals."""
     ranks = rows.column("id_rank").to_numpy()
     values = np.full(n_items, np.nan)
     values[ranks] = rows.column("value").fill_null(np.nan).to_numpy()
@@ -225,7 +216,7 @@ def _hash_of_slice(item_ids_hash: str, n_items: int, rows: pa.Table) -> str:
 def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) -> None:
     """Remove a judge's scores on a test set from the warehouse; its parts stay."""
     if not connection.execute("SELECT 1 FROM slices WHERE judge = ? AND testset = ?", [judge, testset]).fetchall():
-        return  # as of most pairs, where each judge scores one test set of many
+        return  # as for most pairs: a judge scores few test sets
     connection.execute(
         """
         DELETE FROM scores WHERE judge_ix IN (SELECT judge_ix FROM judges WHERE judge = ?)
@@ -237,7 +228,7 @@ def drop_slice(connection: duckdb.DuckDBPyConnection, judge: str, testset: str) 
 
 
 def slice_versions(connection: duckdb.DuckDBPyConnection, testset: str) -> dict[str, str]:
-    """Content hash of each judge's slice of a test set, by judge."""
+    """Return the content hash of each judge's slice of a test set, by judge."""
     return dict(
         connection.execute(
             "SELECT judge, content_hash FROM slices WHERE testset = ? ORDER BY judge", [testset]
@@ -246,7 +237,7 @@ def slice_versions(connection: duckdb.DuckDBPyConnection, testset: str) -> dict[
 
 
 def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: Sequence[JudgeCheck]) -> None:
-    """Replace what admission found about a test set's judges."""
+    """Replace the admission results of a test set's judges."""
     connection.execute("DELETE FROM panels WHERE testset = ?", [testset])
     for check in checks:
         row = {"testset": testset, **vars(check)}
@@ -256,7 +247,7 @@ def replace_panel(connection: duckdb.DuckDBPyConnection, testset: str, checks: S
 
 
 def declare_families(connection: duckdb.DuckDBPyConnection, families: Mapping[str, str | None]) -> None:
-    """Note of which family each judge is declared to be now; its scores need not be loaded again for that."""
+    """Store the declared family of each judge, without loading its scores again."""
     for judge, family in families.items():
         connection.execute(
             "UPDATE judges SET family = $family WHERE judge = $judge AND family IS DISTINCT FROM $family",
@@ -265,7 +256,7 @@ def declare_families(connection: duckdb.DuckDBPyConnection, families: Mapping[st
 
 
 def _judge_ordinal(connection: duckdb.DuckDBPyConnection, judge: str, family: str | None, spec_json: str) -> int:
-    """Ordinal of a judge, whose row is added or brought up to date."""
+    """Return the ordinal of a judge, and add or update its row."""
     # All rows are fetched: DuckDB refuses other work on the connection while a result is unfinished.
     rows = connection.execute("SELECT judge_ix, family, spec_json FROM judges WHERE judge = ?", [judge]).fetchall()
     if rows:

@@ -1,7 +1,7 @@
-"""What the operating system refused, whichever library met it, as one sentence with what to do about it.
+"""Refusals of the operating system, whichever library reports them, as one sentence with the remedy.
 
-A full disk or a missing permission reaches us as an ``OSError``, or as words of SQLite or DuckDB, which pass no number
-on. Neither means that a file is damaged.
+A full disk or a missing permission arrives as an ``OSError``, or as a message of SQLite or DuckDB without an error
+number. Neither means that a file is damaged.
 """
 
 import errno
@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 
 class _Refusal(NamedTuple):
-    """One thing that a system refuses: its numbers, how databases put it into words, and what a person is told."""
+    """One kind of refusal: its error numbers, the words of databases, and the message with its remedy."""
 
     numbers: tuple[int, ...]
     words: tuple[str, ...]
@@ -52,9 +52,9 @@ _DATABASES = ("sqlite3", "duckdb", "_duckdb")
 
 
 def refusal(error: BaseException, path: Path | None = None) -> str | None:
-    """A sentence about what was refused and what to do, or None where the error is of another kind.
+    """Return a sentence on the refusal and its remedy, or None where the error is of another kind.
 
-    The error, or one of those that led to it, may be the refusal; one that does not say of what is about ``path``.
+    The error, or one of its causes, may be the refusal; without a path of its own it is about ``path``.
     """
     for cause in _with_causes(error):
         refused = _recognised(cause, path)
@@ -73,14 +73,14 @@ def _recognised(error: BaseException, path: Path | None) -> _Refusal | None:
     no_file = "unable to open database file" in text
     if path is not None and (no_file or "disk i/o error" in text) and (of_disk := _of_the_disk(path)) is not None:
         return of_disk
-    # SQLite says the same of a folder that it may not write to and of a folder that lies in place of the file.
+    # SQLite has one message for a folder without permission and for a folder in place of the file.
     if no_file and path is not None and not os.access(path, os.W_OK):
         return _NO_PERMISSION
     return next((kind for kind in _REFUSALS if any(words in text for words in kind.words)), None)
 
 
 def _of_the_disk(path: Path) -> _Refusal | None:
-    """What a full or read-only file system refuses: of either SQLite speaks as of a broken one."""
+    """Return the refusal of a full or read-only file system, which SQLite reports as a broken one."""
     state = os.statvfs(next(place for place in (path, *path.absolute().parents) if place.exists()))
     if state.f_flag & os.ST_RDONLY:
         return _READ_ONLY
@@ -88,7 +88,7 @@ def _of_the_disk(path: Path) -> _Refusal | None:
 
 
 def _path_in(error: BaseException) -> str | None:
-    """The path that an error names: of two that a file was to be moved between, the target."""
+    """Return the path that an error names; of two, the target of a move."""
     if isinstance(error, OSError):
         return str(error.filename2 or error.filename) if error.filename else None
     quoted = re.search(r'"(/[^"]+)"', str(error))
@@ -96,7 +96,7 @@ def _path_in(error: BaseException) -> str | None:
 
 
 def _with_causes(error: BaseException) -> Iterator[BaseException]:
-    """An error and what led to it, outermost first."""
+    """Yield an error and its causes, outermost first."""
     seen: list[BaseException] = []
     current: BaseException | None = error
     while current is not None and current not in seen:

@@ -1,8 +1,4 @@
-"""The judges' scores that the paper's authors published, as test sets of a workspace.
-
-Belongs here: the layout of their repository, and joining each judge's file to the items. Belongs elsewhere: reading
-the tables that this writes (``warehouse.sources``).
-"""
+"""The judges' scores that the paper's authors published, as test sets of a workspace."""
 
 from __future__ import annotations
 
@@ -31,16 +27,8 @@ _NUMBER = re.compile(r"[-+]?\d*\.?\d+")
 class ReleasedSet:
     """One published test set.
 
-    Attributes
-    ----------
-    items, judges : str
-        The table of items and the folder with a table for each judge, in the repository.
-    by : str
-        Column by which a judge's rows belong to items; equal values are told apart by their order.
-    columns, gold : mapping, str
-        What the items' columns are.
-    settings : mapping
-        Further fields of the test set.
+    ``items`` is the table of items and ``judges`` the folder with a table for each judge, in the repository. Rows are
+    joined by the column ``by``, equal values by their order. ``settings`` are further fields of the test set.
     """
 
     items: str
@@ -78,15 +66,8 @@ RELEASED = {
 def add_released(source: str, workspace: Path, testsets: Path) -> list[Path]:
     """Write the published test sets into a workspace, and return the files of the new ones.
 
-    Parameters
-    ----------
-    source : str
-        A clone of the authors' repository, or the address of its archive (``.tar.gz``).
-
-    Raises
-    ------
-    InputError
-        The source holds none of the published sets, or a judge's rows belong to no item.
+    ``source`` is a clone of the authors' repository, or the address of its archive (``.tar.gz``). Raises ``InputError``
+    where it holds none of the published sets, or a judge's rows belong to no item.
     """
     written: list[Path] = []
     with _folder_of(source) as clone:

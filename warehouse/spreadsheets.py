@@ -1,6 +1,6 @@
-"""Tables as CSV for people, who open them in a spreadsheet: no cell of such a file is a formula.
+"""Tables as CSV that is safe in a spreadsheet: no cell is a formula.
 
-A cell that a spreadsheet would run gets an apostrophe before it, which ``sources.delimited`` takes off again.
+A cell that a spreadsheet would run gets an apostrophe, which ``sources.delimited`` removes.
 """
 
 import re
@@ -17,7 +17,7 @@ NUMBER = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf")
 
 
 def csv_of(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> bytes:
-    """A table as CSV; numbers stay numbers."""
+    """Return a table as CSV; numbers stay numbers."""
     lines = (",".join(map(_written, row)) or '""' for row in (columns, *rows))
     return "".join(f"{line}\n" for line in lines).encode()
 
@@ -33,12 +33,12 @@ def write_file(table: pa.Table, path: Path) -> None:
 
 
 def as_meant(cell: str) -> str:
-    """A cell of such a table without the apostrophe that was put before it."""
+    """Return a cell without the apostrophe of ``csv_of``."""
     return cell[1:] if cell.startswith("'") and _FORMULA.match(cell) else cell
 
 
 def _written(cell: object) -> str:
-    """A cell as it stands in a row: quoted for a carriage return, too, which ``csv`` forgets, and without NUL."""
+    """Return a cell quoted where needed, also for a carriage return, which ``csv`` forgets, and without NUL."""
     text = "" if cell is None else str(cell).replace("\0", "\ufffd")
     if isinstance(cell, str) and _FORMULA.match(text) and not NUMBER.fullmatch(text):
         text = f"'{text}"

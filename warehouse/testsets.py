@@ -1,4 +1,4 @@
-"""The specification of a test set, which a person writes as one YAML file."""
+"""The specification of a test set, written as one YAML file."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _FORBIDDEN_IN_NAMES = ("|", "...", ",", "/", *map(chr, range(32)), "\x7f")
 
 
 class _Declared(BaseModel):
-    """A group of settings in the file of a test set, which holds no others and does not change."""
+    """A frozen group of settings in the file of a test set; unknown keys are refused."""
 
     model_config = ConfigDict(extra="forbid", frozen=True, defer_build=True)
 
@@ -27,8 +27,7 @@ class _Declared(BaseModel):
 class ItemColumns(_Declared):
     """The columns that hold the fields of an item; every other column becomes metadata.
 
-    In a file, a field that is not named is taken from the column of its name, if there is one and ``drop`` does not
-    name it.
+    In a file, an unnamed field is taken from the column of its name, if there is one that is not in ``drop``.
     """
 
     item_id: str = "item_id"
@@ -42,7 +41,7 @@ class ItemColumns(_Declared):
 
 
 class ReadingOptions(_Declared):
-    """``reading``: how to read a file, where this is not to be guessed from its content.
+    """``reading``: how to read a file where its content does not decide.
 
     Attributes
     ----------
@@ -66,25 +65,16 @@ class ReadingOptions(_Declared):
 
 
 AS_FOUND = ReadingOptions.model_construct()
-"""Everything is told from the content of the file."""
+"""No option: the content of the file decides."""
 
 
 class ScoreColumns(_Declared):
-    """The columns of the score file. A column that is not named is looked for under its usual name and its synonyms.
+    """The columns of the score file; an unnamed one is found by its usual name or a synonym.
 
-    Attributes
-    ----------
-    item_id : str
-        Column of the item ids.
-    judge, score : str
-        Columns of a long table, in which each row is one judge's score of one item.
-    response : str, optional
-        Column with the text that was scored, which is compared with the item's.
-    judge_columns : tuple of str
-        Columns of a wide table that are judges, to the exclusion of all others. By default every column is a judge that
-        holds numbers and that neither its name nor its content shows to be something else.
-    drop : tuple of str
-        Columns of a wide table that are not judges.
+    ``judge`` and ``score`` are columns of a long table, in which each row is one judge's score of one item.
+    ``judge_columns`` are the only judges of a wide table; by default every column is a judge that holds numbers and
+    that neither name nor content nor ``drop`` excludes. ``response`` holds the scored text, which is compared with the
+    item's.
     """
 
     item_id: str = "item_id"
@@ -96,7 +86,7 @@ class ScoreColumns(_Declared):
 
 
 class RecordedJudges(_Declared):
-    """Which of the judges in a file are read, and what is declared of their families and scales."""
+    """The judges of a file that are read, with their families and scales."""
 
     judges: str | None = Field(default=None, description="regular expression; only judges that match")
     family_pattern: str | None = Field(
@@ -116,11 +106,11 @@ class RecordedJudges(_Declared):
         return scales
 
     def accepts(self, judge: str) -> bool:
-        """Whether the judge's scores are to be read."""
+        """Return whether the judge's scores are read."""
         return self.judges is None or re.search(self.judges, judge) is not None
 
     def family(self, judge: str) -> str | None:
-        """Family of a judge as the score file's settings declare it, or None."""
+        """Return the declared family of a judge, or None."""
         if judge in self.families:
             return self.families[judge]
         match = re.search(self.family_pattern, judge) if self.family_pattern else None
@@ -128,7 +118,7 @@ class RecordedJudges(_Declared):
 
 
 class RecordedScores(RecordedJudges):
-    """``scores``: a file of scores that exist already."""
+    """``scores``: a file of existing scores."""
 
     path: str
     columns: ScoreColumns = ScoreColumns.model_construct()
@@ -136,15 +126,7 @@ class RecordedScores(RecordedJudges):
 
 
 class ImportSource(RecordedJudges):
-    """Items and scores in another tool's files, which are read anew whenever they change.
-
-    Attributes
-    ----------
-    tool : str
-        Whose files they are; see docs/data.md.
-    path : str
-        A file, or a folder such as the one to which the tool writes its logs.
-    """
+    """Items and scores in another tool's file or folder, read again when it changes; see docs/data.md."""
 
     kind: Literal["import"] = "import"
     tool: Literal[
@@ -169,8 +151,7 @@ class FilesSource(_Declared):
     def _no_query(cls, items: str) -> str:
         if items.lower().endswith(".sql"):
             raise ValueError(
-                f"{items}: the rows of a query can change without its file, and nobody would notice; write them to a "
-                "Parquet file"
+                f"{items}: the rows of a query can change unnoticed, without its file; write them to a Parquet file"
             )
         return items
 
@@ -185,16 +166,9 @@ class DemoSource(_Declared):
 
 
 class GoldRule(_Declared):
-    """How an item's gold label follows from its row: it is the mean of the numbers in some columns.
+    """The gold label as the mean of numbers in the columns, or paths, ``mean_of``; ``values`` gives words a number.
 
-    Attributes
-    ----------
-    mean_of : tuple of str
-        Columns, or paths into them.
-    values : dict str -> float
-        Numbers for which words in these columns stand.
-    above, at_least : float, optional
-        If one is given, gold is 1 if the mean is greater than this number, or not smaller, and 0 otherwise.
+    With ``above`` or ``at_least``, gold is 1 if the mean is greater than this number, or not smaller, and 0 otherwise.
     """
 
     mean_of: tuple[str, ...] = Field(min_length=1)
@@ -209,14 +183,14 @@ class GoldRule(_Declared):
         return self
 
     def of(self, mean: float) -> float:
-        """Gold of an item whose numbers have this mean."""
+        """Return the gold of an item whose numbers have this mean."""
         if self.above is not None:
             return float(mean > self.above)
         return mean if self.at_least is None else float(mean >= self.at_least)
 
 
 class PreferredPair(_Declared):
-    """The columns of the better and the worse response; a hash of the texts decides which of them is shown first."""
+    """The columns of the better and the worse response; a hash of the texts decides which is shown first."""
 
     better: str
     worse: str
@@ -227,29 +201,21 @@ class HuggingFaceSource(_Declared):
 
     Attributes
     ----------
-    dataset : str
-        Repository on the hub, or folder.
-    config : str, optional
-        Configuration of the data set, if it has several.
-    split : str
-        Split of the data set, such as ``test``.
     revision : str, optional
-        Commit of the repository, as 40 hexadecimal digits; a repository without one is refused.
+        Commit, as 40 hexadecimal digits; a repository without one is refused.
     files : str, optional
-        JSON, CSV or Parquet files of the repository, such as ``data/feedback_valid.json``, that are read in the place
-        of a split. For a repository whose own loading script the library does not run any more.
+        JSON, CSV or Parquet files of a repository whose loading script is no longer supported.
     columns : ItemColumns
-        Columns, or paths into them such as ``info.post`` and ``conversation_a[1].content``; of ``a | b`` the first that
-        a row fills. Of messages with a role and a content a prompt is the whole conversation, and a response its last
-        message.
+        Columns, or paths such as ``info.post`` and ``conversation_a[1].content``; of ``a | b`` the first that is
+        filled. Of messages, a prompt is the whole conversation and a response its last message.
     where : dict
-        Value that each of these columns must have, or a list of values; other rows are left out.
+        Required value, or list of values, of these columns; other rows are left out.
     pair : PreferredPair, optional
-        Takes the place of gold and the two responses: gold is 1 if the response that is shown second is the better one.
+        Replaces gold and the two responses: gold is 1 if the response that is shown second is the better one.
     sample : int, optional
-        Number of items that are drawn without replacement, seeded by ``seed``.
+        Number of items drawn without replacement, seeded by ``seed``.
     verified : bool
-        Somebody has compared the column names with the data at this revision; ``checked`` says where.
+        Whether the column names were compared with the data at this revision; ``checked`` names the place.
     """
 
     kind: Literal["huggingface"] = "huggingface"
@@ -270,15 +236,9 @@ class HuggingFaceSource(_Declared):
 
 
 class VersionsSource(_Declared):
-    """The items of another test set, together with changed versions of them.
+    """The items of the test set ``of``, together with changed versions of them.
 
-    Attributes
-    ----------
-    of : str
-        Name of the other test set.
-    changes : tuple of str
-        Names of transformations, which leave gold as it is, or of triggers, which answer nothing
-        (``warehouse.versions``).
+    ``changes`` name transformations, which keep gold, or triggers, which answer nothing (``warehouse.versions``).
     """
 
     kind: Literal["versions"] = "versions"
@@ -303,21 +263,10 @@ Source = Annotated[
 
 
 class VersionColumns(_Declared):
-    """``versions``: the columns of the item file that say which items are versions of one answer.
+    """``versions``: the columns of the item file that identify versions of one answer.
 
-    Attributes
-    ----------
-    pair : str
-        Column that has the same value for all versions of one answer.
-    version : str
-        Column that names the change, or says that there is none.
-    original : str
-        Value of the column ``version`` for an answer that was not changed.
-    changed : str, optional
-        Value of the column ``version`` for a changed answer, if the column ``change`` names the change. Items with any
-        further value are left out.
-    change : str, optional
-        Column that names the change, if the column ``version`` does not.
+    Versions of one answer share the value of ``pair``. The column ``version`` names the change, or is ``original``; if
+    the column ``change`` names it instead, ``version`` is ``changed``, and items with a further value are left out.
     """
 
     pair: str = PAIR
@@ -332,8 +281,8 @@ class VersionColumns(_Declared):
             raise ValueError("versions.changed and versions.change belong together: give both, or neither")
         return self
 
-    def told(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
-        """Pair and change of an item; the change is ``original`` if there is none. None if the item is no version."""
+    def version_of(self, metadata: Mapping[str, Any]) -> tuple[str, str] | None:
+        """Return pair and change (``original`` without one) of an item; None if it is no version."""
         pair, version = metadata.get(self.pair), metadata.get(self.version)
         if pair is None or version is None:
             return None
@@ -346,7 +295,7 @@ class VersionColumns(_Declared):
 
 
 class CalibrationSettings(_Declared):
-    """``calibration``: what a person declares about the scale of quality; see ``care_ops.config.Calibration``."""
+    """``calibration``: the declared scale of quality; see ``care_ops.config.Calibration``."""
 
     scale: str = Field(default="own", pattern=r"^(own|uniform|anchors|judge:.+)$")
     prevalence: float | None = Field(default=None, gt=0, lt=1)
@@ -395,21 +344,21 @@ class TestsetSpec(_Declared):
 
     @property
     def further_columns(self) -> tuple[str, ...]:
-        """Columns that the item file must have in addition to texts and gold."""
+        """The columns that the item file must have in addition to texts and gold."""
         versions = self.versions
         of_versions = () if versions is None else (versions.pair, versions.version, versions.change)
         return tuple(name for name in (*self.raters, *self.features, *of_versions) if name is not None)
 
     @property
     def recorded(self) -> RecordedScores | ImportSource | None:
-        """The file whose scores are read, with what is declared of its judges; None where there is none."""
+        """The settings of the file with recorded scores; None where there is none."""
         if isinstance(self.source, ImportSource):
             return self.source
         return self.source.scores if isinstance(self.source, FilesSource) else None
 
     @property
     def version_columns(self) -> VersionColumns | None:
-        """The columns that say which items are versions of one answer; None if the test set has no versions."""
+        """The columns that identify versions of one answer; None if the test set has none."""
         return VersionColumns() if isinstance(self.source, VersionsSource) else self.versions
 
     @field_validator("name")
@@ -430,7 +379,7 @@ class TestsetSpec(_Declared):
         return self
 
     def unverified(self) -> str | None:
-        """A sentence that says what nobody has checked about the source, or None."""
+        """Return a sentence on what is unchecked about the source, or None."""
         if isinstance(self.source, HuggingFaceSource) and not self.source.verified:
             checked = self.source.checked or "not compared with the data"
             return f"column names of {self.source.dataset}: {checked}; set source.verified: true once you have looked"
@@ -477,7 +426,7 @@ def _without_effect(source: Source) -> dict[str, Any]:
 
 
 def resolve(path: str, base: Path) -> Path:
-    """The absolute path that a test set's file names: relative to ``base``, with environment variables for ``${NAME}``.
+    """Return an absolute path, relative to ``base``, with environment variables for ``${NAME}``.
 
     Raises ``InputError`` where such a variable is not set, or the path is an address such as ``s3://bucket/items.csv``.
     """
@@ -496,18 +445,18 @@ def resolve(path: str, base: Path) -> Path:
 
 
 def _folder_hash(folder: Path, hash_file: Callable[[Path], str]) -> str:
-    """The names and hashes of all files in a folder and its subfolders; empty if there is no folder."""
+    """Return the names and hashes of all files below a folder; empty if there is no folder."""
     files = sorted(path for path in folder.rglob("*") if path.is_file()) if folder.is_dir() else []
     return "".join(f"{path.relative_to(folder)} {hash_file(path)}" for path in files)
 
 
 def names_an_address(path: str) -> bool:
-    """Whether a path is an address with a scheme, which a folder ``s3:`` on this machine would be taken for."""
+    """Return whether a path is an address with a scheme."""
     return "://" in path
 
 
 def hash_of_file(path: Path) -> str:
-    """SHA-256 of a file's bytes; ``InputError`` if there is no such file."""
+    """Return the SHA-256 of a file's bytes; raise ``InputError`` if there is no such file."""
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

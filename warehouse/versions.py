@@ -1,4 +1,4 @@
-"""Changed versions of a test set's items, which show how robust judges are.
+"""Changed versions of a test set's items, which measure the robustness of judges.
 
 A transformation dresses up an answer and leaves its content as it is. A trigger replaces the answer by an opening, such
 as "Solution", that answers nothing and yet convinces some judges.

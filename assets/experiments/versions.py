@@ -81,7 +81,7 @@ def _of_panel(
     originals: dict[str, Array] = {}
     versions: list[tuple[str, str, Array]] = []
     for record in workspace.parts.read_items(panel.testset):
-        pair, change = columns.told(record.metadata) or ("", "")
+        pair, change = columns.version_of(record.metadata) or ("", "")
         if record.item_id not in scores_of:
             continue
         if change == ORIGINAL:

@@ -355,7 +355,7 @@ def test_of_judgment_bias_every_answer_is_read_beside_what_was_made_of_it(tmp_pa
     spec = spec_of("judgment_bias")
     items = read_items(entry("judgment_bias").model_copy(update={"dataset": "set"}), tmp_path, spec.further_columns)
     assert spec.versions is not None
-    told = {item.item_id: (spec.versions.told(item.metadata), item.prompt, item.response) for item in items}
+    told = {item.item_id: (spec.versions.version_of(item.metadata), item.prompt, item.response) for item in items}
     original = {(pair, prompt): response for (pair, change), prompt, response in told.values() if change == "original"}
     ours = {(change, prompt, original[pair, prompt], text) for (pair, change), prompt, text in told.values()}
     by_pair: dict = {}

@@ -30,7 +30,7 @@ def test_every_version_stays_with_what_it_was_made_from():
     assert (by_id["a beauty"].split_unit, by_id["a"].split_unit) == ("a", "a"), "no fit parts a version from its pair"
     assert (by_id["a colon"].response, by_id["a colon"].gold) == (":", 0.0)
     told = VersionColumns()
-    assert {i: told.told(r.metadata) for i, r in by_id.items()} == {
+    assert {i: told.version_of(r.metadata) for i, r in by_id.items()} == {
         "a": ("a", ORIGINAL),
         "b": ("b", ORIGINAL),
         "a beauty": ("a", "beauty"),
@@ -53,10 +53,10 @@ def test_dressings_keep_what_was_said():
 
 def test_a_file_says_which_items_are_versions():
     columns = VersionColumns(pair="pair_id", version="variant", changed="perturbed", change="kind")
-    assert columns.told({"pair_id": 3, "variant": "original", "kind": "beauty"}) == ("3", ORIGINAL)
-    assert columns.told({"pair_id": 3, "variant": "perturbed", "kind": "beauty"}) == ("3", "beauty")
-    assert columns.told({"pair_id": 3, "variant": "other", "kind": "beauty"}) is None
-    assert columns.told({"variant": "original"}) is None
+    assert columns.version_of({"pair_id": 3, "variant": "original", "kind": "beauty"}) == ("3", ORIGINAL)
+    assert columns.version_of({"pair_id": 3, "variant": "perturbed", "kind": "beauty"}) == ("3", "beauty")
+    assert columns.version_of({"pair_id": 3, "variant": "other", "kind": "beauty"}) is None
+    assert columns.version_of({"variant": "original"}) is None
     with pytest.raises(ValidationError, match="belong together"):
         VersionColumns(changed="perturbed")
 

@@ -122,7 +122,7 @@ class Objects:
 
     @contextmanager
     def _asking(self, what: str, *expected: str) -> Generator[None]:
-        """Turn an error of the store into one sentence with its reason and remedy; an ``expected`` one ends the block."""
+        """Turn an error of the store into a sentence with its reason and remedy; an ``expected`` one ends the block."""
         from obstore.exceptions import BaseError
 
         try:
