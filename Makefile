@@ -75,8 +75,8 @@ test-recipe: $(MODELS)/.made ## the paper's recipe, as it is typed, by a hub, se
 soak: $(VENV)/.dev ## kills, full, broken and read-only disks at random changes of a workspace; an hour
 	$(BIN)/python -W ignore -m benchmarks.soaks.kills
 
-fuzz: $(VENV)/.dev ## spoilt things at every door for MINUTES (10), by SEED; ends with 1 where one is not met
-	nice $(BIN)/python -W ignore -m benchmarks.soaks.fuzz_doors $(or $(MINUTES),10) --seed $(or $(SEED),0) --out benchmarks/results/fuzz.md
+fuzz: $(VENV)/.dev ## fuzz everything that reads input for MINUTES (10), by SEED; exits with 1 on a finding
+	nice $(BIN)/python -W ignore -m benchmarks.soaks.fuzz $(or $(MINUTES),10) --seed $(or $(SEED),0) --out benchmarks/results/fuzz.md
 
 mutants: $(VENV)/.dev ## 200 small mistakes in the code, which tests notice them; goes on where it was stopped; an hour
 	nice $(BIN)/python -m benchmarks.soaks.mutants $(if $(AGAIN),--again)

@@ -13,9 +13,9 @@ for _threads in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS"):
 import numpy as np
 import pytest
 
-LONGEST = ("test_readme.py", "test_roads_of_workspaces.py", "test_experiments.py", "test_demo.py", "test_nights.py")
+LONGEST = ("test_readme.py", "test_workspace_workflows.py", "test_experiments.py", "test_demo.py", "test_nights.py")
 """Modules with tests of a minute and more that would otherwise begin late, and end alone on one of the cores."""
-ROADS = ("test_readme.py", "test_roads_of_workspaces.py", "test_strangers_tables.py", "test_own_files.py")
+ROADS = ("test_readme.py", "test_workspace_workflows.py", "test_user_tables.py", "test_user_files.py")
 ROADS += ("test_demo.py", "test_typed_commands.py", "test_documentation.py", "test_light_core.py")
 ROADS += ("test_installed.py", "test_pairs.py")
 """Modules whose slow tests walk what a person is told to do: they are run whatever the share."""

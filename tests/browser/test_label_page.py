@@ -172,7 +172,7 @@ def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(fold
     assert "20 labels of 20 items: 20 drawn at random" in fitted
 
 
-def test_no_text_of_an_item_is_run_and_each_stands_there_as_it_is(folder, opened, tmp_path):
+def test_no_text_of_an_item_is_run_and_each_is_shown_unchanged(folder, opened, tmp_path):
     lines = [
         {"item_id": f'{name}, "{k}"', "prompt": text, "response": f"{text} answer {k}"}
         for k, (name, text) in enumerate(NASTY.items())
@@ -214,7 +214,7 @@ def write_pairs(folder):
     return "pairs.csv"
 
 
-def test_the_page_is_used_without_a_mouse_and_says_what_happens(folder, opened):
+def test_the_page_is_used_by_keyboard_and_announces_what_happens(folder, opened):
     label(folder, "--count", 3, "--html", folder / "page.html")
     page = opened(folder / "page.html", rater=None)
     expect(page.get_by_label("Your name")).to_be_focused()
@@ -250,7 +250,7 @@ def test_the_page_is_used_without_a_mouse_and_says_what_happens(folder, opened):
     assert [(row["label"], row["rater"]) for row in rows] == [("1", "sunny"), ("0", "sunny"), ("1", "bob")]
 
 
-def test_two_tabs_and_two_pages_keep_their_labels_apart_and_together(folder, opened):
+def test_two_tabs_share_labels_and_two_pages_do_not(folder, opened):
     label(folder, "--count", 3, "--html", folder / "page.html")
     page = opened(folder / "page.html")
     page.keyboard.press("y")

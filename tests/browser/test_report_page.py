@@ -101,7 +101,7 @@ def test_every_figure_is_drawn_without_javascript(opened, name):
         assert [page.locator(f"#figure-{kind} svg.drawing > desc").count() for kind in kinds] == [1] * len(kinds)
 
 
-def test_a_report_that_is_sent_alone_is_whole(chromium, tmp_path):
+def test_a_single_report_file_is_complete(chromium, tmp_path):
     write_page(report_data(workspace=False), tmp_path / "report.html", VERDICT)
     (tmp_path / "items.html").unlink()
     context = chromium.new_context(offline=True)
@@ -116,7 +116,7 @@ def test_a_report_that_is_sent_alone_is_whole(chromium, tmp_path):
 
 
 @pytest.mark.parametrize("name", PAGES)
-def test_on_a_telephone_nothing_scrolls_sideways_and_what_matters_stands_first(opened, name):
+def test_a_narrow_page_does_not_scroll_sideways_and_starts_with_the_verdict(opened, name):
     page = opened(name, **MODES["narrow"])
     unfold(page)
     assert page.evaluate("document.documentElement.scrollWidth") == 390
@@ -126,7 +126,7 @@ def test_on_a_telephone_nothing_scrolls_sideways_and_what_matters_stands_first(o
         assert first.bounding_box()["y"] < contents.bounding_box()["y"]
 
 
-def test_a_sentence_shows_code_as_code_and_a_map_stands_in_its_column(pages, opened):
+def test_code_in_sentences_is_marked_and_a_map_fits_its_column(pages, opened):
     told = replace(VERDICT, next_steps=(Step("Read `fit.json` <now>."),))
     replace_verdict(pages / "testset-small.html", told)
     page = opened("testset-small", **MODES["light"])
@@ -137,7 +137,7 @@ def test_a_sentence_shows_code_as_code_and_a_map_stands_in_its_column(pages, ope
 
 
 @pytest.mark.parametrize("name", SIZES)
-def test_a_page_is_small_and_all_items_stand_beside_it(pages, opened, name):
+def test_a_page_is_small_and_links_to_all_items(pages, opened, name):
     items, _ = SIZES[name]
     assert (pages / f"testset-{name}.html").stat().st_size <= 1_000_000
     page = opened(f"testset-{name}")

@@ -191,7 +191,7 @@ def test_log_probabilities_agree_within_1e4(model, loaded):
     assert said[0] == said[1]
 
 
-def test_a_prompt_that_is_too_long_is_told_and_not_cut(model):
+def test_a_prompt_that_is_too_long_is_reported_and_not_cut(model):
     long = Item("long", "q", "word " * 5_000)
     found = by_item(spec(model, "transformers", "quality"), [long, ITEMS[0]])
     assert (found["long"].score, found["long"].status) == (None, Status.TOO_LONG)
@@ -199,7 +199,7 @@ def test_a_prompt_that_is_too_long_is_told_and_not_cut(model):
     assert found["i0"].status is Status.OK
 
 
-def test_what_has_too_little_mass_or_no_number_is_missing(model):
+def test_scores_with_too_little_mass_or_no_number_are_missing(model):
     found = by_item(spec(model, "transformers", "quality", min_valid_mass=0.9999), ITEMS[:2])
     assert {s.status for s in found.values()} == {Status.LOW_VALID_MASS}
     found = by_item(spec(model, "transformers", "quality", profile="paper-raw"), ITEMS[:4])
@@ -207,7 +207,7 @@ def test_what_has_too_little_mass_or_no_number_is_missing(model):
     assert all(s.raw is not None and s.p_json is None for s in found.values())
 
 
-def test_what_is_batched_together_does_not_matter(model):
+def test_batches_do_not_change_scores(model):
     judge = spec(model, "transformers", "quality")
     whole = by_item(judge, ITEMS)
     engine = build_engine(judge)
@@ -229,7 +229,7 @@ def test_a_model_with_a_sliding_window_is_read_one_by_one(model, tmp_path):
     assert {s.status for s in by_item(judge, ITEMS[:2]).values()} == {Status.OK}
 
 
-def test_too_little_memory_makes_smaller_groups_and_then_says_so(model, monkeypatch):
+def test_too_little_memory_makes_smaller_groups_and_then_fails(model, monkeypatch):
     whole, few, none = (TransformersBackend(spec(model, "transformers", "quality").engine) for _ in range(3))
     prompts = [whole.encode("Rate this: " + "word " * n, special=True) for n in range(1, 20)]
     requests = [(prompt, (5, 6, 7)) for prompt in prompts]

@@ -155,7 +155,7 @@ CASES = {
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_gate_is_told_in_summary_and_comment_and_ends_with_its_code(runner, case):
+def test_a_gate_reports_in_summary_and_comment_and_ends_with_its_code(runner, case):
     inputs, code, word, sentence = CASES[case]
     ended, printed = runner.run(pull_request="17", token="secret", **inputs)
     assert ended == code, printed
@@ -190,7 +190,7 @@ def test_a_comment_that_is_refused_changes_no_outcome(ended_with, code):
     assert (ended, "::warning::" in printed) == (code, True)
 
 
-def test_what_is_wrong_is_told_unfolded_and_fails(runner):
+def test_wrong_input_is_reported_unfolded_and_fails(runner):
     ended, _ = runner.run(**{**TABLES, "labels": "none.csv", "new": "good", "against": "bad"})
     assert ended == 2
     told = runner.summary.read_text()
@@ -222,7 +222,7 @@ def test_the_light_core_is_installed_from_the_action_itself_as_locked(ended_with
     assert all(re.search(r"@[0-9a-f]{40}$", step["uses"]) for step in STEPS if "uses" in step)
 
 
-def test_every_input_is_an_option_of_the_gate_or_said_to_be_of_the_action():
+def test_every_input_is_an_option_of_the_gate_or_of_the_action():
     from typer.main import get_command
 
     from orchestration.cli.app import app

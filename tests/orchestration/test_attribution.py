@@ -110,7 +110,7 @@ def test_a_judge_that_nobody_asks_again_is_not_counted_among_those_that_show_a_s
     assert systems == {}
 
 
-def test_both_are_named_and_the_systems_verdict_is_held_until_the_judge_is_anchored_anew(live):
+def test_a_changed_judge_holds_back_the_verdict_on_a_changed_system(live):
     folder, _, judge, systems = live(system=-2.0, judge=2.0)
     assert judge is not None
     assert list(systems) == ["new"]

@@ -30,7 +30,7 @@ def night(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_a_night_sends_and_another_collects(night):
+def test_one_run_sends_a_batch_and_another_collects_it(night):
     folder, server = night
     said = " ".join(care(folder, "run").split())
     (batch,) = server.batches.values()

@@ -93,7 +93,7 @@ def write_judge(folder, name, server, more=""):
     )
 
 
-def test_a_nights_bill_is_that_of_the_servers(panel):
+def test_the_bill_of_a_run_equals_the_servers_books(panel):
     folder, servers = panel
     forecast = {row["judge"]: row["dollars"] for row in care_json(folder, "run", "--dry-run")}
     outcome = run(folder)
@@ -151,7 +151,7 @@ def test_the_forecast_on_the_bill_is_of_what_was_asked(panel):
     assert half.forecast_dollars < forecast
 
 
-def test_a_night_spends_no_more_than_the_workspace_allows(panel):
+def test_a_run_spends_no_more_than_the_workspace_allows(panel):
     folder, servers = panel
     with (folder / "care.yaml").open("a") as file:
         file.write("judging: {spend_limit: 0.02}\n")
@@ -167,7 +167,7 @@ def test_a_night_spends_no_more_than_the_workspace_allows(panel):
 
 
 @pytest.mark.slow
-def test_bills_of_past_nights_are_merged_and_the_database_is_rebuilt_from_them(panel):
+def test_bills_of_past_runs_are_merged_and_the_database_is_rebuilt_from_them(panel):
     folder, _ = panel
     run(folder, judge="cached")
     run(folder, judge="stormy")

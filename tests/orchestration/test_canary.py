@@ -69,7 +69,7 @@ def trend_of(folder, *, anew=False):
 
 
 @pytest.mark.slow
-def test_a_model_that_changed_silently_is_told_of_and_no_score_changes(workspace):
+def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     folder, server, shift = workspace
     rows, asked, today = score_rows(folder), len(server.requests), datetime.now(UTC).date().isoformat()
     same = ask_again(folder)
@@ -138,7 +138,7 @@ def test_a_run_asks_once_a_day_and_the_daemon_by_the_same_rule(workspace, monkey
     assert ("canary", "api") not in run(folder).materialised
 
 
-def test_a_model_that_came_back_puts_only_what_was_scored_meanwhile_in_doubt(workspace, monkeypatch):
+def test_after_a_model_returned_only_scores_of_the_meantime_are_questioned(workspace, monkeypatch):
     from assets.judging import canary
 
     folder, server, shift = workspace
@@ -165,7 +165,7 @@ def test_a_model_that_came_back_puts_only_what_was_scored_meanwhile_in_doubt(wor
     assert "40 items were scored since then" in " ".join(care(folder, "judges", "retest", "api", code=6).split())
 
 
-def test_a_judge_without_a_retest_is_said_to_be_so_and_why(workspace):
+def test_why_a_judge_has_no_retest_is_reported(workspace):
     folder, *_ = workspace
     (folder / "judges" / "read.yaml").write_text("engine: {kind: recorded, column: someone}\n")
     (folder / "mine.py").write_text("def program_judge(query, response):\n    return 1.0\n")

@@ -92,7 +92,7 @@ def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     assert "use the criterion likelihood, which needs none" in one_line(bad)
 
 
-def test_order_against_gold_of_two_values_is_told_by_auc_which_no_tie_can_buy(tmp_path, rng):
+def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
     """Of ten judges' votes, the majority's two values would win by tau-b and lose by AUC."""
     good = rng.random(200) < 0.3
     votes = rng.random((200, 10)) < np.where(good[:, None], 1, 0) * 0.5 + 0.25
@@ -197,7 +197,7 @@ def test_bad_files_and_options_end_with_two(tmp_path, scores):
         assert not out.exists()
 
 
-def test_a_panel_that_admits_nobody_fails_and_says_why(tmp_path):
+def test_a_panel_that_admits_no_judge_fails_with_the_reasons(tmp_path):
     path = tmp_path / "scores.csv"
     path.write_text("item_id,a,b\n" + "".join(f"{k},1,{k % 2 if k < 3 else ''}\n" for k in range(60)))
     result = care("fit", path, "--out", tmp_path / "out")
@@ -205,7 +205,7 @@ def test_a_panel_that_admits_nobody_fails_and_says_why(tmp_path):
     assert "a: degenerate" in result.output
 
 
-def test_no_workspace_and_a_bad_one_are_told(tmp_path):
+def test_a_missing_workspace_and_invalid_settings_are_refused(tmp_path):
     for command in ("run", "status", "report"):
         result = care(command, "--workspace", tmp_path)
         assert result.exit_code == 2
@@ -217,7 +217,7 @@ def test_no_workspace_and_a_bad_one_are_told(tmp_path):
     assert "foo" in result.output
 
 
-def test_status_says_missing_stale_and_counts(tmp_path, after_a_night):
+def test_status_shows_missing_stale_and_counts(tmp_path, after_a_night):
     states = json.loads(care("status", "--workspace", make(tmp_path / "new", n=30), "--json").stdout)
     assert {s["state"] for s in states} == {"missing"}
     assert len(states) == len(JUDGES)

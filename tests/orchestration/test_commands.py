@@ -116,7 +116,7 @@ def test_the_scale_that_the_scores_are_plainly_on_is_offered_for_a_person_to_dec
 
 
 @pytest.mark.parametrize("outside", [False, True])
-def test_where_judges_are_brought_to_one_scale_it_is_offered(tables, rng, outside):
+def test_the_common_scale_of_rescaled_judges_is_offered(tables, rng, outside):
     """A judge of 0 and 1 alone is brought as `care fit` brings it; no scale is written beyond which scores lie."""
     scores = np.round(rng.uniform(1, 10, (60, 4)))
     scores[:2] = [[1], [10]]
@@ -136,7 +136,7 @@ def test_where_judges_are_brought_to_one_scale_it_is_offered(tables, rng, outsid
 
 
 @pytest.mark.slow
-def test_where_no_item_has_a_text_nobody_is_told_to_let_care_label_ask(tables):
+def test_care_label_is_not_advised_where_no_item_has_a_text(tables):
     rows = "".join(f"q{k},{judge},{(k * (3 + j)) % 7}\n" for k in range(30) for j, judge in enumerate("abcd"))
     (tables / "long.csv").write_text("item,rater,rating\n" + rows)
     folder = tables / "mine"
@@ -149,7 +149,7 @@ def test_where_no_item_has_a_text_nobody_is_told_to_let_care_label_ask(tables):
 
 
 @pytest.mark.slow
-def test_where_most_judges_lack_scores_the_night_takes_them_for_not_asked_as_care_fit_does(tables, rng):
+def test_sparse_scores_count_as_not_asked_in_a_workspace_as_in_care_fit(tables, rng):
     lines = (tables / "scores.csv").read_text().splitlines()
     holes = [
         ",".join(c if k == 0 or rng.random() > 0.3 else "" for k, c in enumerate(row.split(","))) for row in lines[1:]
@@ -185,7 +185,7 @@ def test_a_workspace_gets_a_second_table_as_a_test_set_of_its_own(tables):
     "idle",
     [["--items", "items.csv"], ["--scale", "0", "10"], ["--separator", ";"]],
 )
-def test_what_says_how_a_table_is_read_is_refused_where_no_table_is_given(tables, idle):
+def test_reading_options_are_refused_without_a_table(tables, idle):
     assert f"{idle[0]} says how a table" in " ".join(care("init", tables / "mine", *idle, code=2).split())
     assert not (tables / "mine").exists()
     care("init", tables / "mine", "--template", "empty")
@@ -204,7 +204,7 @@ def test_a_table_and_another_source_of_a_workspace_are_not_both_taken(tables):
     assert "or --all, or a table" in " ".join(refused.split())
 
 
-def test_what_cannot_be_read_makes_no_workspace(tables):
+def test_an_unreadable_table_creates_no_workspace(tables):
     (tables / "one.csv").write_text("item_id,gpt\na,1\nb,2\n")
     assert "one judge" in care("init", tables / "mine", "--from", tables / "one.csv", code=2)
     assert not (tables / "mine").exists()
@@ -213,7 +213,7 @@ def test_what_cannot_be_read_makes_no_workspace(tables):
 
 
 @pytest.mark.slow
-def test_the_night_of_a_table_answers_as_care_fit_does(tables):
+def test_a_run_over_a_table_estimates_as_care_fit_does(tables):
     given = ("--items", tables / "items.csv", "--judges", tables / "judges.csv")
     folder = tables / "mine"
     care("init", folder, "--from", tables / "scores.csv", *given, "--system", "model")
@@ -244,7 +244,7 @@ def declare(file, families):
     file.write_text("\n".join([f"{comments}    families:", *named, ""]))
 
 
-def test_a_table_of_no_families_names_where_they_are_declared(tables):
+def test_a_table_without_families_is_told_where_to_declare_them(tables):
     folder = tables / "mine"
     said = care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
     file = folder / "testsets" / "scores.yaml"
@@ -256,7 +256,7 @@ def test_a_table_of_no_families_names_where_they_are_declared(tables):
     assert wrong in " ".join(care("doctor", "--workspace", folder, code=1).replace("│", "").split())
 
 
-def test_a_mistake_in_a_cell_is_told_once_and_not_for_each_judge(tables):
+def test_a_mistake_in_a_cell_is_reported_once(tables):
     folder = tables / "mine"
     care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
     lines = (tables / "scores.csv").read_text().splitlines()

@@ -41,7 +41,7 @@ def mount(project: Path, workspace: str, more: str = "", folder: str = "care") -
 
 
 @pytest.mark.slow
-def test_a_file_of_yaml_mounts_a_workspace_beside_assets_of_their_own(project, tmp_path):
+def test_a_yaml_file_mounts_a_workspace_in_another_project(project, tmp_path):
     make(tmp_path / "ws")
     loaded = mount(project, "../../../../ws")
     keys = loaded.resolve_asset_graph().get_all_asset_keys()

@@ -35,7 +35,7 @@ def when_written(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in (folder / "data" / "parts" / "scores").rglob("*.parquet")}
 
 
-def test_the_doctor_tells_what_is_damaged_and_sets_it_aside_on_request(after_a_night):
+def test_the_doctor_names_damaged_files_and_quarantines_them_on_request(after_a_night):
     parts = sorted((after_a_night / "data" / "parts" / "scores").rglob("*.parquet"))
     page = after_a_night / "data" / "report" / "testset-one.html"
     panel = after_a_night / "data" / "fits" / "testset=one" / "panel.json"
@@ -59,7 +59,7 @@ def test_the_doctor_tells_what_is_damaged_and_sets_it_aside_on_request(after_a_n
     assert parts[0].exists()
 
 
-def test_every_part_is_read_within_some_nights_although_nothing_needs_it(after_a_night):
+def test_every_part_is_verified_within_some_runs(after_a_night):
     workspace = load_workspace(after_a_night)
     parts = sorted((after_a_night / "data" / "parts").rglob("*.parquet"))
     rotten = [part for part in parts if "scores" in part.parts][-1]
@@ -96,7 +96,7 @@ def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(af
     assert when_written(after_a_night) == asked
 
 
-def test_settings_that_dagster_refuses_are_told_and_set_aside_though_they_are_sound_yaml(tmp_path):
+def test_settings_that_dagster_refuses_are_named_and_quarantined(tmp_path):
     folder = make(tmp_path / "ws")
     settings = dagster_home(load_workspace(folder)) / "dagster.yaml"
     settings.write_text(settings.read_text().replace("max_retries", "max_retriez"))

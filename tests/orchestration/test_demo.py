@@ -43,7 +43,7 @@ def test_ray_and_dask_give_what_one_process_gives(tmp_path, monkeypatch):
     np.testing.assert_allclose(other.third_central(*groups), one.third_central(*groups), atol=1e-12)
 
 
-def test_the_demo_is_what_it_says():
+def test_the_demo_has_the_documented_items_and_gold():
     records = generate()
     assert len(records) == 360
     assert records == generate()

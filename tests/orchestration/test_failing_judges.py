@@ -38,7 +38,7 @@ def statuses(folder):
 
 
 @pytest.mark.slow
-def test_what_an_endpoint_failed_to_answer_the_next_run_asks_again_and_nothing_else(endpoint, after_a_night):
+def test_the_next_run_asks_only_what_an_endpoint_failed_to_answer(endpoint, after_a_night):
     server, broken, judge = endpoint
     folder = after_a_night
     judge(folder, most_failing=0.9)

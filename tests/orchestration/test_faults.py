@@ -180,14 +180,14 @@ def test_no_write_of_a_library_that_we_use_gets_past(run_in, writer):
         (OSError(errno.EMFILE, "Too many open files", "/w/part"), "/w/part: too many files are open"),
     ],
 )
-def test_what_the_disk_refused_is_told_in_a_sentence(error, sentence):
+def test_a_refusal_of_the_disk_is_one_sentence(error, sentence):
     told_in = RuntimeError("a library's words for it")
     told_in.__cause__ = error
     for met in (error, told_in):
         assert sentence in str(refusal(met))
 
 
-def test_a_folder_that_may_not_be_written_is_told_apart_from_one_in_place_of_a_database(tmp_path, monkeypatch):
+def test_a_folder_without_write_permission_is_not_taken_for_damage(tmp_path, monkeypatch):
     """SQLite has the same words for both; the second is damage, which `care doctor --repair` mends."""
     error = sqlite3.OperationalError("unable to open database file")
     assert refusal(error, tmp_path) is None
@@ -269,7 +269,7 @@ def _workspace(folder: Path, *rows: tuple[str, float], made_at: str = "today", n
     return folder
 
 
-def test_workspaces_that_differ_in_moments_alone_are_the_same(tmp_path):
+def test_workspaces_that_differ_only_in_times_are_equal(tmp_path):
     calm, rough = (
         state_of(_workspace(tmp_path / day, ("a", 1.0), ("b", 2.0), made_at=day)) for day in ("one", "another")
     )
@@ -278,7 +278,7 @@ def test_workspaces_that_differ_in_moments_alone_are_the_same(tmp_path):
     assert not compare(calm, rough)
 
 
-def test_what_a_kill_may_do_is_told_apart(tmp_path):
+def test_the_comparison_finds_lost_double_different_and_temporary(tmp_path):
     calm = state_of(_workspace(tmp_path / "calm", ("a", 1.0), ("b", 2.0)))
     rough = _workspace(tmp_path / "rough", ("a", 1.0))
     part = next((rough / "data" / "parts").rglob("*.parquet"))

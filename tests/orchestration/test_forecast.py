@@ -25,7 +25,7 @@ def write_judge(folder, server, name):
     )
 
 
-def test_what_is_asked_is_what_was_said(after_a_night, endpoint):
+def test_a_run_asks_what_the_forecast_counted(after_a_night, endpoint):
     """A judge that was never asked is guessed; its second test is measured, and money is at its prices."""
     write_judge(after_a_night, endpoint, "api")
     (guess,) = care_json(after_a_night, "run", "--dry-run", "--json")
@@ -85,7 +85,7 @@ def scores_of(folder):
     )
 
 
-def test_an_endpoint_without_prices_is_said_to_have_none(after_a_night, endpoint):
+def test_a_missing_price_is_reported(after_a_night, endpoint):
     write_judge(after_a_night, endpoint, "api")
     write_judge(after_a_night, endpoint, "unpriced")
     path = after_a_night / "judges" / "unpriced.yaml"
@@ -106,7 +106,7 @@ def test_an_endpoint_without_prices_is_said_to_have_none(after_a_night, endpoint
     assert "and what unpriced cost (set price_in and price_out in their files)" in printed
 
 
-def test_a_template_of_one_answer_is_not_asked_about_pairs_nor_on_another_scale_unsaid(after_a_night, endpoint):
+def test_a_template_of_one_answer_is_refused_for_pairs_and_its_scale_is_reported(after_a_night, endpoint):
     """Said by dry run, doctor and the run itself before anybody is paid; the test set of single answers is asked."""
     items = "".join(f"p{k},what is {k}?,answer {k},other {k}\n" for k in range(40))
     (after_a_night / "pairs.csv").write_text("item_id,prompt,response,response_2\n" + items)
@@ -135,7 +135,7 @@ def test_a_template_of_one_answer_is_not_asked_about_pairs_nor_on_another_scale_
     assert scale in said
 
 
-def test_a_scale_that_recorded_votes_are_on_is_told_beside_a_judge_on_another(after_a_night, endpoint):
+def test_a_judge_on_another_scale_than_recorded_votes_is_reported(after_a_night, endpoint):
     votes = "".join(f"v{k},what is {k}?,answer {k},{k % 2},{k % 3 % 2}\n" for k in range(40))
     (after_a_night / "votes.csv").write_text("item_id,prompt,response,a,b\n" + votes)
     spec = after_a_night / "testsets" / "votes.yaml"

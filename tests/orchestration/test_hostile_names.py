@@ -100,7 +100,7 @@ def test_a_name_with_a_control_character_is_refused(name):
 
 
 @pytest.mark.slow
-def test_a_night_of_hostile_names_writes_nothing_outside_and_no_two_in_one_file(tmp_path):
+def test_hostile_names_write_nothing_outside_and_no_two_to_one_file(tmp_path):
     """Every file that is made, by every command that makes one."""
     folder = tmp_path / "a" / "b" / "ws"
     for sub in ("judges", "testsets", "data"):

@@ -113,7 +113,7 @@ def test_only_what_changed_runs_again(tmp_path):
     assert run(folder).materialised == []
 
 
-def test_a_narrowed_run_does_its_part_and_loses_nothing(after_a_night):
+def test_a_narrowed_run_leaves_the_rest_to_the_next(after_a_night):
     folder = after_a_night
     write_judge(folder, "readability")
     write_judge(folder, "presentation")
@@ -273,7 +273,7 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(after_a_n
     assert run(folder).materialised == []
 
 
-def test_a_fit_that_is_behind_its_scores_at_the_end_is_told(after_a_night, monkeypatch):
+def test_a_fit_older_than_its_scores_is_reported(after_a_night, monkeypatch):
     stale = {("aggregates", "one"): Outdated("aggregates", "one", "the same each time")}
     monkeypatch.setattr(runner, "all_outdated", lambda *_: stale)
     outcome = run(after_a_night)
@@ -300,7 +300,7 @@ def test_another_code_of_the_index_makes_it_again_and_nothing_else(after_a_night
     assert run(after_a_night).materialised == []
 
 
-def test_what_failed_is_tried_once_by_each_command(after_a_night, monkeypatch):
+def test_a_failed_stage_is_tried_once_by_each_command(after_a_night, monkeypatch):
     def refuse(*_: object) -> None:
         asked.append(1)
         raise CareError("gold is of no use today")
@@ -317,7 +317,7 @@ def test_what_failed_is_tried_once_by_each_command(after_a_night, monkeypatch):
     assert run(after_a_night).materialised == []
 
 
-def test_the_judge_that_gold_says_is_best_is_found_once_and_then_read(after_a_night, monkeypatch):
+def test_the_best_judge_by_gold_is_stored_with_the_fit(after_a_night, monkeypatch):
     workspace = load_workspace(after_a_night)
     panel, gold = (
         workspace.fit_folder("one").read_panel(),

@@ -60,7 +60,7 @@ def distinct(folder, n=N):
     ("judges", "concurrency", "size"),
     [pytest.param(["only"], 1, 8, marks=pytest.mark.slow), (["left", "right"], 3, 20)],
 )
-def test_what_a_terminal_interrupts_asks_nobody_on_and_loses_nothing(tmp_path, judges, concurrency, size):
+def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concurrency, size):
     care_yaml = QUICK + f"judging: {{side_by_side: {len(judges)}}}\n"
 
     def wait(seen):
@@ -105,7 +105,7 @@ def test_what_a_terminal_interrupts_asks_nobody_on_and_loses_nothing(tmp_path, j
         assert len(server.bodies) == N * len(judges), "nobody is asked twice"
 
 
-def test_what_others_were_paid_is_told_where_one_judge_breaks(tmp_path, monkeypatch):
+def test_the_bill_of_other_judges_is_complete_when_one_judge_breaks(tmp_path, monkeypatch):
     """By an error that nobody foresaw, as of a disk: the others end too, and what they took is on the bill at once."""
     folder = make(tmp_path / "ws", ("length", "thoroughness"), N, QUICK + "judging: {side_by_side: 2}\n")
     distinct(folder)

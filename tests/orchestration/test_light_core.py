@@ -65,12 +65,12 @@ def first_panel(tmp_path_factory) -> Path:
     return shutil.copytree(ROOT / "examples" / "quickstart", tmp_path_factory.mktemp("first") / "panel")
 
 
-def test_what_a_command_says_to_install_is_what_the_extra_brings():
+def test_commands_name_the_extra_that_brings_their_libraries():
     extra = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["optional-dependencies"]["pipeline"]
     assert {line.split(">")[0].replace("-", "_") for line in extra} <= PIPELINE
 
 
-def test_the_version_is_told_without_a_pipeline():
+def test_the_version_is_printed_without_the_pipeline():
     code = "import sys; sys.modules |= {'duckdb': None, 'dagster': None}; from orchestration.cli.app import app; app()"
     done = subprocess.run([sys.executable, "-c", code, "--version"], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout[:5]) == (0, "care "), done.stderr
@@ -86,7 +86,7 @@ def test_the_core_is_small_and_holds_nothing_of_the_pipeline(core):
 
 
 @pytest.mark.slow
-def test_the_first_circle_answers_as_with_everything_installed(core, first_panel, tmp_path):
+def test_the_core_estimates_as_with_everything_installed(core, first_panel, tmp_path):
     """Each line of the first page, typed in both environments, and what follows from a table of scores."""
     lines = [line for block in blocks("index.md", "sh") for line in block.splitlines() if line]
     systems = "--items items.csv --system model --labels labels.csv"
@@ -121,7 +121,7 @@ def test_the_first_circle_answers_as_with_everything_installed(core, first_panel
 
 
 @pytest.mark.slow
-def test_a_query_says_what_to_install(core, first_panel, tmp_path):
+def test_a_query_without_duckdb_names_the_extra(core, first_panel, tmp_path):
     shutil.copytree(first_panel, tmp_path, dirs_exist_ok=True)
     (tmp_path / "scores.sql").write_text("SELECT * FROM 'scores.csv'")
     _, said = typed(core, tmp_path, "care fit scores.sql", code=2)
@@ -129,7 +129,7 @@ def test_a_query_says_what_to_install(core, first_panel, tmp_path):
 
 
 @pytest.mark.slow
-def test_the_second_circle_says_what_to_install(core, tmp_path):
+def test_workspace_commands_name_the_pipeline_extra(core, tmp_path):
     assert "made" in typed(core, tmp_path, "care init mine")[0]
     for command in ("run", "status", "doctor", "ui", "admin daemon"):
         _, said = typed(core, tmp_path, f"care {command} --workspace mine", code=1)

@@ -20,7 +20,7 @@ def run_in_a_process(folder, *options: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_verbose_run_says_what_is_made_and_why_and_a_usual_one_does_not(after_a_night):
+def test_a_verbose_run_logs_what_is_built_and_why(after_a_night):
     page = after_a_night / "data" / "report" / "testset-one.html"
     page.unlink()
     printed = run_in_a_process(after_a_night, "--verbose")
@@ -32,7 +32,7 @@ def test_a_verbose_run_says_what_is_made_and_why_and_a_usual_one_does_not(after_
     assert page.exists()
 
 
-def test_the_log_of_a_run_in_dagster_has_what_our_modules_warn_of(tmp_path):
+def test_warnings_of_our_modules_reach_the_log_of_dagsters_run(tmp_path):
     @dg.op
     def reads() -> None:
         logging.getLogger("warehouse.storage").warning("a part is damaged")
@@ -76,7 +76,7 @@ def test_a_warning_within_a_run_is_printed_though_dagster_shows_nothing_of_what_
     assert "warning: a part is damaged\n" in run.stderr, run.stderr
 
 
-def test_a_library_that_lets_all_loggers_talk_makes_no_command_verbose():
+def test_a_verbose_root_logger_makes_no_command_verbose():
     code = (
         "import logging\n"
         "from orchestration.cli.output import print_logs\n"

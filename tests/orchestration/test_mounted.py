@@ -141,7 +141,7 @@ def checked_alone(defs: dg.Definitions, instance: dg.DagsterInstance, folder: Pa
     assert [p.edition for p in workspace.fits.publications("one")] == before
 
 
-def test_whose_a_run_is(two):
+def test_a_run_is_assigned_to_its_workspace(two):
     with dg.instance_for_test() as instance:
         defs = mounted(two)
         job = defs.resolve_job_def(IMPLICIT_ASSET_JOB)
@@ -154,7 +154,7 @@ def test_whose_a_run_is(two):
         assert last_night(instance, TEAM_A) is None
 
 
-def test_a_step_of_somebody_else_in_the_same_run_is_theirs_to_tell(two):
+def test_failures_of_other_projects_steps_send_no_alert(two):
     workspace = load_workspace(two[0])
     unsaid = SimpleNamespace(user_failure_data=None, error=None)
     events = [SimpleNamespace(step_key=key, step_failure_data=unsaid) for key in ("theirs", "panel", "experiments")]
@@ -176,7 +176,7 @@ def test_a_step_of_somebody_else_in_the_same_run_is_theirs_to_tell(two):
     assert elsewhere.asset == "panel"
 
 
-def test_a_night_that_is_done_beats_though_a_run_of_somebody_else_goes_on(two, monkeypatch):
+def test_the_heartbeat_ignores_runs_of_other_workspaces(two, monkeypatch):
     workspace = replace(load_workspace(two[0]), mount=TEAM_A)
     beats = []
     monkeypatch.setattr("orchestration.alerts._post", lambda _address, document, _setting: beats.append(document))
@@ -199,7 +199,7 @@ def test_a_night_that_is_done_beats_though_a_run_of_somebody_else_goes_on(two, m
     assert [(each["workspace"], each["night"] > 0) for each in beats] == [("a", True)]
 
 
-def test_every_asset_says_what_a_catalogue_asks_for(two):
+def test_every_asset_has_kinds_owners_tags_and_code_references(two):
     (two[0] / "care.yaml").write_text(QUICK + "owners: [team:evals]\n")
     other = shutil.copytree(two[0], two[0].parent / "mein Büro")
     assert {spec.tags["care/workspace"] for spec in build_defs(other).resolve_all_asset_specs()} == {"mein_B_ro"}

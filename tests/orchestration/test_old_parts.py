@@ -17,7 +17,7 @@ def drop_columns(pattern, folder, *names):
 
 
 @pytest.mark.parametrize("column", ["score", "status", "judge_key"])
-def test_a_score_part_without_what_it_is_about_is_set_aside_and_made_again(after_a_night, column):
+def test_a_score_part_without_a_column_is_quarantined_and_rebuilt(after_a_night, column):
     before = score_rows(after_a_night)
     drop_columns("scores/judge=length/*/*.parquet", after_a_night, column)
     load_workspace(after_a_night).warehouse.remove()

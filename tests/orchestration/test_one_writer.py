@@ -91,7 +91,7 @@ def impatient(monkeypatch):
         ("fits", "promote", "x"),
     ],
 )
-def test_whoever_holds_the_workspace_is_named(tmp_path, impatient, words):
+def test_the_holder_of_the_workspace_is_named(tmp_path, impatient, words):
     folder = make(tmp_path / "ws")
     with alone(load_workspace(folder), "care something"):
         printed = said_by(folder, *words, code=1)
@@ -112,7 +112,7 @@ def test_the_lock_is_free_again_after_its_holder(tmp_path, impatient):
     assert not list((folder_of(workspace) / "working").iterdir())
 
 
-def test_a_command_waits_for_another_says_for_whom_and_sees_what_changed_meanwhile(after_a_night):
+def test_a_command_waits_for_another_and_sees_its_changes(after_a_night):
     workspace = load_workspace(after_a_night)
     with in_the_background(workspace, "admin", "gc", "--days", "0") as process:
         with alone(workspace, "care something"):
@@ -157,7 +157,7 @@ def test_runs_that_come_later_queue_behind_a_command_that_waits(tmp_path):
     assert order == ["command", "later run"]
 
 
-def test_who_was_killed_is_not_named(tmp_path):
+def test_a_killed_holder_is_not_named(tmp_path):
     workspace = load_workspace(make(tmp_path / "ws"))
     code = (
         "import pathlib, sys, time\n"
@@ -360,7 +360,7 @@ def test_processes_that_open_a_new_workspace_at_once_do_not_break_its_storage(tm
     assert versions_of(folder / "data" / "dagster" / "schedules" / "schedules.db") == 1
 
 
-def test_a_storage_that_two_processes_made_at_once_is_told_of_and_moved_away(tmp_path):
+def test_a_storage_with_two_versions_is_reported_and_moved_away(tmp_path):
     folder = make(tmp_path / "ws")
     care(folder, "history")
     file = folder / "data" / "dagster" / "schedules" / "schedules.db"

@@ -108,7 +108,7 @@ def test_labels_that_a_person_gave_in_a_spreadsheet_decide_the_gate(road):
     assert (code, "new against old: better" in printed) == (0, True), printed
 
 
-def test_the_library_says_what_the_commands_say(road):
+def test_the_library_returns_what_the_commands_print(road):
     tables = {
         name: road / f"{name}.{kind}" for name, kind in (("scores", "jsonl"), ("labels", "csv"), ("items", "jsonl"))
     }

@@ -72,7 +72,7 @@ def test_a_fit_that_is_deleted_while_its_list_is_read_is_left_out(after_a_night)
     assert kept[0].edition in care(after_a_night, "fits", "list", "one")
 
 
-def test_looking_at_a_workspace_whose_first_night_is_just_beginning(tmp_path):
+def test_status_works_while_the_first_run_begins(tmp_path):
     folder = make(tmp_path / "ws")
     database = folder / "data" / "care.duckdb"
     database.parent.mkdir()

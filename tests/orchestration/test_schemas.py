@@ -82,7 +82,7 @@ def test_every_command_with_json_has_a_schema_and_no_other():
 
 
 @pytest.mark.parametrize("page", ["AGENTS.md", "llms.txt"])
-def test_what_machines_are_told_exists(page):
+def test_links_and_targets_of_the_pages_for_agents_exist(page):
     """Links, paths between backticks, and make targets."""
     text = (ROOT / page).read_text()
     paths = re.findall(r"\]\(([^)#]+)\)", text) + re.findall(r"`((?:[\w.]+/)+[\w.]*|\w+\.(?:md|json|py))`", text)

@@ -51,7 +51,7 @@ def test_the_template_is_the_defaults_and_names_every_setting(tmp_path):
                 assert f"\n  {entry.name}:" in template()
 
 
-def test_every_setting_says_what_it_is():
+def test_every_setting_has_a_comment():
     lines = [line for line in template().splitlines()[1:] if line]
     for before, line in pairwise(lines):
         if re.match(r"^(#   |  )\w+:", line):
@@ -119,7 +119,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
         ("data: s3://key:secret@bucket/care", "credentials are not written into files"),
     ],
 )
-def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence):
+def test_a_wrong_setting_is_named_as_in_the_file(tmp_path, text, sentence):
     with pytest.raises(InputError) as caught:
         read(tmp_path, text)
     assert sentence in str(caught.value)
@@ -129,14 +129,14 @@ def test_what_is_wrong_is_told_by_the_name_in_the_file(tmp_path, text, sentence)
     ("source", "place"),
     [("{kind: files, items: a.csv, scores: {path: b.csv}}", "source.scores"), ("{kind: import, tool: x}", "source")],
 )
-def test_what_is_declared_at_another_place_is_told_where_it_belongs(tmp_path, source, place):
+def test_a_misplaced_setting_is_told_its_place(tmp_path, source, place):
     path = tmp_path / "one.yaml"
     path.write_text(f"families: {{a: one}}\nsource: {source}\n")
     with pytest.raises(InputError, match=rf"one.yaml: .*families: is no setting here; write it under {place}(;|$)"):
         read_model(path, TestsetSpec)
 
 
-def test_what_a_former_init_wrote_is_read_over(tmp_path):
+def test_settings_of_earlier_versions_are_ignored_at_their_constants(tmp_path):
     """Settings that are constants now, with the value that everybody has; so each file that was not edited opens."""
     former: dict = {}
     for path, value in RETIRED.items():
@@ -218,7 +218,7 @@ def test_no_setting_has_two_declarations():
                     assert other == name or len(theirs & ours) < 3, f"{path}: {other} repeats {theirs & ours} of {name}"
 
 
-def test_least_numbers_are_declared_in_one_table():
+def test_minimum_sizes_are_declared_in_one_table():
     """Each module that asks whether something is enough takes the number from ``care_ops.least``."""
     ours = re.compile(r"^_?(LEAST|FEWEST|ENOUGH)_(JUDGES|ITEMS|SCORES|LABELS|VOICES|FOLLOWERS|GOLD)\b.*=", re.M)
     declaring = [p for package in PACKAGES for p in (ROOT / package).rglob("*.py") if ours.search(p.read_text())]

@@ -189,7 +189,7 @@ def on_disk(tmp_path_factory) -> Path:
     return folder
 
 
-def test_a_night_writes_what_it_writes_on_disk_and_another_machine_has_nothing_to_do(workspace, address, on_disk):
+def test_a_run_stores_the_files_of_a_folder_and_another_machine_has_nothing_to_do(workspace, address, on_disk):
     """Slow, because it lives through three nights: this is what a store is for."""
     first = workspace("first")
     care(first, "run")
@@ -329,7 +329,7 @@ def test_what_another_machine_publishes_is_what_the_database_here_answers(worksp
     assert (here / "data" / "care.duckdb").stat().st_mtime_ns == rebuilt, "and it is not made again"
 
 
-def test_what_keeps_a_store_from_answering_is_one_sentence(tmp_path, server, monkeypatch):
+def test_a_store_that_does_not_answer_is_one_sentence(tmp_path, server, monkeypatch):
     """Slow, because it starts a second server, which asks for credentials."""
     monkeypatch.setattr("warehouse.remote.objects._RETRIES", 1)
     here = make(tmp_path / "here", JUDGES, care=f"data: s3://{BUCKET}/a\n{QUICK}")

@@ -227,7 +227,7 @@ def in_a_terminal(command: str, folder: Path, presses: str) -> tuple[int, str]:
     return code, shown
 
 
-def test_what_a_verdict_advises_is_typed_one_step_after_the_other(after_a_night, monkeypatch):
+def test_the_commands_of_a_verdict_work_in_order(after_a_night, monkeypatch):
     """Whichever state the test set is in, from a folder that is not the workspace's, whose name has a space."""
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     folder = after_a_night.rename(after_a_night.with_name("a workspace"))

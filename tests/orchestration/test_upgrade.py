@@ -45,7 +45,7 @@ def test_a_run_of_the_daemon_rebuilds_an_older_database(after_a_night):
     assert score_rows(after_a_night) == before
 
 
-def test_a_night_rebuilds_an_older_database_and_nothing_else(after_a_night):
+def test_a_run_rebuilds_an_older_database_and_nothing_else(after_a_night):
     made_by(after_a_night, SCHEMA_VERSION - 1)
     assert "nothing to do" in care(after_a_night, "run")
     assert query(after_a_night, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]

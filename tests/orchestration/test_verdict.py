@@ -98,7 +98,7 @@ def told(folder: Path, code: int = 1) -> Told:
     )
 
 
-def assert_told_alike(places: Told, state: str) -> str:
+def assert_same_verdict_everywhere(places: Told, state: str) -> str:
     """Every place says the sentence of the JSON document; returns it."""
     sentence = places.json["sentence"]
     assert places.json["state"] == state
@@ -137,7 +137,7 @@ def test_an_ambiguous_panel(tmp_path):
     columns = panel("two factors")
     folder = workspace_of(tmp_path / "ws", columns)
     places = told(folder)
-    sentence = assert_told_alike(places, "ambiguous")
+    sentence = assert_same_verdict_everywhere(places, "ambiguous")
     to_label = folder / "data" / "report" / "to_label-one.csv"
     header, *rows = list(csv.reader(to_label.open()))
     assert header == ["item_id", "response", "label", "drawn", "probability"]
@@ -167,7 +167,7 @@ def test_few_items_that_lost_every_score_are_named(clear):
 
 
 @pytest.mark.slow
-def test_a_file_of_scores_that_is_cut_off_or_gone_is_told_as_such(clear):
+def test_a_truncated_or_missing_file_of_scores_is_named(clear):
     whole = (clear / "scores.csv").read_text().splitlines(keepends=True)
     (clear / "scores.csv").write_text("".join(whole[:31]))
     care(clear, "run", code=1)
@@ -182,7 +182,7 @@ def test_a_file_of_scores_that_is_cut_off_or_gone_is_told_as_such(clear):
 
 
 @pytest.mark.slow
-def test_a_night_that_is_held_back_is_no_failure_and_says_once_what_came_and_what_moves(tmp_path):
+def test_a_blocked_fit_is_no_failure_and_reports_the_change_once(tmp_path):
     """Two judges come who side with the other of two systems, and the limits let nothing pass."""
     columns = panel("clear")
     style = np.random.default_rng(7).normal(size=ITEMS)
@@ -228,7 +228,7 @@ def test_a_night_that_is_held_back_is_no_failure_and_says_once_what_came_and_wha
 
 
 @pytest.mark.slow
-def test_a_fit_that_a_person_pinned_is_what_every_place_speaks_of(tmp_path):
+def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
     """The judges of the second factor leave, and the fit that is then clear stands aside for the ambiguous one."""
     folder = workspace_of(tmp_path / "ws", panel("two factors"))
     (folder / "judges" / "oracle.yaml").unlink()
@@ -243,7 +243,7 @@ def test_a_fit_that_a_person_pinned_is_what_every_place_speaks_of(tmp_path):
 
     care(folder, "fits", "rollback", "one")
     places = told(folder, code=0)
-    assert assert_told_alike(places, "ambiguous") == first["sentence"]
+    assert assert_same_verdict_everywhere(places, "ambiguous") == first["sentence"]
     assert places.json["edition"] == first["edition"]
     back = f"care fits accept one --workspace {folder}"
     for text in (places.run, places.status, places.page):
@@ -261,7 +261,7 @@ def test_a_fit_that_a_person_pinned_is_what_every_place_speaks_of(tmp_path):
 
 
 @pytest.mark.slow
-def test_the_page_of_a_pinned_fit_stays_while_newer_ones_stand_aside(clear):
+def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
     """Where its page is lost, that of the newer one is drawn, and every place says so."""
     first, page = verdict_of(clear)["edition"], clear / "data" / "report" / "testset-one.html"
 
@@ -318,14 +318,17 @@ def test_systems_are_compared_by_the_published_fit_and_tables_of_another_say_so(
 
 
 @pytest.mark.slow
-def test_a_pinned_fit_of_which_no_verdict_is_kept_is_told_with_what_to_do(clear):
+def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
     first, columns = verdict_of(clear)["edition"], panel("clear")
     write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
     care(clear, "run", code=1)
     (clear / "data" / "parts" / "fits" / "testset=one" / f"fit={first}.fitfacts.json").unlink()
     care(clear, "fits", "promote", first)
     places = told(clear)
-    assert assert_told_alike(places, "held back") == f"No verdict is kept of fit {first}, which a person pinned."
+    assert (
+        assert_same_verdict_everywhere(places, "held back")
+        == f"No verdict is kept of fit {first}, which a person pinned."
+    )
     assert f"care fits accept one --workspace {clear}" in places.run
 
     (clear / "scores.csv").write_text((clear / "scores.csv").read_text() + "i00\n")
@@ -335,7 +338,7 @@ def test_a_pinned_fit_of_which_no_verdict_is_kept_is_told_with_what_to_do(clear)
 @pytest.mark.slow
 def test_a_dead_judge(tmp_path):
     columns = panel("dead judge")
-    sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns)), "clear")
+    sentence = assert_same_verdict_everywhere(told(workspace_of(tmp_path / "ws", columns)), "clear")
     (dead,) = [reason["sentence"] for reason in verdict_of(tmp_path / "ws")["reasons"] if reason["judges"] == ["mute"]]
     assert dead == "Judge 'mute' is dead: it gave the same score to every item, and it is left out."
     printed, verdict = fitted(tmp_path, columns, "--items", tmp_path / "ws" / "items.csv")
@@ -346,13 +349,13 @@ def test_a_dead_judge(tmp_path):
 @pytest.mark.slow
 def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
     columns = panel("three judges")
-    sentence = assert_told_alike(told(workspace_of(tmp_path / "ws", columns)), "too little data")
+    sentence = assert_same_verdict_everywhere(told(workspace_of(tmp_path / "ws", columns)), "too little data")
     assert fitted(tmp_path, columns)[1]["sentence"] == sentence
 
     del columns["a2"]
     two = told(workspace_of(tmp_path / "two", columns))
     assert two.page is None
-    refused = assert_told_alike(two, "failed")
+    refused = assert_same_verdict_everywhere(two, "failed")
     assert "two judges (a0, a1) can be heard, and a panel needs three" in refused
     write_scores(tmp_path / "two.csv", columns)
     result = CliRunner().invoke(app, ["fit", str(tmp_path / "two.csv"), "--out", str(tmp_path / "none")])
@@ -403,7 +406,7 @@ def test_what_was_published_is_seen_and_taken_back_while_its_scores_are_cut_off_
 
 
 @pytest.mark.slow
-def test_a_night_whose_recorded_scores_cannot_be_read_has_failed_whatever_was_made_before(clear):
+def test_a_run_with_unreadable_recorded_scores_fails(clear):
     """Also where a fit is held back: nobody is told to accept it."""
     whole = (clear / "scores.csv").read_text()
     write_scores(clear / "scores.csv", {**panel("clear"), "a0": np.full(ITEMS, 2.0)})
@@ -411,7 +414,7 @@ def test_a_night_whose_recorded_scores_cannot_be_read_has_failed_whatever_was_ma
     assert verdict_of(clear)["state"] == "held back"
     (clear / "scores.csv").write_text(whole + whole.splitlines()[1] + "\n")
     places = told(clear)
-    sentence = assert_told_alike(places, "failed")
+    sentence = assert_same_verdict_everywhere(places, "failed")
     assert "several rows for 'i00'" in sentence
     assert places.run.startswith("one: FAILED.")
     assert "fits accept" not in places.run

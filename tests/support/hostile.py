@@ -1,7 +1,4 @@
-"""What the world may send: values, texts and files that nobody meant well, drawn from a generator.
-
-Belongs here: how something sound is spoilt. Belongs elsewhere: where it is handed in (``tests/support/doors.py``).
-"""
+"""Hostile values, texts and files, drawn from a generator."""
 
 from __future__ import annotations
 
@@ -24,11 +21,11 @@ CODES = tuple(bytes([k]) for k in (0, 1, 10, 34, 44, 91, 127, 128, 255))
 
 
 class FindingError(AssertionError):
-    """A door let through what it should have refused in one sentence."""
+    """An input was accepted, or refused in another way than by one sentence."""
 
 
 def value(rng: random.Random) -> Any:
-    """Anything that JSON or YAML can hold."""
+    """Draw any value that JSON or YAML can hold."""
     if rng.random() < 0.03:
         deep: Any = 1
         for _ in range(rng.choice([60, 150])):
@@ -38,7 +35,7 @@ def value(rng: random.Random) -> Any:
 
 
 def spoilt(document: Any, rng: random.Random) -> Any:
-    """A copy of a document with one to three of its values, keys or lists changed."""
+    """Copy a document with one to three of its values, keys or lists changed."""
     changed = json.loads(json.dumps(document))
     for _ in range(rng.randint(1, 3)):
         holders = list(_holders(changed))
@@ -69,7 +66,7 @@ def _holders(node: Any) -> Any:
 
 
 def as_json(document: Any, rng: random.Random) -> bytes:
-    """A document as bytes, as careless programs write it."""
+    """Encode a document as careless programs do."""
     try:
         text = json.dumps(document, ensure_ascii=rng.random() < 0.5)
     except (ValueError, RecursionError):
@@ -78,7 +75,7 @@ def as_json(document: Any, rng: random.Random) -> bytes:
 
 
 def bytes_of(content: bytes, rng: random.Random) -> bytes:
-    """Bytes with a few flipped, cut off, doubled, or put between them."""
+    """Flip, cut off, double or insert a few bytes."""
     changed = bytearray(content)
     for _ in range(rng.choice([1, 1, 2, 4, 16])):
         place = rng.randrange(len(changed) + 1)
@@ -99,7 +96,7 @@ def bytes_of(content: bytes, rng: random.Random) -> bytes:
 
 
 def archive_of(content: bytes, rng: random.Random) -> bytes:
-    """A zip archive with one member spoilt, or the archive itself."""
+    """Corrupt one member of a zip archive, or the archive itself."""
     if rng.random() < 0.3:
         return bytes_of(content, rng)
     with zipfile.ZipFile(io.BytesIO(content)) as archive:
@@ -119,7 +116,7 @@ def _readable(archive: zipfile.ZipFile, name: str) -> bool:
 
 
 def member_of(content: bytes, rng: random.Random) -> bytes:
-    """A text within an archive: JSON by its structure, XML by its numbers, anything by its bytes."""
+    """Corrupt a member of an archive: JSON by its structure, XML by its cells, anything by its bytes."""
     if rng.random() < 0.7:
         try:
             return as_json(spoilt(json.loads(content), rng), rng)
@@ -134,7 +131,7 @@ def member_of(content: bytes, rng: random.Random) -> bytes:
 
 
 def text(content: str, rng: random.Random) -> str:
-    """A text with hostile pieces in it."""
+    """Insert hostile pieces into a text."""
     for _ in range(rng.choice([1, 1, 2, 3])):
         place = rng.randrange(len(content) + 1)
         content = content[:place] + rng.choice(TEXTS) + content[place + rng.choice([0, 0, 1, 5, 40]) :]

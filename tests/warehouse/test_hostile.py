@@ -1,4 +1,4 @@
-"""What the walk of spoilt things found at the doors of files and importers, each case as small as it can be."""
+"""Findings of the fuzzer in readers of files and importers, each as small as possible."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from care_ops.errors import CareError, InputError
-from tests.support.doors import DOORS, walk
+from tests.support.fuzz_targets import TARGETS, try_case
 from tests.support.wild_files import workbook
 from warehouse.importers.registry import read_import
 from warehouse.sources.files import read_items, read_scores
@@ -43,29 +43,28 @@ def write(folder: Path, name: str, content: str | bytes) -> Path:
     return folder / name
 
 
-WALKED = [("file", 101), ("file", 24), ("frame", 24), ("importer", 0), ("program", 23), ("labels", 5), ("call", 3)]
-WALKED += [("batch", case) for case in (1, 2, 9, 16, 132, 305)]
+FOUND = [("file", 101), ("file", 24), ("frame", 24), ("importer", 0), ("program", 23), ("labels", 5), ("call", 3)]
+FOUND += [("batch", case) for case in (1, 2, 9, 16, 132, 305)]
 AGAIN = [("part", 45, 3507), ("declared", 45, 4533), ("declared", 45, 1421)]
-"""Doors, seeds (those of ``WALKED`` are 0) and numbers of cases of which each was a finding once."""
+"""Targets, seeds (0 for ``FOUND``) and numbers of cases that were findings once."""
 
 
-@pytest.mark.parametrize(("door", "seed", "case"), [*((door, 0, case) for door, case in WALKED), *AGAIN])
-def test_what_was_found_once_ends_in_a_value_or_a_sentence(door, seed, case, tmp_path, monkeypatch):
+@pytest.mark.parametrize(("target", "seed", "case"), [*((target, 0, case) for target, case in FOUND), *AGAIN])
+def test_earlier_findings_end_in_a_value_or_a_sentence(target, seed, case, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    assert walk(door, seed, case, tmp_path) in ("fine", "refused")
+    assert try_case(target, seed, case, tmp_path) in ("fine", "refused")
 
 
-def test_every_door_has_a_case_that_goes_through_and_one_that_is_refused(tmp_path, monkeypatch):
-    """Else nothing would be tried there."""
+def test_every_target_accepts_a_case_and_refuses_another(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    for door in set(DOORS) - {"command", "program", "answer", "query"}:
+    for target in set(TARGETS) - {"command", "program", "answer", "query"}:
         ended = set()
         for case in range(60):
-            (tmp_path / f"{door}{case}").mkdir()
-            ended.add(walk(door, 1, case, tmp_path / f"{door}{case}"))
+            (tmp_path / f"{target}{case}").mkdir()
+            ended.add(try_case(target, 1, case, tmp_path / f"{target}{case}"))
             if len(ended) == 2:
                 break
-        assert ended == {"fine", "refused"}, door
+        assert ended == {"fine", "refused"}, target
 
 
 @given(

@@ -60,7 +60,7 @@ def says(name: str, verdict, order) -> bool:
 
 
 @pytest.mark.parametrize("name", ["clear", "length", "copies"])
-def test_each_test_set_says_what_it_is_there_to_say_however_it_is_drawn(name):
+def test_each_demo_test_set_leads_to_its_verdict_on_other_draws(name):
     """The demo's own draw, and four of five others; ``orchestration.story`` says how often of twenty."""
     draws = [told(name, seed) for seed in range(6)]
     assert all(order["care"] > order["avg"] - 0.005 for _, order in draws)

@@ -1,11 +1,9 @@
-"""Spoilt things at every door.
+"""Fuzz everything that reads input.
 
-``python -m benchmarks.soaks.fuzz_doors [MINUTES] [--seed N] [--door NAME] [--out FILE]``
+``python -m benchmarks.soaks.fuzz [MINUTES] [--seed N] [--target NAME] [--out FILE]``
 
-A case is a finding if it raises what is no error of CARE's own, takes more than ten seconds or two gigabytes, or ends
-the process. Where more processes run than there are cores, it has as many times ten seconds as they share a core, but
-never more than ten of the processor. Cases follow from seed, door and number, so each can be walked again:
-``--door NAME --case K``.
+A case is a finding if it raises an error that is not CARE's own, takes more than ten CPU seconds or two gigabytes, or
+ends the process. Cases follow from seed, target and number; ``--target NAME --case K`` repeats one.
 """
 
 from __future__ import annotations
@@ -32,31 +30,31 @@ _OURS = ("care_eval", "care_ops", "judges", "warehouse", "assets", "orchestratio
 
 
 def main() -> None:
-    """Walk through the doors for some minutes, and print what was found; ends with 1 where something was."""
+    """Fuzz for some minutes and print the findings; exit with 1 if there are any."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("minutes", type=float, nargs="?", default=1.0)
     parser.add_argument("--seed", type=int, default=0)
-    parser.add_argument("--door", action="append")
+    parser.add_argument("--target", action="append")
     parser.add_argument("--case", type=int)
     parser.add_argument("--out", type=Path, help="write the figures here, in Markdown")
     parser.add_argument("--worker", nargs=2, type=int, metavar=("FIRST", "COUNT"), help=argparse.SUPPRESS)
     given = parser.parse_args()
     if given.worker is not None:
-        _work(given.door[0], given.seed, *given.worker)
+        _work(given.target[0], given.seed, *given.worker)
         return
     if given.case is not None:
         with tempfile.TemporaryDirectory() as folder:
-            from tests.support.doors import walk
+            from tests.support.fuzz_targets import try_case
 
-            print(walk(given.door[0], given.seed, given.case, _inside(folder)))
+            print(try_case(given.target[0], given.seed, given.case, _inside(folder)))
         return
-    tried, spent, findings = fuzz(60 * given.minutes, given.seed, given.door)
+    tried, spent, findings = fuzz(60 * given.minutes, given.seed, given.target)
     if given.out is not None:
         before = given.out.read_text() if given.out.exists() else ""
         given.out.write_text(report(before, tried, spent, findings, given.seed))
-    print(f"{sum(tried.values()):,} cases: {', '.join(f'{door} {count:,}' for door, count in tried.items())}")
-    for (door, what), cases in sorted(findings.items()):
-        print(f"{door} x{len(cases)} (case {cases[0]}): {what}")
+    print(f"{sum(tried.values()):,} cases: {', '.join(f'{target} {count:,}' for target, count in tried.items())}")
+    for (target, what), cases in sorted(findings.items()):
+        print(f"{target} x{len(cases)} (case {cases[0]}): {what}")
     print(f"{len(findings)} findings")
     sys.exit(1 if findings else 0)
 
@@ -64,47 +62,47 @@ def main() -> None:
 def report(
     before: str, tried: dict[str, int], spent: dict[str, float], findings: dict[tuple[str, str], list[int]], seed: int
 ) -> str:
-    """The cases by door and what was found, in Markdown; a door that was not tried keeps its row of before."""
+    """Return the table of cases and the findings in Markdown; a target that was not tried keeps its row."""
     rows = {line.split("|")[1].strip(): line for line in before.splitlines() if line.count("|") == 7}
-    found, today = Counter(door for door, _ in findings), time.strftime("%Y-%m-%d")
-    for door, count in tried.items():
-        rows[door] = f"| {door} | {today} | {seed} | {spent[door] / 60:.1f} | {count:,} | {found[door]} |"
-    told = [f"- {door}, case {cases[0]} and {len(cases) - 1} more: {what}" for (door, what), cases in findings.items()]
+    found, today = Counter(target for target, _ in findings), time.strftime("%Y-%m-%d")
+    for target, count in tried.items():
+        rows[target] = f"| {target} | {today} | {seed} | {spent[target] / 60:.1f} | {count:,} | {found[target]} |"
+    lines = [f"- {name}, case {cases[0]} and {len(cases) - 1} more: {what}" for (name, what), cases in findings.items()]
     head = (
-        "By `make fuzz`, each door for as long as the others of its run: no finding is a case that ended in a value or "
-        "in one sentence of at most 400 characters, within 10 s and 2 GB, in a process that goes on."
+        "By `make fuzz`, the same time for each target. A case passes if it ends in a value or in one sentence of at "
+        "most 400 characters, within 10 s and 2 GB, and the process goes on."
     )
-    for title in ("door", "---"):
+    for title in ("target", "---"):
         rows.pop(title, None)
-    table = ["| door | date | seed | minutes | cases | findings |", "|---|---|---|---|---|---|", *rows.values()]
-    return "\n".join(["# Spoilt things at every door", "", head, "", *table, "", *told, ""][: None if told else -1])
+    table = ["| target | date | seed | minutes | cases | findings |", "|---|---|---|---|---|---|", *rows.values()]
+    return "\n".join(["# Fuzzing", "", head, "", *table, "", *lines, ""][: None if lines else -1])
 
 
 def fuzz(
-    seconds: float, seed: int, doors: list[str] | None = None
+    seconds: float, seed: int, targets: list[str] | None = None
 ) -> tuple[dict[str, int], dict[str, float], dict[tuple[str, str], list[int]]]:
-    """Walk through the doors until the time is over, each for as long as the others.
+    """Fuzz the targets for so many seconds, all for the same time.
 
-    Returns cases tried by door, seconds by door, and findings with their cases.
+    Returns cases tried by target, seconds by target, and findings with their cases.
     """
-    from tests.support.doors import AT_ONCE, DOORS
+    from tests.support.fuzz_targets import AT_ONCE, TARGETS
 
-    names = doors or list(DOORS)
+    names = targets or list(TARGETS)
     tried, spent = dict.fromkeys(names, 0), dict.fromkeys(names, 0.0)
     findings: dict[tuple[str, str], list[int]] = {}
     while sum(spent.values()) < seconds or not all(tried.values()):
-        door, began = min(names, key=lambda name: spent[name]), time.monotonic()
-        for case, what in _cases(door, seed, tried[door], AT_ONCE.get(door, _AT_ONCE)):
-            tried[door] = case + 1
+        target, began = min(names, key=lambda name: spent[name]), time.monotonic()
+        for case, what in _cases(target, seed, tried[target], AT_ONCE.get(target, _AT_ONCE)):
+            tried[target] = case + 1
             if what is not None:
-                findings.setdefault((door, what), []).append(case)
-        spent[door] += time.monotonic() - began
+                findings.setdefault((target, what), []).append(case)
+        spent[target] += time.monotonic() - began
     return tried, spent, findings
 
 
-def _cases(door: str, seed: int, first: int, count: int) -> Iterator[tuple[int, str | None]]:
-    """Successive cases in another process, and what was found in each; ends early where the process did."""
-    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.soaks.fuzz_doors", "--door", door, "--seed", str(seed)]
+def _cases(target: str, seed: int, first: int, count: int) -> Iterator[tuple[int, str | None]]:
+    """Run successive cases in another process; yields each with its finding, and ends early if the process does."""
+    command = [sys.executable, "-W", "ignore", "-m", "benchmarks.soaks.fuzz", "--target", target, "--seed", str(seed)]
     process = subprocess.run(
         [*command, "--worker", str(first), str(count)], cwd=ROOT, capture_output=True, check=False, timeout=1800
     )
@@ -122,9 +120,9 @@ def _cases(door: str, seed: int, first: int, count: int) -> Iterator[tuple[int, 
             yield case, f"took more than {LONGEST_S} s" if late else f"ended the process ({name})"
 
 
-def _work(door: str, seed: int, first: int, count: int) -> None:
-    """Walk through a door in this process, which the alarm ends where a case takes too long."""
-    from tests.support.doors import walk
+def _work(target: str, seed: int, first: int, count: int) -> None:
+    """Run cases in this process, which an alarm ends if one takes too long."""
+    from tests.support.fuzz_targets import try_case
 
     said = sys.stdout
     sys.stdout = sys.stderr
@@ -143,8 +141,8 @@ def _work(door: str, seed: int, first: int, count: int) -> None:
             home = _inside(folder)
             _limit_time(LONGEST_S if case > first else 3 * LONGEST_S)  # the first one imports
             try:
-                walk(door, seed, case, home)
-            except BaseException as error:  # noqa: BLE001  # whatever it is, it is a finding
+                try_case(target, seed, case, home)
+            except BaseException as error:  # noqa: BLE001
                 what = _described(error)
             _limit_time(0)
         grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
@@ -152,14 +150,14 @@ def _work(door: str, seed: int, first: int, count: int) -> None:
 
 
 def _limit_time(seconds: float) -> None:
-    """End the process after so many seconds of the processor, or so many by the clock of a whole core; 0 never."""
+    """End the process after so many CPU seconds, or as many by the clock times the load; 0 removes the limit."""
     shared = max(1.0, os.getloadavg()[0] / (os.cpu_count() or 1))
     signal.setitimer(signal.ITIMER_PROF, seconds)
     signal.setitimer(signal.ITIMER_REAL, seconds * shared)
 
 
 def _inside(folder: str) -> Path:
-    """A folder from which ``../..`` leads to none of somebody else's; a name may be that of a file to write."""
+    """Enter a folder that ``../..`` does not lead out of; a drawn name may be that of a file to write."""
     home = Path(folder, "some", "where", "inside")
     home.mkdir(parents=True)
     os.chdir(home)
@@ -167,7 +165,7 @@ def _inside(folder: str) -> Path:
 
 
 def _described(error: BaseException) -> str:
-    """The kind of an error and the last place of ours that it came through, which names the finding."""
+    """Name a finding by the kind of its error and the last place in our code."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(frame.filename)]
     place = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}" if frames else "?"
     said = str(error) if type(error).__name__ == "FindingError" else ""

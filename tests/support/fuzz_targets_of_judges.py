@@ -1,4 +1,4 @@
-"""The doors of judges: prompt templates, a model's text, an endpoint's answers, and a program's; see ``doors.py``."""
+"""Fuzz targets of judges: prompt templates, texts of models, answers of endpoints and of programs."""
 
 from __future__ import annotations
 
@@ -87,8 +87,8 @@ ERROR = {"error": {"message": "bad", "code": 400, "param": "temperature", "type"
 
 
 def endpoint(rng: random.Random, folder: Path) -> None:
-    """What an endpoint sends; a batch ends with a score or a status for each item, or says why the judge is stopped."""
-    from judges.engines import endpoint as door
+    """Responses of an endpoint; each item gets a score or a status, or the judge stops with a reason."""
+    from judges.engines import endpoint as module
     from judges.engines.base import Context
     from judges.engines.factory import build_engine
     from judges.items import Item
@@ -102,7 +102,7 @@ def endpoint(rng: random.Random, folder: Path) -> None:
         "api_key_env": None,
         "retries": 0,
     }
-    settings |= {} if form == "chat" else {"form": form} if form in door.FORMS else {}
+    settings |= {} if form == "chat" else {"form": form} if form in module.FORMS else {}
     spec = JudgeSpec.model_validate({"name": "api", "engine": {"kind": "openai", **settings}})
     engine = build_engine(spec, Context())
 
@@ -149,7 +149,7 @@ def endpoint(rng: random.Random, folder: Path) -> None:
         def close(self) -> None:
             """Nothing is open."""
 
-    engine._endpoint._connection = lambda: (_Pool(), door._Clock())
+    engine._endpoint._connection = lambda: (_Pool(), module._Clock())
     engine._pace.rest = lambda _pause: None
     try:
         scores = engine.score([Item(f"i{k}", "What?", f"It is {k}.") for k in range(2)])
@@ -160,9 +160,9 @@ def endpoint(rng: random.Random, folder: Path) -> None:
 
 
 def batch(rng: random.Random, folder: Path) -> None:
-    """What an endpoint says of files of questions: a list of batches, the state of one, the answers in its files."""
+    """Responses about files of questions: a list of batches, the state of one, the answers in its files."""
     from judges.batch import Batch, BatchStore
-    from judges.engines import endpoint as door
+    from judges.engines import endpoint as module
     from judges.engines.base import Context
     from judges.engines.batches import BatchJudgeEngine
     from judges.items import Item
@@ -229,7 +229,7 @@ def batch(rng: random.Random, folder: Path) -> None:
         lambda *_: None,
     )
     engine = BatchJudgeEngine(spec, spec.engine, Context(), store)
-    engine._endpoint._connection = lambda: (_Pool(), door._Clock())
+    engine._endpoint._connection = lambda: (_Pool(), module._Clock())
     engine._pace.rest = lambda _pause: None
     try:
         questions = [[Item(f"i{k}", "What?", f"It is {k}.") for k in range(3)]]
@@ -240,7 +240,7 @@ def batch(rng: random.Random, folder: Path) -> None:
 
 
 def program(rng: random.Random, folder: Path) -> None:
-    """What a program of somebody else's writes to the channel of its answers."""
+    """Output of a foreign program on the channel of its answers."""
     from judges.engines.sandboxed import SandboxedJudgeEngine
     from judges.items import Item
     from judges.sandbox import ProgramFile

@@ -33,7 +33,7 @@ def write(folder):
     (folder / "testsets" / "one.yaml").write_text(WITH_SCORES)
 
 
-def test_what_files_were_taken_for_is_told_and_kept(tmp_path):
+def test_how_files_were_read_is_printed_and_stored(tmp_path):
     folder = make(tmp_path / "ws", judges=())
     write(folder)
     workspace = load_workspace(folder)

@@ -68,7 +68,7 @@ def measured(folder: Path, testset: str) -> list[float]:
     return [dict(rows)[name] for name in ("care", "mv", "avg", "uws", "care_svd", "care_tensor")]
 
 
-def test_the_demo_beside_recorded_scores_of_ones_own(tmp_path):
+def test_the_demo_and_own_recorded_scores_share_a_workspace(tmp_path):
     """Recorded judges score one test set only, the demo's programs both, and neither test set loses its panel."""
     folder = make_programs(tmp_path / "mixed")
     write_own(folder)
@@ -191,7 +191,7 @@ def test_a_copied_workspace_tells_its_own_commands(one_night, after_a_night):
         assert str(one_night) not in text
 
 
-def test_what_is_selected_and_waits_for_what_is_not_is_told(tmp_path):
+def test_a_selection_that_waits_for_other_assets_is_reported(tmp_path):
     folder = make(tmp_path / "ws", n=10)
     assert "error: --select group:nix: names no asset" in care(folder, "run", "--select", "group:nix", code=2)
     printed = care(folder, "run", "--judge", "length", "--select", "judge_inference", code=2)

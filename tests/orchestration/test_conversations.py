@@ -67,7 +67,7 @@ def test_from_a_log_to_a_page(tmp_path, log):
 
 
 @pytest.mark.slow
-def test_a_night_asks_a_judge_about_the_whole_conversation(tmp_path, log, monkeypatch):
+def test_a_run_asks_a_judge_about_the_whole_conversation(tmp_path, log, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     folder = tmp_path / "ws"
     for name in ("testsets", "judges"):

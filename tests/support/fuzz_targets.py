@@ -1,8 +1,7 @@
-"""The doors of CARE, each as a function that hands in one spoilt thing; the generator says which.
+"""Fuzz targets: functions that hand one corrupted input, drawn from a generator, to a part of CARE.
 
-A door ends without an error, or with one of CARE's own in one sentence; anything else is a finding. Belongs here: what
-is handed in where. Belongs elsewhere: how it is spoilt (``hostile.py``), and the walk from case to case
-(``benchmarks/soaks/fuzz_doors.py``).
+A target ends without an error or with one sentence of CARE's own; anything else is a finding. ``hostile.py`` corrupts
+inputs, ``benchmarks/soaks/fuzz.py`` runs case after case.
 """
 
 from __future__ import annotations
@@ -22,7 +21,7 @@ import yaml
 
 from care_ops.errors import CareError
 from tests.support import hostile
-from tests.support.doors_of_judges import answer, batch, endpoint, program, template
+from tests.support.fuzz_targets_of_judges import answer, batch, endpoint, program, template
 from tests.support.hostile import FindingError
 from tests.support.wild_files import LONG, WIDE, workbook
 
@@ -43,7 +42,7 @@ def _ipc(table: pa.Table) -> bytes:
 
 
 def _rich(rng: random.Random) -> pa.Table:
-    """A table whose columns have types that people rarely use."""
+    """Draw a table whose columns have rare types."""
     table = _table()
     kinds = {
         "dictionary": pa.array(["x", "y", None] * 3).dictionary_encode(),
@@ -77,7 +76,7 @@ def _cells(rng: random.Random) -> str:
 
 
 def _file(rng: random.Random) -> tuple[str, bytes]:
-    """A file of any kind, spoilt."""
+    """Draw a corrupted file of any kind."""
     kind = rng.choice(
         ["csv", "tsv", "csv.gz", "json", "jsonl", "parquet", "arrow", "feather", "xlsx", "sql", "arrow", "csv.zst"]
     )
@@ -150,7 +149,7 @@ _OUTSIDE = ("OUT/secret.csv", "outside/secret.csv", "secret.csv", "link.csv", "l
 
 
 def query(rng: random.Random, folder: Path) -> None:
-    """A query that tries to read a file outside its folder, by one of the many names that such a file has."""
+    """Query that tries to read a file outside its folder, under one of its many names."""
     from warehouse.sources.tables import read_input_table
 
     outside, home = folder / "outside", folder / "home"
@@ -171,7 +170,7 @@ def query(rng: random.Random, folder: Path) -> None:
 
 
 def frame(rng: random.Random, folder: Path) -> None:
-    """A frame whose buffers contradict each other, as one from another library's memory may be."""
+    """Arrow table whose buffers contradict each other, as one from another library's memory may."""
     try:
         table = pa.ipc.open_file(hostile.bytes_of(_ipc(_rich(rng)), rng)).read_all()
     except (pa.ArrowException, OSError, ValueError, KeyError, UnicodeError):
@@ -257,7 +256,7 @@ SOUND = {
 
 
 def declared(rng: random.Random, folder: Path) -> None:
-    """A YAML file of a workspace."""
+    """YAML file of a workspace."""
     from judges.prompts.template import Template
     from judges.spec import read_model
     from orchestration.workspace import load_workspace
@@ -290,7 +289,7 @@ def declared(rng: random.Random, folder: Path) -> None:
 
 
 def part(rng: random.Random, folder: Path) -> None:
-    """A part, or a sealed document, that is not as it was written."""
+    """Part or document that is not as it was written."""
     from warehouse import storage
     from warehouse.items import ItemRecord
     from warehouse.parts import PartStore
@@ -314,7 +313,7 @@ def part(rng: random.Random, folder: Path) -> None:
 
 
 def labels(rng: random.Random, folder: Path) -> None:
-    """The file in which labels are collected, and a table that is merged into it."""
+    """File of labels, and a table that is merged into it."""
     from assets.labels import read_labels
     from assets.table.label_file import LabelFile
 
@@ -334,7 +333,7 @@ def labels(rng: random.Random, folder: Path) -> None:
 
 
 def call(rng: random.Random, folder: Path) -> None:
-    """The tables and options of a call in Python, up to where the fit begins."""
+    """Tables and options of a call in Python, up to the fit."""
     from assets.table.options import table_config
     from assets.table.reading import TableInputs, read_table, reading_options, score_columns
     from care_eval.table import as_table
@@ -402,9 +401,9 @@ def command(rng: random.Random, folder: Path) -> None:
         raise result.exception
 
 
-DOORS: dict[str, Callable[[random.Random, Path], None]] = {
-    door.__name__: door
-    for door in (
+TARGETS: dict[str, Callable[[random.Random, Path], None]] = {
+    target.__name__: target
+    for target in (
         *(file, query, frame, importer, declared, template, answer, endpoint, batch, program, part, labels, call),
         command,
     )
@@ -412,16 +411,16 @@ DOORS: dict[str, Callable[[random.Random, Path], None]] = {
 
 
 AT_ONCE = {"command": 8, "program": 25, "query": 25, "endpoint": 50}
-"""Cases of the slow doors between two turns of the others; of these there are a hundred."""
+"""Cases of a slow target in one process; the others run a hundred."""
 
 
-def walk(door: str, seed: int, case: int, folder: Path) -> str:
-    """Go through a door once; how it ended, ``fine`` or ``refused``.
+def try_case(target: str, seed: int, case: int, folder: Path) -> str:
+    """Run one case of a target; returns ``fine`` or ``refused``.
 
-    Raises whatever is no error of CARE's own, and ``FindingError`` where its message is too long or no one line.
+    Raises any error that is not CARE's own, and ``FindingError`` for a message that is too long or not one line.
     """
     try:
-        DOORS[door](random.Random(f"{seed}/{door}/{case}"), folder)
+        TARGETS[target](random.Random(f"{seed}/{target}/{case}"), folder)
     except CareError as error:
         said = str(error).replace(str(folder), "")
         if len(said) > MOST_CHARACTERS:

@@ -64,7 +64,7 @@ def fill_labels(path, label_of):
         writer.writerows(rows)
 
 
-def test_three_judges_that_say_pass_or_fail_of_forty_items(here, rng):
+def test_three_judges_with_pass_or_fail_on_forty_items(here, rng):
     quality = rng.normal(size=40)
     heard = {judge: quality + rng.normal(scale=0.6, size=40) for judge in ("ana", "bo", "cy")}
     rows = [f"t{k},{judge},{'pass' if x[k] > 0 else 'Fail'}" for k in range(40) for judge, x in heard.items()]
@@ -89,7 +89,7 @@ def test_three_judges_that_say_pass_or_fail_of_forty_items(here, rng):
     assert json.loads((folder / "fit.json").read_text())["aggregates"]["care"]["labels_used"] > 0
 
 
-def test_the_answers_may_stand_beside_the_scores_under_the_names_that_people_use(here, rng):
+def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
     """Half of the judges like long answers, which nothing but the texts can show."""
     columns = ("instruction", "output")
     quality, length = rng.normal(size=(2, 240))
