@@ -1,1 +1,1 @@
-"""Judges score items: inference, its parts, and the slices of scores in the warehouse."""
+"""Scoring of items by judges: inference, score parts, and scores in the warehouse."""

@@ -1,7 +1,7 @@
-"""What judges said when they were asked again: a document a judge, from which it follows whether the judge has changed.
+"""Retests of judges: scored items that a judge is asked about again, from which follows whether it has changed.
 
-It holds keys of items and no texts or ids, so that there is nothing in it to forget. A judge is anchored anew where its
-key becomes another one, since everything is then scored anew: what was asked under the key before counts no more.
+Each judge has a document of item keys without texts or ids, so there is nothing in it to erase. When a judge's key
+changes, everything is scored again, and earlier retests no longer count.
 """
 
 from __future__ import annotations
@@ -23,14 +23,14 @@ from warehouse.documents import document_of, read_record
 from warehouse.storage import file_state, find_sound, write_document
 
 LEAST_TOLD = FALSE_ALARMS / 2
-"""What the judges of a workspace have of the false alarms, together; the other half is the systems'."""
+"""Share of false alarms that the judges of a workspace have together; the other half is the systems'."""
 
 
 @dataclass(frozen=True)
 class AskedAgain:
-    """An item of a test set, by its key, asked about again on a day, as ``date.toordinal`` counts.
+    """An item that a judge was asked about again on a day (``date.toordinal``), with the stored and the new score.
 
-    Scores, the one that is kept and the one of that day, are in shares of the scale.
+    Scores are in shares of the scale.
     """
 
     night: int
@@ -41,15 +41,15 @@ class AskedAgain:
 
     @property
     def moved(self) -> float:
-        """By how much the score is higher, in shares of the scale."""
+        """New score minus stored score, in shares of the scale."""
         return self.today - self.kept
 
 
 @dataclass(frozen=True)
 class Retests:
-    """What a judge was asked again under its keys of now, by test set, oldest first, and the change that it shows.
+    """Retests of a judge under its present keys by test set, oldest first, and the change that they show.
 
-    ``asked`` is the last day on which it was asked, also if it answered nothing; 0 if it never was.
+    ``asked`` is the day of the last retest, also of one without an answer; 0 if there was none.
     """
 
     judge_keys: dict[str, str] = field(default_factory=dict[str, str])
@@ -57,12 +57,12 @@ class Retests:
     changed: ChangePoint | None = None
     asked: int = 0
 
-    def anchored(self, testset: str) -> int | None:
-        """The first day on which it was asked again about a test set."""
+    def first_day(self, testset: str) -> int | None:
+        """Return the day of the first retest about a test set."""
         return min((row.night for row in self.rows if row.testset == testset), default=None)
 
     def differences(self) -> list[Difference]:
-        """Each item's first time in round 1, its second in round 2, and so on."""
+        """Return the differences, with each item's first retest in round 1, its second in round 2, and so on."""
         times = Counter[tuple[str, str]]()
         found: list[Difference] = []
         for row in self.rows:
@@ -72,7 +72,7 @@ class Retests:
 
 
 def retests(workspace: Workspace, judge: str) -> Retests:
-    """What a judge was asked again, under the keys that it has now."""
+    """Read a judge's retests under its present keys."""
     path = _file(workspace, judge)
     kept = _read(path, tuple(file_state(path) or ())) or Retests()
     there = {*workspace.testsets_of(judge)} if kept.rows else ()
@@ -82,7 +82,7 @@ def retests(workspace: Workspace, judge: str) -> Retests:
 
 
 def note(workspace: Workspace, judge: str, watched: int, rows: Sequence[AskedAgain], day: int) -> Retests:
-    """Keep what a judge, one of so many that are watched, was asked again; a change that was told stays told."""
+    """Add retests of a judge, one of ``watched`` judges; a change that was detected stays until it is cleared."""
     before = retests(workspace, judge)
     keys = {testset: judge_key(workspace, judge, testset) for testset in {row.testset for row in rows}}
     now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed, day)
@@ -93,13 +93,13 @@ def note(workspace: Workspace, judge: str, watched: int, rows: Sequence[AskedAga
 
 
 def is_as_before(changed: ChangePoint, again: Sequence[AskedAgain]) -> bool:
-    """Whether a judge that had changed, asked again about these items, is nearer to its old scores than to its new."""
+    """Check whether a judge that had changed is, by these retests, nearer to its old scores than to its new ones."""
     shift = sum(row.moved for row in again) / max(len(again), 1)
     return len(again) >= LEAST_ITEMS and abs(shift) < abs(changed.shift) / 2
 
 
 def forget_change(workspace: Workspace, judge: str, again: Sequence[AskedAgain]) -> None:
-    """Forget what a judge said from its change on, except the last time: its model of before answers again."""
+    """Remove a judge's retests since its change, except the last: its former model answers again."""
     kept = retests(workspace, judge)
     if kept.changed is not None:
         rows = tuple(row for row in kept.rows if row.night < kept.changed.night)
@@ -107,13 +107,13 @@ def forget_change(workspace: Workspace, judge: str, again: Sequence[AskedAgain])
 
 
 def span_of(workspace: Workspace, judge: str, testset: str, scores: Collection[float]) -> float:
-    """The length of a judge's scale; where none is declared, that of the range of all these scores."""
+    """Return the length of a judge's scale, or the range of these scores if it declares none."""
     scale = effective_spec(workspace, judge, testset).scale
     return (scale[1] - scale[0] if scale else max(scores, default=0.0) - min(scores, default=0.0)) or 1.0
 
 
 def _key(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """The key of now; None of a judge whose file is broken, which is told elsewhere."""
+    """Return the present key; None for a judge whose file is broken, which is reported elsewhere."""
     try:
         return judge_key(workspace, judge, testset)
     except CareError:
@@ -126,5 +126,5 @@ def _file(workspace: Workspace, judge: str) -> Path:
 
 @lru_cache(maxsize=256)
 def _read(path: Path, state: tuple[int, ...]) -> Retests | None:
-    """The document in the ``state`` in which the file is; a verdict asks for it at every look."""
+    """Read the document, cached by the file's ``state``; every verdict reads it."""
     return find_sound(path, partial(read_record, kind=Retests)) if state else None

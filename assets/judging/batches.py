@@ -1,4 +1,4 @@
-"""Files of questions at an endpoint: for each a document beside the judge's parts, until its answers are there."""
+"""Documents of batches at an endpoint, kept next to the judge's parts until their answers are stored."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def batch_store(folder: Path, key: str, waiting: Iterable[Batch], enter: Callable[[Batch, Bill], None]) -> BatchStore:
-    """The batches of the judge whose parts lie in a folder, of all that it waits for; ``enter`` takes their costs."""
+    """Open the store of a judge's batches in the folder of its parts; ``waiting`` holds all that it waits for."""
     from judges.batch import BatchStore
     from warehouse.storage import delete, write_document
 
@@ -33,19 +33,19 @@ def batch_store(folder: Path, key: str, waiting: Iterable[Batch], enter: Callabl
 
 
 def open_batches(workspace: Workspace, judge: str, testset: str) -> list[Batch]:
-    """The batches that bring a judge's answers about a test set's items."""
+    """Return the open batches with a judge's answers about a test set's items."""
     return _batches_of(workspace, judge, chain([testset], asked_alike(workspace, judge, testset)))
 
 
 def _batches_of(workspace: Workspace, judge: str, testsets: Iterable[str]) -> list[Batch]:
-    """Those that a judge behind an endpoint was sent for these test sets."""
+    """Return the open batches of a judge for these test sets."""
     if not workspace.judge(judge).engine.needs.endpoint:
         return []
     return [batch for one in testsets for batch in _batches_in(workspace.parts.scores_folder(judge, one))]
 
 
 def _batches_in(folder: Path) -> list[Batch]:
-    """What is kept in a folder, oldest first; a damaged document is set aside, and the judge is not asked then."""
+    """Read the documents in a folder, oldest first; a damaged one is quarantined, and the judge is not asked then."""
     from judges.batch import Batch
     from warehouse.documents import read_record
     from warehouse.storage import find_sound
@@ -55,14 +55,14 @@ def _batches_in(folder: Path) -> list[Batch]:
 
 
 def every_batch(workspace: Workspace) -> dict[tuple[str, str], list[Batch]]:
-    """The batches of all judges, by judge and test set."""
+    """Return the open batches of all judges, by judge and test set."""
     asked = ((judge, testset) for judge in sorted(workspace.judges) for testset in workspace.testsets_of(judge))
     found = {(judge, testset): _batches_of(workspace, judge, [testset]) for judge, testset in asked}
     return {place: batches for place, batches in found.items() if batches}
 
 
 def told(workspace: Workspace) -> list[str]:
-    """A sentence about each batch."""
+    """Describe each open batch in a sentence."""
     return [
         f"judge {judge}: {batch.questions:,} questions on {testset} are in a batch since {batch.since:.16} UTC "
         f"({batch.batch_id or 'not yet confirmed'}), {batch.done:,} of {len(batch.lines):,} done; the next run "

@@ -1,4 +1,4 @@
-"""What a night's judges take, in tokens, US dollars and time: kept as it is paid, and read back from the database."""
+"""Bills of judges in tokens, US dollars and time: written as requests are paid, read from the database."""
 
 from __future__ import annotations
 
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from judges.items import Score
 
 _RESERVED_FOR_S = 0.1
-"""Where requests use up a reservation in less time, the next one is for twice as many."""
+"""If requests use up a reservation in less time, the next one is for twice as many."""
 
 _MOST_AHEAD, _SHARE_AHEAD = 256, 0.02
-"""The most requests, and the largest share of the spend limit, that one reservation is for beyond the next request: it
-is what a kill can take from the limit without being spent."""
+"""Largest number of requests, and largest share of the spend limit, of one reservation beyond the next request: a kill
+can take so much from the limit without spending it."""
 
-_NOT_IN_WORDS = ("unknown", "settled", "latencies")
+_OTHER_COLUMNS = ("unknown", "settled", "latencies")
 """Fields of a bill that are columns under another name, or none."""
 
 
 @dataclass(frozen=True)
 class NightBill:
-    """A row of the view ``bills``: one judge on one test set in one night; ``askings`` has the columns in words."""
+    """A row of the view ``bills``: one judge on one test set on one day; the view ``askings`` describes the columns."""
 
     night: str
     judge: str
@@ -59,28 +59,28 @@ class NightBill:
 
 
 def purses(workspace: Workspace) -> list[Purse]:
-    """What the judges of a night may spend together, less what was spent of it today; empty without a limit."""
+    """Return the purse that all judges share today, less what was spent of it; empty without a limit."""
     limit = workspace.pool.spend_limit
     if limit is None:
         return []
     rows = workspace.bills.read(since=_today()).to_pylist()
     perhaps = sum((row["dollars_unknown"] or 0.0) + (row["dollars_reserved"] or 0.0) for row in rows)
     perhaps += sum(batch.worst for batches in every_batch(workspace).values() for batch in batches)
-    name = "judging.spend_limit of the night, over all judges, which ends at midnight UTC"
+    name = "judging.spend_limit of the day, over all judges, which ends at midnight UTC"
     return [Purse(limit, name, sum(row["dollars"] or 0.0 for row in rows), perhaps)]
 
 
 class Account:
-    """What is asked of one judge at one time.
+    """The bill of one judge in one run.
 
     Parameters
     ----------
     purses : sequence of Purse
-        What the judge may spend together with others.
+        Limits that the judge shares with others.
     rate : Rate, optional
-        What its questions have taken before.
+        Mean tokens and time of its questions so far.
     batch : Batch, optional
-        Of which it is the bill, under the batch's name: collected again after a kill, it is there once.
+        The batch of the bill, which then has the batch's name: collected again after a kill, it is entered once.
     """
 
     def __init__(
@@ -112,7 +112,7 @@ class Account:
         self.ledger = Ledger(purses, self._reserve)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
-        """From now on what is asked is entered for this test set."""
+        """Enter further requests for this test set."""
         self._bill, self._seen = Bill(), time.perf_counter()
         self._before, self._reserved = self.ledger.reserved, 0.0
         self._rows.append(
@@ -130,9 +130,9 @@ class Account:
         self._expected = expected
 
     def record(self, scored: int = 0, *, going_on: bool = False) -> None:
-        """Keep what was paid since the last time; called before a batch is stored, so that no payment goes unseen.
+        """Write what was paid since the last call; called before a batch is stored, so that no payment is lost.
 
-        Money stays reserved for further requests where the judge is ``going_on``.
+        Money stays reserved for further requests if the judge is ``going_on``.
         """
         with self._lock:
             now = time.perf_counter()
@@ -146,7 +146,7 @@ class Account:
                 self._write()
 
     def answered(self, key: str, scores: Sequence[Score], version: str) -> None:
-        """Keep answers that no score part holds yet, with the bill up to them."""
+        """Keep answers that no score part holds yet, with the bill so far."""
         with self._lock:
             row = self._row()
             self._unrecorded += len(scores)
@@ -157,11 +157,11 @@ class Account:
             self._journal.append(line, [score.item_key for score in scores])
 
     def stored(self, items: Collection[str]) -> None:
-        """Forget the answers about these items, by their keys: a score part holds them."""
+        """Drop the answers about these items, by their keys: a score part holds them."""
         self._journal.stored(items)
 
     def _reserve(self, reserved: float, worst: float) -> None:
-        """Write to the bill what requests may cost before they are sent: of as many as are sent soon."""
+        """Write the most that the next requests can cost to the bill before they are sent."""
         with self._lock:
             if reserved - self._before <= self._reserved:
                 return
@@ -174,14 +174,14 @@ class Account:
             self._write()
 
     def _row(self) -> dict[str, Any]:
-        """The row of what is asked now, with all that was answered."""
+        """Return the present test set's row, with everything that was answered."""
         self._bill.add(self.ledger.take())
         row, bill = self._rows[-1], self._bill
-        row |= {name: value for name, value in vars(bill).items() if name not in _NOT_IN_WORDS}
+        row |= {name: value for name, value in vars(bill).items() if name not in _OTHER_COLUMNS}
         row |= {"dollars_unknown": bill.unknown, "dollars_reserved": max(0.0, self._reserved - bill.settled)}
         if not self._is_priced:
             row |= dict.fromkeys(("dollars", "dollars_unknown", "dollars_reserved"))
-        if (expected := self._expected) is not None and expected.questions:  # of those that were asked
+        if (expected := self._expected) is not None and expected.questions:  # scaled to the questions asked
             share = bill.questions / expected.questions
             dollars = None if expected.dollars is None else share * expected.dollars
             row |= {"forecast_tokens": share * expected.tokens, "forecast_dollars": dollars}
@@ -193,14 +193,14 @@ class Account:
         self._workspace.bills.write(self._night, self._id, self._judge, asked)
 
     def close(self) -> None:
-        """Bring the database up to date, where anything was asked."""
+        """Update the database if anything was asked."""
         self._journal.close()
         if len(self.nights) > 1 or any(row.get("requests") for row in self._rows):
             with self._workspace.warehouse.writer() as connection:
                 self._workspace.bills.load(connection, min(self.nights))
 
     def enter(self, batch: Batch, bill: Bill, testset: str, what: str, expected: Forecast) -> None:
-        """Keep what a batch has cost."""
+        """Enter the cost of a batch."""
         own = Account(self._workspace, self._judge, batch=batch)
         own.begin(testset, what, expected)
         own.ledger.add(bill)
@@ -209,7 +209,7 @@ class Account:
 
 
 def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[NightBill]:
-    """The bill of the last night in which anything was asked, of one test set or judge or of all; empty without one."""
+    """Read the bill of the last day on which anything was asked, for one test set or judge, or for all."""
     if not workspace.warehouse.usable():
         return []
     columns = ", ".join(entry.name for entry in fields(NightBill)).replace("night", "night::VARCHAR", 1)
@@ -223,29 +223,29 @@ def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None
 
 
 def bill_of_night(workspace: Workspace) -> str:
-    """The bill of the last night in one sentence, beside its forecast; empty where nothing was asked."""
+    """Describe the bill of the last day and its forecast in one sentence; empty if nothing was asked."""
     rows = [row for row in bills(workspace) if row.tokens_in or row.dollars or row.dollars is None]
     return f"Judges took {in_words(rows)} on {rows[0].night} (UTC)." if rows else ""
 
 
 def in_words(rows: Sequence[NightBill]) -> str:
-    """Dollars and tokens of several rows together, and what the dearest took of them."""
+    """Describe the total dollars and tokens of several rows."""
     dollars, forecast = sum(row.dollars or 0.0 for row in rows), [row.forecast_dollars for row in rows]
-    said = f"US $ {dollars:,.4f}"
+    text = f"US $ {dollars:,.4f}"
     if None not in forecast:
-        said += f" (forecast {sum(x or 0.0 for x in forecast):,.4f})"
+        text += f" (forecast {sum(x or 0.0 for x in forecast):,.4f})"
     if unknown := sum(row.dollars_unknown or 0.0 for row in rows):
-        said += f" and at most {unknown:,.4f} more for requests without an answer"
+        text += f" and at most {unknown:,.4f} more for requests without an answer"
     if reserved := sum(row.dollars_reserved or 0.0 for row in rows):
-        said += f" and at most {reserved:,.4f} more for requests that were under way when CARE was killed"
+        text += f" and at most {reserved:,.4f} more for requests that were under way when CARE was killed"
     if unpriced := sorted({row.judge for row in rows if row.dollars is None}):
-        said += f" and what {', '.join(unpriced)} cost, whose price is not known"
+        text += f" and what {', '.join(unpriced)} cost, whose price is not known"
     read, cached, written, reasoning, repeated, refused = (
         sum(getattr(row, name) for row in rows)
         for name in ("tokens_in", "tokens_cached", "tokens_out", "tokens_reasoning", "repeated", "refused")
     )
-    said += f", {read:,} tokens read ({cached:,} cached) and {written:,} written ({reasoning:,} to reason)"
-    return f"{said}, {repeated:,} requests repeated, {refused:,} refused as too many"
+    text += f", {read:,} tokens read ({cached:,} cached) and {written:,} written ({reasoning:,} to reason)"
+    return f"{text}, {repeated:,} requests repeated, {refused:,} refused as too many"
 
 
 def _today() -> str:

@@ -1,7 +1,7 @@
-"""``canary``: a few items that a judge has scored, asked again, to see whether its model is still the same.
+"""``canary``: a judge is asked again about a few scored items, to see whether its model is still the same.
 
-A model behind an API can change without a word, and nothing in a judge's key shows it. What it answers is kept beside
-what it said before (``asked_again``), and no score changes.
+A model behind an API can change without notice, and nothing in a judge's key shows it. The new answers are kept in
+``asked_again``, and no score changes.
 """
 
 import hashlib
@@ -35,9 +35,9 @@ CHECK = "same_model"
 
 @dataclass(frozen=True)
 class Answer:
-    """One item asked again: the score that is kept and the one of today, None where it gave none, and who gave them.
+    """One retested item: its stored score and that of today (None without one), and the engines' versions.
 
-    ``span`` is the length of the scale; where none is declared, that of the range of all scores that are kept.
+    ``span`` is the length of the scale, or the range of all stored scores if none is declared.
     """
 
     testset: str
@@ -59,14 +59,14 @@ class Answer:
         dg.AssetCheckSpec(
             CHECK,
             asset="canary",
-            description="Asked again, the judge answers as it did.",
+            description="The judge gives the same scores when it is asked again.",
             partitions_def=JUDGES,
         )
     ],
-    description="Scored items asked again, every day for judges behind an API: has the model changed silently?",
+    description="Scored items asked about again, daily for judges behind an API: has the model changed?",
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Ask again and compare."""
+    """Ask a judge about scored items again, and compare."""
     from assets.judging.asked_again import AskedAgain, forget_change, is_as_before, note
     from care_ops.results.attribution import of_judges
 
@@ -85,56 +85,56 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     others = workspace.judge(judge).engine.needs.endpoint and not now <= before
     passed = changed is None and not others
     if not answers:
-        says = "nothing is scored yet"
+        message = "nothing is scored yet"
     elif moved is None:
-        says = f"none of {len(answers)} items was answered today; see the judge's `by_status`"
+        message = f"none of {len(answers)} items was answered today; see the judge's `by_status`"
     else:
-        says = f"{len(answers)} items moved by {moved:.1%} of the scale on average"
+        message = f"{len(answers)} items moved by {moved:.1%} of the scale on average"
     if others:
-        says += f"; {', '.join(sorted(now - before))} answered, where {', '.join(sorted(before))} did before"
-    says += "; no evidence of a change" if changed is None else f". {of_judges({judge: changed})[0].rstrip('.')}"
+        message += f"; {', '.join(sorted(now - before))} answered, where {', '.join(sorted(before))} did before"
+    message += "; no evidence of a change" if changed is None else f". {of_judges({judge: changed})[0].rstrip('.')}"
     if changed is not None and not others and is_as_before(changed, again):
-        in_doubt = _scored_since(workspace, judge, changed.night)
+        affected = _scored_since(workspace, judge, changed.night)
         since = date.fromordinal(changed.night).isoformat()
-        says += f". Today it answers as it did before {since}"
-        passed = in_doubt == 0
+        message += f". Today it answers as it did before {since}"
+        passed = affected == 0
         if passed:
             forget_change(workspace, judge, again)
-            says += ", and nothing was scored since: its scores stand"
+            message += ", and nothing was scored since: its scores stand"
         else:
-            says += f"; {in_doubt} items were scored since then, and those alone are in doubt"
+            message += f"; only the {affected} items scored since then are affected"
     if not passed:
-        says += (
-            ". Change `revision` in the judge's file to score everything anew, or pin the fit (`care fits promote`) "
+        message += (
+            ". Change `revision` in the judge's file to score everything again, or pin the fit (`care fits promote`) "
             "until you have"
         )
     return dg.MaterializeResult(
         metadata={
             "asked": len(answers),
             CHECK: passed,
-            "says": says,
+            "says": message,
             **({} if moved is None else {"moved": moved}),
             **({"answered_by": ", ".join(sorted(now))} if now else {}),
             "answers": table([vars(answer) for answer in answers]),
         },
-        check_results=[checked(CHECK, says, passed=passed)],
+        check_results=[checked(CHECK, message, passed=passed)],
     )
 
 
 def _names(versions: Iterable[str | None]) -> set[str]:
-    """The models that answered, by the versions of their engine."""
+    """Return the names of the models that answered, from the engines' versions."""
     return {name for version in versions if version for name in version.removeprefix("openai ").split(", ")}
 
 
 def watched(workspace: Workspace) -> list[str]:
-    """Judges that are asked again every day: those whose model somebody else runs."""
+    """Return the judges that are retested daily: those behind an endpoint."""
     if workspace.canary.items == 0:
         return []
     return sorted(j for j, spec in workspace.judges.items() if spec.engine.needs.endpoint)
 
 
 def due(workspace: Workspace) -> list[str]:
-    """Judges that are to be asked again today (UTC): once a day, and only if they scored something before today."""
+    """Return the judges to retest today (UTC): once a day, and only if they scored something before today."""
     from assets.judging.asked_again import retests
 
     day = today()
@@ -143,12 +143,12 @@ def due(workspace: Workspace) -> list[str]:
 
 
 def today() -> date:
-    """The day, in UTC."""
+    """Return the day, in UTC."""
     return datetime.now(UTC).date()
 
 
 def _scored_since(workspace: Workspace, judge: str, day: int) -> int:
-    """How many items a judge has scored on this day or later, under its key of now."""
+    """Count the items that a judge has scored on this day or later, under its present key."""
     count = 0
     for testset in workspace.testsets_of(judge):
         key = judge_key(workspace, judge, testset)
@@ -158,13 +158,13 @@ def _scored_since(workspace: Workspace, judge: str, day: int) -> int:
 
 
 def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
-    """Whether a score of a judge is of an earlier day, by the statistics in the heads of its parts."""
+    """Check whether a judge has a score of an earlier day, by the statistics in the metadata of its parts."""
     import pyarrow as pa
     import pyarrow.parquet as pq
 
     for testset in workspace.testsets_of(judge):
         for path in workspace.parts.scores_folder(judge, testset).glob("*.parquet"):
-            with suppress(pa.ArrowException, OSError):  # of a damaged part; whoever reads its scores reports it
+            with suppress(pa.ArrowException, OSError):  # a damaged part is reported when its scores are read
                 head = pq.read_metadata(path)
                 column = head.schema.to_arrow_schema().get_field_index("created_at")
                 first = head.row_group(0).column(column).statistics if head.num_rows else None
@@ -174,9 +174,9 @@ def _scored_before(workspace: Workspace, judge: str, day: date) -> bool:
 
 
 def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
-    """Have a judge score a few items once more: those that it was asked again least often, of when it was anchored.
+    """Have a judge score a few items again, with the fewest retests so far and scored before the first of them.
 
-    Raises ``JudgeError`` where the judge cannot be built, cannot be asked, or may not spend what it takes.
+    Raises ``JudgeError`` if the judge cannot be built or asked, or its spend limit is too low.
     """
     from assets.judging.asked_again import retests, span_of
     from assets.judging.stored_items import StoredItems
@@ -190,7 +190,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
             sources[testset] = StoredItems(workspace.parts, testset)
             kept |= {(testset, item): row for item, row in _kept(workspace, judge, testset, sources[testset]).items()}
     chosen = _least_asked(retests(workspace, judge), kept)[: workspace.canary.items]
-    said: dict[tuple[str, str], tuple[float | None, str]] = {}
+    given: dict[tuple[str, str], tuple[float | None, str]] = {}
     account = Account(workspace, judge, purses(workspace), rates(workspace).get(judge))
     gpus = workspace.judge(judge).engine.gpus
     with closing(account), Pool(workspace.pool, workspace.ray) as pool, pool.session(gpus) as session:
@@ -198,7 +198,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
             def sink(scores: list[Score], version: str, testset: str = testset) -> None:
                 account.record(len(scores))
-                said.update({(testset, score.item_id): (score.score, version) for score in scores})
+                given.update({(testset, score.item_id): (score.score, version) for score in scores})
 
             position = {item_id: k for k, item_id in enumerate(sources[testset].ids)}
             items_asked = sources[testset].read([position[item_id] for where, item_id in chosen if where == testset])
@@ -215,14 +215,14 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
     spans = {testset: span_of(workspace, judge, testset, scores[testset]) for testset in sources}
     answers: list[Answer] = []
     for place in chosen:
-        then, (score, version) = kept[place], said.get(place, (None, None))
+        then, (score, version) = kept[place], given.get(place, (None, None))
         answers.append(Answer(*place, then.key, then.score, score, then.engine, version, spans[place[0]]))
     return answers
 
 
 @dataclass(frozen=True)
 class _Kept:
-    """A score that is kept: of which item and texts, by which model, and on which day."""
+    """A stored score with its engine's version, item key, text key and day."""
 
     score: float
     engine: str
@@ -232,7 +232,7 @@ class _Kept:
 
 
 def _kept(workspace: Workspace, judge: str, testset: str, source: "StoredItems") -> dict[str, _Kept]:
-    """The scores of a test set's items as they are now, under the judge's key of now."""
+    """Read the stored scores of a test set's present items, under the judge's present key."""
     columns = ("item_id", "item_key", "score", "status", "engine", "created_at")
     texts, key = dict(zip(source.keys, source.text_keys, strict=True)), judge_key(workspace, judge, testset)
     return {
@@ -243,20 +243,20 @@ def _kept(workspace: Workspace, judge: str, testset: str, source: "StoredItems")
 
 
 def _least_asked(asked: "Retests", kept: Mapping[tuple[str, str], _Kept]) -> list[tuple[str, str]]:
-    """Places of scores in the order in which they are asked about: the least asked first, then by a hash.
+    """Sort the scored items for a retest: those with the fewest retests first, then by a hash.
 
-    Scores of later days than that on which the judge was anchored may be those of a model that has changed by then.
-    They come last. Items of equal texts are one question with one score, so that one of them stands for all.
+    Scores of later days than the first retest may come from a model that had changed by then, so they come last. Items
+    of equal texts are one question with one score, so one of them stands for all.
     """
     times = Counter((row.testset, row.key) for row in asked.rows)
-    anchored = {testset: asked.anchored(testset) for testset, _ in kept}
+    first_day = {testset: asked.first_day(testset) for testset, _ in kept}
 
     def drawn(place: tuple[str, str]) -> bytes:
         return hashlib.sha256(repr(place).encode()).digest()
 
     def order(place: tuple[str, str]) -> tuple[bool, int, bytes]:
         testset, then = place[0], kept[place]
-        return then.day > (anchored[testset] or then.day), times[testset, then.key], drawn(place)
+        return then.day > (first_day[testset] or then.day), times[testset, then.key], drawn(place)
 
     one = {kept[place].text_key: place for place in sorted(kept, key=lambda p: (kept[p].day, drawn(p)), reverse=True)}
     return sorted(one.values(), key=order)

@@ -1,4 +1,4 @@
-"""Answers about several criteria: each test set of the same items takes its own, and an item is asked about once."""
+"""Answers about several criteria: an item is asked about once, and each test set takes its own criterion."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ if TYPE_CHECKING:
     from warehouse.parts import PartStore
 
 _TAKEN = ("item_id", "item_key", "status", "p_json", "order", "raw", "engine")
-"""What is taken over of an answer; its tokens and its time are told where it was asked for."""
+"""Columns of an answer that are copied; its tokens and time stay with the test set that asked."""
 
 
 def question_of(workspace: Workspace, judge: str, testset: str) -> tuple[str, str]:
-    """Key of what a judge is asked, for all criteria at once, and the test set's own; both empty where it is broken."""
+    """Return the key of a judge's question, for all criteria at once, and the test set's criterion; empty if broken."""
     try:
         spec = effective_spec(workspace, judge, testset)
         template = engine_context(workspace).template(spec) if spec.engine.needs.template else None
         if template is not None and template.criteria:
             return spec.key(template.question), template.criterion
         return judge_key(workspace, judge, testset), ""
-    except CareError:  # it is told where that test set is judged
+    except CareError:  # reported when that test set is judged
         return "", ""
 
 
 def asked_alike(workspace: Workspace, judge: str, testset: str) -> Iterator[str]:
-    """The other test sets for which a judge is asked the same about an item; each takes its own criterion."""
+    """Yield the other test sets that ask a judge the same question about an item."""
     question, criterion = question_of(workspace, judge, testset)
     for other in workspace.testsets_of(judge) if criterion else []:
         if other != testset and question_of(workspace, judge, other)[0] == question:
@@ -39,7 +39,7 @@ def asked_alike(workspace: Workspace, judge: str, testset: str) -> Iterator[str]
 
 
 def answered(workspace: Workspace, parts: PartStore, judge: str, testset: str) -> dict[str, dict[str, Any]]:
-    """By item key, a row of this test set's criterion by each answer to its question that another test set has."""
+    """Return, by item key, rows of this test set's criterion from the answers that other test sets have."""
     _, criterion = question_of(workspace, judge, testset)
     rows: dict[str, dict[str, Any]] = {}
     for other in asked_alike(workspace, judge, testset):
@@ -50,7 +50,7 @@ def answered(workspace: Workspace, parts: PartStore, judge: str, testset: str) -
 
 
 def _of_criterion(row: dict[str, Any], criterion: str) -> dict[str, Any]:
-    """The row of another criterion; where none has a score, each has the status that the question has."""
+    """Return the row of another criterion; without a score it has the status of the question."""
     score = mean_of(json.loads(row["p_json"] or "{}").get(criterion, ()))
     failed = Status.PARSE_ERROR if row["status"] == Status.OK else row["status"]
     return row | {"score": score, "status": str(failed if score is None else Status.OK)}

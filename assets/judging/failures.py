@@ -1,4 +1,4 @@
-"""Judges whose scores of a test set are incomplete, as the warehouse knows it."""
+"""Judges whose scores of a test set are incomplete, by the warehouse."""
 
 from __future__ import annotations
 
@@ -28,11 +28,11 @@ class Unheard:
     items : int
         Of the test set.
     loaded : bool
-        Whether its slice in the warehouse is of the current items and of the judge as it is specified now.
+        Whether the scores in the warehouse are of the current items and the judge's current specification.
     unscored : int
         Items without any row under the judge's current specification.
     to_ask : int
-        Items whose last answer was a failure that may pass, and that will be asked again.
+        Items whose last answer was a temporary failure, and that will be asked again.
     given_up : int
         Items that failed so as often as the judge's ``attempts`` allow.
     why : str
@@ -52,56 +52,56 @@ class Unheard:
 
     @property
     def only_waits(self) -> bool:
-        """Whether all that it owes is at the endpoint already."""
+        """Whether all missing scores wait for a batch at the endpoint."""
         return not self.why and self.in_batch > 0 and self.unscored + self.to_ask <= self.in_batch
 
     @property
     def incomplete(self) -> bool:
-        """Whether asking the judge and loading its slice would bring what is lacking."""
+        """Whether asking the judge and loading its scores would bring missing ones."""
         return not self.why and (not self.loaded or self.unscored > 0)
 
 
 def why_no_score(
     workspace: Workspace, judge: str, testset: str, statuses: Mapping[str, int], which: str = "items"
 ) -> str:
-    """A sentence about a judge of whose items none has a score; ``statuses`` counts what became of them."""
+    """Describe a judge without a single score; ``statuses`` counts its items by status."""
     items = sum(statuses.values())
     if workspace.judge(judge).engine.needs.recordings and statuses.keys() <= {str(Status.REFUSED)}:
         return f"its score file has no score of any of the {items:,} items; compare the item ids of both files"
     counts = ", ".join(f"{count:,} {status}" for status, count in sorted(statuses.items()))
     words = Counter(row["raw"] for row in answers(workspace, judge, testset, "raw") if row["raw"])
-    said = f"; most often it said: {words.most_common(1)[0][0]}" if words else "; it said nothing"
-    return f"not one of its {items:,} {which} has a score ({counts}){said}"
+    message = f"; its most frequent message: {words.most_common(1)[0][0]}" if words else "; it gave no message"
+    return f"none of its {items:,} {which} has a score ({counts}){message}"
 
 
 def why_nothing_came(workspace: Workspace, judge: str, testset: str) -> str | None:
-    """Why a judge that was asked, as it is specified now, has given no score; None where it has, or was not asked."""
-    said = answers(workspace, judge, testset, "item_key", "status")
-    statuses = Counter({row["item_key"]: row["status"] for row in said}.values())  # the newest is last
+    """Return why a judge has given no score under its present key; None if it has, or was not asked."""
+    given = answers(workspace, judge, testset, "item_key", "status")
+    statuses = Counter({row["item_key"]: row["status"] for row in given}.values())  # the newest is last
     if not statuses or Status.OK in statuses or has_abstained(workspace, judge, statuses):
         return None
     return why_no_score(workspace, judge, testset, statuses, "items asked so far")
 
 
 def slice_name(judge: str, testset: str) -> str:
-    """The partition of a judge's scores on a test set, as Dagster writes its key (``assets.partitions.SLICES``)."""
+    """Return Dagster's partition key of a judge's scores on a test set (``assets.partitions.SLICES``)."""
     return f"{judge}|{testset}"
 
 
 def has_abstained(workspace: Workspace, judge: str, statuses: Collection[str]) -> bool:
-    """Whether a program had nothing to say of any item, which is no failure; ``statuses`` are what became of them."""
+    """Check whether a program abstained on every item, which is no failure."""
     needs = workspace.judge(judge).engine.needs
     return not (needs.template or needs.recordings) and {*statuses} <= {Status.REFUSED}
 
 
 def answers(workspace: Workspace, judge: str, testset: str, *columns: str) -> list[dict[str, Any]]:
-    """What a judge said under its current key, oldest first."""
+    """Read a judge's answers under its present key, oldest first."""
     wanted, key = (*columns, "created_at"), judge_key(workspace, judge, testset)
     return workspace.parts.read_scores(judge, testset, wanted, key=key, aside=False).sort_by("created_at").to_pylist()
 
 
 def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[Unheard]:
-    """The judges of a test set whose scores are incomplete or partly failed, sorted."""
+    """Return the judges of a test set whose scores are incomplete or partly failed, sorted."""
     from warehouse.parts import Attempts
 
     known = connection.execute(
@@ -118,7 +118,7 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
         [testset, list(map(str, MAY_PASS))],
     ).fetchall()
     failed = {judge: set(keys) for judge, keys in failures if judge in workspace.judges}
-    owing: list[Unheard] = []
+    incomplete: list[Unheard] = []
     for judge in workspace.judges_of(testset):
         spec = workspace.judge(judge)
         try:
@@ -126,19 +126,19 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
             if spec.engine.needs.endpoint:
                 workspace.parts.must_not_pay_twice(judge, testset)
         except CareError as error:
-            owing.append(Unheard(judge, items, False, items, why=str(error)))
+            incomplete.append(Unheard(judge, items, False, items, why=str(error)))
             continue
         question, _ = question_of(workspace, judge, testset)
-        *made_of, scored = slices.get(judge, (None, None, 0))
+        *inputs, scored = slices.get(judge, (None, None, 0))
         in_batch = sum(one.items for one in open_batches(workspace, judge, testset) if one.judge_key == question)
-        if made_of != [key, items_hash]:
+        if inputs != [key, items_hash]:
             given = len(workspace.parts.done(judge, testset, key)) if in_batch else 0
-            owing.append(Unheard(judge, items, False, max(0, items - given), in_batch=in_batch))
+            incomplete.append(Unheard(judge, items, False, max(0, items - given), in_batch=in_batch))
             continue
         failed_items = failed.get(judge, set[str]()) if spec.engine.needs.template else set[str]()
         if failed_items or scored < items or in_batch:
             attempts = Attempts(workspace.parts.scores_folder(judge, testset), key)
             given_up = failed_items & attempts.spent(spec.attempts)
             left = len(failed_items - given_up)
-            owing.append(Unheard(judge, items, True, items - scored, left, len(given_up), in_batch=in_batch))
-    return owing
+            incomplete.append(Unheard(judge, items, True, items - scored, left, len(given_up), in_batch=in_batch))
+    return incomplete

@@ -1,7 +1,7 @@
-"""What bringing a workspace up to date will ask of its judges: items, tokens, money and time, before it is spent.
+"""Forecast of a run's items, tokens, cost and time, and checks of judges against test sets, before money is spent.
 
-Tokens and seconds of a question are the means of its bills in this workspace. Where there are none, the tokens are
-guessed from the length of its prompts, and the time is not known.
+Tokens and seconds of a question are the means of the judge's bills in this workspace. Without bills, tokens are guessed
+from the length of prompts, and the time is unknown.
 """
 
 from __future__ import annotations
@@ -26,15 +26,15 @@ from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 from warehouse.items import ITEM_TEXTS, ItemRecord
 
 _CHARACTERS_OF_A_TOKEN = 4
-"""Characters of English text in a token, roughly. What rests on it is printed as a guess."""
+"""Characters of English text in a token, roughly; figures that rest on it are printed as guesses."""
 
 SAMPLE = 50
-"""Items whose prompts are looked at."""
+"""Items whose prompts are read for a guess."""
 
 
 @dataclass(frozen=True)
 class Forecast:
-    """What asking one judge about one test set will take.
+    """Forecast of asking one judge about one test set.
 
     Attributes
     ----------
@@ -51,9 +51,9 @@ class Forecast:
     given_up : int
         Items that failed as often as the judge's ``attempts`` allow, and are not asked about.
     failure : str
-        Why nothing can be said; empty where it can.
+        Why there is no forecast; empty if there is one.
     says : str
-        What is to be known of the scores before they are paid for; empty where there is nothing.
+        Warning about the scores before they are paid for; empty without one.
     """
 
     judge: str
@@ -71,7 +71,7 @@ class Forecast:
 
 @dataclass(frozen=True)
 class Rate:
-    """Means over the questions that a judge has answered."""
+    """Mean time and tokens of the questions that a judge has answered."""
 
     seconds: float
     tokens_in: float
@@ -80,9 +80,9 @@ class Rate:
 
 
 def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str]) -> list[Forecast]:
-    """A forecast for each of these judges and test sets that has something to ask or has given up; nobody is asked.
+    """Forecast each of these judges and test sets that has something to ask or has given up, without any request.
 
-    A judge or test set that cannot be read has its failure instead.
+    A judge or test set that cannot be read has a failure instead.
     """
     rows: list[Forecast] = []
     known, asked = rates(workspace), defaultdict[tuple[str, str], set[str]](set)
@@ -110,7 +110,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
 
 
 def texts_there(items: Iterable[Item | ItemRecord]) -> set[str]:
-    """The texts of an item (``prompt``, ``response`` ...) that at least one of these has."""
+    """Return the texts (``prompt``, ``response`` ...) that at least one of these items has."""
     there = set[str]()
     for item in items:
         there |= {name for name in ITEM_TEXTS if name not in there and (getattr(item, name) or "").strip()}
@@ -118,10 +118,10 @@ def texts_there(items: Iterable[Item | ItemRecord]) -> set[str]:
 
 
 def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
-    """Refuse a judge whose template needs a text that no item of a test set has: it could be asked about none.
+    """Refuse a judge whose template needs a text that no item of a test set has.
 
-    Raises ``JudgeError`` or ``InputError`` where a text is lacking among those that are ``there`` (``texts_there``),
-    and as ``must_suit``.
+    Raises ``JudgeError`` or ``InputError`` if a text is not among those that are ``there`` (``texts_there``), and as
+    ``must_suit``.
     """
     must_suit(workspace, judge, testset, there)
     template = _template(workspace, judge, testset)
@@ -134,10 +134,10 @@ def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Colle
 
 
 def must_suit(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
-    """Refuse a judge whose answers would say nothing of a test set, though it could be asked and paid.
+    """Refuse a judge whose answers would be meaningless for a test set.
 
-    Raises ``JudgeError`` where its template shows one answer of items that have two, or prefers the right one where
-    recorded scores prefer the left; ``InputError`` where the template is lacking.
+    Raises ``JudgeError`` if its template shows one answer of items that have two, or prefers the right one while
+    recorded scores prefer the left; ``InputError`` if there is no template.
     """
     template = _template(workspace, judge, testset)
     if template is None:
@@ -152,9 +152,9 @@ def must_suit(workspace: Workspace, judge: str, testset: str, there: Collection[
 
 
 def other_scale(workspace: Workspace, judge: str, testset: str) -> str:
-    """That a judge answers on another scale than its test set has, and is not brought to it; empty where not.
+    """Return a warning if a judge answers on another scale than its test set has, without conversion; else empty.
 
-    The scale is that of the test set's file, or else the one that recorded grades are on.
+    The scale is that of the test set's file, or else that of recorded grades.
     """
     from care_ops.scales import scale_of_grades
 
@@ -167,18 +167,18 @@ def other_scale(workspace: Workspace, judge: str, testset: str) -> str:
     own = min(scores), max(scores)
     if its in (None, own):
         return ""
-    (low, high), (least, most) = own, its
+    (low, high), (bottom, top) = own, its
     declare = f"`scale: [{low:g}, {high:g}]` in the judge's file" + (
-        "" if spec.scale is not None else f" and `scale: [{least:g}, {most:g}]` in that of the test set"
+        "" if spec.scale is not None else f" and `scale: [{bottom:g}, {top:g}]` in that of the test set"
     )
     return (
         f"judge {judge!r} answers from {low:g} to {high:g} by template {template.name!r}, and the scale of {testset} "
-        f"is {least:g} to {most:g}: its scores are brought to it by {declare}"
+        f"is {bottom:g} to {top:g}: its scores are converted by {declare}"
     )
 
 
 def of_flagged(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
-    """That a language model is about to read items that speak to it, and which; empty where none do."""
+    """Return a warning if a language model is about to read items that speak to it; else empty."""
     flags = flagged(to_ask) if spec.engine.needs.template else {}
     if not flags:
         return ""
@@ -190,12 +190,12 @@ def of_flagged(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
 
 
 def sample_of(items: ItemSource) -> list[Item]:
-    """Items whose texts are looked at, spread over all of them."""
+    """Read a sample of items, spread over all of them."""
     return items.read(range(0, len(items.keys), max(1, len(items.keys) // SAMPLE)))
 
 
 def _template(workspace: Workspace, judge: str, testset: str) -> Template | None:
-    """By which a judge is asked about a test set; None where it is no language model."""
+    """Return the template of a judge on a test set; None if it is no language model."""
     spec = effective_spec(workspace, judge, testset)
     return engine_context(workspace).template(spec) if spec.engine.needs.template else None
 
@@ -203,7 +203,7 @@ def _template(workspace: Workspace, judge: str, testset: str) -> Template | None
 def _of(
     workspace: Workspace, judge: str, testset: str, items: Sequence[Item], rate: Rate | None, before: set[str]
 ) -> Forecast:
-    """What one test set will take, where the judge is asked about those ``before`` for other criteria."""
+    """Forecast one test set; items in ``before`` are asked about for other criteria."""
     wanted = pending(workspace, workspace.parts, judge, testset, ItemsInMemory(items))
     to_ask = [item for item in items if item.key not in wanted.settled]
     if wanted.spec.engine.needs.recordings:  # which are read from a file
@@ -222,7 +222,7 @@ def _of(
 def expected(
     workspace: Workspace, spec: JudgeSpec, rate: Rate | None, questions: int, sample: Sequence[Item]
 ) -> Forecast:
-    """What so many questions will take, by what earlier ones took, or else by the length of some prompts."""
+    """Forecast so many questions by the rate of earlier ones, or else by the length of some prompts."""
     rated = rate or Rate(0.0, *_guessed(workspace, spec, sample))
     engine, dollars = spec.engine, 0.0
     if isinstance(engine, OpenAIEngine):
@@ -235,7 +235,7 @@ def expected(
 
 
 def rates(workspace: Workspace) -> dict[str, Rate]:
-    """What a question has taken of each judge in its last thirty days, over all test sets and keys of the judge."""
+    """Compute each judge's rate over the bills of thirty days, over all its test sets and keys."""
     asked: dict[str, list[dict[str, Any]]] = {}
     for row in workspace.bills.read(since=f"{datetime.now(UTC) - timedelta(30):%F}").to_pylist():
         if row["questions"]:
@@ -248,7 +248,7 @@ def rates(workspace: Workspace) -> dict[str, Rate]:
 
 
 def _guessed(workspace: Workspace, spec: JudgeSpec, sample: Sequence[Item]) -> tuple[float, float, float]:
-    """Tokens read, cached and written, from the length of some prompts; nothing for who reads no prompt."""
+    """Guess tokens read, cached and written from the length of some prompts; 0 for a judge without prompts."""
     engine = spec.engine
     if not isinstance(engine, LanguageModel) or not sample:
         return 0.0, 0.0, 0.0

@@ -1,8 +1,8 @@
-"""Answers that were paid for and that no score part holds yet, kept as they arrive.
+"""Journal of paid answers that no score part holds yet.
 
-Each time that a judge behind an endpoint is asked, its answers go to files of lines that are deleted once score parts
-hold them. What a killed process leaves behind, the next run stores and enters in the bill (``recover``). The system
-releases the lock on a file when its process ends, however it ends; a file that is locked belongs to a running process.
+Answers of a judge behind an endpoint are appended to files of lines as they arrive; a file is deleted once score parts
+hold its answers. The next run stores and bills what a killed process has left behind (``recover``). A locked file
+belongs to a running process: the system releases the lock when the process ends, however it ends.
 """
 
 from __future__ import annotations
@@ -30,14 +30,14 @@ _log = logging.getLogger(__name__)
 
 
 class Journal:
-    """The answers of one asking, each until a score part holds it.
+    """Journal of one judge in one run.
 
     Parameters
     ----------
     folder : Path
-        Where the files lie.
+        Folder of the files.
     night, asking, judge : str
-        Name the bill on which the answers are entered.
+        Names of the bill that the answers belong to.
     """
 
     def __init__(self, folder: Path, night: str, asking: str, judge: str) -> None:
@@ -70,7 +70,7 @@ class Journal:
                     self._files.remove(entry)
 
     def close(self) -> None:
-        """Leave what no score part holds to the next run."""
+        """Close the files; the next run stores the answers that no score part holds."""
         with self._lock:
             for _, file, _ in self._files:
                 file.close()
@@ -84,15 +84,15 @@ class Journal:
             file = path.open("x", encoding="utf-8")
             if locks_at_once(file, fcntl.LOCK_EX) and path.exists():
                 break
-            file.close()  # a reader took it for that of a process that is gone
+            file.close()  # `recover` of another process took it for a leftover
         self._files.append((path, file, set()))
         self._lines = 0
 
 
 def recover(workspace: Workspace) -> int:
-    """Store the answers that killed processes have left behind, and enter their costs; returns how many there were.
+    """Store the answers that killed processes have left behind, and enter their costs; returns their number.
 
-    Killed itself, it does the same again: rows that are stored are not stored twice, and a bill is replaced as a whole.
+    It can be killed and repeated: no row is stored twice, and a bill is replaced as a whole.
     """
     count = 0
     nights = set[str]()
@@ -113,7 +113,7 @@ def recover(workspace: Workspace) -> int:
 
 
 def journal_of(workspace: Workspace, night: str, asking: str, judge: str) -> Journal:
-    """The journal of one asking of a judge."""
+    """Open the journal of one judge in one run."""
     return Journal(_folder(workspace), night, asking, judge)
 
 
@@ -122,7 +122,7 @@ def _folder(workspace: Workspace) -> Path:
 
 
 def _readable(file: Iterable[str]) -> Iterable[dict[str, Any]]:
-    """The lines that are whole; a kill or a lost disk may leave others."""
+    """Yield the complete lines; a kill or a full disk may leave others."""
     for line in file:
         with suppress(ValueError):
             yield json.loads(line)
@@ -149,7 +149,7 @@ def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]])
 
 
 def _enter(workspace: Workspace, night: str, asking: str, judge: str, lines: Iterable[Mapping[str, Any]]) -> None:
-    """Replace the rows of a bill by those of the lines that count more requests."""
+    """Replace rows of a bill by those in the lines that count more requests."""
     rows = {_row_name(row): row for row in workspace.bills.rows_of(night, asking, judge)}
     for line in lines:
         began = datetime.fromisoformat(line["bill"]["began"])

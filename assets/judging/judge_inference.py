@@ -1,7 +1,7 @@
-"""``judge_inference``: each judge scores every pending item of every test set, loaded once.
+"""``judge_inference``: each judge scores all its pending items, with its model loaded once.
 
-Pending are the items without a row under the judge's current key. Finished batches are parts at once, so
-a run that is killed goes on where it stopped.
+Items without a row under the judge's present key are pending. Each finished batch is stored as a part, so the next run
+continues where a killed one stopped.
 """
 
 import hashlib
@@ -40,12 +40,12 @@ if TYPE_CHECKING:
     from judges.questions import ItemSource
 
 _TESTSETS_IN_MEMORY = 8
-_TELL_EVERY_S = 10.0
+_REPORT_EVERY_S = 10.0
 
 
 @dataclass(frozen=True)
 class TestsetCount:
-    """How many items a test set has, and how many of them a judge has scored in this run."""
+    """Number of items of a test set, and of those that a judge has scored in this run."""
 
     __test__ = False
 
@@ -77,7 +77,7 @@ Counts = tuple[list[TestsetCount], dict[str, str], float]
 def judge_inference(
     context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
 ) -> Iterator[dg.MaterializeResult]:
-    """Score what is pending; one materialisation a judge, with its own version."""
+    """Score pending items; one materialisation a judge, with its own version."""
     from assets.judging.stored_items import StoredItems
 
     failures: dict[str, str] = {}
@@ -137,7 +137,7 @@ def judge_inference(
 
 @contextmanager
 def _threads(count: int, pool: Pool, accounts: Mapping[str, Account]) -> Generator[ThreadPoolExecutor]:
-    """Threads for judges. However the block ends, the accounts that are left are entered in the bill.
+    """Open threads for judges; however the block ends, the remaining accounts are entered in the bill.
 
     Where it ends by an error or a signal, no further requests are sent.
     """
@@ -163,21 +163,21 @@ def score_pending(
     account: Account,
     say: Callable[[str], object] = lambda _: None,
 ) -> tuple[list[TestsetCount], dict[str, str]]:
-    """Run one judge over every test set; returns a count for each, and why there is none of the others.
+    """Run one judge over its test sets; returns a count for each, and the reasons for those without one.
 
     Parameters
     ----------
     items_of : callable
-        A test set's items by its name.
+        Returns a test set's items by its name.
     account : Account
         Gets the bill.
     say : callable
-        Told every few seconds how far the judge is.
+        Gets the judge's progress every few seconds.
 
     Raises
     ------
     JudgeError
-        The judge cannot be built or does not answer: the others of its test sets are not tried.
+        The judge cannot be built or does not answer; its other test sets are not tried.
     """
     workspace.parts.sweep(judge)
     counts: list[TestsetCount] = []
@@ -189,7 +189,7 @@ def score_pending(
         if not workspace.parts.items_file(testset).exists():
             continue
         items = items_of(testset)
-        try:  # what is wrong with one test set costs nothing, and says nothing of the others
+        try:  # an error in one test set costs nothing, and does not affect the others
             key = judge_key(workspace, judge, testset)
             must_suit(workspace, judge, testset, texts_there(sample_of(items)))
             scored = store_recorded(workspace, judge, testset, items) if recorded else 0
@@ -203,7 +203,7 @@ def score_pending(
 
 
 def _reasons(failed: Mapping[str, str]) -> str:
-    """Why a judge has no scores of some test sets, in one sentence for each reason."""
+    """Describe why a judge has no scores of some test sets, in one sentence for each reason."""
     by_reason: dict[str, list[str]] = {}
     for testset, why in failed.items():
         by_reason.setdefault(why, []).append(testset)
@@ -231,7 +231,7 @@ def _score_items(
     account: Account,
     say: Callable[[str], object],
 ) -> int:
-    """Have a judge score the items that have no score yet; returns how many it did."""
+    """Have a judge score the items without a score; returns their number."""
     from judges.questions import Questions
 
     parts = workspace.parts
@@ -269,13 +269,13 @@ def _score_items(
 
     def progress(now: Progress) -> None:
         nonlocal last_report
-        if time.perf_counter() - last_report > _TELL_EVERY_S or now.done == now.total:
+        if time.perf_counter() - last_report > _REPORT_EVERY_S or now.done == now.total:
             last_report = time.perf_counter()
             say(f"{judge} on {testset}: {now}")
 
     try:
         return len(shared) + session.run(wanted.spec, questions, sink, context, progress)
-    except DownError:  # which says nothing of an item on which the judge had not failed by itself
+    except DownError:  # an outage is no evidence against items that had not failed before
         failed &= wanted.attempts.spent(1)
         raise
     finally:
@@ -284,7 +284,7 @@ def _score_items(
 
 
 def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) -> dict[str, Reading]:
-    """How the score files that a recorded judge comes from were read, by test set."""
+    """Return how the score files of a recorded judge were read, by test set."""
     if workspace.judge(judge).engine.recorded_as is None:
         return {}
     read = {count.testset: readings(workspace, count.testset).get("scores") for count in counts}
@@ -294,7 +294,7 @@ def _recordings(workspace: Workspace, judge: str, counts: list[TestsetCount]) ->
 def _materialisation(
     workspace: Workspace, judge: str, counts: list[TestsetCount], seconds: float, tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
-    # Of the items `scores` knows by itself, for each test set: its other slices do not change with them.
+    # Items are no part of it: `scores` depends on the items of its own test set.
     version = content_hash([(c.testset, c.judge_key) for c in counts])
     scored = sum(c.scored for c in counts)
     bill = bills(workspace, judge=judge) if scored else []

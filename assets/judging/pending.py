@@ -1,4 +1,4 @@
-"""Which items of a test set a judge is not to be asked about: those that it has scored under its present key."""
+"""Pending items of a judge on a test set: those without a score under its present key."""
 
 from __future__ import annotations
 
@@ -22,23 +22,22 @@ _TAKEN = ("item_id", "item_key", "score", "status", "p_json", "valid_mass", "ord
 
 @dataclass(frozen=True)
 class Pending:
-    """A judge as it is to be asked about one test set.
+    """A judge's pending items on one test set.
 
     Attributes
     ----------
     spec : JudgeSpec
         With the scale and prompt of the test set.
     settled : set of str
-        Keys of the items that it is not to be asked about; all others are pending.
+        Keys of the items that it is not asked about; all others are pending.
     again : collection of str
-        Statuses of failures that may pass; items that have them are asked again.
+        Statuses of temporary failures; items that have them are asked about again.
     given_up : set of str
-        Those of them that were asked about in vain as often as the judge's ``attempts`` allow.
+        Keys of items that failed so as often as the judge's ``attempts`` allow.
     attempts : Attempts
-        How often each item has been asked about in vain.
+        Failed attempts by item.
     answered : dict of str to dict
-        By the keys of some that are settled, the rows that other answers give, which are to be stored: for other
-        criteria, or to the same prompt.
+        Rows to store for some settled items, by their keys, from answers for other criteria or to the same prompt.
     """
 
     spec: JudgeSpec
@@ -53,10 +52,10 @@ class Pending:
 def pending(
     workspace: Workspace, parts: PartStore, judge: str, testset: str, items: ItemSource | None = None
 ) -> Pending:
-    """Who is to be asked about which items: those without a score in the parts under the judge's key.
+    """Find the items without a score in the parts under the judge's key.
 
-    Items whose failure may pass count among them, until they have been asked about as often as the judge's file allows.
-    With ``items``, those are settled that were answered before they had a text that the judge's template does not show.
+    Items with a temporary failure are pending until ``attempts`` are used up. With ``items``, an item is also settled
+    if it was answered before it got a text that the judge's template does not show.
     """
     from warehouse.parts import Attempts
 
@@ -85,7 +84,7 @@ def _before_texts(
     unread: Collection[str],
     settled: Collection[str],
 ) -> dict[str, dict[str, Any]]:
-    """By item key, the row of each answer that was given before the item had a text that no prompt shows."""
+    """Return, by item key, the rows of answers from before the item got a text that no prompt shows."""
     from judges.questions import in_chunks
 
     to_ask = [position for position, one in enumerate(items.keys) if one not in settled] if unread else []
@@ -105,7 +104,7 @@ def _before_texts(
 
 
 def _keys_before(item: Item, unread: Collection[str]) -> Iterator[str]:
-    """The keys that an item had when it did not have one or more of the texts that are not read."""
+    """Yield the keys of an item without one or more of the texts that are not read."""
     there = [name for name in unread if getattr(item, name) is not None]
     for count in range(1, len(there) + 1):
         for names in combinations(there, count):

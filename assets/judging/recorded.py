@@ -1,4 +1,4 @@
-"""The scores of recorded judges, from their file to parts: joined to the items by id, all of a test set at once."""
+"""Scores of recorded judges, from their file to parts, joined to the items by id."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ from judges.items import Status
 from judges.questions import ItemSource, in_chunks
 
 _ROWS_A_PART = 131_072
-"""Recorded scores that are stored at once, in one part: one that is lost in a kill costs nothing to make again."""
+"""Recorded scores in one part."""
 
 
 def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSource) -> int:
-    """Store the recorded scores of the items that have none in the parts yet; returns how many items these were.
+    """Store the recorded scores of the items that have none in the parts yet; returns the number of items.
 
     An item without a recording gets the status ``refused``.
 
-    Raises ``JudgeError`` where the test set has no score file.
+    Raises ``JudgeError`` if the test set has no score file.
     """
     wanted = pending(workspace, workspace.parts, judge, testset)
     to_store = [position for position, key in enumerate(items.keys) if key not in wanted.settled]
@@ -50,7 +50,7 @@ def store_recorded(workspace: Workspace, judge: str, testset: str, items: ItemSo
 
 
 def _mismatches(responses: Mapping[str, str], items: ItemSource, positions: Sequence[int]) -> NDArray[np.bool_]:
-    """Whether the text that was scored is there and differs from the item's, for each item."""
+    """Return for each item whether the recorded response is known and differs from the item's."""
     differs = np.zeros(len(positions), dtype=bool)
     with_text = [k for k, position in enumerate(positions) if items.ids[position] in responses]
     for chunk in in_chunks(with_text, lambda k: items.lengths[positions[k]]):

@@ -1,7 +1,7 @@
-"""``scores``: one judge's slice of one test set, from parts into the warehouse.
+"""``scores``: one judge's scores of one test set, from parts into the warehouse.
 
-Its data version is the content hash of the slice: what comes back equal stops here. This is the stage
-that fails where a slice is incomplete, or has no score at all.
+The data version is the content hash of the scores, so equal scores update nothing downstream. This stage fails if
+scores are incomplete, or there is none at all.
 """
 
 from collections.abc import Iterator, Mapping
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     pool="warehouse_writer",
 )
 def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> Iterator[dg.MaterializeResult]:
-    """Replace each slice; one materialisation a slice, with its own version."""
+    """Replace the scores of each partition; one materialisation each, with its own version."""
     from warehouse.panel_rows import LongWrite
 
     failures: dict[str, str] = {}
@@ -57,7 +57,7 @@ def scores(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
                 loaded = load_slice(workspace, connection, judge, testset)
                 transactions.wrote(loaded)
                 done.append(_materialisation(workspace, key, loaded, tags))
-            except CareError as error:  # of this slice alone: the others are loaded
+            except CareError as error:  # the other partitions are loaded
                 failures[str(key)] = str(error)
     for event in done:  # once they are committed
         context.log_event(event)
@@ -71,9 +71,9 @@ def _inputs(workspace: Workspace) -> list[dg.AssetKey]:
 
 
 def left_out(workspace: Workspace, key: str) -> dg.AssetMaterialization:
-    """The event of a slice that cannot be: Dagster has a partition for each judge on each test set.
+    """Make the event of a partition without scores: Dagster has one for each judge on each test set.
 
-    It has no data version, so that no panel is stale for it.
+    It has no data version, so no panel becomes stale by it.
     """
     return dg.AssetMaterialization(
         workspace.mount.key("scores"),
@@ -86,7 +86,7 @@ def left_out(workspace: Workspace, key: str) -> dg.AssetMaterialization:
 def load_slice(
     workspace: Workspace, connection: "duckdb.DuckDBPyConnection", judge: str, testset: str
 ) -> "Slice | None":
-    """Load a slice; None where the judge does not score the test set."""
+    """Load the scores of a judge on a test set; None if the judge does not score it."""
     from warehouse.panel_rows import drop_slice, replace_slice
 
     if testset not in workspace.testsets_of(judge):
@@ -103,10 +103,9 @@ def load_slice(
 def _materialisation(
     workspace: Workspace, key: dg.MultiPartitionKey, loaded: "Slice | None", tags: Mapping[str, str]
 ) -> dg.AssetMaterialization:
-    """The event of a slice.
+    """Make the event of loaded scores.
 
-    Raises ``JudgeError`` where an item has not been asked about yet, or not one of the items got a score and no program
-    abstained.
+    Raises ``JudgeError`` if an item has not been asked about yet, or no item got a score and no program abstained.
     """
     if loaded is None:
         return left_out(workspace, str(key))

@@ -1,4 +1,4 @@
-"""The items of a test set as judges are asked about them: ids and keys of all, texts as they are needed."""
+"""Stored items of a test set: ids and keys of all in memory, texts read as they are needed."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ class StoredItems(ItemSource):
         return map(judge_item, self._texts)
 
     def read(self, positions: Sequence[int]) -> list[Item]:
-        """The items at these positions.
+        """Read the items at these positions.
 
-        Raises ``WarehouseError`` where they are others than when the keys were read.
+        Raises ``WarehouseError`` if the items have changed since the keys were read.
         """
         items = [judge_item(record) for record in self._texts.at(positions)]
         if any(item.key != self.keys[position] for item, position in zip(items, positions, strict=True)):

@@ -330,7 +330,7 @@ def test_the_most_that_a_file_can_cost_is_set_aside_before_it_goes_up(folder, se
     assert 0 < batch.questions < questions(folder) - 1
     with (folder / "care.yaml").open("a") as file:
         file.write("judging: {spend_limit: 0.005}\n")
-    with pytest.raises(JudgeError, match="spend_limit of the night"):
+    with pytest.raises(JudgeError, match="spend_limit of the day"):
         ask(folder)
     assert sum(batch.worst for batch in sent(folder)) <= 0.005, "what is at the endpoint counts as spent"
     server.work()

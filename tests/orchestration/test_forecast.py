@@ -113,7 +113,7 @@ def test_a_template_of_one_answer_is_refused_for_pairs_and_its_scale_is_reported
     (after_a_night / "testsets" / "pairs.yaml").write_text("source: {kind: files, items: pairs.csv}\n")
     write_judge(after_a_night, endpoint, "api")
     refused = "template 'quality' shows one answer, and items of pairs are pairs of answers; leave it out of `testsets`"
-    scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: its scores are brought"
+    scale = "answers from 1 to 10 by template 'quality', and the scale of one is 0 to 10: its scores are converted"
     one, pairs = care_json(after_a_night, "run", "--dry-run", "--json", "--judge", "api")
     assert (refused in pairs["failure"], pairs["questions"]) == (True, 0)
     assert scale in one["says"]
@@ -126,7 +126,7 @@ def test_a_template_of_one_answer_is_refused_for_pairs_and_its_scale_is_reported
     assert len(endpoint.requests) == one["questions"]
     path = after_a_night / "judges" / "api.yaml"
     path.write_text(path.read_text() + "testsets: [one]\nscale: [1, 10]\n")
-    assert "its scores are brought" not in care(after_a_night, "doctor")
+    assert "its scores are converted" not in care(after_a_night, "doctor")
     assert not run(after_a_night, judge="api", selection=SCORED).failures
 
     url = ("--engine", "openai", "--model", "m", "--template", "quality", "--base-url", endpoint.url)
@@ -143,7 +143,7 @@ def test_a_judge_on_another_scale_than_recorded_votes_is_reported(after_a_night,
     write_judge(after_a_night, endpoint, "api")
     judge = after_a_night / "judges" / "api.yaml"
     judge.write_text(judge.read_text() + "testsets: [votes]\n")
-    needed = "brought to it by `scale: [1, 10]` in the judge's file and `scale: [0, 1]` in that of the test set"
+    needed = "converted by `scale: [1, 10]` in the judge's file and `scale: [0, 1]` in that of the test set"
     says = {row["judge"]: row["says"] for row in care_json(after_a_night, "run", "--dry-run", "--json")}
     assert needed in says.pop("api")
     assert not any(says.values())

@@ -148,7 +148,7 @@ def test_a_template_that_needs_what_no_item_has_is_told_before_and_red_after(tmp
     for _ in range(2):
         printed = care(folder, "run", code=1)
         assert (
-            "failed: scores api|own: not one of its 40 items has a score (40 refused); most often it said: "
+            "failed: scores api|own: none of its 40 items has a score (40 refused); its most frequent message: "
             "template answer_rating needs prompt" in printed
         )
         assert re.search(
