@@ -54,7 +54,7 @@ def panel_version(workspace: Workspace, testset: str) -> str:
     brought = scales_of_asked(workspace, testset)
     if brought:
         made_of["scales"] = [asdict(one) for one in brought]
-    if workspace.testset(testset).features:
+    if workspace.testset(testset).features or workspace.testset(testset).shuffled:
         made_of["features"] = readable_source_version(workspace, testset)
     return content_hash(made_of)
 

@@ -16,7 +16,7 @@ from annotated_types import Ge, Interval
 from assets.hashing import FileHashes, content_hash
 from assets.mount import ALONE, Mount
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import NOTHING_ELSE, AdmissionRule, Calibration, FitConfig
+from care_ops.config import NOTHING_ELSE, POSITION, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import CareError, InputError, listed, sentence
 from judges.pool import PoolConfig
 from judges.prompts import find
@@ -296,7 +296,8 @@ class Workspace:
         """The fit settings with the test set's own cut, scale and calibration."""
         spec = self.testset(testset)
         calibration = Calibration(**spec.calibration.model_dump())
-        return replace(self.fit, cut=spec.cut, scale=spec.scale, calibration=calibration, not_quality=spec.not_quality)
+        not_quality = (*spec.not_quality, POSITION) if spec.shuffled else spec.not_quality
+        return replace(self.fit, cut=spec.cut, scale=spec.scale, calibration=calibration, not_quality=not_quality)
 
     def higher_is_right(self, testset: str) -> bool:
         """Whether a higher score of a pair prefers ``response_2``, the right answer, as answers to a template do."""

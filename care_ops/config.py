@@ -217,6 +217,10 @@ class Calibration:
             raise InputError(f"calibration: prevalence is {self.prevalence}; give a share between 0 and 1")
 
 
+POSITION = "position"
+"""The feature that holds the place of each row in its file; in ``not_quality`` where the rows are in random order."""
+
+
 @dataclass(frozen=True)
 class FitConfig:
     """What a fit depends on besides the scores.

@@ -325,6 +325,8 @@ class TestsetSpec(_Declared):
         Columns of the item file with numbers that describe the response, in addition to those computed from its text.
     not_quality : tuple of str
         Features that are no part of quality: ``words``, ``sentences``, ``list_items``, ``numbers``, or a column.
+    shuffled : bool
+        Whether the items are in random order, so that all that follows the position is a drift of the judges.
     """
 
     __test__ = False  # not a test class, whatever pytest thinks of its name
@@ -341,6 +343,7 @@ class TestsetSpec(_Declared):
     raters: tuple[str, ...] = ()
     features: tuple[str, ...] = ()
     not_quality: tuple[str, ...] = ()
+    shuffled: bool = False
 
     @property
     def further_columns(self) -> tuple[str, ...]:

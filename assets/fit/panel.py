@@ -87,6 +87,9 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
 
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict[str, Array]":
     """What can be seen of the items: counts in their texts, and the columns that the test set names."""
+    import numpy as np
+
+    from care_ops.config import POSITION
     from care_ops.results.interpret import check_declared, counted
 
     stored = workspace.parts.read_item_columns(testset, ("item_id", "response", "response_2", "metadata"))
@@ -97,5 +100,7 @@ def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "d
     if named:
         metadata = [json.loads(text) if text else {} for text in stored.column("metadata").to_pylist()]
         features |= {name: numbers_in(metadata, name, f"test set {testset!r}, features") for name in named}
+    if workspace.testset(testset).shuffled:
+        features[POSITION] = np.array([row[item] for item in item_ids], dtype=np.float64)
     check_declared(workspace.testset(testset).not_quality, features, f"test set {testset!r}")
     return features

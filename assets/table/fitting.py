@@ -23,7 +23,7 @@ from assets.results.gold import evaluations, panel_items
 from assets.sources import flagged
 from care_ops.admission import check_panel, means_not_asked
 from care_ops.anchors import NO_ANCHORS, Anchors
-from care_ops.config import AdmissionRule, FitConfig
+from care_ops.config import POSITION, AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError, listed
 from care_ops.errors import counted as counted_words
 from care_ops.fit import Fit, Watch, fit_panel, unwatched
@@ -32,6 +32,7 @@ from care_ops.least import LEAST_JUDGES
 from care_ops.records import JudgeCheck
 from care_ops.results.decide import Standing, decide
 from care_ops.results.dropping import leave_each_out
+from care_ops.results.fit_facts import trend
 from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import capital, too_few
 from care_ops.results.sides import Sides, always_left, sides_of
@@ -185,6 +186,8 @@ def fit_table(
     facts = fit_facts(page, config.fit, table.anchors, edition=fit_id(table, config), made_at=now())
     stood = _stood(fit.scores, table, named)
     facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))
+    if POSITION not in config.fit.not_quality and not facts.failure:
+        facts = replace(facts, trend=trend(fit.aggregates.get("care", fit.aggregates[lead]).estimate))
     notes = (*_perhaps_judges(table), *_guessed_scales(table), *_flagged(table))
     verdict = decide(facts, Standing(notes=notes), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
@@ -257,6 +260,8 @@ def fit_id(table: ScoreTable, config: TableConfig) -> str:
         [item, r.response, r.response_2, r.gold, r.split_unit, *map(r.metadata.get, config.systems + config.features)]
         for item, r in known
     ]
+    if POSITION in config.fit.not_quality:
+        items.append([*table.scores.item_ids])
     people = [table.anchors.content(), table.anchors.shares]
     return content_hash([table.scores.fingerprint(), items, people, asdict(config), fit_code()])[:16]
 
@@ -294,6 +299,8 @@ def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
     metadata = [record.metadata for record in records]
     columns = {name: numbers_in(metadata, name, f"items of {table.source}, features") for name in config.features}
     known = {**counted([r.response for r in records], [r.response_2 for r in records]), **columns}
+    if POSITION in config.fit.not_quality:
+        known[POSITION] = np.arange(len(records), dtype=np.float64)
     check_declared(config.fit.not_quality, known, f"items of {table.source}")
     return known
 

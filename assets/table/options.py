@@ -6,6 +6,7 @@ from typing import Any, Literal, TypedDict
 
 from assets.table.fitting import TableConfig
 from care_ops.config import (
+    POSITION,
     Absent,
     AdmissionRule,
     FitConfig,
@@ -42,6 +43,9 @@ class FitOptions(TypedDict, total=False):
         prefers, and that of the right one. The name ``systems`` is taken for it, too.
     features : str or sequence of str
         Columns of the items with numbers that judges may like, beside what is counted in the texts.
+    shuffled : bool
+        The rows are in random order, so that no quality follows the position in the file: all that follows it is
+        removed as a drift of the judges.
     not_quality : str or sequence of str
         Features (``words``, ``sentences``, ``list_items``, ``numbers``, or a column) that are no part of quality.
     """
@@ -63,6 +67,7 @@ class FitOptions(TypedDict, total=False):
     system: str | Sequence[str]
     features: str | Sequence[str]
     not_quality: str | Sequence[str]
+    shuffled: bool
 
 
 _ALSO = {"systems": "system", "feature": "features", "aggregator": "aggregators"}
@@ -87,6 +92,8 @@ def table_config(options: FitOptions) -> TableConfig:
         names = ", ".join(sorted(FitOptions.__annotations__))
         raise InputError(f"there is no option {unknown[0]!r} of a fit; there are {names}{near}")
     given |= {name: names_of(given[name]) for name in _NAMES if name in given}
+    if given.get("shuffled"):
+        given["not_quality"] = (*given.get("not_quality", ()), POSITION)
     if "intervals" in given:
         given["resamples"] = given["intervals"]
     admission = AdmissionRule(**named(AdmissionRule, given))

@@ -7,6 +7,8 @@ The design, fixed before its results were seen:
 - *Planted*: 40 panels each of 100, 300 and 1,000 shuffled items by eight judges of correlation .3 to .8 with quality,
   of which none, a quarter, half or all drift along the file by .5 to 1 standard deviations, half of them downwards in
   the second kind of drift. The gain is that of the declaration, in Kendall's tau with quality.
+- A first run removed the trend of every judge and harmed panels without drift: by .003 on ASSET, and by .015 on 100
+  planted items. A judge's trend is now removed where chance does not explain it; draws of this run are others.
 - Without a declaration: how often the verdict asks about the order of the rows, on both, and on recorded panels in the
   order of their files.
 
@@ -21,10 +23,10 @@ from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
-from scipy.stats import kendalltau
 from threadpoolctl import threadpool_limits
 
 import care_eval
+from benchmarks.studies.panels.__main__ import order as tau
 from care_eval import FitResult
 from care_ops.scores import Array
 from tests.support.panels import WORST, panels
@@ -39,9 +41,8 @@ def fitted(values: Array, order: np.ndarray, *, shuffled: bool) -> tuple[Array, 
     for j, column in enumerate(values[order].T):
         columns[f"j{j:03d}"] = [None if value != value else float(value) for value in column]
     result = care_eval.fit(columns, aggregators=("care",), intervals=0, shuffled=shuffled)
-    estimate = np.empty(len(order))
-    estimate[[int(item[1:]) for item in result.items]] = result.estimate
-    return estimate, result
+    place = {str(item): k for k, item in enumerate(result.items)}
+    return result.estimate[[place[f"i{row:06d}"] for row in range(len(order))]], result
 
 
 def asks(result: FitResult) -> bool:
@@ -56,9 +57,11 @@ def recorded() -> None:
     print("|---|---|---|---|---|")
     harms: list[float] = []
     for panel in panels():
-        values, gains, asked = panel.view.scores.values, [], []
+        values = panel.view.scores.values
+        gains: list[tuple[float, float]] = []
+        asked: list[bool] = []
         for seed in range(ORDERS):
-            order = np.random.default_rng(seed).permutation(len(values))
+            order = np.random.default_rng([seed, 1]).permutation(len(values))
             before, result = fitted(values, order, shuffled=False)
             after, _ = fitted(values, order, shuffled=True)
             gains.append((panel.gain(before), panel.gain(after) - panel.gain(before)))
@@ -76,9 +79,10 @@ def planted() -> None:
     print("|---|---|---|---|---|---|")
     kinds = itertools.product((100, 300, 1000), ((0, "none"), (2, "one"), (4, "one"), (4, "both"), (8, "one")))
     for kind, (n, (drifting, direction)) in enumerate(kinds):
-        gains, asked = [], []
+        gains: list[float] = []
+        asked: list[bool] = []
         for draw in range(DRAWS):
-            rng = np.random.default_rng([kind, draw])
+            rng = np.random.default_rng([kind, draw, 1])
             quality, place, truth = rng.normal(size=n), np.linspace(-1.7, 1.7, n), rng.uniform(0.3, 0.8, 8)
             drift = np.where(np.arange(8) < drifting, rng.uniform(0.5, 1.0, 8), 0.0)
             drift *= np.where(np.arange(8) % 2, -1.0, 1.0) if direction == "both" else 1.0
@@ -86,7 +90,7 @@ def planted() -> None:
             values = np.outer(quality, truth) + noise + np.outer(place, drift)
             before, result = fitted(values, np.arange(n), shuffled=False)
             after, _ = fitted(values, np.arange(n), shuffled=True)
-            gains.append(float(kendalltau(after, quality)[0] - kendalltau(before, quality)[0]))
+            gains.append(tau(after, quality) - tau(before, quality))
             asked.append(asks(result))
         cells = f"{np.mean(gains):+.3f} | {min(gains):+.3f} | {np.mean(asked):.2f}"
         print(f"| {n} | {drifting} of 8 | {direction} | {cells} |")

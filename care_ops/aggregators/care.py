@@ -18,6 +18,7 @@ from care_ops.aggregators.base import Problem, unit_weights
 from care_ops.aggregators.label_free import LabelFree, label_free
 from care_ops.aggregators.latent import family_of
 from care_ops.calibration import probability_curve, to_panel_scale
+from care_ops.config import POSITION
 from care_ops.least import FOLLOWS, LABELS_TO_CONFIRM
 from care_ops.metrics import changed, rank_correlation
 from care_ops.models import factor_analysis
@@ -113,7 +114,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
         "scale": "location and spread of the panel mean",
         "follows": {name: round(value, 4) for name, value in found.follows.items()},
         "differing_feature": _differing_feature(found),
-        "features": sorted(problem.scores.features),
+        "features": sorted(problem.scores.features.keys() - {POSITION}),
         "removed_effects": {name: round(effect.removed, 4) for name, effect in found.effects.items()},
         "plain_average": asdict(changed(found.latent[scored], found.plain[scored])),
         "effective_judges": found.effective_judges,

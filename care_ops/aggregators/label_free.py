@@ -27,12 +27,19 @@ from care_ops.concerns import (
     OPPOSED_LOADING,
     Concern,
 )
+from care_ops.config import POSITION
 from care_ops.errors import FitError, listed
 from care_ops.least import LEAST_VOICES, TELLING_ITEMS
 from care_ops.metrics import rank_correlation
 from care_ops.models import factor_analysis, one_factor
 from care_ops.models.duplicates import Duplicates, find_duplicates
-from care_ops.models.feature_effects import FeatureEffect, controlled, remove_feature_effects, unit_feature
+from care_ops.models.feature_effects import (
+    FeatureEffect,
+    controlled,
+    remove_feature_effects,
+    surely_follow,
+    unit_feature,
+)
 from care_ops.models.one_factor import OneFactor
 from care_ops.moments.state import for_correlation
 from care_ops.scales import share_scale
@@ -486,7 +493,12 @@ def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
     """Standardised scores without what features explain that were declared to be no part of quality."""
     standardised = problem.standardised
     for name, w in features.items():
-        if name in problem.config.not_quality:
+        if name == POSITION:
+            drifting = surely_follow(standardised, w)
+            if drifting.any():
+                standardised = standardised.copy()
+                standardised[:, drifting] = controlled(standardised[:, drifting], w)
+        elif name in problem.config.not_quality:
             standardised = controlled(standardised, w)
     return standardised
 

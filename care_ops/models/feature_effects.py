@@ -128,6 +128,14 @@ def controlled(standardised: Array, w: Array) -> Array:
     return out
 
 
+def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
+    """Find the judges (p,) whose correlation with a feature w (n,) chance does not explain, at 1 % for all together."""
+    seen = ~np.isnan(standardised)
+    z = np.where(seen, standardised, 0.0)
+    correlation = (w @ z) / np.sqrt(np.maximum((w**2 @ seen) * np.sum(z**2, axis=0), 1e-12))
+    return np.abs(correlation) > np.sqrt(2.0 * np.log(2.0 * len(correlation) / 0.01) / np.maximum(seen.sum(axis=0), 1))
+
+
 def unit_feature(feature: Array) -> Array | None:
     """Standardise a feature, NaN as the mean; None where it is the same for nearly all items."""
     known = feature[~np.isnan(feature)]

@@ -116,6 +116,9 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         return (Step(said, remedies.again.command),)
     if state == "failed":
         return (_after("Mend what the first sentence names, then", remedies.again),)
+    if state == "clear if" and facts.asks_for_order and not facts.concerns and not facts.rests_on_removal:
+        again = "If the rows are in random order, fit again with `--shuffled` (`shuffled=True` in Python)."
+        return _after("If the rows were sorted,", remedies.use), Step(again)
     if state == "clear if" and facts.concerns[:1] != ("feature",):
         return _after("If that is so,", remedies.use), _after("If not, or if nobody can say,", remedies.label)
     if state == "clear if":

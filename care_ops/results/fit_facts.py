@@ -2,11 +2,15 @@
 
 from dataclasses import dataclass
 
-from care_ops.concerns import CareSummary
-from care_ops.least import LABELS_TO_SETTLE
+import numpy as np
+
+from care_ops.concerns import FOLLOWS_FEATURE, CareSummary
+from care_ops.least import LABELS_TO_SETTLE, TELLING_ITEMS
+from care_ops.metrics import rank_correlation
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage
 from care_ops.results.sides import Sides
+from care_ops.scores import Array
 
 SETTLED = 0.9
 """Probability from which labels have settled that the estimate is at least as good as the plain average."""
@@ -93,6 +97,16 @@ class LabelEvidence:
         return self.labels >= LABELS_TO_SETTLE and self.better >= SETTLED
 
 
+def trend(estimate: Array) -> float:
+    """Return the rank correlation (Spearman) of an estimate (n,), in the order of its file, with the position.
+
+    It is 0 where chance may explain it: within three standard errors, or by fewer than ``TELLING_ITEMS`` items.
+    """
+    position = np.arange(len(estimate), dtype=np.float64)
+    found = rank_correlation(estimate, position, at_least=TELLING_ITEMS)
+    return found if abs(found) > 3.0 / np.sqrt(len(estimate)) else 0.0
+
+
 @dataclass(frozen=True)
 class FitFacts(CareSummary):
     """The facts of a fit; nothing here changes until it is built again.
@@ -118,6 +132,8 @@ class FitFacts(CareSummary):
         Who scored what; None where the fit does not say.
     sides : Sides or None
         Which judges of pairs choose by the side; None where none plainly does, or nobody looked.
+    trend : float
+        Rank correlation of the estimate with the position in the file; 0 where it is not to be asked about.
     doubts : tuple of str
         Concerns of a fit that was stored before concerns had their present names.
     """
@@ -137,7 +153,13 @@ class FitFacts(CareSummary):
     coverage: Coverage | None = None
     sides: Sides | None = None
     always_left: str | None = None
+    trend: float = 0.0
     doubts: tuple[str, ...] = ()
+
+    @property
+    def asks_for_order(self) -> bool:
+        """Whether the estimate follows the position in the file, which is drift if the rows were shuffled."""
+        return abs(self.trend) >= FOLLOWS_FEATURE
 
     @property
     def rests_on_removal(self) -> bool:

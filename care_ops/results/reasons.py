@@ -108,6 +108,8 @@ def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
         names = _in_words(facts.removed)
         message = f"Use these scores only if {names} {'is' if len(facts.removed) == 1 else 'are'} not part of quality."
         return "clear if", Reason("ambiguity", message)
+    if facts.asks_for_order:
+        return "clear if", _trend(facts)
     judges, items = len(facts.admitted), counted(facts.items, "item")
     if facts.coverage is not None and facts.coverage.unscored:
         items = f"{facts.items - facts.coverage.unscored:,} of {items}"
@@ -161,6 +163,17 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
     return Reason("ambiguity", message, facts.perhaps_duplicates if concern == "duplicates" else (), detail)
 
 
+def _trend(facts: FitFacts) -> Reason:
+    """Ask whether the rows were shuffled, where the scores rise or fall along the file."""
+    way = "rise" if facts.trend > 0 else "fall"
+    message = f"Use these scores only if the rows were sorted: the scores {way} along the file."
+    detail = (
+        f"The estimate correlates with the position by {facts.trend:+.2f}. If the rows are in random order, that is a "
+        "drift of the judges: fit again with `--shuffled`, which removes it."
+    )
+    return Reason("ambiguity", message, detail=detail)
+
+
 def _mostly_by(facts: FitFacts) -> str:
     return "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
 
@@ -209,6 +222,8 @@ def _about_the_estimate(facts: FitFacts) -> list[Reason]:
         name = feature_in_words(str(facts.feature))
         message = f"Without {name}, {facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves."
         reasons.append(Reason("ambiguity", message))
+    if facts.asks_for_order and not settled and first != _trend(facts):
+        reasons.append(_trend(facts))
     if facts.blind and not settled:
         message = "No text of the items is known, so CARE cannot check whether judges reward longer answers."
         detail = "Give the texts too: `--items`, or the items of the test set."

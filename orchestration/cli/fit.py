@@ -43,6 +43,9 @@ Features = Annotated[
     list[str] | None,
     typer.Option("--feature", help="Column of --items with numbers that judges may like, such as a length; repeat it."),
 ]
+Shuffled = Annotated[
+    bool, typer.Option("--shuffled", help="The rows are in random order: remove the judges' drift along the file.")
+]
 Json = Annotated[bool, typer.Option("--json", help="Print the aggregates as JSON; the verdict stands in fit.json.")]
 
 _WEIGHTS_SHOWN = 12
@@ -63,6 +66,7 @@ def fit(
     intervals: Resamples = 60,
     system: tables.System = None,
     features: Features = None,
+    shuffled: Shuffled = False,
     json: Json = False,
     why: Why = False,
     *,
@@ -78,7 +82,13 @@ def fit(
 
     folder = tables.output_folder(out, scores, "fit")
     of_panel, of_judges = tables.declared_scales(scale or ())
-    given: Any = {"scale": of_panel, "scales": of_judges, "calibrate": calibrate, "intervals": intervals}
+    given: Any = {
+        "scale": of_panel,
+        "scales": of_judges,
+        "calibrate": calibrate,
+        "intervals": intervals,
+        "shuffled": shuffled,
+    }
     several: dict[str, Any] = {"aggregators": aggregator, "system": system, "features": features}
     config = table_config(FitOptions(**given, **several, **settings))
     table = tables.read_table(scores, items, judges, labels, form, (of_panel, of_judges))

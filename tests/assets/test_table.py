@@ -74,6 +74,7 @@ OTHERWISE = {
     "system": "model",
     "features": "size",
     "not_quality": "words",
+    "shuffled": True,
 }
 """Each option of a fit with another value than its default."""
 

@@ -50,6 +50,19 @@ def fit(scores, **options):
     return care_eval.fit(scores, aggregators=["care", "avg"], intervals=0, **options)
 
 
+def test_drift_along_the_file_is_asked_about_and_removed_from_shuffled_rows(rng):
+    quality, place = rng.normal(size=300), np.linspace(-1.7, 1.7, 300)
+    drift = np.array([0.9, 0.8, 0.7, 0.0, 0.0, 0.0])
+    values = 0.7 * quality[:, None] + 0.7 * rng.normal(size=(300, 6)) + np.outer(place, drift)
+    columns = {"item_id": [f"i{k:03}" for k in range(300)], **dict(zip("abcdef", values.T, strict=True))}
+    asked, removed = fit(columns), fit(columns, shuffled=True)
+    assert "`--shuffled`" in " ".join(step.sentence for step in asked.verdict.next_steps)
+    assert "shuffled" not in str(removed.verdict)
+    assert tau(removed.estimate, quality) > tau(asked.estimate, quality) + 0.03
+    sorted_rows = {name: np.asarray(column)[np.argsort(quality)] for name, column in columns.items()}
+    assert fit(sorted_rows).verdict.pill == "Check"
+
+
 def test_every_form_of_the_same_scores_gives_the_same_digits(wide, long, tmp_path):
     long.to_csv(tmp_path / "long.csv", index=False)
     wide.to_parquet(tmp_path / "wide.parquet")

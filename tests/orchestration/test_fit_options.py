@@ -67,6 +67,7 @@ def test_every_option_reaches_the_configuration():
             "system": "model",
             "features": "age",
             "not_quality": ["words", "age"],
+            "shuffled": True,
         }
     )
     assert config == TableConfig(
@@ -79,7 +80,7 @@ def test_every_option_reaches_the_configuration():
             "weights",
             20,
             seed=3,
-            not_quality=("words", "age"),
+            not_quality=("words", "age", "position"),
         ),
         AdmissionRule("all", "not_asked", 0.2),
         ("model",),
