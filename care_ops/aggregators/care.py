@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import rankdata
 
+from care_ops.aggregators.alternatives import LabelFree
 from care_ops.aggregators.base import Problem, unit_weights
-from care_ops.aggregators.label_free import LabelFree, label_free
+from care_ops.aggregators.label_free import label_free
 from care_ops.aggregators.latent import family_of
 from care_ops.calibration import probability_curve, to_panel_scale
 from care_ops.config import POSITION

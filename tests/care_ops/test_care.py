@@ -10,7 +10,8 @@ import numpy as np
 import pytest
 from scipy.stats import kendalltau
 
-from care_ops.aggregators.label_free import LabelFree, additive_mean, effective_judges, label_free
+from care_ops.aggregators.alternatives import LabelFree
+from care_ops.aggregators.label_free import additive_mean, effective_judges, label_free
 from care_ops.aggregators.latent import family_mean
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig

@@ -1,0 +1,195 @@
+"""The record of a label-free estimate, its plausible alternatives, and the concerns that it raises."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import cached_property
+
+import numpy as np
+from numpy.typing import NDArray
+
+from care_ops.aggregators.base import Problem, row_mean
+from care_ops.aggregators.latent import family_mean, family_of
+from care_ops.concerns import (
+    FOLLOWS_FEATURE,
+    MAX_OPPOSED,
+    MAX_SECOND_FACTOR,
+    MIN_AGREEMENT,
+    MIN_SIGNAL,
+    OPPOSED_LOADING,
+    Concern,
+)
+from care_ops.least import LEAST_VOICES, TELLING_ITEMS
+from care_ops.metrics import rank_correlation
+from care_ops.models.duplicates import Duplicates
+from care_ops.models.feature_effects import FeatureEffect
+from care_ops.models.one_factor import OneFactor
+from care_ops.scores import Array
+
+_ROUNDING = 1e-9
+"""Spread of an average of scores of variance 1 that is rounding error."""
+
+
+@dataclass(frozen=True)
+class LabelFree:
+    """The label-free estimate of a panel, with what supports it and what may be wrong with it.
+
+    Every score has mean 0 and variance 1 over the items that a judge scored, and is 0 on the others.
+
+    Attributes
+    ----------
+    plain : (n,) array
+        The plain average of all judges, in their own units where they share a scale.
+    average : (n,) array
+        The average after feature effects were removed, duplicates merged and weak judges left out.
+    factor : (n,) array
+        The common factor of the same judges.
+    latent : (n,) array
+        The estimate, between ``average`` and ``factor``.
+    share : float
+        Share of ``factor`` in ``latent``.
+    scored : (n,) array of bool
+        Whether an item has a score.
+    sd : (n,) array
+        Standard deviation of the estimate given the noise of the judges.
+    weights : (p,) array
+        Weights of the judges in the estimate, before effects of features are removed; they add to one.
+    duplicates : Duplicates
+    concerns : tuple of Concern
+        The gravest first.
+    model : OneFactor or None
+        The common factor of the groups; None on a sparse panel.
+    weak : tuple of int
+        Judges that are left out.
+    near_average : tuple of int
+        Judges that are nearly the mean of the others.
+    effects : mapping feature -> FeatureEffect
+        What was removed.
+    features : mapping feature -> (n,) array
+        Of mean 0 and variance 1.
+    follows : mapping feature -> float
+        Correlation of ``latent`` with each feature that was not declared to be no part of quality.
+    alternatives : mapping name -> (n,) array
+        Plausible other estimates: the common factor, and the mean of the families.
+    sides : two (n,) arrays or None
+        The means of the two groups of judges that a second factor divides.
+    without : (n,) array or None
+        The average without all that the feature explains which the estimate follows most.
+    kept : (n,) array or None
+        The average with all feature effects left in; None where none was removed.
+    effective_judges : float or None
+        How many judges of independent errors the panel is worth.
+    """
+
+    plain: Array
+    average: Array
+    factor: Array
+    latent: Array
+    share: float
+    scored: NDArray[np.bool_]
+    sd: Array
+    weights: Array
+    duplicates: Duplicates
+    concerns: tuple[Concern, ...] = ()
+    model: OneFactor | None = None
+    weak: tuple[int, ...] = ()
+    near_average: tuple[int, ...] = ()
+    effects: Mapping[str, FeatureEffect] = field(default_factory=dict[str, FeatureEffect])
+    features: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    follows: Mapping[str, float] = field(default_factory=dict[str, float])
+    alternatives: Mapping[str, Array] = field(default_factory=dict[str, Array])
+    sides: tuple[Array, Array] | None = None
+    without: Array | None = None
+    kept: Array | None = None
+    effective_judges: float | None = None
+
+    @property
+    def nearest_feature(self) -> str | None:
+        """The feature that the estimate follows most."""
+        return max(self.follows, key=lambda name: abs(self.follows[name]), default=None)
+
+    @property
+    def followed_feature(self) -> str | None:
+        """The feature that the estimate may be, where it follows one that closely."""
+        name = self.nearest_feature
+        return name if name is not None and abs(self.follows[name]) >= FOLLOWS_FEATURE else None
+
+    @cached_property
+    def rivals(self) -> dict[str, Array]:
+        """Two estimates between which labels would decide, by what they are."""
+        if self.sides is not None:
+            return dict(zip(("first group of judges", "second group of judges"), self.sides, strict=True))
+        if self.followed_feature is not None and self.without is not None:
+            return {"care without labels": self.latent, f"without {self.nearest_feature}": self.without}
+        name, _ = self.least_alike
+        if name is None or np.array_equal(self.alternatives[name], self.latent):
+            return {"plain average": self.plain, "common factor": self.factor}
+        return {"care without labels": self.latent, name.removeprefix("the "): self.alternatives[name]}
+
+    @cached_property
+    def least_alike(self) -> tuple[str | None, float]:
+        """The alternative that agrees least with the estimate, and their rank correlation, computed once."""
+        alike = {name: rank_correlation(self.latent, other) for name, other in self.alternatives.items()}
+        name = min(alike, key=lambda name: alike[name], default=None)
+        return (None, 1.0) if name is None else (name, alike[name])
+
+
+def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern, ...]:
+    """Concerns for which the estimate is the plain average."""
+    found: list[Concern] = []
+    if judges < LEAST_VOICES:
+        found.append("few judges")
+    if items < TELLING_ITEMS:
+        found.append("few items")
+    if model.signal < MIN_SIGNAL:
+        found.append("no common signal")
+    if float(np.mean(model.raw_loadings < OPPOSED_LOADING)) >= MAX_OPPOSED:
+        found.append("opposed")
+    if model.second > MAX_SECOND_FACTOR and judges > LEAST_VOICES - 1:
+        found.append("two groups")
+    return tuple(found)
+
+
+def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tuple[Concern, ...]:
+    """Concerns beside those: what somebody who knows the items or the judges can decide."""
+    more: list[Concern] = []
+    if not unsafe and found.least_alike[1] < MIN_AGREEMENT:
+        more.append("alternatives")
+    if found.duplicates.uncertain:
+        more.append("duplicates")
+    if found.followed_feature is not None:
+        more.append("feature")
+    if len({family_of(judge, problem.scores.families) for judge in problem.scores.judges}) == 1:
+        more.append("one family")
+    return tuple(more)
+
+
+def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Array]:
+    """Plausible other estimates."""
+    scored = found.scored
+    out = {"one common factor": found.factor}
+    families = problem.scores.families
+    if 1 < len({family_of(judge, families) for judge in problem.scores.judges}) < len(problem.scores.judges):
+        out["the mean of the families"] = unit_score(
+            family_mean(problem.standardised, problem.scores.judges, families), scored
+        )
+    return out
+
+
+def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> tuple[Array, Array] | None:
+    """The means of two groups of judges, where a second factor divides them."""
+    first = model.first_group
+    if model.second <= MAX_SECOND_FACTOR or first.all() or not first.any():
+        return None
+    return unit_score(row_mean(normal[:, first]), scored), unit_score(row_mean(normal[:, ~first]), scored)
+
+
+def unit_score(score: Array, scored: NDArray[np.bool_]) -> Array:
+    """``score`` with mean 0 and variance 1 over the items that are scored, and 0 on the others."""
+    centred = np.where(scored, score - score[scored].mean(), 0.0)
+    spread = float(centred[scored].std())
+    return centred / spread if spread > _ROUNDING else np.zeros(len(score))
+
+
+def score_correlation(one: Array, other: Array, scored: NDArray[np.bool_]) -> float:
+    """Correlation over the items that are scored of two scores of variance 1."""
+    return float(one[scored] @ other[scored]) / int(scored.sum())
