@@ -1,1 +1,1 @@
-"""Measurements of the product, which imports nothing from here: ``make bench`` lists them."""
+"""Measurements of CARE; ``make bench`` lists them."""

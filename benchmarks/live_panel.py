@@ -1,4 +1,4 @@
-"""A panel of language models with real weights, judged, compared and measured: ``make live``.
+"""Judge, compare and measure a panel of language models with real weights: ``make live``.
 
 The workspace of ``examples/live`` is laid in a folder that git ignores, with weights that a package index carries. It
 scores 1,000 comments of CivilComments where ``CARE_DATA_DIR`` is set, and the demo's answers otherwise. Whoever starts
@@ -60,7 +60,7 @@ def start(folder: Path, *options: str) -> subprocess.Popen[bytes]:
 
 @dataclass(frozen=True)
 class Panel:
-    """What was judged: scores by judge in the order of the items, their gold, and what else a fit is given."""
+    """Scores by judge, gold, texts and scales of a judged test set."""
 
     items: list[str]
     texts: dict[str, list[Any]]
@@ -72,7 +72,7 @@ class Panel:
 
     @staticmethod
     def of(folder: Path) -> Panel:
-        """The panel of a workspace with one test set."""
+        """Read the panel of a workspace with one test set."""
         workspace = load_workspace(folder)
         (testset,) = workspace.testsets.values()
         table = pq.read_table(workspace.parts.items_file(testset.name)).to_pylist()
@@ -88,7 +88,7 @@ class Panel:
         return Panel(ids, texts, gold, scores, judges, testset.cut, testset.scale)
 
     def measure(self, answers: dict[str, float | None], without: Sequence[str] = ()) -> float:
-        """AUC where gold is binary, or Kendall's tau, of an answer over the items; a missing one counts as the mean."""
+        """Return AUC (binary gold) or Kendall's tau of an estimate; a missing one counts as the mean."""
         chosen = [item for item in self.items if item not in set(without)]
         gold = np.array([self.gold[item] for item in chosen])
         given = np.array([answers.get(item) for item in chosen], dtype=float)
@@ -96,7 +96,7 @@ class Panel:
         return (auc if is_binary(gold) else tau)(given, gold) or 0.0
 
     def fit(self, labelled: Sequence[str] = ()) -> tuple[dict[str, dict[str, float | None]], str]:
-        """Answers of ``care`` and of the mean, with these labels, and the verdict's sentence."""
+        """Fit ``care`` and the mean with these labels; returns estimates and the verdict."""
         long = [(item, name, score) for name, by_item in self.scores.items() for item, score in by_item.items()]
         ids, names, values = (list(column) for column in zip(*long, strict=True))
         own = {name: spec.scale for name, spec in self.judges.items() if spec.scale not in (None, self.scale)}
@@ -119,7 +119,7 @@ class Panel:
 
 
 def with_labels(panel: Panel) -> tuple[float, float, float]:
-    """``care`` with labels of items drawn at random, on the others: mean over draws, spread, and the mean judge's."""
+    """Measure ``care`` with random labels on the other items: mean and deviation over draws, and the plain mean."""
     found: list[tuple[float, float]] = []
     for seed in range(DRAWS):
         drawn = np.random.default_rng(seed).choice(panel.items, LABELS, replace=False).tolist()
@@ -130,7 +130,7 @@ def with_labels(panel: Panel) -> tuple[float, float, float]:
 
 
 def work(folder: Path) -> list[dict[str, Any]]:
-    """For each judge that is a model: the answers' mass, prompt tokens and time an item, by the parts' own columns."""
+    """Return mass of legal answers, prompt tokens and time per item of each model."""
     table = []
     for path in sorted((folder / "data" / "parts" / "scores").glob("judge=*")):
         columns = ["item_key", "valid_mass", "tokens_in", "latency_ms"]
@@ -142,7 +142,7 @@ def work(folder: Path) -> list[dict[str, Any]]:
 
 
 def experiment(folder: Path) -> list[str]:
-    """The panel's judges asked by the paper's experiments: what each concluded, for the page."""
+    """Run the paper's experiments with the panel's judges; returns their findings for the page."""
     selected = ["--select", " or ".join(f"key:{key}" for key in ASKED)]
     if not (folder / "models").exists():
         (folder / "models").symlink_to((FOLDER / "models").resolve())
@@ -165,7 +165,7 @@ def experiment(folder: Path) -> list[str]:
 
 
 def report(folder: Path, compared: dict[str, Compared], experiments: Sequence[str]) -> str:
-    """The page of figures."""
+    """Return the page in Markdown."""
     panel = Panel.of(folder)
     measured = {name: panel.measure(by_item) for name, by_item in panel.scores.items()}
     order = "AUC" if is_binary(np.array(list(panel.gold.values()))) else "Kendall's tau"
@@ -193,7 +193,7 @@ def report(folder: Path, compared: dict[str, Compared], experiments: Sequence[st
 
 
 def _of_answers(folder: Path, panel: Panel, measured: dict[str, float], order: str) -> list[str]:
-    """How well the items are ordered by ``care``, by the mean and by the best judge."""
+    """Tabulate how well ``care``, the mean and the best judge order the items."""
     unlabelled, verdict = panel.fit()
     plain = {name: panel.measure(answers) for name, answers in unlabelled.items()}
     labelled, spread, mean = with_labels(panel)
@@ -216,7 +216,7 @@ def _of_answers(folder: Path, panel: Panel, measured: dict[str, float], order: s
 
 
 def _of_judges(folder: Path, measured: dict[str, float], order: str) -> list[str]:
-    """How well each judge orders the items, and what it took."""
+    """Tabulate how well each judge orders the items, and its cost."""
     spent = {row["judge"]: row for row in work(folder) if row["judge"] in measured}
     seconds = sum(row["latency_ms"] for row in spent.values()) / 1e3
     lines = [f"| judge | {order} | mass on legal answers | prompt tokens an item | items/s |", "|---|---|---|---|---|"]
@@ -237,7 +237,7 @@ def _of_judges(folder: Path, measured: dict[str, float], order: str) -> list[str
 
 
 def main() -> None:
-    """Lay, judge, compare, measure and write; each goes on where it was stopped."""
+    """Create the workspace, judge, compare, measure and write; each step resumes."""
     with_data = bool(os.environ.get("CARE_DATA_DIR"))
     kind, count = ("comments", 1_000) if with_data else ("answers", 360)
     folder = lay(FOLDER, kind, count)

@@ -1,4 +1,4 @@
-"""Writes judges/prices.yaml from the price table that a wheel of litellm carries (MIT licence).
+"""Write judges/prices.yaml from the price table in a wheel of litellm (MIT licence).
 
 python -m benchmarks.make_prices litellm-1.110.2-....whl 2026-11-25
 """

@@ -1,4 +1,4 @@
-"""benchmarks/results/reproduction.md, by ``python -m benchmarks.reproduction WORKSPACE`` from its ledger."""
+"""Print benchmarks/results/reproduction.md from a ledger: ``python -m benchmarks.reproduction WORKSPACE``."""
 
 from __future__ import annotations
 

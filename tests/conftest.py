@@ -1,4 +1,4 @@
-"""Fixtures that several packages' tests share."""
+"""Fixtures shared by the tests of several packages."""
 
 import fcntl
 import os
@@ -14,23 +14,23 @@ import numpy as np
 import pytest
 
 LONGEST = ("test_readme.py", "test_workspace_workflows.py", "test_experiments.py", "test_demo.py", "test_nights.py")
-"""Modules with tests of a minute and more that would otherwise begin late, and end alone on one of the cores."""
-ROADS = ("test_readme.py", "test_workspace_workflows.py", "test_user_tables.py", "test_user_files.py")
-ROADS += ("test_demo.py", "test_typed_commands.py", "test_documentation.py", "test_light_core.py")
-ROADS += ("test_installed.py", "test_pairs.py")
-"""Modules whose slow tests walk what a person is told to do: they are run whatever the share."""
+"""Modules with tests of a minute and more, which start first."""
+WORKFLOWS = ("test_readme.py", "test_workspace_workflows.py", "test_user_tables.py", "test_user_files.py")
+WORKFLOWS += ("test_demo.py", "test_typed_commands.py", "test_documentation.py", "test_light_core.py")
+WORKFLOWS += ("test_installed.py", "test_pairs.py")
+"""Modules whose slow tests follow the documentation as a user does; they run in every share."""
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
-        "--share", default="1/1", help="K/N: of modules with slow tests that walk no road, every Nth from the Kth on"
+        "--share", default="1/1", help="K/N: of the modules with other slow tests, every Nth from the Kth on"
     )
 
 
-def _left_out(items: list[pytest.Item], share: str) -> list[pytest.Item]:
-    """Slow tests that are not of this share; modules stay whole."""
+def _outside_share(items: list[pytest.Item], share: str) -> list[pytest.Item]:
+    """Return slow tests outside this share; modules stay whole."""
     first, of = map(int, share.split("/"))
-    slow = [item for item in items if item.get_closest_marker("slow") and item.path.name not in ROADS]
+    slow = [item for item in items if item.get_closest_marker("slow") and item.path.name not in WORKFLOWS]
     modules = sorted({str(item.path) for item in slow})
     mine = set(modules[first - 1 :: of])
     return [item for item in slow if str(item.path) not in mine]
@@ -38,13 +38,13 @@ def _left_out(items: list[pytest.Item], share: str) -> list[pytest.Item]:
 
 @pytest.hookimpl(tryfirst=True)  # pytest-xdist reads the groups in the same hook
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """What takes longest first, whole workspaces; tests that share a fixture of their module stay in one process.
+    """Order long modules first, and keep tests that share a module's fixture in one process.
 
-    Otherwise each process would make that fixture: a deployment, a night, pages of 50,000 items. A fixture whose name
-    begins with ``_`` makes nothing.
+    Otherwise each process would build that fixture: a deployment, a whole run, pages of 50,000 items. Fixtures whose
+    name begins with ``_`` build nothing.
     """
     whole = ("orchestration", "browser")
-    left_out = _left_out(items, config.getoption("--share"))
+    left_out = _outside_share(items, config.getoption("--share"))
     config.hook.pytest_deselected(items=left_out)
     kept = set(items).difference(left_out)
     items[:] = [item for item in items if item in kept]
@@ -58,7 +58,7 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 @pytest.fixture
 def quiet_again():
-    """For a test that types `care run --verbose`, whose process is that of the tests that follow."""
+    """Restore the log level after a test that runs ``care run --verbose`` in this process."""
     from orchestration.cli.output import print_logs
 
     yield
@@ -67,7 +67,7 @@ def quiet_again():
 
 @pytest.fixture(scope="session")
 def data_dir() -> Path:
-    """Folder of recorded scores; on CI it must be there."""
+    """Folder of recorded scores; required on CI."""
     folder = os.environ.get("CARE_DATA_DIR")
     if not folder:
         if os.environ.get("CI"):
@@ -78,7 +78,7 @@ def data_dir() -> Path:
 
 @pytest.fixture(scope="session", autouse=True)
 def _migrations_are_read_once():
-    """Dagster reads all its migrations for each database that it opens, and opens ten in a night."""
+    """Read Dagster's migrations once: it reads all of them for each database that it opens."""
     from alembic.script import ScriptDirectory
 
     read, kept = ScriptDirectory.from_config, {}
@@ -101,7 +101,7 @@ def rng() -> np.random.Generator:
 
 @pytest.fixture(scope="session")
 def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Path]:
-    """``made_once(name, make)``: a folder that ``make`` fills, once for all test processes; not to be changed."""
+    """``made_once(name, make)``: a read-only folder that ``make`` fills once for all test processes."""
     mine = tmp_path_factory.getbasetemp()
     shared = mine.parent if os.environ.get("PYTEST_XDIST_WORKER") else mine
 
@@ -110,7 +110,7 @@ def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Pat
         with (shared / f"{name}.lock").open("w") as lock:
             fcntl.flock(lock, fcntl.LOCK_EX)
             if not (shared / f"{name}.made").exists():
-                shutil.rmtree(folder, ignore_errors=True)  # of a process whose ``make`` failed
+                shutil.rmtree(folder, ignore_errors=True)  # left by a process whose ``make`` failed
                 folder.mkdir()
                 make(folder)
                 (shared / f"{name}.made").touch()
@@ -121,7 +121,7 @@ def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Pat
 
 @pytest.fixture(scope="session")
 def one_night(made_once) -> Path:
-    """A toy workspace after one good night."""
+    """A toy workspace after one run."""
     from tests.support.workspaces import make, run
 
     def night(folder: Path) -> None:
@@ -132,5 +132,5 @@ def one_night(made_once) -> Path:
 
 @pytest.fixture
 def after_a_night(one_night, tmp_path) -> Path:
-    """A toy workspace (``tests.support.workspaces.make``) after one good night: a copy of this test's own."""
+    """A copy of a toy workspace (``tests.support.workspaces.make``) after one run."""
     return shutil.copytree(one_night, tmp_path / "ws", symlinks=True)

@@ -1,1 +1,1 @@
-"""What it lives through: kills, damage, full disks, other processes, spoilt input and small mistakes in its code."""
+"""Long tests of robustness: kills, damage, full disks, hostile input, and mutants of the code."""

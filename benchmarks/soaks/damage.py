@@ -1,8 +1,6 @@
-"""Every kind of file of a workspace damaged in six ways, and what the next runs make of it.
+"""Damage every kind of file of a workspace in six ways, and check the next runs.
 
 ``python -m benchmarks.soaks.damage [--match TEXT]`` prints a line a case and ends with 1 where one is wrong.
-
-Belongs here: the loop and the table. Belongs elsewhere: one case (``tests.support.damage``).
 """
 
 from __future__ import annotations
@@ -20,7 +18,7 @@ from tests.support.damage import DAMAGES, make_small, one_of_each_kind, try_dama
 
 
 def main() -> int:
-    """Print the table; 1 where something is lost, escapes as a traceback or names no repair."""
+    """Print a line for each case; returns 1 if data are lost, a traceback is shown or no repair is named."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.soaks.damage")
     parser.add_argument("--match", default="", help="only files whose path has this")
     parser.add_argument("--how", choices=DAMAGES, action="append", help="only this damage; may be given several times")

@@ -1,4 +1,4 @@
-"""Do the tests notice a small mistake in the code?
+"""Measure how many mutants of the code the tests kill.
 
 ``python -m benchmarks.soaks.mutants [--count N] [--seed N] [--again]``
 
@@ -65,7 +65,7 @@ _LIBRARIES = (
 
 
 def main() -> None:
-    """Draw the mutants, walk those that have not been walked, and write what was found."""
+    """Draw mutants, test those without a result, and write the report."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--count", type=int, default=200)
     parser.add_argument("--seed", type=int, default=44)
@@ -97,18 +97,18 @@ def main() -> None:
 
 
 def known() -> dict[str, str]:
-    """How the mutants ended that have been walked before, by their keys; the last walk counts."""
+    """Return earlier results by the mutants' keys; the last one counts."""
     path = KEPT / "found.jsonl"
     return dict(map(json.loads, path.read_text().splitlines())) if path.exists() else {}
 
 
 def judgements() -> dict[str, str]:
-    """What a person has judged of survivors, by their names."""
+    """Return judgements of survivors by name."""
     return (yaml.safe_load(JUDGED.read_text()) or {}) if JUDGED.exists() else {}
 
 
 def copied(folder: Path) -> Path:
-    """A copy of all that belongs to the repository, and of what is new in it."""
+    """Copy the repository's files, new ones included."""
     named = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
     done = subprocess.run(named, cwd=ROOT, capture_output=True, check=True)
     for name in filter(None, done.stdout.decode().split("\0")):
@@ -119,7 +119,7 @@ def copied(folder: Path) -> Path:
 
 
 def cover(tree: Path) -> dict[str, dict[str, object]]:
-    """By test function: the seconds that it takes, and by file the lines that it walks over.
+    """Return, for each test function, its seconds and the lines that it covers by file.
 
     Only test files that have changed since they were last covered are run. Tests that fail are left out.
     """
@@ -135,13 +135,13 @@ def cover(tree: Path) -> dict[str, dict[str, object]]:
 
 
 def kept_map() -> dict[str, dict[str, Any]]:
-    """What has been found of tests before: ``hashes`` of their files, and ``tests`` with what they walk over."""
+    """Return the stored coverage: ``hashes`` of test files, and ``tests`` with their lines."""
     path = KEPT / "covered.json"
     return json.loads(path.read_text()) if path.exists() else {"hashes": {}, "tests": {}}
 
 
 def new_tests(tree: Path, covered: Mapping[str, object]) -> list[str]:
-    """Test functions that were written since the others were covered."""
+    """Return test functions without coverage yet."""
     found = list[str]()
     for path in sorted(path for pattern in TESTS for path in tree.glob(pattern)):
         functions = [node.name for node in ast.parse(path.read_text()).body if isinstance(node, ast.FunctionDef)]
@@ -161,7 +161,7 @@ def _covered_now(tree: Path, files: Sequence[str]) -> dict[str, dict[str, object
 
 
 def _walked(tree: Path, data: Path, log: Path) -> dict[str, dict[str, object]]:
-    """What a run under coverage has told of each test function that passed."""
+    """Read seconds and covered lines of each test function that passed."""
     from coverage import CoverageData
 
     seconds, failed = Counter[str](), set[str]()
@@ -185,7 +185,7 @@ def _walked(tree: Path, data: Path, log: Path) -> dict[str, dict[str, object]]:
 
 
 def pytest_runtest_setup(item) -> None:
-    """What fixtures walk over is counted for every test of the file: they may be made once for all of them."""
+    """Count lines covered by fixtures for every test of the file, which may share them."""
     _switch(item.nodeid.partition("::")[0])
 
 
@@ -208,7 +208,7 @@ def pytest_runtest_logreport(report) -> None:
 
 
 def chosen(mutant: Mutant, covered: Mapping[str, Mapping[str, object]]) -> list[str]:
-    """The tests that a mutant meets, the shortest first: those that walk over its line.
+    """Choose the tests that cover a mutant's line, the shortest first.
 
     Where none does, as within compiled code, those of its function, then of its file, then of its folder.
     """
@@ -235,7 +235,7 @@ def chosen(mutant: Mutant, covered: Mapping[str, Mapping[str, object]]) -> list[
 
 
 def walk(mutant: Mutant, tree: Path, covered: Mapping[str, Mapping[str, object]], new: Sequence[str] = ()) -> str:
-    """How a mutant ends that meets the tests which walk over its line.
+    """Run a mutant against the tests that cover its line.
 
     Of the ``new`` ones, where there are, it meets those whose file names its module, or else all.
     """
@@ -248,7 +248,7 @@ def walk(mutant: Mutant, tree: Path, covered: Mapping[str, Mapping[str, object]]
 def report(
     candidates: Mapping[str, Sequence[Mutant]], drawn: Sequence[Mutant], found: Mapping[str, str], seed: int
 ) -> str:
-    """What is written of a walk, in Markdown; of mutants that have not been walked only how many there are."""
+    """Return the report in Markdown; mutants without a result are only counted."""
     judged, asked = judgements(), len(drawn)
     drawn = [mutant for mutant in drawn if mutant.key in found]
     rows = [_row(s, len(candidates[s]), [m for m in drawn if m.stratum == s], found, judged) for s in STRATA]

@@ -1,4 +1,4 @@
-"""Ten nights on PostgreSQL, in each of which the daemon is killed, beside a twin that nothing disturbs.
+"""Run ten nights on PostgreSQL, kill the daemon in each, and compare with an undisturbed twin.
 
 ``make soak-postgres``, or ``python -m benchmarks.soaks.postgres [--seed N]``.
 
@@ -66,7 +66,7 @@ _PUBLISHED = {
 
 @dataclass(frozen=True)
 class ChangedNight:
-    """What changes at the beginning of a night.
+    """Change of the workspace at the beginning of a night.
 
     Attributes
     ----------
@@ -146,7 +146,7 @@ class Soak:
         self._daemon = deployment.start_daemon(self._port)
 
     def live_through(self, number: int, night: ChangedNight) -> list[str]:
-        """Live through one night, and print its line; returns how the two workspaces differ after it."""
+        """Run one night and print its line; returns how the two workspaces differ."""
         after = self._random.uniform(_EARLIEST_S, _LATEST_S)
         away = self._random.uniform(0.0, _LONGEST_AWAY_S)
         began = time.monotonic()
@@ -167,7 +167,7 @@ class Soak:
         return findings
 
     def _disturb(self, at: float, away: float) -> tuple[str, bool]:
-        """Kill the daemon at a time and start it again; returns what there was to do then, and whether the night ended.
+        """Kill the daemon and start it again; returns the work that was left, and whether the night ended.
 
         Parameters
         ----------
@@ -186,11 +186,11 @@ class Soak:
             return then, self._wait_until_over(instance)
 
     def _to_make(self) -> int:
-        """How many partitions are missing or outdated; before there is a database, those that everything rests on."""
+        """Count missing and stale partitions."""
         return len(all_outdated(load_workspace(self._deployment.workspace)))
 
     def _wait_until_over(self, instance: dg.DagsterInstance) -> bool:
-        """Wait until nothing has been missing or under way for a while; returns whether that came to be."""
+        """Wait until nothing has been missing or running for a while; returns whether that happened."""
         began = quiet_since = time.monotonic()
         while time.monotonic() - began < _LONGEST_NIGHT_S:
             if under_way(instance) or self._to_make():
@@ -203,7 +203,7 @@ class Soak:
 
 @contextmanager
 def _opened(deployment: Deployment):
-    """The deployment's instance, opened as a command in one of its containers opens it."""
+    """Open the deployment's instance as a command in one of its containers does."""
     kept = dict(os.environ)
     os.environ |= deployment.environment
     try:
@@ -215,7 +215,7 @@ def _opened(deployment: Deployment):
 
 
 def _differences(calm: Path, rough: Path) -> list[str]:
-    """How what people read in a disturbed workspace differs from its twin."""
+    """Describe how published results differ from those of the twin."""
     rows, wanted = Counter(score_rows(rough)), Counter(score_rows(calm))
     counts = {
         "lost": (wanted - rows).total(),
@@ -238,7 +238,7 @@ def _first_difference(one: list[tuple], other: list[tuple]) -> str:
 
 
 def main() -> None:
-    """Live through all nights; exit 1 where the two workspaces differ after any of them."""
+    """Run all nights; exit with 1 if the two workspaces differ after any of them."""
     parser = argparse.ArgumentParser()
     parser.add_argument("--seed", type=int, default=0)
     options = parser.parse_args()

@@ -1,4 +1,4 @@
-"""Prints what becomes of each file in ``tests/support/wild_files.py``: ``python -m benchmarks.soaks.wild_files``."""
+"""Print how each file of ``tests/support/wild_files.py`` is read: ``python -m benchmarks.soaks.wild_files``."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from tests.support.wild_files import WILD_FILES, read
 
 
 def main() -> None:
-    """A line a file: its name, what is particular about it, and what is told or why it is refused."""
+    """Print each file's name, what is special about it, and how it was read or why it was refused."""
     with tempfile.TemporaryDirectory() as folder:
         for file in WILD_FILES:
             print(f"{file.name}  ({file.what})")

@@ -1,1 +1,1 @@
-"""How fast it is: ours against rivals and against earlier commits."""
+"""Time and memory, compared with other libraries and earlier commits."""

@@ -1,12 +1,10 @@
-"""``care fit`` on many items: CPU seconds and peak memory by stage, wide and long, beside an earlier commit and rivals.
+"""Measure ``care fit`` on many items: CPU seconds and peak memory by stage, against an earlier commit and rivals.
 
 ``python -m benchmarks.speed.fit_scale [--items N ...] [--before COMMIT] [--quick]`` writes to
 ``benchmarks/results/fit-scale.md`` for each size and layout what every stage takes (``fit_stages``), with the
 pipeline's libraries and without them (numba among them), each aggregate against a fit without them and against one
 that draws no sample, and what scikit-learn's and crowd-kit's nearest models take on the same scores (crowd-kit where
 ``make rivals`` has been done).
-
-Belongs here: which runs there are, and their tables. Belongs elsewhere: measuring one run (``fit_stages``).
 """
 
 from __future__ import annotations
@@ -66,7 +64,7 @@ print(time.process_time() - began, resource.getrusage(resource.RUSAGE_SELF).ru_m
 """
 
 _TELLING_SECONDS = 0.1
-"""Least CPU seconds of a stage of which it is said how it grows."""
+"""Minimum CPU seconds of a stage whose growth is printed."""
 
 Measured = Mapping[str, Sequence[float]]
 """By stage: CPU seconds, and peak memory in MiB."""
@@ -105,7 +103,7 @@ def main() -> None:
 
 
 def write_tables(folder: Path, items: int) -> dict[str, Path]:
-    """Scores of judges that follow quality and a confounder, by layout; long ids are written out, as most tools do."""
+    """Write scores that follow quality and a confounder, as a wide and a long table."""
     rng = np.random.default_rng(0)
     quality, confounder = rng.normal(size=items), rng.normal(size=items)
     ids = pa.array([f"i{k}" for k in range(items)])
@@ -139,7 +137,7 @@ def _checkout(commit: str, folder: Path) -> Path:
 
 
 def _fit(checkout: Path, scores: Path, out: Path, *options: str) -> Measured:
-    """The stages of one fit by the code of a checkout, in a process of its own with one BLAS thread."""
+    """Measure one fit by the code of a checkout, in its own process with one BLAS thread."""
     result = out.with_suffix(".json")
     subprocess.run(
         [sys.executable, str(_HERE / "benchmarks/speed/fit_stages.py"), str(scores), str(out), str(result), *options],
@@ -167,7 +165,7 @@ def _print_stages(title: str, runs: Mapping[str, Measured]) -> None:
 
 
 def _print_growth(runs: Mapping[int, Measured]) -> None:
-    """How many times as long each stage takes on the most items as on the fewest."""
+    """Print how the time of each stage grows from the fewest to the most items."""
     few, many = min(runs), max(runs)
     if few == many:
         return
@@ -178,7 +176,7 @@ def _print_growth(runs: Mapping[int, Measured]) -> None:
 
 
 def _print_differences(fitted: Path, other: Path, what: str) -> None:
-    """Each aggregate against the one of another fit."""
+    """Print the differences of each aggregate from that of another fit."""
     print(f"\n| beside {what} | largest difference | 1 - rank correlation |\n|---|---|---|")
     tables = [pq.read_table(folder / "aggregates.parquet") for folder in (fitted, other)]
     for name in tables[0].column("aggregator").unique().to_pylist():
@@ -188,7 +186,7 @@ def _print_differences(fitted: Path, other: Path, what: str) -> None:
 
 
 def _print_rivals(wide: Path, folder: Path) -> None:
-    """What others take for their nearest model on the same scores, reading not counted."""
+    """Print the time of other libraries' nearest models on the same scores, without reading."""
     runs = {"scikit-learn, FactorAnalysis(1)": [sys.executable, "-c", _SCIKIT_LEARN, str(wide)]}
     if _RIVALS.exists():
         table = pq.read_table(wide)

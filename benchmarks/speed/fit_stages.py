@@ -1,10 +1,8 @@
-"""One ``care fit`` in this process, with the CPU seconds and the peak memory of each stage, written as JSON.
+"""Run one ``care fit`` and write CPU seconds and peak memory of each stage as JSON.
 
 ``python benchmarks/speed/fit_stages.py SCORES OUT RESULT [--whole] [--bare]``. It measures the checkout that is first
 on the path, also an earlier one: what it wraps are the functions that stand between the stages. With ``--whole`` no
 sample is drawn, with ``--bare`` there are none of the pipeline's libraries.
-
-Belongs here: one measured run. Belongs elsewhere: which runs are compared (``speed.fit_scale``).
 """
 
 from __future__ import annotations
@@ -45,7 +43,7 @@ class Stages:
         self._name, self._began = "other", 0.0
 
     def enter(self, name: str) -> str:
-        """End the present stage and begin another; returns the name of the one that has ended."""
+        """End the current stage and begin another; returns the ended one."""
         now, ended = time.process_time(), self._name
         self.cpu[ended] += now - self._began
         self.peak[ended] = max(self.peak[ended], _peak_mebibytes())
@@ -70,7 +68,7 @@ class Stages:
         setattr(owner, function, counted)
 
     def follow(self, module: str, function: str) -> None:
-        """Count what a fit tells of itself while it goes on as stages."""
+        """Count the progress messages of a fit as stages."""
         owner = importlib.import_module(module)
         original: Callable[..., Any] = getattr(owner, function)
 
@@ -90,7 +88,7 @@ def _peak_mebibytes() -> float:
 
 
 def main(scores: str, out: str, result: str, *options: str) -> None:
-    """Fit, and write what each stage took."""
+    """Fit, and write time and memory of each stage."""
     if "--bare" in options:
         sys.modules.update(dict.fromkeys(_PIPELINE))  # type: ignore[arg-type]  # None is what is not installed
     stages = Stages()

@@ -1,4 +1,4 @@
-"""Nights of a workspace of recorded judges: the first, one without a change, one judge more, some items or scores.
+"""Measure runs of a workspace of recorded judges: first, unchanged, one more judge, some changed items or scores.
 
 ``python -m benchmarks nights [--judges P] [--testsets T] [--items N] [--code FOLDER]`` prints CPU and
 wall seconds and the peak memory of every ``care run``, each a process of its own with one BLAS thread. ``FOLDER`` is a
@@ -28,7 +28,7 @@ _HERE = Path(__file__).parents[2]
 
 
 class Recordings:
-    """A workspace of test sets whose scores lie beside their items in Parquet files."""
+    """A workspace of test sets with recorded scores in Parquet files."""
 
     def __init__(self, folder: Path, testsets: int, items: int, settings: str) -> None:
         self.folder, self._items = folder, items
@@ -64,7 +64,7 @@ class Recordings:
 
 
 def night(folder: Path, name: str, code: Path, profiles: Path | None) -> None:
-    """One ``care run``; prints what it took."""
+    """Run ``care run`` once and print time and memory."""
     command = [sys.executable, "-W", "ignore"]
     if profiles is not None:
         command += ["-m", "cProfile", "-o", str(profiles / f"{name.replace(' ', '-')}.prof")]
@@ -82,7 +82,7 @@ def night(folder: Path, name: str, code: Path, profiles: Path | None) -> None:
 
 
 def nights(options: argparse.Namespace, folder: Path) -> None:
-    """Print a row for each night that was asked for."""
+    """Print a row for each requested run."""
     recordings = Recordings(folder, options.testsets, options.items, options.settings)
     steps = {
         "first": lambda: recordings.write(options.judges),
@@ -99,7 +99,7 @@ def nights(options: argparse.Namespace, folder: Path) -> None:
 
 
 def main(arguments: Sequence[str] | None = None) -> None:
-    """Live through the nights."""
+    """Measure the requested runs."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--judges", type=int, default=100)
     parser.add_argument("--testsets", type=int, default=50)

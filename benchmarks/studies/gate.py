@@ -1,4 +1,4 @@
-"""How often a gate is wrong where nothing differs, and how often it finds what differs. ``make bench-gate``.
+"""Measure error rates of the gate, with and without a true difference: ``make bench-gate``.
 
 The design, fixed before any result was seen. ``triviaqa_judges_v1`` names nine systems that answered 400 questions
 each; ``care`` is fitted once, without a label.
@@ -10,8 +10,6 @@ each; ``care`` is fitted once, without a label.
 - Methods: this gate; the same on labels alone; and the judges alone, which is what a gate without labels does: a paired
   or unpaired t interval of the difference of ``care``'s mean, on which labels have no influence.
 - Printed: share of gates that said better, worse, undecided, where the new system is the better one by gold.
-
-Belongs here: draws and table. Belongs elsewhere: the rule (``care_ops.results.gate``).
 """
 
 from __future__ import annotations
@@ -50,7 +48,7 @@ def main() -> None:
 
 
 def pairs(cell: Cell, system: NDArray[np.str_]) -> list[tuple[str, str | None, str | None]]:
-    """Nothing differs (None, None), and three pairs of systems, the better one first."""
+    """Return no difference (None, None) and three pairs of systems, the better one first."""
     gold = {name: float(cell.gold[system == name].mean()) for name in np.unique(system).tolist()}
     apart = sorted((gold[a] - gold[b], a, b) for a in gold for b in gold if (gold[a], a) > (gold[b], b))
     return [

@@ -1,4 +1,4 @@
-"""Do ninety per cent intervals cover in ninety per cent? Weights, over 200 simulations. ``make bench-coverage``.
+"""Measure the coverage of 90 % intervals of weights over 200 simulations: ``make bench-coverage``.
 
 What an interval of a weight has to cover is the weight that the same method finds on 300,000 items of the same kind.
 Systems' intervals are in tests/care_ops/test_systems.py.
@@ -26,7 +26,7 @@ ENDLESS = 300_000
 
 
 def panel(values: Array) -> ScoreMatrix:
-    """Scores under made-up names."""
+    """Return scores with made-up names."""
     n, p = values.shape
     return ScoreMatrix(values, tuple(f"{k:06d}" for k in range(n)), tuple(f"j{k:02d}" for k in range(p)))
 

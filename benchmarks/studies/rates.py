@@ -1,4 +1,4 @@
-"""Do intervals of a system's mean label cover what they claim, and how wide are they? ``make bench-rates``.
+"""Measure coverage and width of intervals of a system's mean label: ``make bench-rates``.
 
 The design, fixed before any result on these panels was seen:
 
@@ -16,8 +16,6 @@ The design, fixed before any result on these panels was seen:
   latter.
 - Printed: coverage of 90 % intervals, mean width, root mean squared error. A cell whose labels alone cannot do better
   (the binomial distribution is too coarse at 20 labels) shows in the column of labels alone.
-
-Belongs here: the panels, the draws, the tables. Belongs elsewhere: the estimator (``care_ops.results.rates``).
 """
 
 from __future__ import annotations
@@ -63,7 +61,7 @@ LEVEL = 0.9
 
 @dataclass(frozen=True)
 class Cell:
-    """What is estimated: the mean of gold over ``first``, less that over ``second`` where there is one.
+    """An estimand: the mean of gold over ``first``, minus that over ``second`` if given.
 
     Attributes
     ----------
@@ -91,7 +89,7 @@ class Cell:
 
     @property
     def target(self) -> float:
-        """What the intervals must cover."""
+        """The true value."""
         means = [float(self.gold[rows].mean()) for rows in self.groups]
         return means[0] if len(means) == 1 else means[0] - means[1]
 
@@ -100,7 +98,7 @@ Method = Callable[[Cell, list[Rows], int], Bounds | None]
 
 
 def cells(panel: PreparedView) -> Iterator[Cell]:
-    """The panel as a whole, and two differences where it names systems."""
+    """Yield the whole panel, and two differences if it names systems."""
     problem, view = panel.problem, panel.view
     answer = REGISTRY["care"].fit(problem).estimate
     cut = problem.config.cut
@@ -132,7 +130,7 @@ def cells(panel: PreparedView) -> Iterator[Cell]:
 
 
 def column_of(folder: str, column: str, item_ids: tuple[str, ...]) -> NDArray[np.str_]:
-    """A column of a folder's items, in the order of the item ids."""
+    """Read a column of a folder's items, in the order of the item ids."""
     table = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / folder / "items.parquet", columns=["item_id", column])
     value = dict(zip(table.column("item_id").to_pylist(), table.column(column).to_pylist(), strict=True))
     return np.array([str(value[item]) for item in item_ids])
@@ -144,12 +142,12 @@ def sample_rows(cell: Cell, m: int, rng: np.random.Generator) -> list[Rows]:
 
 
 def ours(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
-    """``rates_of`` on the answer of ``care``."""
+    """Estimate by ``rates_of`` from the estimate of ``care``."""
     return _ours(cell, sample, seed, cell.answer)
 
 
 def labels_alone(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
-    """``rates_of`` without any answer."""
+    """Estimate by ``rates_of`` from labels alone."""
     return _ours(cell, sample, seed, np.zeros(len(cell.gold)))
 
 
@@ -173,7 +171,7 @@ def _ours(cell: Cell, sample: list[Rows], seed: int, answer: Array) -> Bounds | 
 
 
 def rivals() -> dict[str, Method]:
-    """What truescore and ppi-python make of the same labels; empty where they are not installed."""
+    """Return the methods of truescore and ppi-python; empty if they are not installed."""
     try:
         from ppi_py import ppi_mean_ci, ppi_mean_pointestimate  # type: ignore[import-not-found]
         from truescore import ppi_estimate  # type: ignore[import-not-found]
@@ -235,7 +233,7 @@ def main() -> None:
 
 
 def _print_systems(panel: PreparedView, m: int, draws: int) -> None:
-    """Coverage of all systems of a panel, each with ``m`` random labels, and of the system that has the least."""
+    """Print the coverage of all systems of a panel, each with ``m`` random labels, and the lowest of them."""
     view, column = panel.view, SYSTEMS.get(panel.view.family)
     if column is None:
         return

@@ -23,7 +23,7 @@ BATCH = 10
 
 @dataclass(frozen=True)
 class Load:
-    """One time that a model was loaded: the model, the arguments, the process, its GPUs, and when."""
+    """One load of a model: arguments, process, GPUs and time."""
 
     model: str
     options: dict[str, Any]
@@ -34,7 +34,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Placed:
-    """What became of some judges: every load, each judge's scores, and the seconds from the first load to the end."""
+    """Loads and scores of some judges, and the seconds from the first load to the end."""
 
     loads: list[Load]
     scores: dict[str, list[Score]]
@@ -42,7 +42,7 @@ class Placed:
 
 
 def judge(name: str, folder: Path, scale: tuple[float, float] = (1, 5), **engine: Any) -> JudgeSpec:
-    """A judge of a model that is a folder of its own."""
+    """Return a judge whose model is its own folder."""
     model = folder / name
     model.mkdir(exist_ok=True)
     settings = {"kind": "vllm", "model": str(model), "template": "quality", "min_valid_mass": 0.0, **engine}
@@ -51,7 +51,7 @@ def judge(name: str, folder: Path, scale: tuple[float, float] = (1, 5), **engine
 
 @contextmanager
 def declared_gpus(count: int, log: Path, *, load_s: float = 1.0, score_s: float = 0.1) -> Iterator[None]:
-    """An embedded Ray that believes in so many GPUs, whose actors find the stand-in for vLLM."""
+    """Run an embedded Ray with so many declared GPUs, whose actors import the stand-in for vLLM."""
     import ray
 
     kept = dict(os.environ)
@@ -73,7 +73,7 @@ def declared_gpus(count: int, log: Path, *, load_s: float = 1.0, score_s: float 
 
 
 def loads_in(log: Path) -> list[Load]:
-    """The lines that the stand-in has written."""
+    """Read the lines that the stand-in has written."""
     loads: list[Load] = []
     for line in log.read_text().splitlines() if log.exists() else ():
         options = json.loads(line)

@@ -1,4 +1,4 @@
-"""What tests and benchmarks share: workspaces made on the spot, servers, tiny models, panels with known truth.
+"""Helpers of tests and benchmarks: workspaces, servers, faults, hostile input, panels with known truth.
 
 Belongs here: helpers without a test. Belongs elsewhere: tests, or anything that imports tests or benchmarks.
 """

@@ -1,4 +1,4 @@
-"""Dagster's UI over a workspace, and what a person clicks in it."""
+"""Dagster's UI over a workspace, driven in a browser."""
 
 from __future__ import annotations
 
@@ -19,15 +19,15 @@ WAIT_MS = 300_000
 
 @contextmanager
 def serving(workspace: Path, log: Path) -> Iterator[str]:
-    """``care ui`` on a free port; yields its address."""
+    """Run ``care ui`` on a free port; yields its address."""
     with dagster_webserver(["orchestration.cli", "ui", "--workspace", str(workspace), "--port"], log) as address:
         yield address
 
 
 def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:
-    """Switch a sensor on or off, and await that Dagster knows it and that no tick from before is under way.
+    """Switch a sensor on or off, and wait until Dagster has stored that and no earlier tick is running.
 
-    The box alone does not tell: until the page knows the sensor's state, it is drawn as that of a sensor that is off.
+    The box is not enough: until the page has loaded the sensor's state, the box is drawn as off.
     """
     deadline = time.monotonic() + WAIT_MS / 1000
     wanted = "RUNNING" if on else "STOPPED"
@@ -49,7 +49,7 @@ def switch(page: Page, ui: str, sensor: str, *, on: bool) -> None:
 
 
 def _state(ui: str, sensor: str) -> tuple[str, str]:
-    """Whether Dagster has a sensor RUNNING or STOPPED, and the status of its latest tick, empty before the first."""
+    """Return RUNNING or STOPPED, and the status of the sensor's latest tick (empty before the first)."""
     state = "sensorState { status ticks(limit: 1) { status } }"
     query = f"{{ repositoriesOrError {{ ... on RepositoryConnection {{ nodes {{ sensors {{ name {state} }} }} }} }} }}"
     request = urllib.request.Request(
@@ -62,7 +62,7 @@ def _state(ui: str, sensor: str) -> tuple[str, str]:
 
 
 def see(page: Page, address: str, text: str) -> Locator:
-    """Reload a page until a text is on it: not every part of the UI polls."""
+    """Reload a page until it shows a text; not every part of the UI polls."""
     deadline = time.monotonic() + WAIT_MS / 1000
     found = page.get_by_text(text, exact=True).first
     while True:
@@ -75,7 +75,7 @@ def see(page: Page, address: str, text: str) -> Locator:
 
 
 def choose(page: Page, address: str, which: str, partition: str) -> Locator:
-    """Open the dialog that materialises what a page shows, choose its partitions; returns the button that launches it.
+    """Choose partitions in the dialog that materialises a page's assets; returns its launch button.
 
     The page is that of an asset, of a group or of a job. ``which`` is "Missing" or "All", which alone is there where
     partitions have two dimensions; it is clicked in each. ``partition`` is then among what is chosen.

@@ -1,7 +1,6 @@
-"""A file of a workspace damaged, and what the next runs make of it.
+"""Damage one file of a workspace, run, and compare with an undisturbed workspace.
 
-Belongs here: the kinds of damage, which files there are, one case from the damage to the comparison. Belongs elsewhere:
-which cases are tried (``tests/orchestration/test_damage.py``, ``benchmarks.soaks.damage``).
+``tests/orchestration/test_damage.py`` and ``benchmarks.soaks.damage`` choose the cases.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ITEMS, JUDGES = 12, ("length", "conciseness", "redundancy", "thoroughness")
 CARE = "fit: {resamples: 20, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=compute_logs/)\w+")
 _REPAIR = re.compile(r"`care |put it back|put the parts back|mend that|move it away|no such file|not valid YAML")
-"""Words by which a message tells a person what to do."""
+"""Words of a message that say what to do."""
 
 _HISTORY_OF_DAGSTER = re.compile(r"compute_logs/|history/runs/[0-9a-f-]{36}\.db$|schedules\.db$")
 """Logs of runs and ticks that are over. Only Dagster's UI reads them; SQLite has no checksums, so a bit that is flipped
@@ -65,14 +64,14 @@ DAMAGES: dict[str, Callable[[Path], object]] = {
 
 
 def make_small(folder: Path) -> Path:
-    """Make a workspace that is as small as possible, and run one night on it."""
+    """Create a minimal workspace and run it once."""
     make(folder, judges=JUDGES, n=ITEMS, care=CARE)
     assert run(folder).code == 0
     return folder
 
 
 def one_of_each_kind(workspace: Path) -> list[str]:
-    """Files below a workspace: of those whose paths differ by hashes alone the first."""
+    """List the files of a workspace, one of each set of paths that differ only by hashes."""
     paths = sorted(str(path.relative_to(workspace)) for path in workspace.rglob("*") if path.is_file())
     chosen: dict[str, str] = {}
     for path in paths:
@@ -82,7 +81,7 @@ def one_of_each_kind(workspace: Path) -> list[str]:
 
 @dataclass(frozen=True)
 class CareRun:
-    """How ``care run`` ended; ``traceback`` is the exception that nobody had caught, if there was one."""
+    """Outcome of ``care run``; ``traceback`` is an exception that was not caught."""
 
     code: int
     output: str
@@ -123,7 +122,7 @@ class Case:
 
 
 def undisturbed(small: Path, folder: Path) -> State:
-    """The state that a workspace must have after all steps of ``try_damage`` except the damage itself."""
+    """Return the state after all steps of ``try_damage`` but the damage."""
     workspace = shutil.copytree(small, folder, symlinks=True)
     for _ in range(2):
         write_items(workspace, ITEMS, edited=EDITED)
@@ -132,7 +131,7 @@ def undisturbed(small: Path, folder: Path) -> State:
 
 
 def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -> Case:
-    """Damage a file of a copy of a workspace; a run, an edited item, two runs, and a repair where one is needed."""
+    """Damage a file of a copied workspace, run, edit an item, run twice, and repair if needed."""
     workspace = shutil.copytree(small, folder, symlinks=True)
     target = workspace / path
     content, users = target.read_bytes(), not path.startswith("data/")
@@ -188,7 +187,7 @@ def _is_damaged(target: Path, content: bytes, damage: str) -> bool:
 
 
 def _differences(found: Difference) -> list[str]:
-    """How a workspace differs from an undisturbed one, apart from files that were set aside."""
+    """Describe the differences from an undisturbed workspace, without quarantined files."""
     different = [what for what in found.different if "damaged" not in what]
     return [
         f"{kind}: {what}"

@@ -1,4 +1,4 @@
-"""A deployment without containers: PostgreSQL, and the processes of ``deploy/compose.yaml`` with its dagster.yaml."""
+"""A deployment without containers: PostgreSQL and the processes of ``deploy/compose.yaml``."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _PORT = 5432
 
 
 def postgres_binaries() -> Path | None:
-    """The folder of PostgreSQL's programs, which Debian keeps off the path; None where it is not installed."""
+    """Find the folder of PostgreSQL's programs, which Debian keeps off the path; None if it is not installed."""
     on_path = shutil.which("initdb")
     folders = [Path(on_path).parent] if on_path else sorted(Path("/usr/lib/postgresql").glob("*/bin"))
     return next((folder for folder in reversed(folders) if (folder / "postgres").exists()), None)
@@ -38,9 +38,9 @@ def postgres_binaries() -> Path | None:
 
 @contextmanager
 def postgres(binaries: Path) -> Generator[str]:
-    """A PostgreSQL of its own, with the database and the user of compose.yaml; yields its address.
+    """Run a PostgreSQL with the database and the user of compose.yaml; yields its address.
 
-    It listens on the port of dagster.yaml, at an address of the loopback network that belongs to this process alone.
+    It listens on the port of dagster.yaml, at a loopback address derived from the id of this process.
     """
     number = os.getpid()
     address = f"127.{1 + number // 62500 % 250}.{1 + number // 250 % 250}.{1 + number % 250}"
@@ -68,7 +68,7 @@ def postgres(binaries: Path) -> Generator[str]:
 
 
 def _unprivileged() -> str | None:
-    """The user whom PostgreSQL runs as: it refuses to run as root; None for whoever runs the tests."""
+    """Return the user for PostgreSQL, which refuses to run as root; None for the current user."""
     return "postgres" if os.geteuid() == 0 else None
 
 
@@ -129,7 +129,7 @@ class Deployment:
         return cls(home, workspace, {**os.environ, **variables, "PYTHONPATH": path})
 
     def command(self, *words: str, code: int = 0) -> str:
-        """A command as it is typed in a container, such as ``dagster instance migrate``; returns what it printed."""
+        """Run a command as in a container, such as ``dagster instance migrate``; returns its output."""
         module = {"dagster": "dagster", "care": "orchestration.cli"}[words[0]]
         done = subprocess.run(
             [sys.executable, "-m", module, *words[1:]],
@@ -144,10 +144,9 @@ class Deployment:
         return done.stdout
 
     def start(self, service: str, replaced: Mapping[str, str], *more: str, **also: str) -> subprocess.Popen[bytes]:
-        """A service of compose.yaml by its own command line, in a process group of its own.
+        """Start a service of compose.yaml by its own command line, in its own process group.
 
-        What holds only within containers is ``replaced`` in each word: ports, hosts and folders; ``also`` is more of
-        its environment.
+        ``replaced`` maps ports, hosts and folders of the containers to local ones; ``also`` extends the environment.
         """
         words = [*COMPOSE[service]["command"], *more]
         for inside, here in replaced.items():
@@ -156,7 +155,7 @@ class Deployment:
         return self._start(command, f"{service}.log", also)
 
     def start_code_server(self, module: str, port: int | None = None) -> tuple[subprocess.Popen[bytes], int]:
-        """The code server, of a module's definitions; returns it with its port."""
+        """Start the code server over a module's definitions; returns it with its port."""
         port = port or free_port()
         replaced = {"4000": str(port), "code-location": "127.0.0.1", "orchestration.definitions": module}
         server = self.start("code", replaced)
@@ -164,11 +163,11 @@ class Deployment:
         return server, port
 
     def start_daemon(self, code_server_port: int) -> subprocess.Popen[bytes]:
-        """The daemon, which finds the code server by workspace.yaml."""
+        """Start the daemon, which finds the code server by workspace.yaml."""
         return self.start("daemon", {"/dagster/workspace.yaml": self.workspace_file(code_server_port)})
 
     def workspace_file(self, code_server_port: int) -> str:
-        """Path of workspace.yaml, with the address of a code server on this machine."""
+        """Write workspace.yaml with the address of a local code server; returns its path."""
         text = (DEPLOY / "workspace.yaml").read_text()
         local = text.replace("host: code-location", "host: 127.0.0.1").replace(
             "port: 4000", f"port: {code_server_port}"
@@ -179,11 +178,11 @@ class Deployment:
         return str(path)
 
     def logs(self) -> str:
-        """The ends of all logs, for a test that fails."""
+        """Return the ends of all logs, for a failing test."""
         return "\n".join(f"{path.name}:\n{path.read_text()[-4000:]}" for path in sorted(self.home.glob("*.log")))
 
     def stop(self) -> None:
-        """End all processes with what they have started."""
+        """End all processes and their children."""
         for process in self._processes:
             kill(process, signal.SIGTERM)
         for process in self._processes:
@@ -207,7 +206,7 @@ class Deployment:
 
 
 def _serves(port: int) -> bool:
-    """What ``dagster api grpc-health-check`` asks, without a process that imports Dagster for each time of asking."""
+    """Ask as ``dagster api grpc-health-check`` does, without a process that imports Dagster."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         try:
             told = HealthStub(channel).Check(HealthCheckRequest(service="DagsterApi"), timeout=5)

@@ -1,4 +1,4 @@
-"""A server that behaves as one of the endpoints of today, and keeps its own books of what it answered."""
+"""A local model endpoint that behaves as one of several vendors and counts what it charges."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _PACKED, _PACKED_TWICE = gzip.compress(bytes(16 * 2**20)), gzip.compress(gzip.co
 
 
 class Vendor(LocalServer):
-    """Answers each request as ``behave(handler, body)`` does."""
+    """Server that answers each request by ``behave(handler, body)``."""
 
     request_queue_size = 256
 
@@ -37,7 +37,7 @@ class Vendor(LocalServer):
         return (self.tokens[0] * PRICE_IN + self.tokens[1] * PRICE_OUT) / 1e6
 
     def handle_error(self, *_):
-        """A client that goes away is nothing to tell of."""
+        """Ignore clients that disconnect."""
 
 
 class _Handler(BaseHTTPRequestHandler):
@@ -76,7 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
             time.sleep(every or 0)
 
     def answer(self, content="7", model="judge-1", tokens=(100, 1), finish="stop", headers=(), every=None, **choice):
-        """A completion, which is on the bill once it is sent."""
+        """Send a completion and charge for it."""
         message = {"role": "assistant", "content": content}
         usage = {"prompt_tokens": tokens[0], "completion_tokens": tokens[1]}
         choices = [{"index": 0, "message": message, "finish_reason": finish, **choice}]
@@ -97,14 +97,14 @@ class _Handler(BaseHTTPRequestHandler):
 
 
 def number_of(body):
-    """The k of "It is k." in the question; some number of the text where it has none."""
+    """Return the k of "It is k." in the question, or a number derived from its text."""
     text = body["messages"][-1]["content"]
     found = re.search(r"It is (\d+)\.", text)
     return int(found[1]) if found else zlib.crc32(text.encode())
 
 
 def reasoning_model(handler, body):
-    """Takes nothing of the old form; every seventh question needs more tokens than it is first given."""
+    """Refuse parameters of older models; every seventh question needs more tokens than it first gets."""
     for name in ("max_tokens", "temperature", "logprobs", "top_logprobs"):
         if name in body:
             return handler.refuse(f"Unsupported parameter: '{name}' is not supported with this model.", param=name)
@@ -115,19 +115,19 @@ def reasoning_model(handler, body):
 
 
 def router(handler, body):
-    """Answers an alias by the name of whichever model it chose."""
+    """Answer an alias with the name of the chosen model."""
     return handler.answer("7", f"vendor{number_of(body) % 2}/large-2026-08-01")
 
 
 def without_logprobs(handler, body):
-    """Says in words alone what it does not take."""
+    """Refuse log probabilities, naming them only in prose."""
     if "logprobs" in body:
         return handler.refuse("litellm.UnsupportedParamsError: mistral does not support parameters: ['logprobs']")
     return handler.answer("I rate it 7")
 
 
 def storm(handler, body):
-    """Bears three requests in a tenth of a second, and says to the others when to come again, in either form."""
+    """Take three requests in a tenth of a second; refuse others with Retry-After, in either form."""
     state, now = handler.server.state, time.monotonic()
     with handler.server.lock:
         state["taken"] = [at for at in state.get("taken", []) if now - at < 0.1]
@@ -142,12 +142,12 @@ def storm(handler, body):
 
 
 def dripping(handler, body):
-    """Sends every fifth answer a byte at a time: the first bytes soon, the last ones after a minute."""
+    """Send every fifth answer byte by byte, over a minute."""
     return handler.answer(every=0.25 if number_of(body) % 5 == 0 else None)
 
 
 def bomb(handler, body):
-    """Packs a great deal into some of its answers, once or twice over."""
+    """Compress huge bodies into some answers, once or twice."""
     k = number_of(body)
     if k % 5 == 0:
         return handler.send(200, _PACKED, {"content-encoding": "gzip"})
@@ -157,7 +157,7 @@ def bomb(handler, body):
 
 
 def echoing(handler, body):
-    """Repeats the key wherever it can, whole, in part and in other forms; some requests fail."""
+    """Repeat the key whole, in part and encoded; some requests fail."""
     key = (handler.headers.get("authorization") or handler.path.partition("=")[2]).removeprefix("Bearer ")
     k = number_of(body)
     if number := handler.headers.get("x-token"):
@@ -173,7 +173,7 @@ def echoing(handler, body):
 
 
 def anthropic(handler, body):
-    """Anthropic's own form, which is refused where anything of the common one is in it."""
+    """Speak Anthropic's API; refuse fields of the OpenAI form."""
     wrong = {"logprobs", "top_logprobs", "max_completion_tokens"} & set(body)
     if wrong or handler.path != "/v1/messages" or "max_tokens" not in body or "x-api-key" not in handler.headers:
         return handler.send(
@@ -191,7 +191,7 @@ def anthropic(handler, body):
 
 
 def google(handler, body):
-    """Google's own form; every seventh question is cut off at first."""
+    """Speak Google's API; every seventh answer is first cut off."""
     room = body["generationConfig"]["maxOutputTokens"]
     if handler.path != "/v1/models/judge-1:generateContent" or "x-goog-api-key" not in handler.headers:
         return handler.send(404, {"error": {"code": 404, "message": "not found", "status": "NOT_FOUND"}})

@@ -1,8 +1,6 @@
-"""Commands that are killed, stopped or failed at the n-th change of a workspace, and workspaces compared.
+"""Kill or fail commands at the n-th change of a workspace, and compare workspaces.
 
-Belongs here: the library of ``faults.c`` built and told what to do, what a workspace holds apart from what differs
-between any two runs, what one workspace lacks of another. Belongs elsewhere: which points are tried
-(``benchmarks.soaks.kills``).
+``faults.c`` is the library that injects faults; ``benchmarks.soaks.kills`` draws the points.
 """
 
 from __future__ import annotations
@@ -23,9 +21,9 @@ from typing import Any, Literal
 
 SOURCE = Path(__file__).with_suffix(".c")
 _MOMENTS = {"created_at", "made_at", "published_at", "fitted_at", "latency_ms", "sha256"}
-"""Columns and keys that say when something was done, how long it took, or seal a document that says so."""
+"""Columns and keys that hold a time, a duration or a checksum over them."""
 _LOCKS = "dagster/locks"
-"""Folder of the notes on processes that work or wait; each note is removed when its process ends."""
+"""Folder of notes on processes that work or wait; a process removes its note at its end."""
 _OF_SCORES = ("parts/scores/", "parts/bills")
 """Files whose names and number depend on when judges were asked. Rows of scores are compared; a bill holds what was
 paid, which is more where somebody had to be asked again (``tests/orchestration/test_bill.py``)."""
@@ -59,7 +57,7 @@ class Point:
 
 @dataclass(frozen=True)
 class Ran:
-    """How a command ended and what it changed."""
+    """Exit code, output and changes of a command."""
 
     code: int
     output: str
@@ -67,14 +65,14 @@ class Ran:
 
 
 def build(folder: Path) -> Path:
-    """The library, compiled into a folder."""
+    """Compile the library into a folder."""
     library = folder / "faults.so"
     subprocess.run(["gcc", "-O2", "-shared", "-fPIC", "-o", library, SOURCE, "-ldl"], check=True, capture_output=True)
     return library
 
 
 def settings(root: Path, notes: Path, fault: Fault) -> dict[str, str]:
-    """The library's environment; ``notes`` is a folder outside the root for its count and its log."""
+    """Return the library's environment; ``notes`` is a folder outside the root for its count and log."""
     notes.mkdir(parents=True, exist_ok=True)
     (notes / "state").write_bytes(struct.pack("=QQ", 0, fault.at))
     (notes / "log").write_bytes(b"")
@@ -105,7 +103,7 @@ def run_under(
     fault: Fault = Fault(),
     more: Mapping[str, str] | None = None,
 ) -> Ran:
-    """Run a command in a process group of its own, which is what a kill reaches."""
+    """Run a command under a fault, in its own process group, which a kill ends."""
     environment = {**os.environ, **(more or {}), **settings(root, notes, fault), "LD_PRELOAD": str(library)}
     done = subprocess.run(
         command, env=environment, start_new_session=True, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, check=False
@@ -115,7 +113,7 @@ def run_under(
 
 @dataclass(frozen=True)
 class State:
-    """What a workspace holds, apart from moments and from most of Dagster's own storage.
+    """Content of a workspace without times and most of Dagster's storage.
 
     Attributes
     ----------
@@ -136,7 +134,7 @@ class State:
 
 @dataclass(frozen=True)
 class Difference:
-    """What a disturbed workspace has otherwise than an undisturbed one."""
+    """Differences of a disturbed workspace from an undisturbed one."""
 
     lost: list[str]
     double: list[str]
@@ -148,7 +146,7 @@ class Difference:
 
 
 def state_of(workspace: Path) -> State:
-    """Read a workspace's data folder; it must not be at work."""
+    """Read a workspace's data folder, on which nothing may be running."""
     data = workspace / "data"
     inside = sorted(path for path in data.rglob("*") if path.is_file())
     temporary = [str(p.relative_to(data)) for p in inside if _unfinished(p.name) or p.parent.parent == data / _LOCKS]
@@ -164,7 +162,7 @@ def state_of(workspace: Path) -> State:
 
 
 def compare(calm: State, rough: State) -> Difference:
-    """What became of a workspace that should be as the undisturbed one."""
+    """Compare a disturbed workspace with an undisturbed one."""
     rows, wanted = Counter(rough.rows), Counter(calm.rows)
     both = calm.files.keys() & rough.files.keys()
     return Difference(
@@ -185,14 +183,14 @@ def _unfinished(name: str) -> bool:
 
 
 def _timeless(value: Any) -> Any:
-    """A JSON value without what says when."""
+    """Drop times and durations from a JSON value."""
     if isinstance(value, dict):
         return {k: _timeless(v) for k, v in sorted(value.items()) if k not in _MOMENTS}
     return [_timeless(v) for v in value] if isinstance(value, list) else value
 
 
 def _says(path: Path, workspace: Path) -> bytes:
-    """What a file holds, as bytes that are equal where it holds the same."""
+    """Return the content of a file in a form that does not depend on times or the workspace's path."""
     content = path.read_bytes()
     if path.suffix in (".parquet", ".arrays"):
         return _parquet(path)
@@ -215,7 +213,7 @@ def _parquet(path: Path) -> bytes:
 
 
 def _scores(folder: Path) -> tuple[list[str], list[str]]:
-    """Every row of the score parts, whichever part holds it, and what is answered twice."""
+    """Return every row of the score parts, and the keys that are answered twice."""
     import pyarrow.parquet as pq
 
     rows: list[str] = []
@@ -236,7 +234,7 @@ def _text(cells: Iterable[tuple[str, Any]]) -> str:
 
 
 def _tables(database: Path) -> list[str]:
-    """Every row of every table, named by the item and judge that its ordinals stand for."""
+    """Return every row of every table, with items and judges in place of ordinals."""
     import duckdb
 
     if not database.exists():
@@ -256,7 +254,7 @@ def _tables(database: Path) -> list[str]:
 
 
 def _dagster(history: Path) -> list[str]:
-    """What later runs go by: partitions that were materialised, runs that seem under way, places taken in pools."""
+    """Return the records that later runs read: materialised partitions, runs under way, claimed pool slots."""
     questions = {
         "runs/index.db": (
             "SELECT DISTINCT 'materialised ' || asset_key || ' ' || coalesce(partition, '') FROM event_logs "

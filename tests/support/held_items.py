@@ -1,4 +1,4 @@
-"""CARE's definitions, in which ``items`` waits between its part and the database for as long as a file says so.
+"""CARE's definitions, in which ``items`` pauses between its part and the database while a file exists.
 
 A code server that serves this module can be killed exactly there.
 """

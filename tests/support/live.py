@@ -1,4 +1,4 @@
-"""The workspace of ``examples/live``, laid in a folder, and its judges asked in two engines."""
+"""The workspace of ``examples/live``, and its judges compared in two engines."""
 
 from __future__ import annotations
 
@@ -58,7 +58,7 @@ def lay(folder: Path, kind: str, count: int) -> Path:
 
 
 def comments(count: int) -> pa.Table:
-    """Comments of CivilComments with gold, drawn at random among those that are not long; nobody's scores are read."""
+    """Draw comments of CivilComments with gold at random among the short ones, without reading scores."""
     path = Path(os.environ["CARE_DATA_DIR"]) / "care_civilcomments" / "items.parquet"
     table = pq.read_table(path, columns=["item_id", "text", "gold"])
     short = table.filter(pc.less_equal(pc.utf8_length(table["text"]), LONGEST))
@@ -66,7 +66,7 @@ def comments(count: int) -> pa.Table:
 
 
 def dressed() -> pa.Table:
-    """Answers to questions of bias_perturb that are drawn at random, each as it was and with beauty or authority."""
+    """Draw questions of bias_perturb, each answer as it was and with beauty or authority added."""
     table = pq.read_table(Path(os.environ["CARE_DATA_DIR"]) / "bias_perturb" / "items.parquet")
     questions = np.random.default_rng(0).permutation(pc.unique(table["question_id"]).to_pylist())[:QUESTIONS]
     chosen = {"question_id": questions.tolist(), "perturbation": ["beauty", "authority"]}
@@ -77,7 +77,7 @@ def dressed() -> pa.Table:
 
 @dataclass(frozen=True)
 class Compared:
-    """How two engines differ about some items by one judge's prompt.
+    """Difference of two engines on some items with one judge's prompt.
 
     Attributes
     ----------
@@ -92,7 +92,7 @@ class Compared:
 
 
 def compare(spec: JudgeSpec, prompts: Path, ours: Backend, theirs: Backend, items: Sequence[Item]) -> Compared:
-    """Ask one judge's prompt of its model in two engines."""
+    """Compare two engines on one judge's prompt."""
     assert isinstance(spec.engine, LocalModel)
     template = find(spec.engine.template or "", prompts)
     here, there = (ModelJudgeEngine(spec, spec.engine, template, each) for each in (ours, theirs))
@@ -108,7 +108,7 @@ def compare(spec: JudgeSpec, prompts: Path, ours: Backend, theirs: Backend, item
 
 
 def compare_all(folder: Path, count: int) -> dict[str, Compared]:
-    """Both engines in this process, each model once, over the first items of each judge that is a model."""
+    """Compare both engines in this process, over the first items of each judge that is a model."""
     from judges.engines.transformers import TransformersBackend
     from judges.engines.vllm import VllmBackend
 

@@ -6,14 +6,14 @@ from care_ops.scores import ScoreMatrix
 
 
 def matrix(values: np.ndarray, **families: str) -> ScoreMatrix:
-    """A score matrix with made-up names that sort in order."""
+    """Return a score matrix with made-up names that sort in order."""
     n, p = values.shape
     items = tuple(f"i{k:05d}" for k in range(n))
     return ScoreMatrix(values, items, tuple(f"j{k:03d}" for k in range(p)), families)
 
 
 def random_correlation(rng: np.random.Generator, p: int, factors: int = 2) -> np.ndarray:
-    """The correlation of p judges that follow some common factors."""
+    """Draw the correlation of p judges that follow some common factors."""
     loadings = rng.normal(size=(p, factors))
     covariance = loadings @ loadings.T + np.diag(rng.uniform(0.5, 2.0, p))
     scale = np.sqrt(np.diag(covariance))

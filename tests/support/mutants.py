@@ -1,7 +1,6 @@
-"""Mutants: code with one small change, drawn by a seed, and whether tests notice it.
+"""Mutants: code with one small change, drawn by a seed, and whether tests detect it.
 
-Belongs here: what is changed, and how tests meet it. Belongs elsewhere: which tests meet which mutant, and what is
-written of it (``benchmarks/soaks/mutants.py``).
+``benchmarks/soaks/mutants.py`` selects the tests for each mutant and writes the report.
 """
 
 from __future__ import annotations
@@ -86,7 +85,7 @@ class Mutant:
 
     @property
     def name(self) -> str:
-        """What it is called, also after other lines of its file have moved."""
+        """Name that does not depend on line numbers."""
         return f"{self.file} {self.function}: `{_short(self.before)}` becomes `{_short(self.after)}`"
 
     @property
@@ -95,14 +94,14 @@ class Mutant:
 
 
 def candidates_of(stratum: str) -> Iterator[Mutant]:
-    """Every mutant of a stratum."""
+    """Yield every mutant of a stratum."""
     for place in STRATA[stratum]:
         for path in sorted((ROOT / place).glob("*.py")) if (ROOT / place).is_dir() else [ROOT / place]:
             yield from mutants_of(path.read_bytes(), stratum, str(path.relative_to(ROOT)))
 
 
 def draw(candidates: Mapping[str, Sequence[Mutant]], count: int, seed: int) -> list[Mutant]:
-    """As many of each stratum, in turn, and one more of the first where they do not come out even."""
+    """Draw equally many mutants of each stratum, alternating."""
     drawn = list[list[Mutant]]()
     for place, (stratum, every) in enumerate(candidates.items()):
         share = count // len(candidates) + (place < count % len(candidates))
@@ -111,7 +110,7 @@ def draw(candidates: Mapping[str, Sequence[Mutant]], count: int, seed: int) -> l
 
 
 def mutants_of(source: bytes, stratum: str = "", file: str = "") -> Iterator[Mutant]:
-    """Every mutant of a module, in the order of its places."""
+    """Yield every mutant of a module, in source order."""
     starts = [0]
     for line in source.splitlines(keepends=True):
         starts.append(starts[-1] + len(line))
@@ -133,13 +132,13 @@ def mutants_of(source: bytes, stratum: str = "", file: str = "") -> Iterator[Mut
 
 
 def lines_of(node: ast.AST) -> tuple[int, int]:
-    """The lines of a statement; of one that holds others those of its condition alone."""
+    """Return the lines of a statement, or of the condition of a compound statement."""
     last = getattr(node, "test", getattr(node, "iter", node)) if hasattr(node, "body") else node
     return node.lineno, node.lineno if last is node and hasattr(node, "body") else last.end_lineno  # type: ignore[attr-defined]
 
 
 def kept_children(node: ast.AST) -> Iterator[ast.AST]:
-    """The parts of a node in which something may be changed."""
+    """Yield the children of a node that may be changed."""
     for name, value in ast.iter_fields(node):
         if name in ("annotation", "returns", "decorator_list", "type_comment", "bases", "ctx", "op", "ops"):
             continue
@@ -149,7 +148,7 @@ def kept_children(node: ast.AST) -> Iterator[ast.AST]:
 
 
 def is_no_code(node: ast.AST) -> bool:
-    """Whether a statement is a docstring, a line of the log, or there for types alone."""
+    """Return whether a statement is a docstring, logging, or for type checkers."""
     if isinstance(node, ast.If):
         return ast.unparse(node.test) == "TYPE_CHECKING"
     if not isinstance(node, ast.Expr):
@@ -158,7 +157,7 @@ def is_no_code(node: ast.AST) -> bool:
 
 
 def variants(node: ast.AST, *, in_function: bool) -> Iterator[tuple[ast.AST, str]]:
-    """The small mistakes that can be made at a node: what is replaced, and by which text."""
+    """Yield possible mistakes at a node: the replaced part and its new text."""
     match node:
         case ast.Compare(left=left, ops=[op], comparators=right) if type(op) in _COMPARED:
             for other in _COMPARED[type(op)]:
@@ -191,7 +190,7 @@ def variants(node: ast.AST, *, in_function: bool) -> Iterator[tuple[ast.AST, str
 
 
 def has_text(node: ast.AST) -> bool:
-    """Whether what is put together is a text."""
+    """Return whether an expression builds a string."""
     return any(isinstance(part, ast.JoinedStr) or _is_text(part) for part in ast.walk(node))
 
 
@@ -200,7 +199,7 @@ def _is_text(node: ast.AST) -> bool:
 
 
 def ending_of(mutant: Mutant, tree: Path, tests: Sequence[str], limit_s: float) -> str:
-    """Put a mutant into a copy, run tests, and take it out: ``killed``, ``did not end`` or ``survived``."""
+    """Apply a mutant to a copy, run tests, and restore it; returns ``killed``, ``did not end`` or ``survived``."""
     path = tree / mutant.file
     sound = path.read_bytes()
     path.write_bytes(sound[: mutant.start] + mutant.after.encode() + sound[mutant.end :])
@@ -213,7 +212,7 @@ def ending_of(mutant: Mutant, tree: Path, tests: Sequence[str], limit_s: float) 
 
 
 def _run(tests: Sequence[str], tree: Path, limit_s: float) -> str:
-    """Run tests in a process that has the libraries of this one, and imports our own code from the copy."""
+    """Run tests in a forked process that imports our own code from the copy."""
     process = os.fork()
     if process == 0:
         _test(tests, tree)
@@ -246,7 +245,7 @@ def _test(tests: Sequence[str], tree: Path) -> NoReturn:
 
 
 def _forget_compiled(path: Path) -> None:
-    """Python tells compiled files by the second and the size, and a mutant may have the same of both."""
+    """Delete compiled files: Python compares seconds and size, which a mutant may share."""
     for compiled in (path.parent / "__pycache__").glob(f"{path.stem}.*.pyc"):
         compiled.unlink(missing_ok=True)
 

@@ -1,4 +1,4 @@
-"""A local server that speaks the OpenAI protocol, files and batches too, and misbehaves as real servers do."""
+"""A local server with the OpenAI API, files and batches included, that can fail as real servers do."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.support.servers import LocalServer
 
 
 class Server(LocalServer):
-    """Answers what ``say(text, attempt)`` gives: a dict for JSON, (code, body), or a float to sleep."""
+    """Server that answers ``say(text, attempt)``: a dict for JSON, (code, body), or seconds to sleep."""
 
     def __init__(self, say):
         self.say, self.requests, self.seen, self.at = say, [], {}, []
@@ -26,7 +26,7 @@ class Server(LocalServer):
         super().__init__(Handler)
 
     def answered(self, body, attempt, batch=False):
-        """What is said to one request; an answer is paid for, by its text."""
+        """Answer one request, and charge for it."""
         if wrong := [name for name in self.refuses if name in body]:
             return 400, json.dumps({"error": {"message": f"Unsupported parameter: '{wrong[0]}'", "param": wrong[0]}})
         text = body["messages"][0]["content"]
@@ -44,7 +44,7 @@ class Server(LocalServer):
     dollars = 0.0
 
     def work(self, most=10**9, status="completed"):
-        """Answer the batches that are open, so many lines of each; the others have expired or were cancelled."""
+        """Answer up to ``most`` lines of each open batch; the others expire."""
         for batch in self.batches.values():
             if batch["status"] != "in_progress":
                 continue
@@ -90,7 +90,7 @@ class Handler(BaseHTTPRequestHandler):
         return self.send(404, b'{"error": {"message": "no such thing"}}')
 
     def upload(self, content):
-        """Takes a file (a form with its purpose) or a batch of one."""
+        """Take a file or create a batch."""
         if not self.server.has_batches:
             return self.send(404, b'{"detail": "Not Found"}')
         if self.path == "/v1/files":

@@ -1,4 +1,4 @@
-"""Votes with planted truth, which both the recorded rivals and our tests get; needs numpy only."""
+"""Votes with planted truth for our tests and for other libraries; needs only numpy."""
 
 import numpy as np
 
@@ -21,7 +21,7 @@ PANELS = {
 
 
 def duels(seed: int = 3, systems: int = 6, games: int = 900) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    """(left, right, whether left wins) between systems of planted strength."""
+    """Draw (left, right, whether left wins) between systems of planted strength."""
     rng = np.random.default_rng(seed)
     strength = np.linspace(-1.0, 1.0, systems)
     left = rng.integers(0, systems, games)

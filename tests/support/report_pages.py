@@ -1,7 +1,6 @@
-"""Light records of report pages, for tests of what a page shows: no fit stands behind them.
+"""Made-up records of report pages, without a fit.
 
-Two things drive the scores, quality and length. Numbers that a fit would give are made up so that every part of a page
-has something to show.
+Quality and length drive the scores; the other numbers are made up, and every part of a page has content.
 """
 
 from __future__ import annotations
@@ -32,11 +31,11 @@ VERDICT = Verdict(
     "9f2c1e",
     "2026-11-22T03:00:00+00:00",
 )
-"""A verdict with every part that a page shows; a path that is wider than a telephone is one of them."""
+"""A verdict with every part that a page shows, one of them a path that is wider than a phone."""
 
 
 def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, seed: int = 20261122) -> ReportData:
-    """A page of so many items and judges, the last of whom is not admitted."""
+    """Return the data of a page; the last judge is not admitted."""
     rng = np.random.default_rng(seed)
     quality, length = rng.normal(size=(2, items))
     loads = rng.uniform(0.2, 1.0, size=judges)

@@ -1,4 +1,4 @@
-"""Names that look unused to vulture and are not, each with who uses it. Read by ``make lint``, imported by nobody."""
+"""Allow list of vulture (``make lint``): names that look unused, each with its user."""
 
 # ruff: noqa: B018, F821
 asks  # templates/experiments.html

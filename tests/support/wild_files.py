@@ -1,7 +1,6 @@
-"""Files of scores as people have them; each must be read correctly or refused in one sentence.
+"""Files of scores as users have them; each must be read correctly or refused in one sentence.
 
-Belongs here: the files, made in memory or in ``wild_texts.jsonl``, and what is expected of each. Elsewhere: the test
-(``tests/warehouse/test_wild_files.py``) and printing the table (``benchmarks/soaks/wild_files.py``).
+``tests/warehouse/test_wild_files.py`` tests them, ``benchmarks/soaks/wild_files.py`` prints a table.
 """
 
 from __future__ import annotations
@@ -32,7 +31,7 @@ LONG = "item_id,judge,score\ni1,a,4\ni1,b,5\ni2,a,2.5\ni2,b,\ni3,a,1\ni3,b,3\n"
 
 @dataclass(frozen=True)
 class WildFile:
-    """One file, and how it must be read or refused.
+    """One file, and its expected content or refusal.
 
     Attributes
     ----------
@@ -62,7 +61,7 @@ class WildFile:
 
     @property
     def needs_excel(self) -> bool:
-        """Whether it is a workbook, which an optional extra reads."""
+        """Whether the file is a workbook, which needs an optional extra."""
         return self.name.endswith(".xlsx")
 
 
@@ -95,7 +94,7 @@ def read(file: WildFile, folder: Path) -> ReadOutcome:
 
 
 def workbook(sheets: Mapping[str, Sequence[Sequence[object]]]) -> bytes:
-    """An Excel workbook with these rows, numbers as numbers and the rest as text."""
+    """Return an Excel workbook with these rows, numbers as numbers and the rest as text."""
     import xlsxwriter
 
     out = io.BytesIO()
@@ -108,7 +107,7 @@ def workbook(sheets: Mapping[str, Sequence[Sequence[object]]]) -> bytes:
 
 
 def _texts() -> list[WildFile]:
-    """The files of ``wild_texts.jsonl``: a line each, with what is expected of it."""
+    """Read the files in ``wild_texts.jsonl``, one per line with its expectation."""
     rows = map(json.loads, Path(__file__).with_name("wild_texts.jsonl").read_text(encoding="utf-8").splitlines())
     return [
         WildFile(
@@ -132,7 +131,7 @@ def _parquet(columns: Mapping[str, object]) -> bytes:
 
 
 def _encoded() -> list[WildFile]:
-    """Texts in several encodings, compressed, or long."""
+    """Build texts in several encodings, compressed or long."""
     answer = 'first, ""so to speak""\nsecond\r\n\nlast ' + "x" * 900
     big = "item_id,a,response,b\n" + "".join(f'i{k},{k % 5},"{answer}",{k % 7}\n' for k in range(2200))
     read_big = {f"i{k}": {"a": k % 5, "b": k % 7} for k in range(2200)}
@@ -169,7 +168,7 @@ def _category(*values: str) -> pa.Array:
 
 
 def _typed() -> list[WildFile]:
-    """Parquet files and workbooks."""
+    """Build Parquet files and workbooks."""
     sheet = [["item_id", "a", "b"], *([item, *scores.values()] for item, scores in PANEL.items())]
     numbered = [["item_id", "judge", "score"], [7, "a", 4], [7, "b", 5], [8, "a", 2.5], [8, "b", 1]]
     nested = {"item_id": list(PANEL), "scores": [dict(scores) for scores in PANEL.values()]}

@@ -1,4 +1,4 @@
-"""Workspaces that the tests make, and what ran in them."""
+"""Toy workspaces, and commands and queries on them."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ JUDGES = ("length", "question_coverage", "conciseness", "redundancy", "thoroughn
 
 
 def write_items(folder: Path, n: int = 40, edited: int | None = None, name: str = "one") -> None:
-    """A CSV of answers of different length; ``edited`` gets another text."""
+    """Write a CSV of answers of different length; item ``edited`` gets another text."""
     rows = ["item_id,question,answer,label"]
     for k in range(n):
         draw = zlib.crc32(str(k).encode())
@@ -52,11 +52,11 @@ def write_testset(folder: Path, name: str = "one") -> None:
 
 
 QUICK = "fit: {resamples: 0}\nreview: {hold: false}\n"
-"""care.yaml without the bootstrap, which most tests do not look at; forty toy items drift with every judge."""
+"""care.yaml without bootstrap and review, which most tests do not need."""
 
 
 def make(folder: Path, judges: tuple[str, ...] = JUDGES, n: int = 40, care: str = QUICK, **more: object) -> Path:
-    """A workspace with one test set, program judges and the given care.yaml."""
+    """Create a workspace with one test set, program judges and the given care.yaml."""
     for sub in ("judges", "testsets"):
         (folder / sub).mkdir(parents=True)
     (folder / "care.yaml").write_text(care)
@@ -74,7 +74,7 @@ scale: [0, 10]
 
 
 def make_programs(folder: Path, care: str | None = None, testset: str = TWELVE) -> Path:
-    """A workspace of one test set, ``demo``, whose answers twelve built-in programs judge."""
+    """Create a workspace of the test set ``demo``, judged by twelve built-in programs."""
     for sub in ("judges", "testsets"):
         (folder / sub).mkdir(parents=True)
     for name, text in judge_files(find("demo")).items():
@@ -85,9 +85,9 @@ def make_programs(folder: Path, care: str | None = None, testset: str = TWELVE) 
 
 
 def begins_with(folder: Path, code: str, environment: Mapping[str, str]) -> dict[str, str]:
-    """The environment in which every process of Python runs this code before anything else; it is kept in a folder.
+    """Return an environment in which every Python process first runs this code, stored in a folder.
 
-    Two processes for each step, by which Dagster watches a `tail`, are left out: the code may import for seconds.
+    The processes by which Dagster watches a `tail` are skipped: the code may import for seconds.
     """
     folder.mkdir(exist_ok=True)
     (folder / "runs_first.py").write_text(code)
@@ -100,28 +100,28 @@ def begins_with(folder: Path, code: str, environment: Mapping[str, str]) -> dict
 
 
 def run(folder: Path, **narrow: str) -> Outcome:
-    """``care run`` in this process."""
+    """Run ``care run`` in this process."""
     workspace = load_workspace(folder)
     with alone(workspace, "care run"), workspace_instance(workspace) as instance:
         return run_stale(build_defs(folder, workspace), workspace, instance, **narrow)  # type: ignore[arg-type]
 
 
 def care(folder: Path, *words: str, code: int = 0) -> str:
-    """A command as a person types it; its exit code must be ``code``. Returns what it printed."""
+    """Run a command, check its exit code, and return its output."""
     result = CliRunner().invoke(app, [*words, "--workspace", str(folder)])
     assert result.exit_code == code, result.output
     return result.output
 
 
 def care_json(folder: Path, *words: str) -> Any:
-    """What a command prints as JSON on standard output; what it tells a person stands on standard error."""
+    """Return the JSON that a command prints."""
     result = CliRunner().invoke(app, [*words, "--workspace", str(folder), "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)
 
 
 def summed_by(folder: Path) -> list[object]:
-    """Where the moments were summed, as their asset says."""
+    """Return where the moments were summed, from their asset's metadata."""
     with workspace_instance(load_workspace(folder)) as instance:
         records = instance.fetch_materializations(dg.AssetKey("moments"), limit=10).records
     events = [record.asset_materialization for record in records]
@@ -129,12 +129,12 @@ def summed_by(folder: Path) -> list[object]:
 
 
 def ran(outcome: Outcome, asset: str) -> list[str | None]:
-    """Partitions of an asset that were materialised, sorted."""
+    """Return the materialised partitions of an asset, sorted."""
     return sorted(str(p) for a, p in outcome.materialised if a == asset)
 
 
 def score_rows(folder: Path) -> list[tuple[str, str, str]]:
-    """(judge folder, item_key, judge_key) of every row in every part."""
+    """Return (judge folder, item_key, judge_key) of every row in every score part."""
     rows: list[tuple[str, str, str]] = []
     for path in sorted((folder / "data" / "parts" / "scores").rglob("*.parquet")):
         table = pq.ParquetFile(path).read(columns=["item_key", "judge_key"])
