@@ -88,7 +88,7 @@ def questions(folder):
     return len(set(source.text_keys))
 
 
-def test_a_night_sends_and_the_next_collects(folder, server):
+def test_one_run_sends_and_the_next_collects(folder, server):
     ask(folder)
     count = questions(folder)
     (batch,) = sent(folder)
@@ -293,7 +293,7 @@ def test_a_pair_of_which_half_came_pays_that_half_once(tmp_path, server):
     assert billed(folder)["tokens_in"] == server.tokens[0]
 
 
-def test_items_that_differ_in_what_the_prompt_leaves_out_are_one_line(tmp_path, server):
+def test_items_with_equal_prompts_are_one_line(tmp_path, server):
     folder = make(tmp_path / "ws", (), 1)
     rows = [f"i{k},What?,answer {k // 2},reference {k}" for k in range(12)]
     (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
@@ -321,7 +321,7 @@ def test_files_are_split(folder, server, monkeypatch):
     assert statuses(folder) == {"ok": N}
 
 
-def test_the_most_that_a_file_can_cost_is_set_aside_before_it_goes_up(folder, server):
+def test_the_highest_cost_of_a_file_is_reserved_before_it_is_sent(folder, server):
     write(folder, server, more=", spend_limit: 0.004")
     with pytest.raises(JudgeError, match="spend_limit in its file"):
         ask(folder)
@@ -341,7 +341,7 @@ def test_the_most_that_a_file_can_cost_is_set_aside_before_it_goes_up(folder, se
         assert server.dollars / 2 <= 0.005
 
 
-def test_what_was_never_asked_has_told_nothing_of_the_model(folder, server):
+def test_requests_that_were_never_answered_teach_nothing_about_the_model(folder, server):
     write(folder, server, more=", spend_limit: 0.00001")
     with pytest.raises(JudgeError, match="spend_limit in its file"):
         ask(folder)
@@ -354,7 +354,7 @@ def test_what_was_never_asked_has_told_nothing_of_the_model(folder, server):
     assert "temperature" not in batch.body
 
 
-def test_an_endpoint_without_batches_says_so(folder, server):
+def test_an_endpoint_without_batches_is_reported(folder, server):
     server.has_batches = False
     with pytest.raises(JudgeError, match=r"HTTP 404 for POST /files .*take `batch` out of the judge's file"):
         ask(folder)
@@ -376,7 +376,7 @@ def test_a_judge_that_no_longer_asks_by_files_waits_for_the_open_one(folder, ser
     assert set(server.paid.values()) == {1}
 
 
-def test_a_file_that_is_refused_as_a_whole_is_told_and_sent_again(folder, server):
+def test_a_refused_file_is_reported_and_sent_again(folder, server):
     ask(folder)
     server.batches["batch-0"] |= {"status": "failed", "errors": {"data": [{"message": "too many enqueued tokens"}]}}
     with pytest.raises(JudgeError, match=r"batch batch-0 was refused \(.*too many enqueued tokens"):
@@ -393,7 +393,7 @@ def test_a_batch_that_the_endpoint_no_longer_knows_is_left_to_a_person(folder, s
     assert len(sent(folder)) == 1
 
 
-def test_what_is_kept_of_a_batch_is_damaged_and_nobody_is_paid_again(folder, server):
+def test_a_damaged_record_of_a_batch_is_not_paid_again(folder, server):
     ask(folder)
     (path,) = (folder / "data/parts/scores").rglob("batch.*.json")
     path.write_text(path.read_text()[:-40])
@@ -402,7 +402,7 @@ def test_what_is_kept_of_a_batch_is_damaged_and_nobody_is_paid_again(folder, ser
     assert len(server.batches) == 1
 
 
-def test_another_judge_by_the_same_name_pays_the_open_batch_and_asks_anew(folder, server):
+def test_a_changed_judge_bills_the_open_batch_and_asks_again(folder, server):
     ask(folder)
     write(folder, server, more=", reasoning_effort: low")
     server.work()
@@ -412,7 +412,7 @@ def test_another_judge_by_the_same_name_pays_the_open_batch_and_asks_anew(folder
     assert batch.questions == questions(folder)  # what the model takes is known
 
 
-def test_prices_of_files_are_half_of_the_tables_unless_the_judges_file_says(server):
+def test_prices_of_files_are_half_of_the_tables_by_default(server):
     def engine(**more):
         return OpenAIEngine(base_url="https://api.openai.com/v1", model="gpt-5-mini", batch=True, **more)
 
@@ -425,7 +425,7 @@ def test_prices_of_files_are_half_of_the_tables_unless_the_judges_file_says(serv
         engine(form="google")
 
 
-def test_repeats_go_up_as_lines_of_their_own_and_the_score_is_their_mean(folder, server):
+def test_repeats_are_separate_lines_and_the_score_is_their_mean(folder, server):
     write(folder, server, more=", repeats: 3")
     ask(folder)
     count = questions(folder)

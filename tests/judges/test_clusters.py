@@ -30,14 +30,14 @@ CONNECT = "from judges.ray_cluster import connect\nprint('connecting', flush=Tru
         ("somewhere", "give it as host:port"),
     ],
 )
-def test_a_dead_address_of_ray_is_told(monkeypatch, address, sentence):
+def test_a_dead_address_of_ray_is_reported(monkeypatch, address, sentence):
     monkeypatch.setenv("RAY_ADDRESS", address)
     with pytest.raises(JudgeError, match=sentence) as caught:
         connect()
     assert f"RAY_ADDRESS is {address}" in str(caught.value)
 
 
-def test_a_dead_address_of_care_yaml_is_told_as_such_and_the_environment_comes_first(monkeypatch):
+def test_a_dead_address_of_care_yaml_is_reported_and_the_environment_overrides_it(monkeypatch):
     config = RayConfig("127.0.0.1:1")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     with pytest.raises(JudgeError, match=r"^ray.address in care.yaml is 127.0.0.1:1: nobody .*, or unset ray.address"):
@@ -64,9 +64,7 @@ def test_a_cluster_that_is_too_busy_to_take_a_client_is_asked_again(monkeypatch,
 
 
 @pytest.mark.parametrize(("failures", "connected"), [(2, True), (3, False)])
-def test_an_embedded_ray_that_does_not_start_is_started_again_and_told_at_once(
-    monkeypatch, caplog, failures, connected
-):
+def test_an_embedded_ray_that_fails_to_start_is_started_again_with_a_warning(monkeypatch, caplog, failures, connected):
     said, ended = [RuntimeError("Failed to start GCS.\nIts log is elsewhere.")] * failures, []
 
     def busy(**options):
@@ -105,7 +103,7 @@ def test_a_silent_address_of_ray_is_given_up_after_a_time(monkeypatch):
             connect()
 
 
-def test_a_process_that_waits_for_ray_ends_when_it_is_told_to():
+def test_a_process_that_waits_for_ray_ends_by_a_signal():
     with silent_address() as address:
         environment = {**os.environ, "RAY_ADDRESS": address}
         # A child inherits which signals its parent blocks or ignores, and other tests of this process may do either.
@@ -123,7 +121,7 @@ def test_a_process_that_waits_for_ray_ends_when_it_is_told_to():
 
 
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "smoke://127.0.0.1:1"])
-def test_a_dead_address_of_dask_is_told(monkeypatch, address):
+def test_a_dead_address_of_dask_is_reported(monkeypatch, address):
     monkeypatch.setattr("assets.fit.moments._CONNECT_TIMEOUT_S", 1)
     answer = "no Dask scheduler answers there"
     with pytest.raises(InputError, match=f"dask.address in care.yaml is {address}: {answer}"):
@@ -157,7 +155,7 @@ def wait_for(port: int, say, seconds: float = 120.0) -> None:
 
 
 @pytest.mark.slow
-def test_a_cluster_that_asks_for_a_token_is_told_in_our_words(tmp_path, until_end):
+def test_a_missing_token_of_a_cluster_is_explained(tmp_path, until_end):
     """A cluster as Ray 2.60 starts it, and a process on another machine, whose home folder has no token."""
     ray = Path(sys.executable).with_name("ray")
     token = tmp_path / "token"

@@ -172,7 +172,7 @@ def test_a_criterion_is_read_or_missing_and_never_guessed(text, expected):
     assert all((score is None) == (status is not Status.OK) for score, status in read.values())
 
 
-def test_one_criterion_that_is_lacking_costs_the_others_nothing(vendor, root):
+def test_a_missing_criterion_does_not_affect_the_others(vendor, root):
     server = vendor(lambda handler, body: handler.answer('{"helpfulness": 4, "correctness": "none"}'))
     (lacking,) = ask(judge(server), root, ITEMS[:1])
     (there,) = ask(judge(server, "answers/helpfulness"), root, ITEMS[:1])
@@ -187,7 +187,7 @@ def test_a_prompt_of_several_criteria_is_named_with_one_of_them(root):
             find(name, root / "prompts")
 
 
-def test_criteria_are_judges_apart_of_one_question(root):
+def test_criteria_of_one_question_have_different_keys(root):
     one, other = (find(f"answers/{name}", root / "prompts") for name in ("helpfulness", "correctness"))
     assert one.revision != other.revision
     assert one.question == other.question

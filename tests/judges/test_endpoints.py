@@ -173,7 +173,7 @@ def test_extra_fields_headers_and_effort_are_sent_and_only_what_changes_a_score_
         build_engine(judge(server, **more))
 
 
-def test_whoever_answers_is_recorded_and_may_be_pinned(vendor):
+def test_the_answering_model_is_recorded_and_can_be_pinned(vendor):
     server = vendor(endpoints.router)
     scores, version = ask(server)
     assert version == "openai vendor0/large-2026-08-01, vendor1/large-2026-08-01"
@@ -185,7 +185,7 @@ def test_whoever_answers_is_recorded_and_may_be_pinned(vendor):
     assert scores[0].raw == said
 
 
-def test_an_answer_that_never_has_room_has_a_status_of_its_own(vendor):
+def test_an_answer_that_is_always_cut_off_has_its_own_status(vendor):
     server = vendor(lambda handler, body: handler.answer("", tokens=(100, 9), finish="length"))
     scores, _ = ask(server, 1)
     assert (scores[0].score, scores[0].status) == (None, Status.CUT_OFF)
@@ -198,7 +198,7 @@ def test_thoughts_before_the_answer_are_no_answer(vendor):
     assert ask(server, 1)[0][0].score == 8.0
 
 
-def test_text_is_read_where_there_are_no_log_probabilities_and_that_is_told(vendor, caplog):
+def test_text_is_read_without_log_probabilities_with_a_warning(vendor, caplog):
     caplog.set_level(logging.WARNING)
     ask(vendor(endpoints.without_logprobs))
     assert caplog.text.count("its answers are read as text") == 1
@@ -314,7 +314,7 @@ def through(monkeypatch, **proxies):
     ("name", "value"),
     [("ALL_PROXY", "socks5://me:SECRET@localhost:1"), ("HTTP_PROXY", "htp:/x"), ("HTTP_PROXY", "http://x:SECRET")],
 )
-def test_a_proxy_that_cannot_be_used_is_a_sentence_with_its_variable_for_judges_and_alerts(monkeypatch, name, value):
+def test_an_unusable_proxy_is_reported_with_its_variable(monkeypatch, name, value):
     engine = through(monkeypatch, **{name: value})
     ((state, said),) = checks(JudgeSpec(name="api", engine=engine, license="x"))[:1]
     assert (state, name in said, "pip install socksio" in said, "SECRET" in said) == ("fails", True, True, False)
@@ -325,7 +325,7 @@ def test_a_proxy_that_cannot_be_used_is_a_sentence_with_its_variable_for_judges_
 
 
 @pytest.mark.parametrize("scheme", ["http://", ""])
-def test_judges_and_alerts_go_through_the_proxy_that_the_environment_names(monkeypatch, scheme):
+def test_judges_and_alerts_use_the_proxy_of_the_environment(monkeypatch, scheme):
     with LocalServer(_Proxy) as server:
         place = server.url.removeprefix("http://").partition("/")[0]
         engine = through(monkeypatch, ALL_PROXY=f"{scheme}me:word@{place}")
@@ -469,7 +469,7 @@ def test_a_judge_that_was_closed_asks_nothing(vendor):
     assert not server.bodies
 
 
-def test_what_the_endpoint_says_is_left_is_kept_to(vendor):
+def test_rate_limit_headers_are_respected(vendor):
     at = []
 
     def counted(handler, _body):
@@ -510,7 +510,7 @@ TEXT = 'Mrs. Holloway\'s account 4417 was closed, "at once",\nby her son: 口座
 
 @pytest.mark.parametrize("form", [str, json.dumps, lambda text: json.dumps(text, ensure_ascii=False)])
 @pytest.mark.parametrize("code", [400, 500])
-def test_an_error_that_repeats_the_question_is_told_without_it(vendor, code, form):
+def test_an_error_is_shown_without_the_question_that_it_repeats(vendor, code, form):
     def repeating(handler, body):
         asked = body["messages"][0]["content"]
         handler.send(code, {"error": {"message": f"no such thing: {form(asked[asked.index(TEXT) :])}"}})
@@ -562,7 +562,7 @@ def _places(value, place=()):
         yield from _places(inner, (*place, key))
 
 
-def test_malformed_answers_each_get_a_status_and_never_tell_the_key(vendor):
+def test_malformed_answers_get_a_status_and_do_not_leak_the_key(vendor):
     """Each place of an answer is left out or filled with what does not belong there; some are cut, or nest too deep."""
     bodies = [b"[" * 100_000, b"", b"null", json.dumps(_WHOLE).encode()[:-40]]
     for place in list(_places(_WHOLE))[1:]:

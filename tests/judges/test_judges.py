@@ -69,7 +69,7 @@ def test_thirty_programs_cover_the_papers_criteria():
     assert len({p.description for p in all_programs}) == len(all_programs)
 
 
-def test_programs_prefer_what_they_are_there_to_prefer():
+def test_programs_prefer_the_better_answer():
     """Each program gets an answer that it should score high and one that it should score low."""
     good = "Paris is the capital of France because the government sits there. It lies on the Seine in the north."
     pairs = {
@@ -106,13 +106,13 @@ def test_programs_prefer_what_they_are_there_to_prefer():
         assert scores[0] > scores[1], (name, scores)
 
 
-def test_key_is_of_what_changes_a_score():
+def test_the_key_changes_only_with_settings_that_change_a_score():
     key = spec().key("r1")
     assert spec(family="x", description="y", batch_size=3, testsets=("a",)).key("r1") == key
     assert spec(scale=(0, 1)).key("r1") != key != spec().key("r2")
 
 
-def test_item_key_is_of_texts_and_id():
+def test_the_item_key_is_a_hash_of_texts_and_id():
     item = Item("a", "p", "r")
     assert item.key == Item("a", "p", "r").key
     others = [Item("b", "p", "r"), Item("a", "pr", ""), Item("a", "p", None), Item("a", "p", None, "r")]
@@ -155,7 +155,7 @@ def test_only_numbers_on_the_scale_are_scores(value, wanted):
     assert checked_score(float("inf"), None) == (None, Status.OUT_OF_RANGE)
 
 
-def test_a_program_that_raises_gives_a_status_and_its_words(monkeypatch):
+def test_a_program_that_raises_gives_a_status_and_its_message(monkeypatch):
     monkeypatch.setattr(registry, "_PROGRAMS", dict(registry._PROGRAMS))
 
     @program_judge("test_raises", family="test", criterion="none")
@@ -167,12 +167,12 @@ def test_a_program_that_raises_gives_a_status_and_its_words(monkeypatch):
     assert (score.score, score.status, score.raw) == (None, Status.ENGINE_ERROR, "ValueError: no good")
 
 
-def test_unknown_programs_are_told():
+def test_unknown_programs_are_reported():
     with pytest.raises(JudgeError, match="no program judge 'oracle'"):
         build_engine(spec("oracle"))
 
 
-def test_the_recordings_of_all_judges_are_hashed_together_as_each_alone():
+def test_hashes_of_all_recordings_equal_those_of_single_judges():
     """The hash is part of the key of every recorded score, so it must never become another."""
     values = np.array([[0.1, np.nan], [-0.0, 7.0], [1e70, 2.0]])
     scores = ScoreMatrix(values, ("it's", "a", 'z"'), ("one", "two"))
@@ -184,7 +184,7 @@ def test_the_recordings_of_all_judges_are_hashed_together_as_each_alone():
 
 
 @pytest.mark.parametrize("scale", [(0.0, 10.0), None])
-def test_recorded_scores_are_checked_together_as_each_alone(scale):
+def test_checks_of_many_recorded_scores_equal_those_of_single_ones(scale):
     matrix = ScoreMatrix(np.array([12.0, 4.0, np.nan])[:, None], ("i2", "i0", "i1"), ("gpt",))
     values = RecordedTable(matrix).scores_of("gpt", ["i0", "i1", "i2", "not recorded"])
     np.testing.assert_array_equal(values, [4.0, np.nan, 12.0, np.nan])

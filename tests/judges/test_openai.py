@@ -107,7 +107,7 @@ def test_rate_limits_are_waited_for(serve):
         first.setdefault(text, at)
 
 
-def test_requests_keep_the_rate_they_are_told(serve):
+def test_requests_keep_the_configured_rate(serve):
     server = serve(lambda *_: answer("7"))
     scores(server, 5, requests_per_minute=600.0)
     at = sorted(server.at)
@@ -124,7 +124,7 @@ def test_a_server_that_fails_once_is_asked_again(serve, said):
 
 
 @pytest.mark.parametrize("said", [(500, "oops"), (200, '{"choices": [{"mess'), (429, "no")], ids=range(3))
-def test_one_that_always_fails_is_a_status(serve, said):
+def test_a_server_that_always_fails_gives_a_status(serve, said):
     score = scores(serve(lambda *_: said), retries=1)[0]
     assert (score.score, score.status) == (None, Status.ENGINE_ERROR)
     assert score.raw
@@ -143,7 +143,7 @@ def test_one_that_always_fails_is_a_status(serve, said):
     ],
     ids=range(7),
 )
-def test_everything_else_has_a_status(serve, said, status):
+def test_other_errors_give_a_status(serve, said, status):
     score = scores(serve(lambda *_: said), retries=0)[0]
     assert (score.score, score.status) == (None, status)
 
@@ -173,7 +173,7 @@ def test_retries_are_logged_without_the_key(serve, caplog):
     assert KEY not in caplog.text
 
 
-def test_a_missing_key_is_told(serve, monkeypatch):
+def test_a_missing_key_is_reported(serve, monkeypatch):
     server = serve(lambda *_: answer("7"))
     monkeypatch.delenv("OPENAI_API_KEY")
     with pytest.raises(JudgeError, match="OPENAI_API_KEY is not set"):
@@ -218,7 +218,7 @@ def test_a_request_that_never_reached_the_server_costs_nothing(serve, address):
     assert server.requests == []
 
 
-def test_what_may_have_been_spent_is_not_said_to_be_spent(serve):
+def test_unknown_costs_are_not_reported_as_spent(serve):
     """One answer is paid for, two come too late: of these the most is told apart."""
     server = serve(lambda text, _: answer("7") if "It is 0" in text else 3.0)
     money = {"price_in": 1e6, "price_out": 0.0, "retries": 0, "timeout_s": 0.3, "concurrency": 1}
@@ -261,7 +261,7 @@ def test_equal_prompts_of_items_that_differ_elsewhere_are_asked_once(serve):
     assert len(server.requests) == 8
 
 
-def test_a_judge_is_stopped_once_too_much_of_a_batch_has_failed_and_its_silence_is_told_at_once(serve, caplog):
+def test_a_judge_is_stopped_if_too_much_of_a_batch_fails_with_an_early_warning(serve, caplog):
     server, kept = serve(lambda *_: (500, "oops")), []
     with Pool(PoolConfig()) as judges, pytest.raises(JudgeError, match=r"\d+ of \d+ items of a batch failed"):
         judges.run(judge(server, retries=0, concurrency=2), items(200), lambda scores, _: kept.extend(scores))
@@ -284,7 +284,7 @@ def test_a_limit_on_what_costs_nothing_is_refused():
         OpenAIEngine(base_url="http://x", model="m", spend_limit=1.0, price_in=0.0, price_out=0.0)
 
 
-def test_doctor_says_which_prices_are_lacking(monkeypatch):
+def test_doctor_reports_missing_prices(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
     def said(**money: float) -> list[str]:
@@ -310,7 +310,7 @@ def test_pairs_are_shown_both_ways(serve):
     engine.close()
 
 
-def test_a_judge_without_a_template_is_told(serve):
+def test_a_judge_without_a_template_is_refused(serve):
     with pytest.raises(InputError, match="no prompt template"):
         build_engine(judge(serve(lambda *_: answer("7")), template=None))
 

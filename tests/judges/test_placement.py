@@ -114,8 +114,8 @@ def test_an_actor_that_dies_is_replaced_and_loads_again(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_an_engine_out_of_memory_gets_smaller_batches_and_then_fails_alone(tmp_path, monkeypatch, caplog):
-    """It earns that a batch that is too large costs a reload and not the night, in real actors that are replaced.
+def test_an_engine_out_of_memory_gets_smaller_batches_before_it_fails(tmp_path, monkeypatch, caplog):
+    """Show that a batch that is too large costs a reload and not the night, in real actors that are replaced.
 
     One judge's model has memory for four requests at once, another's for none; the third has enough.
     """
@@ -151,7 +151,7 @@ def test_an_engine_out_of_memory_gets_smaller_batches_and_then_fails_alone(tmp_p
         ({"vllm": {"model": "other"}}, "model cannot be set here"),
     ],
 )
-def test_settings_that_vllm_would_not_follow_are_refused(tmp_path, settings, says):
+def test_settings_that_vllm_cannot_follow_are_refused(tmp_path, settings, says):
     with pytest.raises(ValueError, match=says):
         judge("j", tmp_path, **settings)
 
@@ -164,8 +164,8 @@ def test_four_gpus_are_used_and_options_count_in_the_key_where_they_change_a_sco
 
 
 @pytest.mark.slow
-def test_judges_that_each_wait_for_a_second_gpu_do_not_wait_for_each_other(tmp_path):
-    """It earns that two judges with two actors each end on two GPUs: each may hold one and lack one, for ever."""
+def test_two_judges_that_each_lack_a_second_gpu_do_not_deadlock(tmp_path):
+    """Show that two judges with two actors each end on two GPUs: each may hold one and lack one, for ever."""
     pair = [[judge(f"pair{k}", tmp_path)] for k in range(2)]
     with declared_gpus(2, tmp_path / "log", load_s=0.1, score_s=0.0):
         placed = place(pair, PoolConfig(actors=2), tmp_path / "log")

@@ -62,7 +62,7 @@ def test_an_aspect_makes_another_question():
 
 
 @pytest.mark.slow
-def test_a_gpu_that_is_not_there_is_told_at_once(monkeypatch, tmp_path):
+def test_a_missing_gpu_is_reported_at_once(monkeypatch, tmp_path):
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
     engine = LocalModel(kind="vllm", model=str(tmp_path), template="quality", num_gpus=64)
     with Pool(PoolConfig()) as pool, pytest.raises(JudgeError, match="asks for 64 GPU"):
@@ -94,7 +94,7 @@ def test_a_dead_engine_ends_its_process():
 
 
 @pytest.mark.slow
-def test_judges_side_by_side_give_what_one_after_the_other_gives(tmp_path):
+def test_parallel_judges_give_the_same_scores_as_sequential_ones(tmp_path):
     rows = {}
     for name, care in (("one", ""), ("many", "judging: {side_by_side: 3}\n")):
         outcome = run(make(tmp_path / name, care="fit: {resamples: 0}\n" + care))

@@ -41,7 +41,7 @@ def test_the_papers_examples_are_in_its_prompts_and_not_in_ours():
             assert phrase not in ours
 
 
-def test_answers_are_the_same_and_a_template_without_a_variant_is_used_as_it_is():
+def test_variants_have_the_same_answers_and_are_optional():
     for name in IN_THE_PAPER:
         assert prompts.find(name, variant="paper").answers((0, 100)) == prompts.find(name).answers((0, 100))
     assert Context().template(judge("yelp", "paper")) == prompts.find("yelp")
@@ -53,7 +53,7 @@ def test_a_workspaces_own_prompt_comes_first(tmp_path):
     assert Context(tmp_path).template(judge("asset", "paper")).instructions == "Ours."
 
 
-def test_a_workspaces_own_prompt_goes_to_a_machine_that_has_no_such_folder(tmp_path):
+def test_a_workspaces_prompt_is_sent_to_a_machine_without_its_folder(tmp_path):
     """Where a built-in one has the same name, another machine would ask by that one, under the key of ours."""
     (tmp_path / "prompts").mkdir()
     own = tmp_path / "prompts" / "quality.yaml"
@@ -80,7 +80,7 @@ def test_the_papers_profile_reads_a_fraction_in_the_papers_form():
         ("paper-raw", "preference", "2fe71622b8fa9ed48b7bfb84db9b6904"),
     ],
 )
-def test_judges_that_ask_as_before_keep_their_keys(profile, template, key):
+def test_judges_without_a_fence_keep_their_keys(profile, template, key):
     spec = judge(template, profile)
     assert spec.key(revision_of(spec)) == key
     assert judge(template, "paper").key(revision_of(judge(template, "paper"))) != key
@@ -107,7 +107,7 @@ def test_judges_that_ask_as_before_keep_their_keys(profile, template, key):
         *("{{ response | indent(10**9) }}", "{{ response + 1 }}", "{% set a = response %}", "{{ " + "(" * 3000 + " }}"),
     ],
 )
-def test_a_template_is_made_of_texts_that_are_shown_and_of_nothing_that_runs(item, tmp_path):
+def test_a_template_cannot_run_code(item, tmp_path):
     (tmp_path / "own.yaml").write_text(json.dumps({"instructions": "Rate", "item": item}))
     with pytest.raises(InputError, match=r"own\.yaml") as refused:
         find("own", tmp_path)
@@ -128,7 +128,7 @@ def test_a_scale_of_a_hundred_million_answers_is_refused(tmp_path):
         find("own", tmp_path).answers((0.0, 1e8))
 
 
-def test_texts_on_which_no_prompt_depends_are_known():
+def test_unread_texts_are_known():
     assert find("quality").unread == ["response_2", "reference", "aspect"]
     assert find("preference").unread == ["reference", "aspect"]
     shown = {"name": "t", "values": [0, 1], "instructions": "Mind the reference.", "needs": ["response", "aspect"]}

@@ -112,7 +112,7 @@ def test_no_process_is_started(tmp_path, kind, start):
         "open(f'/{k}', 'wb')",
     ],
 )
-def test_no_more_memory_is_held_than_the_limit(tmp_path, kind, hold):
+def test_the_memory_limit_holds(tmp_path, kind, hold):
     body = "held = []\nfor k in range(1024):\n" + textwrap.indent(hold, "    ") + "\nreturn 10"
     assert "Error" in ask(tmp_path, kind, body, timeout=20.0)["error"]
     body = f"""
@@ -189,7 +189,7 @@ def test_an_answer_cannot_be_forged_ahead_of_the_question(tmp_path, kind):
     engine.close()
 
 
-def test_a_program_is_out_of_the_reach_of_a_terminals_interrupt(tmp_path):
+def test_a_terminals_interrupt_does_not_reach_the_program(tmp_path):
     """Or the item that it is at would be kept as one that it fails on."""
     body = "return int(os.getsid(0) != os.getsid(os.getppid()))"
     engine = build_engine(file_judge(tmp_path, body, unsafe=True), Context(tmp_path))
@@ -209,7 +209,7 @@ def test_the_next_item_gets_a_fresh_process(tmp_path, kind):
     ]
 
 
-def test_what_cannot_be_run_is_told(tmp_path, monkeypatch):
+def test_a_program_that_cannot_run_is_reported(tmp_path, monkeypatch):
     (tmp_path / "judge.py").write_text("no python here(")
     engine = build_engine(JudgeSpec(name="j", engine=ProgramEngine(file="judge.py", unsafe=True)), Context(tmp_path))
     with pytest.raises(JudgeError, match="cannot be loaded"):
@@ -244,7 +244,7 @@ def test_bubblewrap_is_found_wherever_the_path_leads(tmp_path, kind, monkeypatch
         ("raise SystemExit(3)", "SystemExit: 3"),
     ],
 )
-def test_a_program_that_cannot_be_loaded_is_told_with_what_python_says(tmp_path, source, why):
+def test_a_program_that_fails_to_load_is_reported_with_pythons_message(tmp_path, source, why):
     """In the sandbox, and by what `care doctor` checks; a program without a sandbox is loaded by none of its checks."""
     (tmp_path / "judge.py").write_text(source)
     unsafe = JudgeSpec(name="j", engine=ProgramEngine(file="judge.py", unsafe=True))
@@ -266,7 +266,7 @@ def test_a_check_loads_a_program_in_the_sandbox(tmp_path, kind):
     assert checks(judge, root=tmp_path) == [("ok", f"sandbox {available()}, in which it loads")]
 
 
-def test_a_program_goes_to_a_machine_that_does_not_have_its_file(tmp_path, kind):
+def test_a_program_is_sent_to_a_machine_without_its_file(tmp_path, kind):
     """As an actor on another node of a cluster gets it; what it runs has the version that the key was made of."""
     program = file_judge(tmp_path, "return len(response) - 7")
     version = revision_of(program, Context(tmp_path))
@@ -278,7 +278,7 @@ def test_a_program_goes_to_a_machine_that_does_not_have_its_file(tmp_path, kind)
     engine.close()
 
 
-def test_a_program_that_cannot_be_read_is_told(tmp_path):
+def test_an_unreadable_program_file_is_reported(tmp_path):
     judge = JudgeSpec(name="j", engine=ProgramEngine(file="judge.py", unsafe=True))
     with pytest.raises(InputError, match=r"judge\.py: cannot be read \(No such file or directory\)"):
         build_engine(judge, Context(tmp_path))
