@@ -1,8 +1,8 @@
 """Annotations of alpaca_eval: ``annotations.json``, a file for each annotator.
 
 A pair of answers is an item: the reference as its response, the system's answer as its second response. alpaca_eval's
-preference lies between 1 (the reference) and 2 (the system); the score is 2 less that, so that it says how far the left
-answer is better, as scores of pairs do: 1, .5 for a tie, 0.
+preference lies between 1 (the reference) and 2 (the system); the score is 2 minus the preference, which is how much
+better the left answer is, as in other scores of pairs: 1, .5 for a tie, 0.
 """
 
 from collections.abc import Mapping
@@ -16,10 +16,7 @@ _TIE, _FOR_THE_RIGHT = 1.5, 2.0
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a file of annotations, or all in a folder.
-
-    Raises ``InputError`` where a file is none of annotations.
-    """
+    """Read a file of annotations, or all in a folder."""
     for file in files_of(path, "annotations*.json", "annotations of alpaca_eval"):
         for record in collector.document(file):
             _add(collector, record)

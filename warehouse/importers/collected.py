@@ -1,4 +1,4 @@
-"""What an import gathers: scores by item and judge, the items with their texts and labels, and what was decided.
+"""The collector of an import: scores by item and judge, items with texts and labels, and decisions.
 
 A score is a number, true or false, yes or no, or one of the grades C, P, I and N (correct, partial, incorrect, no
 answer), which are 1, 0.5, 0 and 0 as in inspect_ai. A score that is empty or NaN is missing.
@@ -7,7 +7,7 @@ answer), which are 1, 0.5, 0 and 0 as in inspect_ai. A score that is empty or Na
 import hashlib
 import json
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from math import isfinite, isnan
 from pathlib import Path
@@ -25,6 +25,7 @@ from warehouse.sources.columns import ITEM, LABEL, is_called, plain
 from warehouse.sources.files import RecordedTable
 from warehouse.sources.input_table import COMPRESSED, open_text
 from warehouse.sources.reading import listed
+from warehouse.sources.records import array_of
 
 GRADES = {"C": 1.0, "P": 0.5, "I": 0.0, "N": 0.0, "true": 1.0, "false": 0.0, "yes": 1.0, "no": 0.0}
 """Words that stand for a score."""
@@ -34,9 +35,7 @@ _TEXTS = ("prompt", "response", "response_2", "reference")
 
 @dataclass(frozen=True)
 class ImportedScores:
-    """The scores and items in another tool's files: the path; by item and judge the score, None where the judge gave
-    none; the items in the order of the files; and what was decided, as sentences.
-    """
+    """The scores by item and judge (None where the judge gave none), the items, and the decisions as sentences."""
 
     source: str
     scores: Mapping[tuple[str, str], float | None]
@@ -45,11 +44,11 @@ class ImportedScores:
 
     @property
     def judges(self) -> list[str]:
-        """Names of the judges, in the order of their first score."""
+        """The judges, in the order of their first score."""
         return list(dict.fromkeys(judge for _, judge in self.scores))
 
     def recorded(self) -> RecordedTable:
-        """The scores as a matrix, items and judges in the order of the files."""
+        """Return the scores as a matrix, items and judges in the order of the files."""
         items, judges = list(self.items), self.judges
         rows = {item: row for row, item in enumerate(items)}
         columns = {judge: column for column, judge in enumerate(judges)}
@@ -59,12 +58,12 @@ class ImportedScores:
         return RecordedTable(ScoreMatrix(values, tuple(items), tuple(judges)))
 
     def score_table(self) -> pa.Table:
-        """A row for each score: ``item_id``, ``judge``, ``score``."""
+        """Return a row for each score: ``item_id``, ``judge``, ``score``."""
         schema = pa.schema([("item_id", pa.string()), ("judge", pa.string()), ("score", pa.float64())])
         return pa.table([*zip(*self.scores, strict=True), self.scores.values()], schema=schema)
 
     def item_table(self) -> pa.Table:
-        """A row for each item: ``item_id``, texts, ``gold``, and what else the tool says of it; no empty column."""
+        """Return a row for each item: ``item_id``, texts, ``gold`` and the tool's other filled fields."""
         records = list(self.items.values())
         columns: dict[str, list[Any]] = {"item_id": [record.item_id for record in records]}
         for name in (*_TEXTS, "gold"):
@@ -73,10 +72,10 @@ class ImportedScores:
             if name not in columns:
                 columns[name] = [_plain_value(record.metadata.get(name)) for record in records]
         filled = {name: values for name, values in columns.items() if any(value is not None for value in values)}
-        return pa.table({name: _array(values) for name, values in filled.items()})
+        return pa.table({name: array_of(values) for name, values in filled.items()})
 
     def sentences(self) -> list[str]:
-        """What was imported, and what was decided, as lines of text for a person to check."""
+        """Return what was imported, and the decisions, as lines of text for a person to check."""
         missing = sum(score is None for score in self.scores.values())
         judges = listed([repr(judge) for judge in self.judges])
         labelled = sum(record.gold is not None for record in self.items.values())
@@ -89,7 +88,7 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """Reads the files of a tool, and gathers scores and items one by one; ``tell`` is called with each file first."""
+    """A reader of a tool's files that gathers scores and items; ``tell`` is called with each file first."""
 
     source: str
     tell: Callable[[Path], object] = lambda _: None
@@ -100,22 +99,19 @@ class Collector:
     _repeated: Counter[str] = field(default_factory=Counter[str])
 
     def opening(self, path: Path) -> None:
-        """Say that a file is about to be read; raises ``InputError`` where it unpacks to many times its size."""
+        """Report that a file is about to be read; raise ``InputError`` where it unpacks to many times its size."""
         if path.suffix.lower() in COMPRESSED:
             refuse_bomb(path, COMPRESSED[path.suffix.lower()])
         self.tell(path)
 
     def document(self, path: Path) -> Any:
-        """A JSON document; ``ValueError`` where the file is none."""
+        """Read a JSON document; raise ``ValueError`` where the file is none."""
         self.opening(path)
         with open_text(path, "utf-8-sig") as text:
             return parsed(text.read())
 
     def lines(self, path: Path) -> Iterator[Any]:
-        """The JSON values of a file with one in each line.
-
-        Raises ``InputError`` where a line is no JSON.
-        """
+        """Yield the JSON value of each line; raise ``InputError`` where a line is no JSON."""
         self.opening(path)
         with open_text(path, "utf-8-sig") as text:
             for number, line in enumerate(text, start=1):
@@ -126,7 +122,7 @@ class Collector:
                         raise InputError(f"{path}: line {number} is no JSON: {error}") from error
 
     def add_item(self, record: ItemRecord) -> None:
-        """Add what is known of an item; what was known before is kept where the new record says nothing."""
+        """Add an item, or overwrite the fields of a known one that the new record has."""
         known = self._items.get(record.item_id)
         if known is None:
             self._items[record.item_id] = record
@@ -157,9 +153,9 @@ class Collector:
             self._notes.append(sentence)
 
     def finished(self) -> ImportedScores:
-        """Everything that was gathered.
+        """Return everything that was gathered.
 
-        Raises ``InputError`` where there is no score, or a judge's scores are partly numbers and partly words.
+        Raises ``InputError`` where there is no score, or a judge gives numbers and words.
         """
         judges = {judge for _, judge in self._scores}
         for judge, words in self._words.items():
@@ -189,7 +185,7 @@ class Collector:
 
 
 def number_of(value: Any) -> float | str | None:
-    """A value as a number; None where it is missing, and the value's text where it is no number."""
+    """Return a value as a number; None where it is missing, and its text where it is no number."""
     if value is None:
         return None
     text = str(value).strip()
@@ -202,7 +198,7 @@ def number_of(value: Any) -> float | str | None:
 
 
 def label_of(*metadata: Mapping[str, Any]) -> float | None:
-    """The first number under a name that labels have, such as ``label`` or ``human``."""
+    """Return the first number under a name of labels, such as ``label`` or ``human``."""
     for fields in metadata:
         for name, value in fields.items():
             number = number_of(value) if is_label(name) and not isinstance(value, (Mapping, list)) else None
@@ -212,12 +208,12 @@ def label_of(*metadata: Mapping[str, Any]) -> float | None:
 
 
 def is_label(name: str) -> bool:
-    """Whether a name says that a value is a label of a person."""
+    """Return whether a name is one of a person's labels."""
     return is_called(name, LABEL) or plain(name).startswith("human")
 
 
 def id_of(*metadata: Mapping[str, Any]) -> str | None:
-    """The first value under a name that item ids have, such as ``item_id`` or ``id``."""
+    """Return the first value under a name of item ids, such as ``item_id`` or ``id``."""
     for name in ITEM:
         for fields in metadata:
             if fields.get(name) not in (None, ""):
@@ -226,7 +222,7 @@ def id_of(*metadata: Mapping[str, Any]) -> str | None:
 
 
 def text_of(value: Any) -> str | None:
-    """A text: a string, a conversation, the texts of a list of parts, or any other value as JSON."""
+    """Return a string, a conversation, the texts of a list of parts, or any other value as JSON."""
     if value is None or isinstance(value, str):
         return value
     if messages := messages_of(value):
@@ -237,7 +233,7 @@ def text_of(value: Any) -> str | None:
 
 
 def numbered(names: Iterable[str]) -> list[str]:
-    """The names, each that occurs again with the number of times that it has occurred.
+    """Return the names, a repeated one with its number.
 
     >>> numbered(["a", "b", "a"])
     ['a', 'b', 'a (2)']
@@ -251,15 +247,12 @@ def numbered(names: Iterable[str]) -> list[str]:
 
 
 def content_id(*texts: str | None) -> str:
-    """An id that follows from texts, the same in every file."""
+    """Return an id that is a hash of texts."""
     return hashlib.sha256(json.dumps(texts).encode()).hexdigest()[:16]
 
 
 def files_of(path: Path, pattern: str, what: str) -> list[Path]:
-    """The file, or the files in a folder and its subfolders that match, in the order of their names.
-
-    Raises ``InputError`` where there is no such path, or the folder holds no such file.
-    """
+    """Return the file, or the files below a folder that match, sorted; raise ``InputError`` where there is none."""
     if path.is_file():
         return [path]
     if not path.is_dir():
@@ -271,7 +264,7 @@ def files_of(path: Path, pattern: str, what: str) -> list[Path]:
 
 
 def parsed(text: str | bytes) -> Any:
-    """What a JSON text says, with U+FFFD for each half of a surrogate pair, which no file can hold."""
+    """Parse JSON, with U+FFFD for each half of a surrogate pair, which no file can hold."""
     document = json.loads(text)
     if b"\\ud" not in (text if isinstance(text, bytes) else text.encode()).lower():
         return document
@@ -281,11 +274,3 @@ def parsed(text: str | bytes) -> Any:
 
 def _plain_value(value: Any) -> Any:
     return value if value is None or isinstance(value, (str, bool, int, float)) else json.dumps(value, default=str)
-
-
-def _array(values: Sequence[Any]) -> pa.Array:
-    """Values as an array of their type, or of text where they have several."""
-    try:
-        return pa.array(values)
-    except (pa.ArrowInvalid, pa.ArrowTypeError, OverflowError):
-        return pa.array([None if value is None else str(value) for value in values], pa.string())

@@ -12,10 +12,7 @@ from warehouse.items import ItemRecord
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a test run, or all in a folder.
-
-    Raises ``InputError`` where a file is no test run.
-    """
+    """Read a test run, or all in a folder."""
     for file in files_of(path, ".latest*run*.json", "test run of deepeval"):
         document = collector.document(file)
         run = document.get("testRunData", document)

@@ -1,8 +1,7 @@
 """Logs of inspect_ai: ``.json``, or ``.eval``, which is a zip archive of JSON documents.
 
-A sample of one epoch and one model is an item, since each has an answer of its own, and the sample is the split unit
-that keeps its epochs together; a scorer is a judge. Where a scorer
-is a panel of models, its single votes are the judges, and not the majority that the tool made of them.
+A sample of one epoch and one model is an item, because each has its own answer; the sample is the split unit. A scorer
+is a judge; of a scorer that is a panel of models, each model is one, and not their majority.
 """
 
 import os
@@ -22,7 +21,7 @@ from warehouse.sources.bounds import refuse_size
 
 _ZSTANDARD = 93
 _LOCAL_HEADER = "<4s5H3I2H"
-"""What stands before a member of a zip archive; it ends with the lengths of the name and of the extra field."""
+"""Header of a member of a zip archive, which ends with the lengths of the name and of the extra field."""
 
 
 def read(path: Path, collector: Collector) -> None:
@@ -51,7 +50,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _files(path: Path) -> list[Path]:
-    """Logs by their endings; the JSON documents beside them, such as ``logs.json``, are no logs."""
+    """Return the logs by their endings, without other JSON documents of the folder such as ``logs.json``."""
     if path.is_file():
         return [path]
     files = [file for file in files_of(path, "*.*", "log of inspect_ai") if file.suffix in (".json", ".eval")]
@@ -62,7 +61,7 @@ def _files(path: Path) -> list[Path]:
 
 
 def _log(collector: Collector, path: Path) -> dict[str, Any]:
-    """A log as one document, whichever of the two formats it has."""
+    """Read a log of either format as one document."""
     log = _archive(collector, path) if path.suffix == ".eval" else collector.document(path)
     if log.get("version") != 2:
         raise InputError(
@@ -84,7 +83,7 @@ def _archive(collector: Collector, path: Path) -> dict[str, Any]:
 
 
 def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
-    """A member of an archive; Python's zipfile reads those that zstandard has compressed from release 3.14 on."""
+    """Read a member of an archive; Python's zipfile reads zstandard only from release 3.14 on."""
     info = archive.getinfo(name)
     if info.compress_type != _ZSTANDARD:
         return archive.read(name)
@@ -98,7 +97,7 @@ def _member(path: Path, archive: zipfile.ZipFile, name: str) -> bytes:
 
 
 def _panels(evaluation: Mapping[str, Any]) -> dict[str, list[str]]:
-    """The models of each scorer that is a panel, by the name that the scorer has in the samples."""
+    """Return the models of each scorer that is a panel, by its name in the samples."""
     panels: dict[str, list[str]] = {}
     used: dict[str, int] = {}
     for scorer in evaluation.get("scorers") or []:
@@ -142,7 +141,7 @@ def _add_sample(collector: Collector, sample: Mapping[str, Any], system: str, pa
 
 
 def _answer(sample: Mapping[str, Any]) -> str | None:
-    """What followed the last message of the user, if tools were called; else the text of the first choice."""
+    """Return what follows the user's last message, if tools were called, or the text of the first choice."""
     messages = messages_of(sample.get("messages"))
     if any(message.get("tool_calls") for message in messages):
         return parted(messages)[1]

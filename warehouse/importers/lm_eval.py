@@ -36,7 +36,7 @@ def read(path: Path, collector: Collector) -> None:
 
 
 def _system(collector: Collector, samples: Path, time: str | None) -> str:
-    """The model's name, which stands in the file of results of the same run; else the name of the folder."""
+    """Return the model's name from the results of the same run, or else the name of the folder."""
     results = samples.parent / f"results_{time}.json"
     if time is not None and results.is_file():
         document = collector.document(results)

@@ -1,7 +1,7 @@
 """Annotations of Phoenix: a table of its client (CSV, JSON lines, Parquet), or the JSON that its API answers.
 
-A span is an item, a name of annotations by a model or by code a judge; annotations by people are labels. Where the
-folder holds spans beside the annotations (``spans.jsonl`` or the like), their texts are the items'.
+A span is an item, a name of annotations by a model or by code a judge; annotations by people are labels. Spans in the
+same folder (``spans.jsonl`` or the like) give the items' texts.
 """
 
 from collections.abc import Iterator, Mapping
@@ -58,7 +58,7 @@ def _add(collector: Collector, row: Mapping[str, Any], path: Path) -> None:
 
 
 def _first(row: Mapping[str, Any], *paths: str) -> Any:
-    """The first value that is not missing; ``result.score`` is a column of that name, or a field of ``result``."""
+    """Return the first filled value; ``result.score`` is a column of that name, or a field of ``result``."""
     for path in paths:
         value = row.get(path)
         if value is None and "." in path:
@@ -71,7 +71,7 @@ def _first(row: Mapping[str, Any], *paths: str) -> Any:
 
 
 def _rows(collector: Collector, path: Path) -> Iterator[Mapping[str, Any]]:
-    """The rows of a table, or the records of an answer of the API."""
+    """Yield the rows of a table, or the records of the API's JSON."""
     if path.suffix == ".json":
         document = collector.document(path)
         yield from document.get("data", []) if isinstance(document, dict) else document

@@ -13,10 +13,7 @@ from warehouse.items import ItemRecord
 
 
 def read(path: Path, collector: Collector) -> None:
-    """Read a document of results, or all in a folder.
-
-    Raises ``InputError`` where a file is none of results.
-    """
+    """Read a document of results, or all in a folder."""
     for file in files_of(path, "*.json", "results of promptfoo"):
         for record in collector.document(file)["results"]["results"]:
             _add(collector, record)

@@ -1,4 +1,4 @@
-"""Every kind of import under the name that people type."""
+"""The importers by the names that people type."""
 
 from collections.abc import Callable
 from functools import lru_cache
@@ -10,7 +10,7 @@ from warehouse.importers.collected import Collector, ImportedScores
 from warehouse.sources.bounds import within_memory
 
 Watch = Callable[[str, int, int], None]
-"""Called as the work goes on: with what is being done, how many parts of it are done, and how many there are."""
+"""A callback of progress: the current step, the number of steps done, and that of all."""
 
 IMPORTERS: dict[str, Callable[[Path, Collector], None]] = {
     "inspect_ai": inspect_ai.read,
@@ -30,10 +30,9 @@ def _read_once(kind: str, path: Path, files: tuple[tuple[str, int, int], ...]) -
 
 
 def read_unchanged(kind: str, path: Path) -> ImportedScores:
-    """Read another tool's files, unless this process has read the same files before.
+    """Read another tool's files, unless this process has read files with the same names, sizes and times.
 
-    A daemon loads its workspace every few seconds, and a folder of logs may be large. Files are the same as before
-    where their names, sizes and times of change are. Raises as ``read_import`` does.
+    A daemon loads its workspace every few seconds, and a folder of logs may be large.
     """
     files = sorted(path.rglob("*")) if path.is_dir() else [path]
     states = [(str(file), file.stat()) for file in files if file.is_file()]
@@ -41,10 +40,9 @@ def read_unchanged(kind: str, path: Path) -> ImportedScores:
 
 
 def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedScores:
-    """Read another tool's files: a file, or a folder of files, of a kind that ``IMPORTERS`` names.
+    """Read a file, or a folder of files, of a kind in ``IMPORTERS``; ``watch`` is called before each file.
 
-    Before each file ``watch`` is told of it, and how many of the files there have been opened. Raises ``InputError``
-    where the kind is not known, or the files are not those of the tool.
+    Raises ``InputError`` where the kind is unknown, or the files are not those of the tool.
     """
     importer = IMPORTERS.get(kind.replace("-", "_"))
     if importer is None:
@@ -57,7 +55,7 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
             watch(f"reading {file.name}", len({*opened[1:]}), total)
         opened.append(file)
 
-    remedy = f"give what {kind} wrote, as it wrote it; docs/data.md has the versions"
+    remedy = f"give the files of {kind} unchanged; docs/data.md has the versions"
     with door(opened, remedy), within_memory(path):
         collector = Collector(str(path), tell)
         importer(path, collector)

@@ -1,8 +1,8 @@
 """The embedded demo: questions about countries, with answers of known quality and planted style.
 
-This file simulates everything: a table of facts, answers that get a random share of the facts right, and four style
-confounders (padding, list formatting, false citations, emoji) that are drawn independently of quality. No constant was
-chosen by looking at what an aggregator makes of the result.
+Everything is simulated: a table of facts, answers with a random share of correct facts, and four style confounders
+(padding, list formatting, false citations, emoji) that are independent of quality. No constant was tuned to the results
+of an aggregator.
 """
 
 import numpy as np

@@ -1,4 +1,4 @@
-"""Reads test sets from the Hugging Face hub, at a pinned revision."""
+"""Test sets from the Hugging Face hub, at a pinned revision."""
 
 import hashlib
 import importlib
@@ -22,10 +22,9 @@ _FIELDS = (*ITEM_TEXTS, "split_unit")
 def read_items(source: HuggingFaceSource, base: Path, further: Sequence[str] = ()) -> list[ItemRecord]:
     """Read the items of a data set; the path of a local one is relative to ``base``.
 
-    ``further`` are columns, or paths into them, that become metadata; words for which gold has numbers become these.
-
-    Raises ``InputError`` where ``datasets`` is not installed, the data set cannot be loaded, a repository has no
-    revision, a column is missing, or gold is no number; the message names the column.
+    ``further`` are columns, or paths into them, that become metadata, with the numbers that gold has for words. Raises
+    ``InputError`` where ``datasets`` is not installed, the data set cannot be loaded, a repository has no revision, a
+    column is missing, or gold is no number.
     """
     name = f"data set {source.dataset!r}"
     rows = _load(source, base, name)
@@ -85,7 +84,7 @@ def _record(
     for text, column in named.items():
         if text in _FIELDS and column is not None:
             value = _first(row, column, name)
-            # a class is stored as its number, of which a judge could make nothing
+            # a class is stored as its number, which a judge cannot read
             value = classes[column][value] if column in classes and isinstance(value, int) else value
             texts[text] = _text(value, last=text.startswith("response"))
     plain = "item_id" in source.columns.model_fields_set
@@ -131,7 +130,7 @@ def _first(row: Any, paths: str, name: str) -> Any:
 
 
 def _at(row: Any, path: str, name: str) -> Any:
-    """The value at a path, such as ``a.b[1].c``, in a row."""
+    """Return the value at a path, such as ``a.b[1].c``, in a row."""
     value = row
     for key, position in _STEP.findall(path):
         try:
@@ -143,7 +142,7 @@ def _at(row: Any, path: str, name: str) -> Any:
 
 
 def _text(value: Any, *, last: bool = False) -> str | None:
-    """A value as a judge reads it: of messages all of them, each under its role, or those of the ``last`` answer."""
+    """Return a value as a judge reads it: all messages, each under its role, or those of the ``last`` answer."""
     messages = messages_of(value) if isinstance(value, list) else []
     if messages:
         return parted(messages)[1] if last else transcript(messages)

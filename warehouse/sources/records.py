@@ -82,7 +82,7 @@ def read_workbook(path: Path, plan: Plan, options: ReadingOptions) -> InputTable
     numbers = [number for number, _ in rows[1:]]
     names = name_columns([str(cell) for cell in rows[0][1]])
     refuse_repeated(str(path), names)
-    columns = [_column([None if row[k] == "" else row[k] for _, row in rows[1:]]) for k in range(len(names))]
+    columns = [array_of([None if row[k] == "" else row[k] for _, row in rows[1:]]) for k in range(len(names))]
     table = pa.table(dict(zip(names, map(_whole_numbers, columns), strict=True)))
     parser = f"python-calamine {importlib.metadata.version('python-calamine')}, sheet {name!r}"
     return InputTable(str(path), table, parser, (), lambda found: [f"row {numbers[k]} of the sheet" for k in found])
@@ -215,11 +215,11 @@ def _table_of(path: Path, records: Iterable[Record]) -> pa.Table:
                 f"{path}: {rows:,} objects have {len(names):,} different keys, and few of them each; write a row for "
                 "each item, judge and score"
             )
-        parts.append((len(batch), {name: _column([record.get(name) for record in batch]) for name in names}))
+        parts.append((len(batch), {name: array_of([record.get(name) for record in batch]) for name in names}))
     return pa.table({name: _joined([part.get(name, pa.nulls(size)) for size, part in parts]) for name in names})
 
 
-def _column(values: Sequence[Any]) -> pa.Array:
+def array_of(values: Sequence[Any]) -> pa.Array:
     """Return values as an array of their type, or of text if they have several types: true does not become 1."""
     kinds = set(map(type, values)) - {type(None)}
     try:
