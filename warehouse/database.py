@@ -2,8 +2,8 @@
 
 DuckDB lets one process write or several read, and refuses everybody else at once. Connections are therefore short, and
 this module waits for the lock of another process. Ray and Dask workers never open the database; it holds nothing that
-cannot be rebuilt from the parts. If DuckDB finds the file damaged, a marker file beside it says so until the database
-has been rebuilt, so that no process works with what is left of it.
+cannot be rebuilt from the parts. If DuckDB finds the file damaged, a marker file stops every process from using it
+until it has been rebuilt.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ class Warehouse:
             try:
                 yield connection
             except BaseException:
-                with suppress(duckdb.Error):  # the first error says more than a failed rollback
+                with suppress(duckdb.Error):  # the first error is more useful than a failed rollback
                     connection.rollback()
                 raise
             connection.commit()
@@ -102,7 +102,7 @@ class Warehouse:
     def remove(self) -> None:
         """Delete the database, which can be rebuilt from the parts; a folder in its place is set aside."""
         _log.info("%s: the database is deleted.", self.path)
-        for path in (self.path, self._beside(".wal"), self._mark):
+        for path in (self.path, self._sibling(".wal"), self._mark):
             if path.is_dir():
                 set_aside(path, "there is a folder in place of the database")
             path.unlink(missing_ok=True)
@@ -114,7 +114,7 @@ class Warehouse:
         read that log. There is then no database for an instant.
         """
         _log.info("%s: the rebuilt database takes the place of the old one.", self.path)
-        if self.path.is_dir() or self._beside(".wal").exists():
+        if self.path.is_dir() or self._sibling(".wal").exists():
             self.remove()
         other.path.replace(self.path)
         self._mark.unlink(missing_ok=True)
@@ -126,16 +126,16 @@ class Warehouse:
         except FileNotFoundError:
             return False
 
-    def _beside(self, ending: str) -> Path:
+    def _sibling(self, ending: str) -> Path:
         return self.path.with_name(self.path.name + ending)
 
     @property
     def _mark(self) -> Path:
-        return self._beside(".damaged")
+        return self._sibling(".damaged")
 
     @contextmanager
     def _reporting_damage(self) -> Generator[None]:
-        """Turn DuckDB's errors about a damaged file into a ``DamagedError``, and leave a marker beside the file."""
+        """Turn DuckDB's errors about a damaged file into a ``DamagedError``, and leave a marker file."""
         if self._mark.exists() and self.path.exists():
             raise DamagedError(f"{self.path}: the database is damaged; the next `care run` rebuilds it from the parts")
         try:

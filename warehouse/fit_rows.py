@@ -15,24 +15,26 @@ from warehouse.fits import FitStore, table_of
 _log = logging.getLogger(__name__)
 
 
-def load_fits(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, anew: Collection[str] = ()) -> None:
+def load_fits(
+    connection: duckdb.DuckDBPyConnection, store: FitStore, testset: str, again: Collection[str] = ()
+) -> None:
     """Bring a test set's fits, fit versions and publications in the database up to date with the files.
 
     What is damaged or missing is left out, and the latest fit version as a whole if anything of it is: `care run` then
-    builds it again. Fits ``anew`` are loaded again, because their annotations have changed.
+    builds it again. Fits ``again`` are loaded again, because their annotations have changed.
     """
     editions = store.editions(testset)
     wanted, known = {fit_id for e in editions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
-    for fit_id in known - wanted | known & set(anew):
+    for fit_id in known - wanted | known & set(again):
         _drop(connection, ("fits", "weights", "aggregates", "evaluations"), "fit_id", fit_id)
     lacking: set[str] = set()
-    for fit_id in sorted(wanted - known | wanted & set(anew)):
+    for fit_id in sorted(wanted - known | wanted & set(again)):
         try:
             _load_fit(connection, store, testset, fit_id)
         except WarehouseError as error:
             _log.warning("%s", error)
             lacking.add(fit_id)
-    written = {e.edition for e in editions if e is editions[-1] or set(anew) & set(e.fits.values())}
+    written = {e.edition for e in editions if e is editions[-1] or set(again) & set(e.fits.values())}
     if editions and lacking & set(editions[-1].fits.values()):
         editions.pop()
     stored, kept = _known(connection, "edition", testset), {edition.edition: edition for edition in editions}

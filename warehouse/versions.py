@@ -12,7 +12,7 @@ from care_ops.errors import InputError
 from warehouse.items import ItemRecord
 
 PAIR, VERSION, ORIGINAL = "pair", "version", "original"
-"""``PAIR`` and ``VERSION`` name the metadata that say which item a version was made from, and by which change.
+"""``PAIR`` and ``VERSION`` name the metadata with the item from which a version was built, and its change.
 
 ``ORIGINAL`` is the version of an item that was not changed.
 """

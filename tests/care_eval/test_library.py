@@ -175,7 +175,7 @@ def test_an_ordered_category_of_pandas_is_a_grade(wide):
     texts = graded.astype(str)
     np.testing.assert_array_equal(fit(texts, grades=words).estimate, expected)
     with pytest.raises(
-        care_eval.InputError, match="if words are grades, say their order, the lowest first, as grades="
+        care_eval.InputError, match="if words are grades, give their order, the lowest first, as grades="
     ):
         fit(texts)
 

@@ -65,7 +65,7 @@ def far_too_large(kind: str, path: Path) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["sql", "json", "csv", "labels.csv", "promptfoo.json"])
-def test_a_table_that_needs_more_than_the_free_memory_is_told_of_and_ends_nothing(kind, tmp_path):
+def test_a_table_larger_than_the_free_memory_is_refused(kind, tmp_path):
     path = tmp_path / f"far.{kind}"
     far_too_large(kind.replace("promptfoo.", ""), path)
     how = {"labels.csv": "labels", "promptfoo.json": "promptfoo"}.get(kind, "scores")

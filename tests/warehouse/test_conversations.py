@@ -46,7 +46,7 @@ def test_the_answer_is_what_follows_the_users_last_message():
     )
 
 
-def test_one_question_and_one_answer_are_their_texts_alone():
+def test_one_question_and_one_answer_have_no_speaker_names():
     assert parted([{"from": "human", "value": "2 + 2?"}, {"from": "gpt", "value": "4"}]) == ("2 + 2?", "4")
     assert parted([{"role": "assistant", "content": "4"}]) == (None, "4")
     assert parted([{"role": "user", "content": "2 + 2?"}]) == ("2 + 2?", None)
@@ -89,7 +89,7 @@ def test_a_prompt_of_its_own_stays_and_one_of_messages_is_a_transcript():
     assert read_items(asked)[0].prompt == transcript(OPENAI[:2])
 
 
-def test_conversations_beside_scores_are_texts_of_the_items(tmp_path):
+def test_conversations_in_a_table_of_scores_are_texts_of_the_items(tmp_path):
     path, told = tmp_path / "judged.jsonl", []
     rows = [{"id": f"q{k}", "messages": OPENAI, "gpt": 3 + k, "claude": 4 + k, "qwen": 5 - k} for k in range(4)]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")

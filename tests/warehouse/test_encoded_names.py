@@ -36,7 +36,7 @@ def test_chunks_with_dictionaries_of_their_own():
 @pytest.mark.parametrize(
     "column", [encoded(["a"], [0, None]), encoded(["a", None], [0, 1]), encoded(["a", ""], [0, 1])]
 )
-def test_a_row_without_a_name_is_told(column):
+def test_a_row_without_a_name_is_reported(column):
     with pytest.raises(InputError, match="item_id is empty in row 2"):
         read(column)
 

@@ -46,7 +46,7 @@ def test_layouts_and_formats_agree(tmp_path):
         ("item_id\nx\n", "no judge"),
     ],
 )
-def test_bad_scores_say_what_and_where(tmp_path, text, words):
+def test_bad_scores_are_refused_with_place_and_reason(tmp_path, text, words):
     path = tmp_path / "scores.csv"
     path.write_text(text)
     with pytest.raises(InputError) as error:
@@ -55,11 +55,11 @@ def test_bad_scores_say_what_and_where(tmp_path, text, words):
     assert str(path) in str(error.value)
 
 
-def test_thousands_are_read_where_the_decimal_mark_says_that_they_are(tmp_path):
+def test_a_named_decimal_mark_decides_about_thousands(tmp_path):
     """The error that asks for the decimal mark names a way that works."""
     path = tmp_path / "scores.csv"
     path.write_text('item_id,a,b\nx,"2,600","1,250.5"\ny,300,"-1,000,000"\n')
-    with pytest.raises(InputError, match="may stand before decimals or thousands; say which with --decimal"):
+    with pytest.raises(InputError, match="may stand before decimals or thousands; choose with --decimal"):
         read_scores(path)
     readings = []
     recorded = read_scores(path, options=ReadingOptions(decimal="."), tell=readings.append)
@@ -70,7 +70,7 @@ def test_thousands_are_read_where_the_decimal_mark_says_that_they_are(tmp_path):
         read_scores(path, options=ReadingOptions(decimal="."))
 
 
-def test_files_that_are_not_what_they_say(tmp_path):
+def test_files_with_a_wrong_name_are_refused(tmp_path):
     (tmp_path / "scores.parquet").write_text("hello")
     (tmp_path / "scores.doc").write_text("hello")
     for name, words in (
@@ -84,7 +84,7 @@ def test_files_that_are_not_what_they_say(tmp_path):
         read_scores(tmp_path)
 
 
-def test_texts_beside_scores_are_kept(tmp_path):
+def test_texts_in_a_table_of_scores_are_kept(tmp_path):
     (tmp_path / "s.csv").write_text("item_id,judge,score,seen\nx,a,1,hello\nx,b,2,\n")
     found = read_scores(tmp_path / "s.csv", ScoreColumns(response="seen"))
     assert found.responses == {"a": {"x": "hello"}}
@@ -146,7 +146,7 @@ def test_labels_know_how_they_came(tmp_path):
             read_labels(path)
 
 
-def test_labels_that_do_not_say_how_they_came_are_taken_as_the_caller_says_and_a_person_is_told(tmp_path):
+def test_labels_without_a_draw_are_taken_as_declared(tmp_path):
     path = tmp_path / "old.csv"
     path.write_text("item_id,label\na,1\nb,0\n")
     for unstated, usable, taken in (
@@ -234,7 +234,7 @@ def test_ids_in_a_pandas_index_are_found_and_a_count_of_rows_is_not_taken_for_id
         (pa.table({"item_id": ["x", "y"], "a": ["1", "good"], "b": ["2", "bad"]}), "column 'b' holds 'bad' (row 2)"),
     ],
 )
-def test_frames_that_cannot_be_read_say_why(frame, words):
+def test_unreadable_frames_are_refused_with_a_reason(frame, words):
     with pytest.raises(InputError) as error:
         read_scores(frame)
     assert words in str(error.value)
@@ -245,7 +245,7 @@ def test_a_query_is_no_source_of_items():
         FilesSource(items="items.sql")
 
 
-def test_items_labels_and_families_are_told(tmp_path):
+def test_readings_of_items_labels_and_families_are_recorded(tmp_path):
     (tmp_path / "items.csv").write_text("id;response;gold;source\n01;one;0,5;web\n2;two;;web\n")
     readings = []
     found = read_items(tmp_path / "items.csv", tell=readings.append)
@@ -260,7 +260,7 @@ def test_items_labels_and_families_are_told(tmp_path):
     told = [sentence for reading in readings for sentence in reading.sentences()]
     for words in (
         "item is 'id', response is 'response', gold is 'gold'",
-        "kept beside them: 'source'",
+        "kept with them: 'source'",
         "item is 'thing', label is 'gold'",
         "judge is 'rater', family is 'vendor'",
     ):
@@ -363,7 +363,7 @@ def test_an_address_is_not_taken_for_a_folder(tmp_path, monkeypatch):
     assert resolve("a folder/items.csv", tmp_path) == tmp_path / "a folder" / "items.csv"
 
 
-def test_a_path_is_told_without_steps_back_and_is_the_file_that_the_system_opens(tmp_path):
+def test_a_resolved_path_has_no_parent_steps_and_is_the_opened_file(tmp_path):
     """A link in the middle leads to its target, whose folder is one step back; a link at the end keeps its name."""
     (tmp_path / "far" / "ws").mkdir(parents=True)
     (tmp_path / "link").symlink_to(tmp_path / "far" / "ws")
@@ -402,7 +402,7 @@ def test_half_a_character_in_json_is_replaced_and_nothing_else(tmp_path):
         ('[{"item_id": "a", "prompt": %s}]', "its parts are in one another, too deep to be read"),
     ],
 )
-def test_json_that_is_nested_too_deeply_is_told(tmp_path, text, where):
+def test_deeply_nested_json_is_refused(tmp_path, text, where):
     path = tmp_path / ("items.jsonl" if text.startswith("{") else "items.json")
     path.write_text(text % ("[" * 100_000 + "]" * 100_000))
     with pytest.raises(InputError, match=re.escape(where)):

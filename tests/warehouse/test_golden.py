@@ -46,7 +46,7 @@ def test_it_opens_and_would_ask_nobody(golden):
     assert digests(golden) == before
 
 
-def test_a_night_without_its_database_keeps_every_score_and_fit(golden):
+def test_a_run_without_its_database_keeps_every_score_and_fit(golden):
     """The database may be rebuilt by a later release: the parts are the record.
 
     The endpoint of its judge is gone, which the canary alone may notice: it asks again on another day.

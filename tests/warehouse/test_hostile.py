@@ -150,7 +150,7 @@ def test_a_small_file_of_many_equal_rows_is_refused_before_it_takes_memory(suffi
 @pytest.mark.parametrize(
     "kind", [pa.timestamp("us"), pa.timestamp("us", "Nowhere/Land"), pa.duration("s"), pa.date64()]
 )
-def test_moments_that_no_calendar_has_are_told_of(kind):
+def test_dates_outside_the_calendar_are_refused(kind):
     table = pa.table({"item_id": ["x"], "response": ["y"], "when": pa.array([2**62], pa.int64()).view(kind)})
     refusal(table, read_items)
 

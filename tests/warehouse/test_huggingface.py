@@ -88,7 +88,7 @@ def test_pairs_are_shown_in_an_order_of_their_own(tmp_path):
         ({"columns": {"response": "t"}, "dataset": "somebody/set", "revision": "a" * 40}, "cannot be loaded"),
     ],
 )
-def test_what_cannot_be_read_is_told(tmp_path, spec, words):
+def test_unreadable_data_sets_are_refused(tmp_path, spec, words):
     dataset(tmp_path, [{"t": f"text {k}", "same": 1} for k in range(3)])
     with pytest.raises(InputError, match=words):
         read_items(HuggingFaceSource(**{"dataset": "set", "split": "train", **spec}), tmp_path)
@@ -260,7 +260,7 @@ def test_a_prompt_of_messages_reaches_a_judge_as_a_conversation(tmp_path, name):
     assert all((i.response_2 == "Seven minutes.") == (i.gold == 1) for i in (one, two))
 
 
-def test_the_documentation_says_of_every_entry_on_which_day_it_was_checked():
+def test_the_documentation_dates_the_check_of_every_entry():
     """Its table of the catalog must not fall behind the entries."""
     page = (Path(__file__).parents[2] / "docs" / "judges.md").read_text()
     rows = [line.split("|")[1:4] for line in page.splitlines() if re.match(r"\| `[a-z_0-9]+`", line)]
@@ -332,7 +332,7 @@ def test_the_question_of_multi_subject_rlvr_is_the_users_message(tmp_path):
     assert (item.prompt, item.response, item.reference) == ("What is osmosis?", *["Diffusion of water."] * 2)
 
 
-def test_of_judgment_bias_every_answer_is_read_beside_what_was_made_of_it(tmp_path, data_dir):
+def test_judgment_bias_has_every_answer_with_its_versions(tmp_path, data_dir):
     """From the recorded texts of the repository, put back into files of its form; no pair is lost or made up."""
     recorded = pq.read_table(data_dir / "bias_perturb" / "items.parquet").to_pylist()
     dressed = [row for row in recorded if row["perturbation"] in ("beauty", "authority")]

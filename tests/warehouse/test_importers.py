@@ -131,7 +131,7 @@ def test_a_panels_single_votes_are_imported_and_not_the_tools_majority():
     assert len(imported.items) == 6, "an epoch is an item of its own"
 
 
-def test_an_item_says_whose_answer_it_is():
+def test_an_imported_item_names_its_system():
     record = read_import("inspect-ai", FILES / "inspect_ai" / "grades.eval").items["q3@mockllm/model"]
     assert (record.prompt, record.reference, record.gold) == ("What is 3+3?", "6", 1.0)
     assert record.metadata["system"] == "mockllm/model"
@@ -180,7 +180,7 @@ def test_several_tasks_are_refused_and_the_models_of_one_are_systems(tmp_path):
     assert {record.metadata["system"] for record in imported.items.values()} == {"first", "second"}
 
 
-def test_rows_in_another_order_are_joined_by_their_text_and_told(tmp_path):
+def test_rows_in_another_order_are_joined_by_text(tmp_path):
     imported = read_import("care_release", path_of("care_release", "grades", tmp_path))
     assert [note for note in imported.notes if "'kind' is in another order of rows (8 differ)" in note]
     assert not [note for note in imported.notes if "'strict'" in note]

@@ -196,7 +196,7 @@ def test_a_file_that_was_deleted_elsewhere_does_not_come_back_after_a_kill(machi
         assert files_of(here.folder) == {}
 
 
-def test_a_damaged_file_is_set_aside_in_the_store_too(machine):
+def test_a_damaged_file_is_quarantined_in_the_store_too(machine):
     here, there = machine("one"), machine("two")
     path = here.folder / "parts" / "fits" / "edition=1.json"
     with at_work(here):
@@ -210,7 +210,7 @@ def test_a_damaged_file_is_set_aside_in_the_store_too(machine):
         assert not path.exists()
 
 
-def test_a_folder_with_files_is_copied_to_an_empty_store_and_refused_beside_another(tmp_path, machine, store):
+def test_a_folder_with_files_is_copied_to_an_empty_store_only(tmp_path, machine, store):
     (tmp_path / "one" / "report").mkdir(parents=True)
     (tmp_path / "one" / "report" / "a").write_bytes(b"from before")
     here = machine("one")
@@ -354,7 +354,7 @@ def test_a_holder_whose_lease_was_taken_over_notices_at_its_next_renewal(machine
     assert here.lease.holder() == "`care run`", "the lease of another machine is not overwritten"
 
 
-def test_an_index_that_cannot_be_read_is_told(machine):
+def test_an_unreadable_index_is_reported(machine):
     here = machine()
     here.index.path.parent.mkdir(parents=True)
     here.index.path.write_bytes(b"no database" * 1000)

@@ -53,14 +53,14 @@ def test_several_columns_are_named_with_commas_between_them(answers):
         read_scores(renamed, ScoreColumns(item_id="topic"))
     recorded = read_scores(renamed, ScoreColumns(item_id="topic,bot"))
     assert recorded.scores.item_ids[1] == "q0 / s1"
-    assert recorded.said["q0 / s1"] == {"topic": "q0", "bot": "s1"}
+    assert recorded.item_values["q0 / s1"] == {"topic": "q0", "bot": "s1"}
 
 
 def test_a_column_of_systems_that_parts_nothing_does_not_join_the_ids(answers):
     one = answers[answers.model == "s1"]
     recorded = read_scores(one)
     assert recorded.scores.item_ids[0] == "q0"
-    assert recorded.said["q0"] == {"model": "s1"}
+    assert recorded.item_values["q0"] == {"model": "s1"}
 
 
 def test_systems_are_compared_without_a_table_of_items(answers):
@@ -87,7 +87,7 @@ def test_pairs_as_an_arena_writes_them():
     frame = pd.DataFrame(rows, columns=["question_id", "model_a", "model_b", "judge", "winner"])
     recorded = read_scores(frame)
     np.testing.assert_array_equal(recorded.scores.values, np.repeat([[1.0], [0.0], [0.5]], 5, axis=1))
-    assert recorded.said["0"] == {"model_a": "a", "model_b": "b"}
+    assert recorded.item_values["0"] == {"model_a": "a", "model_b": "b"}
 
 
 def test_a_judge_that_was_asked_several_times_gave_the_mean(answers):
@@ -179,7 +179,7 @@ def test_a_judge_that_is_a_list_of_words_has_one_name(tmp_path):
     assert read_scores(path).scores.judges[0] == "gpt single-v1"
 
 
-def test_criteria_are_told_apart_from_judges(answers):
+def test_a_column_of_criteria_is_recognised(answers):
     one = answers[answers.model == "s0"]
     by_two = pd.concat([long(one).assign(criterion=name) for name in ("clarity", "depth")])
     with pytest.raises(InputError, match="criterion of each row: write each criterion's rows to a file"):
@@ -239,7 +239,7 @@ def test_a_column_that_only_begins_as_the_mean_of_the_others_is_a_judge():
     assert read_scores(frame).scores.judges == ("a", "b", "c", "d", "mean_like")
 
 
-def test_a_pair_is_an_item_by_its_own_id_also_beside_its_question():
+def test_the_id_of_a_pair_takes_precedence_over_its_question():
     frame = pd.DataFrame(
         {
             "pair_id": ["a", "b"] * 3,
@@ -251,8 +251,8 @@ def test_a_pair_is_an_item_by_its_own_id_also_beside_its_question():
     assert read_scores(frame).scores.item_ids == ("a", "b")
 
 
-def test_nobody_is_told_to_average_over_the_two_orders_of_a_pair():
+def test_the_advice_on_repeated_pairs_names_the_order():
     frame = pd.DataFrame({"pair_id": "p", "judge": "x", "position": ["ab", "ba"], "winner": ["A", "B"]})
-    with pytest.raises(InputError, match="'position' seems to say which answer of a pair stood first") as refused:
+    with pytest.raises(InputError, match="'position' seems to name the first answer of a pair") as refused:
         read_scores(frame)
     assert "or their mean" not in str(refused.value)

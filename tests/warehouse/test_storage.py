@@ -96,7 +96,7 @@ def test_no_truncated_file_is_read(written):
                 read(path)
 
 
-def test_what_is_no_file_is_told_apart(written):
+def test_a_missing_file_is_no_damaged_file(written):
     path, read = written
     path.unlink()
     with pytest.raises(FileNotFoundError):
@@ -125,7 +125,7 @@ def test_a_table_of_another_schema(tmp_path):
         read_table(path, pa.schema([("name", pa.float64())]))
 
 
-def test_set_aside_keeps_the_file_and_says_why(tmp_path, caplog):
+def test_a_quarantined_file_is_kept_with_a_reason(tmp_path, caplog):
     path = tmp_path / "below" / "file.json"
     write_bytes(path, b"{")
     with caplog.at_level(logging.WARNING):
@@ -243,7 +243,7 @@ def test_parts_that_were_merged_are_as_old_as_the_newest_of_them(parts):
     assert large.stat().st_mtime_ns == 10**18 + 1
 
 
-def test_scores_say_when_they_were_written(tmp_path):
+def test_scores_have_the_time_of_writing(tmp_path):
     before = datetime.now(UTC) - timedelta(seconds=1)
     row = {"item_id": "a", "item_key": "k", "score": 1.0, "status": "ok"}
     path = PartStore(tmp_path).write_scores("judge", "one", "v1", "none", [row])
@@ -258,7 +258,7 @@ def test_a_part_of_another_tool_is_set_aside(parts):
     assert "it has no column created_at, engine, item_key, judge_key" in notes_in(path.parent)[0].read_text()
 
 
-def test_damaged_items_are_told_and_set_aside(tmp_path):
+def test_damaged_items_are_quarantined(tmp_path):
     store = PartStore(tmp_path)
     write_bytes(store.items_file("one"), b"")
     with pytest.raises(DamagedError, match=r"quarantined as .* reads the items from their source again"):
@@ -283,7 +283,7 @@ def test_arrays_are_read_as_they_were_written(tmp_path):
     }
 
 
-def test_a_stage_says_that_its_input_was_damaged(tmp_path):
+def test_a_stage_reports_damaged_input(tmp_path):
     folder = FitFolder(tmp_path, "one")
     for name, read in (("panel.parquet", folder.read_panel), ("moments.arrays", lambda: folder.read_arrays("moments"))):
         write_bytes(folder.path / name, b"nonsense")
@@ -296,7 +296,7 @@ def test_a_stage_says_that_its_input_was_damaged(tmp_path):
     assert folder.find(Publication, "fit") is None
 
 
-def test_damaged_editions_are_left_out_and_the_log_goes_on(tmp_path):
+def test_damaged_fit_versions_are_left_out_and_the_log_continues(tmp_path):
     store = FitStore(tmp_path)
     for name in ("first", "second"):
         store.write_edition(Edition(name, "one", {"avg": f"fit of {name}"}, EditionInputs(), made_at=name))
@@ -314,7 +314,7 @@ def test_damaged_editions_are_left_out_and_the_log_goes_on(tmp_path):
 
 
 @pytest.mark.parametrize("how", ["truncated", "flipped", "emptied", "a folder"])
-def test_a_damaged_database_is_not_usable_until_it_is_made_anew(tmp_path, how):
+def test_a_damaged_database_is_unusable_until_it_is_rebuilt(tmp_path, how):
     warehouse = Warehouse(tmp_path / "care.duckdb")
     with warehouse.writer() as connection:
         connection.execute("INSERT INTO testsets SELECT 'one', repeat('x', 100000), 1, 2, 3, 'hash', 'hash', NULL")

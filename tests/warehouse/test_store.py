@@ -186,7 +186,7 @@ def test_a_slice_holds_only_the_rows_under_the_current_keys(store):
     assert read.families == {"a/b": "f"}
 
 
-def test_a_slice_is_known_by_its_scores_alone(tmp_path):
+def test_the_hash_of_a_slice_depends_only_on_its_scores(tmp_path):
     """Neither the order of rows and items, nor ordinals, nor the other judges change its hash; every score does."""
     mixed = [*rows([0, 1, 2]), *rows([3], lambda k: None, status="refused"), *rows([4], text_mismatch=True)]
 
@@ -312,7 +312,7 @@ def test_on_a_clock_that_was_set_back_the_latest_still_comes_last(store, tmp_pat
         assert connection.execute("SELECT edition FROM published").fetchall() == [("second",)]
 
 
-def test_an_answer_counts_before_a_failure_whatever_the_clock_said(store, monkeypatch):
+def test_an_answer_counts_before_a_failure_whatever_the_clock(store, monkeypatch):
     parts, warehouse = store
     parts.write_scores("a/b", "set one", "K", "e", rows(range(5), lambda k: None, status="timeout"))
     monkeypatch.setattr("warehouse.parts.time.time", lambda: 0.0)
@@ -417,7 +417,7 @@ def test_a_database_of_a_later_duckdb_is_refused_and_not_taken_for_damaged(store
     assert warehouse.path.read_bytes() == header
 
 
-def test_what_is_not_there_is_told(store, tmp_path):
+def test_missing_test_sets_are_reported(store, tmp_path):
     _, warehouse = store
     with warehouse.reader() as connection, pytest.raises(WarehouseError, match="not in the warehouse"):
         read_scores(connection, "nowhere")

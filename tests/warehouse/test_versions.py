@@ -40,7 +40,7 @@ def test_every_version_stays_with_what_it_was_made_from():
     assert by_id["b beauty"].metadata["style"] == 3
 
 
-def test_dressings_keep_what_was_said():
+def test_transformations_keep_the_words():
     for name, transform in TRANSFORMATIONS.items():
         told = transform(TEXT).split()
         stripped = [word for word in (word.strip("*✨🌟-") for word in told) if word]
@@ -51,7 +51,7 @@ def test_dressings_keep_what_was_said():
     assert set(TRIGGERS.values()) == {":", ",", " ", "Solution", "Thought process:", TRIGGERS["step by step"]}
 
 
-def test_a_file_says_which_items_are_versions():
+def test_versions_are_identified_by_columns_of_a_file():
     columns = VersionColumns(pair="pair_id", version="variant", changed="perturbed", change="kind")
     assert columns.version_of({"pair_id": 3, "variant": "original", "kind": "beauty"}) == ("3", ORIGINAL)
     assert columns.version_of({"pair_id": 3, "variant": "perturbed", "kind": "beauty"}) == ("3", "beauty")

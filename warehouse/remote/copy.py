@@ -63,7 +63,7 @@ class StoreCopy(Record):
 
     @contextmanager
     def writing(
-        self, who: str, say: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
+        self, who: str, report: Callable[[str], object], patience: float | None, caught_up: Callable[[], None]
     ) -> Generator[None]:
         """Hold the lease, after fetching what the folder lacks.
 
@@ -78,7 +78,7 @@ class StoreCopy(Record):
                     break
             else:
                 self.index.keep(_READY, None)
-                self.lease.take(who, say, patience)
+                self.lease.take(who, report, patience)
                 self.lease.begin_renewing(who)
             try:
                 if self.index.fact(_READY) is None:
@@ -183,7 +183,7 @@ class StoreCopy(Record):
         kept = self.index.fact(_ADDRESS)
         if kept is not None and kept != self.address:
             raise InputError(
-                f"{self.folder} is a copy of {kept}, and care.yaml says `data: {self.address}`; move the folder away, "
+                f"{self.folder} is a copy of {kept}, and care.yaml has `data: {self.address}`; move the folder away, "
                 "and the next command fetches a copy of that one"
             )
         if kept is None and both_have_files:

@@ -39,10 +39,10 @@ class Lease:
         current = self._objects.get(KEY)
         return None if current is None else str(json.loads(current[0])["who"])
 
-    def take(self, who: str, say: Callable[[str], object], patience: float | None) -> None:
+    def take(self, who: str, report: Callable[[str], object], patience: float | None) -> None:
         """Wait until no other machine holds the lease, and take it for ``who``, a command that others are shown.
 
-        If it has to wait, ``say`` is called once with the reason. Raises ``WarehouseError`` where another machine
+        If it has to wait, ``report`` is called once with the reason. Raises ``WarehouseError`` where another machine
         holds the lease for longer than ``patience``, in seconds.
         """
         self._who, is_reported = who, False
@@ -67,7 +67,7 @@ class Lease:
                 )
             if not is_reported:
                 is_reported = True
-                say(f"waiting for {holder['who']}, who works on {self._objects.address}")
+                report(f"waiting for {holder['who']}, who works on {self._objects.address}")
             time.sleep(_POLL_S)
 
     def begin_renewing(self, who: str) -> None:

@@ -233,7 +233,7 @@ def judge_columns(
     judges = [name for name in judges if reasons[name] is None]
     columns_of = {name: input_table.table.column(name) for name in judges}
     worded = [name for name, column in columns_of.items() if is_text(column.type) and holds_words(column)]
-    if len(worded) < len(judges):  # else a column that says of each item yes or no would be taken for a judge
+    if len(worded) < len(judges):  # else a column of yes and no for each item would be read as a judge
         reasons |= dict.fromkeys(worded, HOLDS_WORDS)
         judges = [name for name in judges if name not in worded]
     if order or len(worded) == len(judges):
@@ -245,7 +245,7 @@ def judge_columns(
     if not judges:
         reasons_listed = listed([f"{left.column!r} is left out ({left.why})" for left in left_out])
         raise InputError(
-            f"{input_table.name}: no judge beside {item!r}{': ' if reasons_listed else ''}{reasons_listed}; give each "
+            f"{input_table.name}: no judge besides {item!r}{': ' if reasons_listed else ''}{reasons_listed}; give each "
             f"judge a column of numbers, or of words such as {WORD_EXAMPLES}; {HOW_TO_ORDER}; if a judge is left out "
             "by its name, name all judges, each with --judge (columns.judge_columns in a workspace)"
         )

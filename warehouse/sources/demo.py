@@ -67,11 +67,11 @@ def generate(countries: int = 30, seed: int = 20260, *, complete: bool = False) 
 
     Gold is ten times the F1 score of the facts. Its precision is the share of the stated facts that are right, and its
     recall is the share of the requested facts that are stated and right. Answers that are all ``complete`` state all
-    four, so that their length says nothing of their quality.
+    four, so their length does not depend on their quality.
     """
     rng = np.random.default_rng(seed)
-    least = 1.0 if complete else 0.3
-    return [_answer(rng, country, k, least) for country in sorted(FACTS)[:countries] for k in range(ANSWERS_A_COUNTRY)]
+    lowest = 1.0 if complete else 0.3
+    return [_answer(rng, country, k, lowest) for country in sorted(FACTS)[:countries] for k in range(ANSWERS_A_COUNTRY)]
 
 
 def _answer(rng: np.random.Generator, country: str, number: int, least_effort: float) -> ItemRecord:

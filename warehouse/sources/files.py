@@ -40,11 +40,11 @@ from warehouse.sources.numbers import numbers
 from warehouse.sources.reading import LeftOut, Reading, listed
 from warehouse.sources.shapes import (
     how_to_part,
+    item_or_repeat_columns,
     means,
-    names_beside_items,
     repeated_by,
-    said_of_items,
     unnested,
+    values_of_items,
     whole_items,
 )
 from warehouse.sources.tables import TableSource, meets_anything, of_mapping, read_input_table
@@ -74,13 +74,13 @@ Tell = Callable[[Reading], object]
 class RecordedTable:
     """The scores in a file, with items in the order of their first row.
 
-    ``responses`` holds the texts that were scored, by judge and item; ``said`` what other columns hold of each item.
+    ``responses`` holds the texts that were scored, by judge and item; ``item_values`` holds other columns.
     Both are empty where the file has no such columns.
     """
 
     scores: ScoreMatrix
     responses: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
-    said: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
+    item_values: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     @cached_property
     def rows(self) -> Mapping[str, int]:
@@ -119,12 +119,12 @@ def read_scores(
         recorded, reading = _long(input_table, item, chosen.judge, chosen.score, columns, options)
     else:
         recorded, reading = _wide(input_table, item, columns, options)
-    said = said_of_items(input_table, item, chosen.judge)
-    if kept := next(iter(said.values()), {}):
+    item_values = values_of_items(input_table, item, chosen.judge)
+    if kept := next(iter(item_values.values()), {}):
         left_out = tuple(left for left in reading.left_out if left.column not in kept)
-        reading = replace(reading, left_out=left_out).noting([f"kept beside them: {listed([*map(repr, kept)])}"])
+        reading = replace(reading, left_out=left_out).noting([f"kept with them: {listed([*map(repr, kept)])}"])
     tell(reading)
-    return replace(recorded, said=said)
+    return replace(recorded, item_values=item_values)
 
 
 @meets_anything
@@ -199,7 +199,7 @@ def read_items(
         raise InputError(f"{input_table.name}: no row where {dict(where or {})}; correct `where`")
     refuse_repeated_items(input_table, item, ids, rows=np.array(chosen, dtype=np.intp))
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
-    notes += [f"kept beside them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
+    notes += [f"kept with them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
     dropped = [LeftOut(column, "as you asked") for column in drop]
     tell(_reading(input_table, {"item": item, **fields}, left_out=dropped, notes=notes))
     return [
@@ -217,18 +217,18 @@ def read_items(
 def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
     """Return the texts of an item; the start of a conversation is the prompt of its answer, if there is no other."""
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
-    said = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
+    read = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
-        before, said[name] = parted(talks[name])
-        said["prompt"] = said.get("prompt") or before
-    return said
+        before, read[name] = parted(talks[name])
+        read["prompt"] = read.get("prompt") or before
+    return read
 
 
 def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
     """Return items with what the table of scores holds of them; of several item columns the first is the split unit."""
     return {
-        item_id: ItemRecord(item_id, split_unit=said.get(item.split(",")[0]), metadata=dict(said))
-        for item_id, said in recorded.said.items()
+        item_id: ItemRecord(item_id, split_unit=values.get(item.split(",")[0]), metadata=dict(values))
+        for item_id, values in recorded.item_values.items()
     }
 
 
@@ -371,7 +371,7 @@ def _open_scores(source: TableSource, columns: ScoreColumns, options: ReadingOpt
         if chosen.judge is None or chosen.score is None:
             return WantedColumns(as_text)
         response = [named(str(source), names, columns.response)] if columns.response is not None else []
-        used = {chosen.judge, chosen.score, *response, *names_beside_items(names)}
+        used = {chosen.judge, chosen.score, *response, *item_or_repeat_columns(names)}
         return WantedColumns(as_text | {chosen.judge}, as_text | used)
 
     input_table = unnested(read_input_table(source, plan, options))

@@ -40,7 +40,7 @@ _MEANINGS = dict.fromkeys(_WORDS, 1.0) | dict.fromkeys(_WORDS.values(), 0.0) | d
 """The number that each word stands for, whichever judge writes it; case does not matter."""
 
 WORD_EXAMPLES = "pass, fail, yes, no, A, B, tie"
-HOW_TO_ORDER = "if words are grades, say their order, the lowest first, as --grades poor,fair,good (reading.grades)"
+HOW_TO_ORDER = "if words are grades, give their order, the lowest first, as --grades poor,fair,good (reading.grades)"
 """What to do about words whose order is not known."""
 
 _GRADES = (
@@ -181,7 +181,7 @@ def _read_cells(input_table: InputTable, name: str, column: pa.ChunkedArray, dec
             shown = input_table.cells(rows.tolist(), [names[code] for code in codes[rows]])
             raise InputError(
                 f"{input_table.name}: column {name!r} holds {shown}, where the comma may stand before "
-                "decimals or thousands; say which with --decimal (reading.decimal in a workspace)"
+                "decimals or thousands; choose with --decimal (reading.decimal in a workspace)"
             )
         spelled, note = {cell: cell.replace(",", ".") for cell in commas}, f"{name!r} is read with a decimal comma"
 
@@ -336,7 +336,7 @@ def _words_note(counts: Counter[str]) -> str:
     times = {word: "once" if count == 1 else f"{count:,} times" for word, count in counts.items()}
     taken = [f"{spelled[word]!r} as {_MEANINGS[word]:g} ({times[word]})" for word in spelled]
     of_two = any(word in counts for pair in _OF_TWO.items() for word in pair)
-    meaning = "; 1 says that the first of two answers is better" if of_two else ""
+    meaning = "; 1 means that the first of two answers is better" if of_two else ""
     return f"words are read as numbers: {', '.join(taken)}{meaning}"
 
 

@@ -24,7 +24,7 @@ _ORDER = ("order", "position", "swapped", "swap", "is_swapped", "flipped")
 _REPEAT = ("run", "run_id", "repeat", "repetition", "trial", "attempt", "replicate", "iteration", "seed")
 
 
-def names_beside_items(names: Sequence[str]) -> list[str]:
+def item_or_repeat_columns(names: Sequence[str]) -> list[str]:
     """Return the columns that may name an item together with another one, or count its repeated scores."""
     return [name for name in names if is_called(name, (*_SYSTEM, *_REPEAT))]
 
@@ -38,11 +38,11 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
     """
     own = [item] if judge is None else [item, judge]
     parts = split_item(input_table.names, item)
-    beside = [name for name in names_beside_items(input_table.names) if name not in (*parts, *own)]
-    systems = [name for name in beside if is_called(name, _SYSTEM)]
+    more_columns = [name for name in item_or_repeat_columns(input_table.names) if name not in (*parts, *own)]
+    systems = [name for name in more_columns if is_called(name, _SYSTEM)]
     if len(parts) == 1 and systems and (judge is not None or not any(map(is_score, input_table.names))):
-        repeats = [name for name in beside if name not in systems]
-        tried = ([], repeats, systems, beside)
+        repeats = [name for name in more_columns if name not in systems]
+        tried = ([], repeats, systems, more_columns)
         enough = max(tried, key=lambda more: (round(_distinct(input_table, [*own, *more]), 1), -len(more)))
         parts = (item, *(name for name in systems if name in enough))
     if len(parts) == 1:
@@ -52,7 +52,7 @@ def whole_items(input_table: InputTable, item: str, judge: str | None = None) ->
     return replace(input_table, table=table), ",".join(parts)
 
 
-def said_of_items(input_table: InputTable, item: str, judge: str | None = None) -> dict[str, dict[str, str]]:
+def values_of_items(input_table: InputTable, item: str, judge: str | None = None) -> dict[str, dict[str, str]]:
     """Return, by item, the values of the columns that name it and of systems; nothing where an item has several."""
     parts = [name for name in item.split(",") if name in input_table.names]
     systems = [name for name in input_table.names if is_called(name, _SYSTEM) and name not in (*parts, item, judge)]
@@ -71,7 +71,7 @@ def how_to_part(input_table: InputTable, item: str) -> str:
         return f"{by!r} seems to name the criterion of each row: write each criterion's rows to a file and fit each"
     order = next((name for name in input_table.names if is_called(name, _ORDER)), None)
     if order is not None and order not in item.split(","):
-        return f"{order!r} seems to say which answer of a pair stood first: turn the scores of one order, then average"
+        return f"{order!r} seems to name the first answer of a pair: turn the scores of one order, then average"
     return f"keep one of each, or their mean; where more columns name an item, name them all: --item {item},COLUMN"
 
 
