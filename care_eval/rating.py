@@ -1,4 +1,4 @@
-"""Rates of systems, a gate between two of them, and penalties by labels, of tables that a caller has at hand."""
+"""Rates of systems, gates between them, and choice of penalties, for tables."""
 
 from collections.abc import Mapping, Sequence
 from typing import Any, Literal, TypedDict, Unpack, get_type_hints
@@ -19,7 +19,7 @@ from warehouse.testsets import ReadingOptions
 
 
 class RateTables(TypedDict, total=False):
-    """The tables beside scores and labels, and what their columns hold.
+    """Further tables of rates and gates, and their columns.
 
     Attributes
     ----------
@@ -91,7 +91,7 @@ def gate(
     cut: float | None = None,
     **options: Unpack[RateOptions],
 ) -> Decision:
-    """Decide whether a system is better or worse than another, or undecided, as ``care gate`` does; ask ``.passes``.
+    """Decide whether a system is better or worse than another, as ``care gate`` does; see ``.passes``.
 
     Parameters
     ----------
@@ -134,10 +134,10 @@ def select(
     score: str | None = None,
     drop: str | Sequence[str] | None = None,
 ) -> Choice:
-    """Penalties for ``care_svd`` or ``care_tensor``, as ``care select`` chooses them.
+    """Choose penalties for ``care_svd`` or ``care_tensor``, as ``care select`` does.
 
-    ``fit(scores, gamma=choice.gamma, tau=choice.tau)`` uses them; ``choice.measured`` says how they fare on the items
-    whose labels chose nothing.
+    ``fit(scores, gamma=choice.gamma, tau=choice.tau)`` uses them; ``choice.measured`` evaluates them on the
+    items whose labels were not used.
 
     Parameters
     ----------
@@ -173,7 +173,7 @@ def select(
 def _read(
     scores: TableSource | Columns, labels: Any, options: RateTables, cut: float | None = None
 ) -> tuple[ScoreTable, Labels, TableConfig]:
-    """Read the tables, and the labels of a table or of a mapping with how their items were drawn."""
+    """Read the tables and the labels."""
     columns = score_columns(
         options.get("item"), names_of(options.get("judge")), options.get("score"), names_of(options.get("drop"))
     )

@@ -1,4 +1,4 @@
-"""Answers without content after an opening that fools judges: which aggregators accept them."""
+"""False positive rates on answers without content whose opening misleads judges."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, ExperimentFindings, Table, filled, least_first
+from assets.experiments.base import Experiment, ExperimentFindings, Table, ascending, filled
 from assets.experiments.panels import ExperimentPanel, panels
 from assets.experiments.versions import NO_VERSIONS, Versions, triggered
 from assets.workspace import Workspace
@@ -32,40 +32,40 @@ _SHARED = 0.5
 
 def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
     """Measure attacks that real judges scored, and simulated attacks, with a known truth, on recorded judges."""
-    says, tables, measures = list[str](), list[Table](), dict[str, float]()
+    conclusions, tables, measures = list[str](), list[Table](), dict[str, float]()
     recorded = triggered(workspace)
     for versions in recorded:
         try:
             rates = {change: rates_of_versions(versions, change) for change in versions.changed}
         except FitError as error:
-            says.append(f"{versions.testset}: {error}")
+            conclusions.append(f"{versions.testset}: {error}")
             continue
         measures |= {
             f"{versions.testset}/{c}/{name}": rate for c, found in rates.items() for name, rate in found.items()
         }
-        _tell(f"{versions.testset}, {len(versions.judges)} judges", rates, tables, says)
-    says += [] if recorded else [NO_VERSIONS]
+        _tell(f"{versions.testset}, {len(versions.judges)} judges", rates, tables, conclusions)
+    conclusions += [] if recorded else [NO_VERSIONS]
     for panel in panels(workspace):
         if panel.binary and (panel.gold == 0).sum() >= LEAST_GOLD:
             p = len(panel.scores.judges)
             for judges in (p // 2, p):
                 by_aggregator = false_positives(panel, judges, attacked)
                 by_attack = {t: {a: e[k] for a, e in by_aggregator.items()} for k, t in enumerate(TRIGGERS)}
-                _tell(f"{panel.testset}, {p} recorded and {judges} planted judges", by_attack, tables, says)
+                _tell(f"{panel.testset}, {p} recorded and {judges} planted judges", by_attack, tables, conclusions)
                 measures |= {
                     f"{panel.testset}/{judges} planted/{name}": float(np.mean(errors))
                     for name, errors in by_aggregator.items()
                 }
-    return ExperimentFindings(says, tables, measures=measures)
+    return ExperimentFindings(conclusions, tables, measures=measures)
 
 
-def _tell(setting: str, rates: Mapping[str, Mapping[str, float]], tables: list[Table], says: list[str]) -> None:
+def _tell(setting: str, rates: Mapping[str, Mapping[str, float]], tables: list[Table], conclusions: list[str]) -> None:
     """Add a table of false positive rates, with a row for each attack, and the means over attacks."""
     rows: list[dict[str, Any]] = [{"attack": attack, **found} for attack, found in rates.items()]
     tables.append(Table(f"{setting}: false positive rate", filled(rows)))
     names = [name for name in _AGGREGATORS if all(name in found for found in rates.values())]
     means = {name: float(np.mean([found[name] for found in rates.values()])) for name in names}
-    says.append(f"{setting}, false positive rate over {len(rows)} attacks, least first: {least_first(means, 3)}.")
+    conclusions.append(f"{setting}, false positive rate over {len(rows)} attacks, least first: {ascending(means, 3)}.")
 
 
 def decisions(aggregate: Aggregate) -> NDArray[np.bool_] | None:
@@ -113,7 +113,7 @@ def planted(
 
 
 def false_positives(panel: ExperimentPanel, judges: int, attacked: int) -> dict[str, list[float]]:
-    """Return for each aggregator its false positive rate at each trigger; no fit is told which items are attacked."""
+    """Return each aggregator's false positive rate at each trigger; no fit sees which items are attacked."""
     scores, _, trigger = planted(panel, judges, attacked, np.random.default_rng([judges, 51]))
     names = (*panel.scores.judges, *(f"planted {k + 1}" for k in range(judges)))
     matrix = ScoreMatrix(scores, tuple(f"i{k:06}" for k in range(len(scores))), names, panel.scores.families)

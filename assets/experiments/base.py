@@ -1,7 +1,6 @@
-"""What an experiment is, what it found, and where that is kept.
+"""Records of the paper's experiments and of their stored findings.
 
-An experiment is made again where its code, its size or what it reads has changed; what it found is a JSON
-file, from which its page is drawn.
+Findings are stored as JSON, from which the page is drawn. They are stale when the code, the size or the inputs change.
 """
 
 import json
@@ -30,13 +29,13 @@ class Table:
 
 
 def filled(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """The rows with these columns, by default all that any of them has; a dash where one has none."""
+    """Return rows with the same columns, a dash where a row has no value."""
     columns = columns or list(dict.fromkeys(name for row in rows for name in row))
     return [{name: row.get(name, "–") for name in columns} for row in rows]
 
 
-def least_first(values: Mapping[str, float], digits: int) -> str:
-    """``name value`` by rising value, for a sentence."""
+def ascending(values: Mapping[str, float], digits: int) -> str:
+    """Format names and values in ascending order of value."""
     return ", ".join(f"{name} {values[name]:.{digits}f}" for name in sorted(values, key=lambda name: values[name]))
 
 
@@ -97,7 +96,7 @@ Value = int | Sequence[Number]
 
 @dataclass(frozen=True)
 class ExperimentVersion:
-    """What an experiment was made from: its code, and the panels (``panels.panel_versions``) where it reads them."""
+    """Versions of an experiment's code and, if it reads panels, of its panels."""
 
     code: str
     reads: Mapping[str, str] | None
@@ -105,7 +104,7 @@ class ExperimentVersion:
 
 @dataclass(frozen=True)
 class KeptExperiment:
-    """What an experiment found last, as it is stored.
+    """Stored findings of an experiment's last run.
 
     Attributes
     ----------
@@ -148,11 +147,11 @@ class Experiment:
     full: Mapping[str, Value] = field(default_factory=dict[str, Value])
 
     def size(self, workspace: Workspace) -> dict[str, Value]:
-        """The parameters asked for: small or full."""
+        """Return the parameters of the configured size, small or full."""
         return dict(self.full if workspace.experiments == "full" else self.small)
 
     def current(self, workspace: Workspace, reads: Mapping[str, str] | None) -> bool:
-        """Whether the kept findings were made from the same code and inputs, at the size asked for or a larger one."""
+        """Return whether the stored findings have current code and inputs and at least the configured size."""
         size, kept = self.size(workspace), self.kept(workspace)
         return (
             kept is not None
@@ -161,7 +160,7 @@ class Experiment:
         )
 
     def kept(self, workspace: Workspace) -> KeptExperiment | None:
-        """The findings of the last run; None where there are none, or an earlier release wrote them in another form."""
+        """Return the stored findings, or None if there are none that this release can read."""
         document = find_sound(workspace.experiment_file(self.key), read_document)
         try:
             return None if document is None else record_of(KeptExperiment, document)
@@ -172,18 +171,18 @@ class Experiment:
     def keep(
         self, workspace: Workspace, findings: ExperimentFindings, reads: Mapping[str, str] | None, *, seconds: float
     ) -> None:
-        """Write what was found, and what it was made from."""
+        """Store the findings with the versions of code and inputs."""
         kept = KeptExperiment(version(self.key, reads), self.size(workspace), seconds, findings)
         write_document(workspace.experiment_file(self.key), json.loads(json.dumps(document_of(kept), default=float)))
 
 
 def version(key: str, reads: Mapping[str, str] | None) -> ExperimentVersion:
-    """What an experiment would be made from now."""
+    """Return the current versions of an experiment's code and inputs."""
     return ExperimentVersion(code_version(f"{__package__}.{key}", "care_ops"), reads)
 
 
 def said(size: Mapping[str, Value]) -> str:
-    """Parameters and their values in words, for a page."""
+    """Format parameters and their values for a page."""
 
     def values(value: Value) -> str:
         return f"{value:,}" if isinstance(value, int) else ", ".join(f"{v:,g}" for v in value)

@@ -1,4 +1,4 @@
-"""What the factors look like in the texts."""
+"""Correlations between latent factors and features of the texts."""
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
@@ -30,8 +30,8 @@ _STAR = f"* at a false discovery rate of {_RATE:.0%}"
 
 
 def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFindings:
-    """Spearman of every factor, and of the tensor's confounder, with every feature; permutation p-values."""
-    says, figures, measures = list[str](), list[Heatmap](), dict[str, float]()
+    """Correlate every factor, and the tensor's confounder, with every feature; test by permutation."""
+    conclusions, figures, measures = list[str](), list[Heatmap](), dict[str, float]()
     for panel in panels(workspace):
         names, features = _features(workspace, panel)
         by_unit = mean_by_unit(features, panel.units)
@@ -39,21 +39,21 @@ def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFinding
             why = "its items carry no responses, and no features are declared"
             if names:
                 why = f"not run, its items are of {len(by_unit)} split units, and it takes {LEAST_ITEMS}"
-            says.append(f"{panel.testset}: {why}.")
+            conclusions.append(f"{panel.testset}: {why}.")
             continue
         for rows, latent, how in _latents(panel):
             by_chance = np.random.default_rng(_SEED)
             r, p = permuted(mean_by_unit(latent, panel.units), by_unit, permutations, by_chance)
             clear = benjamini_hochberg(p, _RATE)
             figures.append(_heatmap(f"{panel.testset}: {rows[0]}{how}, {_STAR}", rows, names, r, clear))
-            says.append(_strongest(f"{panel.testset}{how}", rows, names, r, p, clear))
+            conclusions.append(_strongest(f"{panel.testset}{how}", rows, names, r, p, clear))
             measures |= {
                 f"{panel.testset}/{row}/{name}{how}": float(value)
                 for row, values in zip(rows, r, strict=True)
                 for name, value in zip(names, values, strict=True)
                 if not np.isnan(value)
             }
-    return ExperimentFindings(says or [NO_PANEL], figures=figures, measures=measures)
+    return ExperimentFindings(conclusions or [NO_PANEL], figures=figures, measures=measures)
 
 
 def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
@@ -93,7 +93,7 @@ def _strongest(
 
 
 def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], Array]:
-    """Features of the responses and what the test set declares; names and (n, f)."""
+    """Return names and values, (n, f), of text features and of declared columns."""
     features: dict[str, Array] = {}
     if any(panel.responses):
         text_columns = text_features(panel.responses)
@@ -105,7 +105,7 @@ def _features(workspace: Workspace, panel: ExperimentPanel) -> tuple[list[str], 
 
 
 def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], States]) -> Array | None:
-    """Pr(C = 1 | J), (n,), of an aggregator by states; None where it has no answer or finds no confounder.
+    """Return Pr(C = 1 | J), (n,), of a mixture; None if it has no fit or no confounder.
 
     C is named so that, from C = 0 to C = 1, the judges move the same way in both classes of Q, and their mean rises.
     """

@@ -1,4 +1,4 @@
-"""Whether planted dummy judges, and people, end on a factor of their own."""
+"""Loadings of dummy judges and of people on the factors of a panel."""
 
 from typing import Any
 
@@ -27,16 +27,18 @@ _MOST_DRAWN = 60
 
 def dummies(workspace: Workspace) -> ExperimentFindings:
     """Add two programs that read length and keywords alone, and people where there are any, to each panel."""
-    tables, says, figures, measures = list[Table](), list[str](), list[Heatmap](), dict[str, float]()
+    tables, conclusions, figures, measures = list[Table](), list[str](), list[Heatmap](), dict[str, float]()
     for panel in panels(workspace):
         joined, dummy_names, people = _joined(workspace, panel)
         if not dummy_names and not people:
-            says.append(f"{panel.testset}: no responses that the dummies tell apart, and no `raters` are declared.")
+            conclusions.append(
+                f"{panel.testset}: no responses that the dummies tell apart, and no `raters` are declared."
+            )
             continue
         try:
             latent, factors = factored(joined, panel.config.structure, _FACTORS)
         except FitError:
-            says.append(f"{panel.testset}: the panel has no factor.")
+            conclusions.append(f"{panel.testset}: the panel has no factor.")
             continue
         judges, shown = sorted(joined.judges), latent.shape[1]
         loadings, followed = factors.directions[:, :shown], _correlations(joined.select_judges(judges), latent)
@@ -57,8 +59,8 @@ def dummies(workspace: Workspace) -> ExperimentFindings:
             shares = [
                 f"{judges[row]} {loadings[row, k]:+.2f} on factor {k + 1}" for row, k in zip(rows, most, strict=True)
             ]
-            says += [f"{panel.testset}, {kind}: loading most, {', '.join(shares)}."] if rows else []
-    return ExperimentFindings(says or [NO_PANEL], tables, figures, measures)
+            conclusions += [f"{panel.testset}, {kind}: loading most, {', '.join(shares)}."] if rows else []
+    return ExperimentFindings(conclusions or [NO_PANEL], tables, figures, measures)
 
 
 def _by_factor(title: str, judges: list[str], values: Array) -> Table:
@@ -71,7 +73,7 @@ def _by_factor(title: str, judges: list[str], values: Array) -> Table:
 
 
 def _correlations(scores: ScoreMatrix, latent: Array) -> Array:
-    """Pearson correlation of each judge with each factor's posterior mean, over the items it scored; (p, factors)."""
+    """Correlate each judge with each factor's posterior mean over the items that it scored; (p, factors)."""
     values = scores.values
     rows = [
         [float(np.corrcoef(column[known], factor[known])[0, 1]) for factor in latent.T]
@@ -81,7 +83,7 @@ def _correlations(scores: ScoreMatrix, latent: Array) -> Array:
 
 
 def _joined(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str], list[str]]:
-    """The panel with the dummies that it lacks and the test set's raters; names of the dummies and of the raters."""
+    """Return the panel with dummies and raters added, and the names of both."""
     items = items_of(workspace, panel)
     added: dict[str, Array] = {
         dummy: scored_by(dummy, items)

@@ -49,7 +49,7 @@ def partition_experiment(noise: float, seeds: int, n: int, p: int = 12) -> dict[
 
 
 def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:
-    """Whether no planted edge runs between two views."""
+    """Return whether no planted edge connects two views."""
     home = np.empty(len(edges), dtype=int)
     for number, group in enumerate(views.groups):
         home[group] = number
@@ -59,7 +59,7 @@ def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:
 def graph_aware(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
     """Make a table with a row for each noise level."""
     rows = [partition_experiment(noise, seeds, n) for n in items for noise in (0.1, 0.5, 1.0)]
-    says = [
+    conclusions = [
         f"Noise {row['noise']:g}, {row['n']:,} items: views without a planted edge across in "
         f"{row['valid, own views']:.0%} of {seeds} seeds (by S in {row['valid, S views']:.0%}); the bare tensor's "
         f"error is {row['random over own']:.1f} times larger with random views."
@@ -67,7 +67,7 @@ def graph_aware(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> E
     ]
     measures = {f"{c}, least": min(row[c] for row in rows) for c in ("random over own", "random over S")}
     return ExperimentFindings(
-        says, [Table(f"Relative error of the state means, medians over {seeds} seeds", rows)], measures=measures
+        conclusions, [Table(f"Relative error of the state means, medians over {seeds} seeds", rows)], measures=measures
     )
 
 

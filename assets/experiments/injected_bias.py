@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from assets.experiments.base import Experiment, ExperimentFindings, Table, filled, least_first
+from assets.experiments.base import Experiment, ExperimentFindings, Table, ascending, filled
 from assets.experiments.versions import NO_VERSIONS, Versions, restyled
 from assets.workspace import Workspace
 from care_ops.errors import FitError
@@ -15,30 +15,32 @@ _AGGREGATORS = ("mv", "avg", "uws", "ws", "care", "care_svd", "care_tensor")
 
 
 def run(workspace: Workspace) -> ExperimentFindings:
-    """Mean absolute change of every aggregate, in its own standard deviations and in points, by what was done."""
-    tables, says, measures = list[Table](), list[str](), dict[str, float]()
+    """Measure how far each aggregate moves under each change of style."""
+    tables, conclusions, measures = list[Table](), list[str](), dict[str, float]()
     for versions in restyled(workspace):
         rows: dict[str, dict[str, Any]] = {}
         for change in versions.changed:
             try:
                 moved = changes(versions, change)
             except FitError as error:
-                says.append(f"{versions.testset}, {change}: {error}")
+                conclusions.append(f"{versions.testset}, {change}: {error}")
                 continue
             for aggregator, (distance, kept, error) in moved.items():
                 row = rows.setdefault(aggregator, {"aggregator": aggregator})
                 row[change], row[f"order kept, {change}"], row[f"MAE, {change}"] = distance, kept, error
                 measures[f"{versions.testset}/{change}/{aggregator}"] = error
-            distances = least_first({aggregator: distance for aggregator, (distance, *_) in moved.items()}, 2)
-            says.append(f"{versions.testset}, {change}, in sd, least first: {distances or 'no aggregate varies'}.")
+            distances = ascending({aggregator: distance for aggregator, (distance, *_) in moved.items()}, 2)
+            conclusions.append(
+                f"{versions.testset}, {change}, in sd, least first: {distances or 'no aggregate varies'}."
+            )
         if rows:
             title = f"{versions.testset}: mean absolute change in sd, rank correlation with before, MAE in points"
             tables.append(Table(f"{title}; {len(versions.judges)} judges", filled(list(rows.values()))))
-    return ExperimentFindings(says or [NO_VERSIONS], tables, measures=measures)
+    return ExperimentFindings(conclusions or [NO_VERSIONS], tables, measures=measures)
 
 
 def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, float]]:
-    """Mean absolute change by aggregator in standard deviations of all, Spearman's correlation with before, and MAE.
+    """Return each aggregate's change in standard deviations, its rank correlation with before, and its MAE.
 
     The last one is in points of the scale, as the paper has it; ``care_svd as written`` has literal weights.
     """

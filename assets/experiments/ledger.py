@@ -1,4 +1,4 @@
-"""The paper's numbers and claims, one by one, beside ours."""
+"""Ledger of the paper's numbers and claims, each with the measured value."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ Measures = Mapping[str, Mapping[str, float]]
 
 @dataclass(frozen=True)
 class LedgerRow:
-    """One number or claim, and what became of it.
+    """One number or claim of the paper with its verdict.
 
     Attributes
     ----------
@@ -58,7 +58,7 @@ def ledger_rows(measures: Measures) -> list[LedgerRow]:
 def _cell(
     table: PrintedTable, row: str, column: str, number: float, spread: float, measures: Measures, numbers: PaperNumbers
 ) -> LedgerRow:
-    """A number of a table."""
+    """Compare a number of a table with the measured one."""
     kept, (name, literal) = measures.get(table.asset, {}), table.names(row, column, numbers.written)
     ours, written = measure(kept, name), measure(kept, literal)
     ours_spread = measure(kept, f"{literal}, sd") or 0.0
@@ -83,17 +83,17 @@ def _cell(
 
 
 def _scored(kept: Mapping[str, float], name: str) -> bool:
-    """Whether any measure is of the test set of which this one would be."""
+    """Return whether any measure belongs to the same test set."""
     return any(name.partition("/")[0] in key.partition("/")[0] for key in kept)
 
 
 def _verdict(as_written: bool, ours: bool) -> str:
-    """Whose merit it is that a number or claim comes out."""
+    """Return which procedure reproduces a number or claim."""
     return REPRODUCED if as_written else BY_OURS if ours else NOT_REPRODUCED
 
 
 def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow:
-    """A claim: from the paper's own tables, from a measure, or for want of language models not at all."""
+    """Compare a claim with the paper's own tables or with a measure."""
     kept = measures.get(claim.asset, {})
     ours = measure(kept, claim.measure)
     if claim.printed:
@@ -118,7 +118,7 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
 
 
 def _holds(claim: Claim, ours: float) -> bool:
-    """Whether a number rounds to the printed one, or lies within the claim's bounds."""
+    """Return whether a number rounds to the printed one, or lies within the claim's bounds."""
     if claim.value is not None:
         digits = len(f"{claim.value:g}".partition(".")[2])
         return abs(ours - claim.value) <= 0.5 * 10.0**-digits + 1e-9
@@ -126,7 +126,7 @@ def _holds(claim: Claim, ours: float) -> bool:
 
 
 def run(workspace: Workspace) -> ExperimentFindings:
-    """Every number and claim, from what the other experiments keep."""
+    """Compare every number and claim with the stored measures of the other experiments."""
     from assets.experiments.registry import experiments
 
     kept = {key: experiment.kept(workspace) for key, experiment in experiments().items() if key != EXPERIMENT.key}

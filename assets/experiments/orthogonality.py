@@ -20,7 +20,7 @@ _LITERAL = "subtracted as written"
 
 
 def errors_at(overlap: float, seed: int, items: int) -> dict[str, float]:
-    """1 - R^2 of Q given the weighted sum of scores, by the weights; and how far the leading direction is off.
+    """Return 1 - R^2 of Q for each choice of weights, and the error of the leading direction.
 
     Scores and Q are drawn where the confounder's unit loadings have this inner product with quality's. The latents have
     conditional precision one, so that given the scores Q is Gaussian with variance one around sqrt(strength) u'J,
@@ -58,7 +58,7 @@ def errors_at(overlap: float, seed: int, items: int) -> dict[str, float]:
 
 
 def _distance(direction: Array, wanted: Array) -> float:
-    """Distance of unit vectors under the better sign."""
+    """Return the distance of unit vectors under the better sign."""
     return float(min(np.linalg.norm(direction - wanted), np.linalg.norm(direction + wanted)))
 
 
@@ -72,14 +72,14 @@ def orthogonality(_workspace: Workspace, *, seeds: int, items: int) -> Experimen
         change, literal = means[_SUBTRACTED] - means[_AS_FITTED], means[_LITERAL] - means[_AS_FITTED]
         rows.append({"overlap": overlap, **means, "change": change})
         measures |= {f"change at overlap {overlap:g}": change, f"change at overlap {overlap:g}, as written": literal}
-    says = [
+    conclusions = [
         f"Overlap {row['overlap']:g}: subtracting changes 1 - R^2 of Q from {row[_AS_FITTED]:.3f} to "
         f"{row[_SUBTRACTED]:.3f} (as written to {row[_LITERAL]:.3f}); the best possible is {row[_BEST]:.3f}."
         for row in rows
     ]
     curves = [Series(name, list(_OVERLAPS), [row[name] for row in rows]) for name in (_AS_FITTED, _SUBTRACTED, _BEST)]
     return ExperimentFindings(
-        says,
+        conclusions,
         [Table(f"1 - R^2 of Q, and distance of unit vectors from quality's loadings; means over {seeds} seeds", rows)],
         [Chart("Subtracting the confounder", "overlap of the unit loadings", "1 - R^2 of Q", curves)],
         measures,

@@ -1,4 +1,4 @@
-"""Pages of the experiments, from what is kept of them."""
+"""Report pages of the experiments, from their stored findings."""
 
 from collections.abc import Collection, Sequence
 from dataclasses import asdict
@@ -16,7 +16,7 @@ def write_experiments(
 ) -> dict[str, Path]:
     """Write a page for each experiment that has been run, and their index; returns the pages by key.
 
-    Those named as outdated say so, on their page and in the index.
+    Stale ones are marked on their page and in the index.
     """
     pages: dict[str, Path] = {}
     rows: list[dict[str, Any]] = []

@@ -1,4 +1,4 @@
-"""The workspace's own panels, as the experiments read them."""
+"""The workspace's panels, as the experiments read them."""
 
 import hashlib
 from collections.abc import Sequence
@@ -54,29 +54,29 @@ class ExperimentPanel:
 
     @property
     def binary(self) -> bool:
-        """Whether gold is known and has exactly two classes."""
+        """Return whether gold is known and has exactly two classes."""
         known = self.gold[~np.isnan(self.gold)]
         return len(known) > 0 and is_binary(known)
 
     def order(self, estimate: Array, rows: NDArray[Any] | None = None) -> float:
-        """AUC for binary gold, else Kendall's tau, over items with an estimate and gold; NaN where it is undefined."""
+        """Return the AUC for binary gold, else Kendall's tau; NaN if undefined."""
         e, g = (estimate, self.gold) if rows is None else (estimate[rows], self.gold[rows])
         known = ~np.isnan(e) & ~np.isnan(g)
         statistic = auc(e[known], g[known]) if self.binary else tau(e[known], g[known])
         return float("nan") if statistic is None else statistic
 
     def filled(self) -> Array:
-        """The raw scores, judges sorted, each missing one as its judge's mean; (n, p)."""
+        """Return the raw scores, judges sorted, missing ones replaced by the judge's mean; (n, p)."""
         ordered = self.scores.select_judges(sorted(self.scores.judges)).values
         return np.where(np.isnan(ordered), np.nanmean(ordered, axis=0), ordered)
 
     def error(self, estimate: Array, rows: NDArray[Any] | slice = slice(None)) -> float:
-        """Mean absolute error over items with an estimate and gold."""
+        """Return the mean absolute error over items with an estimate and gold."""
         return float(np.nanmean(np.abs(estimate - self.gold)[rows]))
 
 
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
-    """Every test set whose panel is made and that has gold for at least fifty items.
+    """Return the panels that have gold for at least fifty items.
 
     Test sets that hold versions of their own items are left out, because their items are not independent.
     """
@@ -89,7 +89,7 @@ def panels(workspace: Workspace) -> list[ExperimentPanel]:
 
 
 def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
-    """Every test set whose panel is made."""
+    """Return every panel of the workspace."""
     panels_read: list[ExperimentPanel] = []
     for testset in sorted(workspace.testsets):
         folder, stored = workspace.fit_folder(testset), workspace.parts.items_file(testset)
@@ -103,13 +103,13 @@ def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
 
 
 def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
-    """The texts of a panel's items that judges see, in the panel's order."""
+    """Return the items that judges see, in the panel's order."""
     items = {record.item_id: judge_item(record) for record in workspace.parts.read_items(panel.testset)}
     return [items[item] for item in panel.scores.item_ids]
 
 
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
-    """Numbers that the source declares for a panel's items, an (n,) array a name; NaN where an item has none.
+    """Return declared numeric columns of a panel's items, an (n,) array a name; NaN if missing.
 
     Raises ``InputError`` where a declared value is not a number.
     """
@@ -125,19 +125,19 @@ def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequen
 
 
 def scored_by(program: str, items: Sequence[Item]) -> Array:
-    """Scores of a built-in program, NaN where it gives none."""
+    """Score items by a built-in program; NaN where it gives no score."""
     scored = ProgramJudgeEngine(program, None).score(items)
     return np.array([np.nan if s.score is None else s.score for s in scored], dtype=np.float64)
 
 
 def program_of(workspace: Workspace, judge: str) -> str | None:
-    """The built-in program that a judge is, if it is one."""
+    """Return the name of a judge's built-in program, or None."""
     engine = workspace.judges[judge].engine if judge in workspace.judges else None
     return engine.program if isinstance(engine, ProgramEngine) else None
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """E[factor | J] of the strongest factors (all by default), (items, factors), and all factors, judges sorted.
+    """Estimate E[factor | J], (items, factors), of the strongest factors; judges sorted.
 
     Raises ``FitError`` where the panel has no factor.
     """
@@ -152,7 +152,7 @@ def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = No
 
 
 def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
-    """What a fit of these scores gives to its aggregators."""
+    """Build the input of the aggregators from scores."""
     scores = scores.canonical()
     moments = accumulate(scores.values)
     structure, _, _ = try_structure(moments, config.structure, scores.judges)
@@ -160,7 +160,7 @@ def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
 
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:
-    """What experiments on panels are made from, by test set: items with gold, what is declared, scores, settings."""
+    """Return a version for each test set: of its items, gold, declaration, scores and settings."""
     fitted = {p.testset: f"{p.scores.fingerprint()[:16]} {p.config.fingerprint()}" for p in every_panel(workspace)}
     versions: dict[str, str] = {}
     for testset in sorted(workspace.testsets):

@@ -1,4 +1,4 @@
-"""The paper's numbers and claims, as they are printed, and what its claims say of its own tables."""
+"""The paper's printed numbers and claims, and claims recomputed from its own tables."""
 
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -59,7 +59,7 @@ class PrintedTable:
     because: Mapping[str, Mapping[str, str]] = field(default_factory=dict[str, Mapping[str, str]])
 
     def cells(self) -> Iterator[tuple[str, str, float, float]]:
-        """(row, column, number, printed standard deviation) of every cell that has a number."""
+        """Yield row, column, number and printed standard deviation of every cell with a number."""
         for row, numbers in self.printed.items():
             for column, text in zip(self.printed_columns, numbers, strict=True):
                 if text != _NONE:
@@ -67,7 +67,7 @@ class PrintedTable:
                     yield row, column, float(number), float(spread or 0.0)
 
     def names(self, row: str, column: str, written: Mapping[str, str]) -> tuple[str, str]:
-        """Names of a cell's measures by this project's procedure and by the paper's own (``PaperNumbers.written``)."""
+        """Return the names of a cell's measures by our procedure and by the paper's (``PaperNumbers.written``)."""
         row, column = self.rows[row], self.columns[column]
         literal = {"row": written.get(row, row), "column": written.get(column, column)}
         return self.ours.format(row=row, column=column), self.as_written.format(**literal)
@@ -124,7 +124,7 @@ class PaperNumbers:
     claims: tuple[Claim, ...]
 
     def table(self, label: str) -> dict[str, dict[str, float]]:
-        """Numbers of a table by row and column."""
+        """Return the numbers of a table by row and column."""
         table = next(table for table in self.tables if table.label == label)
         numbers: dict[str, dict[str, float]] = {}
         for row, column, number, _ in table.cells():
@@ -134,12 +134,12 @@ class PaperNumbers:
 
 @cache
 def paper_numbers() -> PaperNumbers:
-    """The paper's numbers as they are kept beside this file."""
+    """Read ``paper_numbers.yaml``."""
     return TypeAdapter(PaperNumbers).validate_python(yaml.safe_load(NUMBERS.read_text(encoding="utf-8")))
 
 
 def measure(kept: Mapping[str, float], name: str) -> float | None:
-    """The measure of this name, or of the first test set whose name has in it what stands before the slash."""
+    """Return the measure of this name, or of the first test set whose name contains the part before the slash."""
     if name in kept or "/" not in name:
         return kept.get(name)
     part, _, rest = name.partition("/")
@@ -148,7 +148,7 @@ def measure(kept: Mapping[str, float], name: str) -> float | None:
 
 
 def as_printed(asset: str, kept: Mapping[str, float]) -> list[Table]:
-    """The tables of the paper that an experiment computes, in its rows and columns, and rows by this project's own."""
+    """Lay out an experiment's measures as the paper prints its tables."""
     numbers, made = paper_numbers(), list[Table]()
     for table in (table for table in numbers.tables if table.asset == asset):
         filled = list[dict[str, str]]()
@@ -165,7 +165,7 @@ def as_printed(asset: str, kept: Mapping[str, float]) -> list[Table]:
 
 
 def _shown(kept: Mapping[str, float], name: str) -> str:
-    """A measure as the paper prints it, with its standard deviation over seeds where one is kept."""
+    """Format a measure as the paper prints it, with its standard deviation if known."""
     value, spread = measure(kept, name), measure(kept, f"{name}, sd")
     return _NONE if value is None else f"{value:.3f}" + ("" if spread is None else f" ± {spread:.3f}")
 
@@ -174,7 +174,7 @@ _SCORING, _CLASSES = "tab:results_scoring", "tab:results_mix"
 
 
 def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
-    """Relative reduction of MAE by CARE-SVD on each scoring set, in percent."""
+    """Return the relative reduction of MAE by CARE-SVD on each scoring set, in percent."""
     table = numbers.table(_SCORING)
     return {s: 100 * (1 - table["CARE-SVD"][s] / value) for s, value in table[against].items()}
 
@@ -228,4 +228,4 @@ FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
         "tab:heuristic_validation", "1st Factor", lowest=True
     ),
 }
-"""What a claim says of the paper's own tables, computed from them."""
+"""Claims about the paper's own tables, computed from them."""

@@ -1,4 +1,4 @@
-"""The paper's aggregation tables on the data that are here, by the paper's protocol."""
+"""The paper's aggregation tables by its own protocol, on the available data."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -41,7 +41,7 @@ Errors = dict[str, float]
 
 def run(workspace: Workspace, *, splits: int) -> ExperimentFindings:
     """Make a table for each test set that the paper has."""
-    tables, says, measures = list[Table](), list[str](), Errors()
+    tables, conclusions, measures = list[Table](), list[str](), Errors()
     for panel in panels(workspace):
         if not any(name in panel.testset.lower() for name in names()):
             continue
@@ -68,12 +68,12 @@ def run(workspace: Workspace, *, splits: int) -> ExperimentFindings:
         ]
         metric = "accuracy" if panel.binary else "MAE"
         tables.append(Table(f"{panel.testset}: {metric}, {len(scores.judges)} recorded judges", filled(rows)))
-        says.append(
+        conclusions.append(
             f"{panel.testset}: {metric} over the items that all judges scored: "
             + ", ".join(f"{name} {value}" for name, value in columns.get(_COMPLETE, {}).items())
             + (f". Left out with over {_MOST_MISSING:.0%} missing: {', '.join(dropped)}." if dropped else ".")
         )
-    return ExperimentFindings(says or [NO_SETS], tables, measures=measures)
+    return ExperimentFindings(conclusions or [NO_SETS], tables, measures=measures)
 
 
 def recorded(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str]]:

@@ -32,7 +32,7 @@ class Candidate:
 
 def run(workspace: Workspace) -> ExperimentFindings:
     """Make a path for each test set with texts and graded gold, by our estimate and by the paper's literal one."""
-    says, tables, figures, measures = list[str](), list[Table](), list[Chart](), dict[str, float]()
+    conclusions, tables, figures, measures = list[str](), list[Table](), list[Chart](), dict[str, float]()
     for panel in panels(workspace):
         programs = {} if panel.binary or not any(panel.responses) else candidates(workspace, panel)
         if not programs:
@@ -43,10 +43,10 @@ def run(workspace: Workspace) -> ExperimentFindings:
             title = f"{panel.testset}{way}: MAE on the rows that chose nothing"
             tables.append(Table(title, filled(rows)))
             figures.append(_chart(title, rows))
-            says.append(f"{panel.testset}{way}: {sentence}")
+            conclusions.append(f"{panel.testset}{way}: {sentence}")
             measures |= {f"{name}{way}": value for name, value in found.items()}
     nothing = "No test set of this workspace has graded gold and texts that tell a further program's items apart."
-    return ExperimentFindings(says or [nothing], tables, figures, measures)
+    return ExperimentFindings(conclusions or [nothing], tables, figures, measures)
 
 
 def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candidate]:
@@ -67,7 +67,7 @@ def candidates(workspace: Workspace, panel: ExperimentPanel) -> dict[str, Candid
 def greedy(
     panel: ExperimentPanel, programs: dict[str, Candidate], validation: NDArray[np.bool_]
 ) -> tuple[list[str], list[float]]:
-    """Programs in the order in which they were added (``care_ops.selection.forward``), and the guide's errors.
+    """Add programs greedily (``care_ops.selection.forward``); return them in order, and the guide's errors.
 
     ``validation``, (n,), marks the rows whose gold the choice may use.
     """

@@ -16,15 +16,15 @@ from care_ops.structure.factors import Factors
 
 
 def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
-    """Every factor of L as quality, signed towards the panel's mean."""
-    tables, says = list[Table](), list[str]()
+    """Measure the order that each factor gives, signed towards the panel's mean."""
+    tables, conclusions = list[Table](), list[str]()
     leading_is_best = testsets = 0
     measures: dict[str, float] = {}
     for panel in panels(workspace):
         try:
             latent, factors = factored(panel.scores, panel.config.structure)
         except FitError as error:
-            says.append(f"{panel.testset}: {error}")
+            conclusions.append(f"{panel.testset}: {error}")
             continue
         rows: list[dict[str, Any]] = [
             {
@@ -42,21 +42,21 @@ def factors_in_turn(workspace: Workspace) -> ExperimentFindings:
         testsets += 1
         leading_is_best += best == 0
         tables.append(Table(panel.testset, rows))
-        says.append(
+        conclusions.append(
             f"{panel.testset}: the leading of {len(rows)} factors orders at {orders[0]:.3f}"
             + (", the best of them." if best == 0 else f"; factor {best + 1} at {orders[best]:.3f} is better.")
         )
     if not tables:
-        return ExperimentFindings(says or [NO_PANEL])
-    says.append(
+        return ExperimentFindings(conclusions or [NO_PANEL])
+    conclusions.append(
         f"The leading factor is the best one on {leading_is_best} of {testsets} test sets; the paper has it on all six "
         "of its own."
     )
-    return ExperimentFindings(says, tables, measures=measures)
+    return ExperimentFindings(conclusions, tables, measures=measures)
 
 
 def _errors(panel: ExperimentPanel, latent: NDArray[np.float64]) -> dict[str, float]:
-    """MAE of each factor on the panel's location and spread, as ``care_svd`` places its own."""
+    """Return the MAE of each factor at the panel's location and spread, as ``care_svd`` places its own."""
     mean = row_mean(panel.scores.values)
     return {
         f"{panel.testset}/factor {k + 1}": panel.error(to_panel_scale(column, mean)[0])
@@ -65,7 +65,7 @@ def _errors(panel: ExperimentPanel, latent: NDArray[np.float64]) -> dict[str, fl
 
 
 def _as_written(panel: ExperimentPanel, factors: Factors) -> dict[str, float]:
-    """MAE of each factor's literal weights on the raw scores, as ``care_svd`` has them with ``placement: weights``."""
+    """Return the MAE of each factor's literal weights on the raw scores (``placement: weights``)."""
     filled, measures = panel.filled(), dict[str, float]()
     for k, direction in enumerate(factors.directions.T):
         try:

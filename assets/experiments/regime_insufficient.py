@@ -1,4 +1,4 @@
-"""Pairwise structure follows the confounder: who still finds quality."""
+"""Accuracy of the aggregators where pairwise structure follows the confounder."""
 
 from collections.abc import Sequence
 
@@ -17,14 +17,14 @@ def insufficient(_workspace: Workspace, *, seeds: int, strengths: Sequence[float
         for k, c in enumerate(strengths)
     }
     table, chart = swept(draws, "c", f"Accuracy, mean and sd over {seeds} seeds")
-    says = [
+    conclusions = [
         f"Lowest mean accuracy over c > 0: {sentence(draws)}.",
         f"The paper has CARE-Tensor stay accurate and the others degrade toward chance. Here Algorithm 2 with oracle "
         f"views has {lowest_mean(draws, ORACLE):.3f} at worst, the average {lowest_mean(draws, 'avg'):.3f}, CARE-SVD "
         f"{lowest_mean(draws, WRITTEN):.3f}.",
         "At c = 0 there are two states and no four components to find; that row is in the table and in no minimum.",
     ]
-    return ExperimentFindings(says, [table], [chart], measures_of(draws))
+    return ExperimentFindings(conclusions, [table], [chart], measures_of(draws))
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,4 @@
-"""Pairwise structure follows quality: who finds it as a confounder grows."""
+"""Accuracy of the aggregators where pairwise structure follows quality and a confounder grows."""
 
 from collections.abc import Sequence
 
@@ -12,7 +12,7 @@ from care_ops.simulate import SUFFICIENT_TABLES, second_order_sufficient
 
 def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep g for each declared table of means."""
-    says, tables, charts = list[str](), list[Table](), list[Chart]()
+    conclusions, tables, charts = list[str](), list[Table](), list[Chart]()
     worst, described = dict[str, float](), 0
     for name, means in SUFFICIENT_TABLES.items():
         draws = {
@@ -25,7 +25,7 @@ def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequ
         table, chart = swept(draws, "g", f"Means '{name}': accuracy, mean and sd over {seeds} seeds")
         tables.append(table)
         charts.append(chart)
-        says.append(f"Means '{name}', lowest mean accuracy over g > 0: {sentence(draws)}.")
+        conclusions.append(f"Means '{name}', lowest mean accuracy over g > 0: {sentence(draws)}.")
         measures = measures_of(draws)
         for measure, value in measures.items():
             worst[f"{measure}, {name}"] = value
@@ -33,13 +33,13 @@ def sufficient(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequ
             worst[f"{measure}, worst table"] = pick(worst.get(f"{measure}, worst table", value), value)
         ours = [measures.get(f"{a}, lowest mean", 0.0) for a in (WRITTEN, ORACLE)]
         described += min(ours) >= 0.95 and all(measures[f"{a}, lowest mean"] <= 0.85 for a in BASELINES)
-    says.append(
+    conclusions.append(
         f"The paper's figure, both CAREs at .95 or more while every baseline falls to .85 or less, came out with "
         f"{described} of {len(SUFFICIENT_TABLES)} tables. With opposite signs the confounder moves the average by less "
         "than its effect on one view; where quality varies most in the first view, the average follows quality, too."
     )
     worst["tables on which both CAREs stay above .95 and every baseline falls below .85"] = float(described)
-    return ExperimentFindings(says, tables, charts, worst)
+    return ExperimentFindings(conclusions, tables, charts, worst)
 
 
 EXPERIMENT = Experiment(

@@ -1,4 +1,4 @@
-"""The experiments as assets, and which of them are out of date."""
+"""The experiments as assets, and which of them are stale."""
 
 import hashlib
 import importlib
@@ -44,15 +44,15 @@ LEDGER = "ledger"
 
 
 def experiments() -> "dict[str, Experiment]":
-    """Every experiment by its key, which is also the name of its module."""
+    """Return every experiment by its key, which is also the name of its module."""
     modules = (importlib.import_module(f"{__package__}.{key}") for key in KEYS)
     return {module.EXPERIMENT.key: module.EXPERIMENT for module in modules}
 
 
 def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
-    """Experiments that are not kept, or made from other code or panels, or at a smaller size than asked for.
+    """Return the experiments that have no findings, or stale ones.
 
-    The ledger is among them where one that it reads is.
+    The ledger is stale if an experiment that it reads is.
     """
     reads, every = reads_now(workspace, among), experiments()
     keys = [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key))]
@@ -60,13 +60,13 @@ def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
 
 
 def outdated_kept(workspace: Workspace) -> list[str]:
-    """Experiments whose findings are kept and out of date, so that their pages can say so."""
+    """Return the experiments whose stored findings are stale."""
     kept = [key for key in KEYS if workspace.experiment_file(key).exists()]
     return outdated(workspace, kept) if kept else []
 
 
 def reads_now(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
-    """What each of these experiments would read now: panels, read once for all, or what the other experiments keep."""
+    """Return the versions of what each experiment reads: panels, or the findings of other experiments."""
     from assets.experiments.panels import panel_versions
     from assets.experiments.paper_numbers import NUMBERS
 
@@ -82,7 +82,7 @@ def reads_now(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[st
 
 
 def _upstream(key: str) -> tuple[str, ...]:
-    """What an experiment reads: the ledger all others, one of panels also gold; each comes after the fits."""
+    """Return the assets that an experiment depends on."""
     if key == LEDGER:
         return tuple(other for other in KEYS if other != LEDGER)
     return ("aggregates", "gold") if key in OF_PANELS else ("aggregates",)
@@ -104,7 +104,7 @@ def _spec(key: str) -> dg.AssetSpec:
 def experiment_pages(
     context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]
 ) -> Iterator[dg.MaterializeResult]:
-    """The chosen experiments, in the order of the pages; each is an asset that can be asked for by itself."""
+    """Run the selected experiments in the order of the pages."""
     selected = {key.path[-1] for key in context.selected_asset_keys}
     for key in KEYS:
         if key in selected:

@@ -1,4 +1,4 @@
-"""Accuracy at recovering Q while a simulated confounder grows: what both regimes share."""
+"""Accuracy at recovering Q as a simulated confounder grows, for both regimes."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ from care_ops.simulate import four_state_mixture
 
 
 def against_two_way(_workspace: Workspace, *, seeds: int) -> ExperimentFindings:
-    """Three-way moments against two-way ones with the best rotation, on the same draws."""
+    """Compare three-way moments with two-way ones under the best rotation, on the same draws."""
     rows: list[dict[str, float]] = []
     for p, n, noise in ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000, 0.5)):
         tensor_errors, svd_errors = [], []

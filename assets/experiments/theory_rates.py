@@ -1,4 +1,4 @@
-"""How fast estimates approach the truth, against what the theory says."""
+"""Convergence rates of the estimates, and the paper's bounds."""
 
 import itertools
 from collections.abc import Sequence
@@ -25,7 +25,7 @@ _RESAMPLES = 2_000
 
 
 def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
-    """Slope of log mean error, (seeds, m), against log size, (m,), with a 95 % interval over seeds."""
+    """Fit the slope of log mean error, (seeds, m), on log size, (m,), with a 95 % interval over seeds."""
     x = np.log(sizes) - np.log(sizes).mean()
 
     def fitted(rows: Array) -> float:
@@ -38,7 +38,7 @@ def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
 
 
 def direction_errors(sizes: Sequence[int], seeds: range, p: int, density: float) -> Array:
-    """||u^ - s u|| of the leading direction of L, one confounder beside quality; shape (seeds, sizes)."""
+    """Return the errors of the leading direction of L with one confounder; shape (seeds, sizes)."""
     out = np.empty((len(seeds), len(sizes)))
     for row, seed in enumerate(seeds):
         rng = np.random.default_rng([seed, 11])
@@ -55,7 +55,7 @@ def direction_errors(sizes: Sequence[int], seeds: range, p: int, density: float)
 
 
 def mixture_errors(sizes: Sequence[int], seeds: range, p: int, *, bare: bool = False) -> tuple[Array, Array]:
-    """Errors of the state means (relative) and of the weights, under the best permutation; each (seeds, sizes).
+    """Return the errors of state means (relative) and weights under the best permutation; each (seeds, sizes).
 
     They are ``care_tensor``'s, or with ``bare`` those of Algorithm 2's third moment on the planted views, infinite
     where it has no answer.
@@ -79,14 +79,14 @@ def mixture_errors(sizes: Sequence[int], seeds: range, p: int, *, bare: bool = F
 
 
 def _by_care_tensor(values: Array) -> tuple[Array, Array]:
-    """Means (4, p) and weights (4,) of ``care_tensor``'s states."""
+    """Fit ``care_tensor``; return the means (4, p) and weights (4,) of its states."""
     fitted = fit_panel(named(values), FitConfig(aggregators=("care_tensor",)))
     details = read_details(fitted.aggregates["care_tensor"], CareTensorDetails)
     return np.array(details.state_means), np.array(details.state_weights)
 
 
 def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
-    """Means and weights by the third moment across the planted views; None where it has no four states."""
+    """Estimate means and weights by the third moment across the planted views; None if there are no four states."""
     moments, views = accumulate(values), thirds(values.shape[1])
     scale = np.sqrt(np.diag(moments.covariance()))
     first, second, third = (scale[group] for group in views.groups)
@@ -114,7 +114,7 @@ def conditional_mean_errors(connection: Array, latent_precision: Array, scores: 
 
 
 def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, float]]:
-    """For each strength of the confounders, the bounds of theorem and corollary, and what is measured."""
+    """Measure errors and the bounds of theorem and corollary for each strength of the confounders."""
     rows: list[dict[str, float]] = []
     for strength in strengths:
         found, ratios = list[Misspecification](), list[float]()
@@ -147,19 +147,21 @@ def run(
 ) -> ExperimentFindings:
     """Fit the slopes, and compare the bounds with what is measured."""
     n, draws = np.array(items, dtype=np.float64), range(seeds)
-    curves, rows, says = list[Series](), list[dict[str, float | str]](), list[str]()
+    curves, rows, conclusions = list[Series](), list[dict[str, float | str]](), list[str]()
     slopes: dict[str, float] = {}
 
     def add(name: str, errors: Array) -> None:
         if not np.isfinite(errors).all():
-            says.append(f"{name}: no answer on some draw.")
+            conclusions.append(f"{name}: no answer on some draw.")
             return
         slope, low, high = slope_of(n, errors)
         slopes[f"slope, {name}"] = slope
         by_size = {f"n = {size:,}": float(e) for size, e in zip(items, errors.mean(axis=0), strict=True)}
         rows.append({"error of": name, **by_size, "slope": slope, "95 % interval": f"{low:.3f} to {high:.3f}"})
         curves.append(Series(name, items, [float(e) for e in errors.mean(axis=0)]))
-        says.append(f"{name}: slope {slope:.3f} [{low:.3f}, {high:.3f}] over n from {items[0]:,} to {items[-1]:,}.")
+        conclusions.append(
+            f"{name}: slope {slope:.3f} [{low:.3f}, {high:.3f}] over n from {items[0]:,} to {items[-1]:,}."
+        )
 
     add("leading direction of L, fifty judges, sparse edges", direction_errors(items, draws, 50, 0.01))
     add("the same, sixteen judges, sparse edges", direction_errors(items, draws, 16, 0.033))
@@ -174,12 +176,12 @@ def run(
         for column in ("largest deviation over bound", "largest error of E[Q | o] over bound")
     }
     theorem, corollary = exceeded.values()
-    says.append(
+    conclusions.append(
         f"Where the condition holds, the bound on the direction is exceeded at {theorem} of {len(bounds)} strengths, "
         f"and the bound on E[Q | o] at {corollary}."
     )
     return ExperimentFindings(
-        says,
+        conclusions,
         [
             Table(f"Mean errors over {seeds} seeds and fitted slopes", rows),
             Table(f"A one-factor model that omits confounders: {models} models a row, 200 items each", bounds),

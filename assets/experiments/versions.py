@@ -23,7 +23,7 @@ NO_VERSIONS = (
 
 @dataclass(frozen=True)
 class Versions:
-    """Scores of the same judges on answers and on what was made of them.
+    """Scores of the same judges on answers and on changed versions of them.
 
     Attributes
     ----------
@@ -54,12 +54,12 @@ class Versions:
 
 
 def restyled(workspace: Workspace) -> list[Versions]:
-    """Return the test sets with answers that say the same in another style."""
+    """Return the test sets that hold answers with the same content in another style."""
     return _versions(workspace, lambda change: change not in TRIGGERS)
 
 
 def triggered(workspace: Workspace) -> list[Versions]:
-    """Return the test sets with openings that answer nothing."""
+    """Return the test sets that hold openings without an answer."""
     return _versions(workspace, lambda change: change in TRIGGERS)
 
 

@@ -1,1 +1,1 @@
-"""A table of scores fitted at once, without a workspace: what ``care fit`` does, for whoever has scores at hand."""
+"""Fits, rates and labels of a table of scores, without a workspace."""

@@ -1,4 +1,4 @@
-"""A test set of a workspace from the tables that ``care fit`` reads; whose files are read where they are."""
+"""Definition of a test set that reads the tables of ``care fit`` in place."""
 
 import os
 from collections.abc import Sequence
@@ -20,7 +20,7 @@ from warehouse.testsets import ReadingOptions, ScoreColumns, TestsetSpec
 
 @dataclass(frozen=True)
 class Declared:
-    """What the files of a test set do not say of themselves: scales of the panel and of judges, columns of systems."""
+    """Scales, columns and systems that a test set must declare because its files do not."""
 
     scale: Scale | None
     scales: dict[str, Scale]
@@ -30,7 +30,7 @@ class Declared:
 
 
 def care_yaml(name: str) -> str:
-    """care.yaml of a workspace of recorded scores, whose test set has this name: what most people set, as comments."""
+    """Return care.yaml of a workspace of recorded scores, with the common settings as comments."""
     return f"""\
 # A CARE workspace over recorded scores: nobody is asked, and what changes in the files is fitted by the next run.
 # `care admin schema` lists every setting with what it means and its default.
@@ -47,7 +47,7 @@ data: data
 #   at: "02:00"
 #   zone: Europe/Berlin
 
-# Who is told when a night failed, or a fit waits for a person.
+# Who is notified when a run failed, or a fit awaits review.
 # alerts:
 #   webhook: ${{ALERT_WEBHOOK}}
 
@@ -56,7 +56,7 @@ data: data
 
 
 def testset_name(scores: Path, wanted: str | None) -> str:
-    """The name of a test set, by default after its file of scores: ``scores`` for ``scores.csv``."""
+    """Return the name of a test set, by default the stem of its file of scores."""
     name = wanted or scores.name.split(".")[0]
     try:
         return TestsetSpec.model_validate({"name": name, "source": {"kind": "demo"}}).name
@@ -68,9 +68,9 @@ def testset_name(scores: Path, wanted: str | None) -> str:
 def testset_yaml(
     folder: Path, name: str, table: ScoreTable, scores: Path, items: Path | None, declared: Declared
 ) -> str:
-    """The file of the test set, with paths as they are told from the workspace's folder.
+    """Return the YAML of the test set, with paths relative to the workspace.
 
-    Where there is no table of items, one is written that holds what stands beside scores.
+    Without a table of items, one is written from the columns of the scores that describe items.
     """
     if items is None:
         items = folder / f"items-{name}.csv"
@@ -101,7 +101,7 @@ def testset_yaml(
 
 
 def _scale_seen(table: ScoreTable, *, pairs: bool) -> Scale | None:
-    """The ends of the scores of ``pairs`` and of grades; where all were brought to a scale, those of it.
+    """Return the range of scores of ``pairs`` or grades, or the scale to which all were brought.
 
     None where the scores are neither, or some lie beyond that scale.
     """
@@ -113,7 +113,7 @@ def _scale_seen(table: ScoreTable, *, pairs: bool) -> Scale | None:
 
 
 def _families_to_declare(judges: Sequence[str]) -> str:
-    """The block ``families`` of ``source.scores``, with marks of comments to be taken off."""
+    """Return the block ``families`` of ``source.scores`` as comments."""
     named = yaml.safe_dump(dict.fromkeys(judges, "its family"), sort_keys=False, allow_unicode=True, width=1000)
     told = "Which judges share a base model, a vendor or a prompt? Take the marks off, and name the family of each."
     return "".join(f"    # {line}\n" for line in (told, "families:", *(f"  {line}" for line in named.splitlines())))

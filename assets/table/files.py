@@ -1,4 +1,4 @@
-"""The files that a fitted table is written to: aggregates, judges, fit.json, the page and the items to label."""
+"""Output files of a fitted table: aggregates, judges, fit.json, the page and the items to label."""
 
 import json
 from dataclasses import asdict
@@ -49,7 +49,7 @@ def write_files(result: TableFit, out: Path) -> list[str]:
 
 
 def make_folder(path: Path) -> None:
-    """Make a folder that is written to, and those above it; ``InputError`` where something there is no folder."""
+    """Create an output folder and its parents; raise ``InputError`` if a file is in the way."""
     try:
         path.mkdir(parents=True, exist_ok=True)
     except (FileExistsError, NotADirectoryError, FileNotFoundError) as error:
@@ -57,7 +57,7 @@ def make_folder(path: Path) -> None:
 
 
 def fit_document(result: TableFit) -> dict[str, Any]:
-    """What fit.json holds: everything that is not a row an item or a judge; no evaluation where there is no gold."""
+    """Return the content of fit.json: everything that is not a row an item or a judge."""
     fit, page = result.fit, result.page
     return {
         "verdict": asdict(result.verdict),
@@ -75,7 +75,7 @@ def fit_document(result: TableFit) -> dict[str, Any]:
 
 
 def aggregates_table(fit: Fit) -> pa.Table:
-    """A row for each item and aggregator, with whether the half of the items that it stands in is ``sure``."""
+    """Return a row for each item and aggregator; ``sure`` tells whether its half of the items is certain."""
     count = len(fit.scores.item_ids)
     halved = has_halves(fit.scores.values)
     tables = [
@@ -94,7 +94,7 @@ def _sure(aggregate: Aggregate, halved: bool) -> pa.Array:
 
 
 def judges_table(page: ReportData) -> pa.Table:
-    """A row for each judge and aggregator, also for judges that were not admitted."""
+    """Return a row for each judge and aggregator, including judges that were not admitted."""
     position = {judge: j for j, judge in enumerate(page.scores.judges)}
     rows = [
         {

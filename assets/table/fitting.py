@@ -1,4 +1,4 @@
-"""One table of scores to aggregates, evaluation, intervals, comparison of systems and the data of a page."""
+"""Fit of one table of scores, with everything that its page shows."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -60,7 +60,7 @@ IN_PYTHON = Remedies(
 
 @dataclass(frozen=True)
 class ScoreTable:
-    """Scores of some items by several judges, and what is known of the items.
+    """Scores of items by several judges, with the items' texts and columns.
 
     ``source`` says where the scores come from, a path or a name: it opens messages, and its last part is the page's
     title. ``scores`` have the families that are declared. ``items`` are texts, gold, split units and further columns,
@@ -77,7 +77,7 @@ class ScoreTable:
 
     @cached_property
     def records(self) -> list[ItemRecord]:
-        """What is known of the scored items, in the order of the scores; one record for all of which nothing is."""
+        """Return the records of the scored items, in the order of the scores; an empty one if unknown."""
         nothing = ItemRecord("")
         if not self.items:
             return [nothing] * len(self.scores.item_ids)
@@ -97,7 +97,7 @@ class TableConfig:
     scales : mapping judge -> (low, high)
         Scales of single judges, which are brought to that of ``fit`` when they are read.
     features : tuple of str
-        Columns of the items that hold numbers which judges may like, beside what is counted in the texts.
+        Numeric columns of the items that may bias judges, in addition to counts in the texts.
 
     Raises
     ------
@@ -112,7 +112,7 @@ class TableConfig:
     features: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        """Check what the records inside do not check."""
+        """Check that scales are in order."""
         for low, high in (*self.scales.values(), *([self.fit.scale] if self.fit.scale else [])):
             if not -np.inf < low < high < np.inf:
                 raise InputError(f"the scale is {low} to {high}; give two numbers, the lowest score first")
@@ -120,7 +120,7 @@ class TableConfig:
 
 @dataclass(frozen=True)
 class TableFit:
-    """What came of a table.
+    """Result of fitting a table.
 
     Attributes
     ----------
@@ -143,7 +143,7 @@ class TableFit:
 def fit_table(
     table: ScoreTable, config: TableConfig, remedies: Remedies = IN_PYTHON, watch: Watch = unwatched
 ) -> TableFit:
-    """Admit judges, fit, and compute all that a page shows, and the verdict.
+    """Admit judges, fit, and compute the data of the page and the verdict.
 
     Raises
     ------
@@ -184,7 +184,7 @@ def fit_table(
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.anchors, edition=fit_id(table, config), made_at=now())
-    stood = _stood(fit.scores, table, named)
+    stood = _pair_systems(fit.scores, table, named)
     facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))
     if POSITION not in config.fit.not_quality and not facts.failure:
         facts = replace(facts, trend=trend(fit.aggregates.get("care", fit.aggregates[lead]).estimate))
@@ -194,7 +194,7 @@ def fit_table(
 
 
 def _flagged(table: ScoreTable) -> list[Reason]:
-    """Items whose text addresses the judge, or hides characters."""
+    """Return a reason for items whose text addresses the judge or hides characters."""
     found = flagged(record for record in table.items.values() if record.response is not None)
     if not found:
         return []
@@ -204,7 +204,7 @@ def _flagged(table: ScoreTable) -> list[Reason]:
 
 
 def _guessed_scales(table: ScoreTable) -> list[Reason]:
-    """Judges whose scores were rescaled because their range looks like another scale than the panel's."""
+    """Return a reason for each judge whose scale was guessed from its scores."""
     return [
         Reason("condition", f"The scale of judge {one.judge!r} was guessed.", (one.judge,), f"{capital(one.sentence)}.")
         for one in table.brought
@@ -213,15 +213,15 @@ def _guessed_scales(table: ScoreTable) -> list[Reason]:
 
 
 def _perhaps_judges(table: ScoreTable) -> tuple[Reason, ...]:
-    """What was left out of a wide table and may be a judge all the same."""
+    """Return a reason for columns that were left out and may be judges."""
     left_out = perhaps_judges(table.readings[0].left_out) if table.readings else ()
     named = listed([f"{left.column!r} ({left.why.partition(';')[0]})" for left in left_out])
     reason = Reason("no judge", f"Columns left out: {named}.", detail="Of a judge write the scores as numbers alone.")
     return (reason,) if left_out else ()
 
 
-def _stood(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[str, str] | None]:
-    """The left and the right system of each pair of the panel, where they are known."""
+def _pair_systems(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[str, str] | None]:
+    """Return the left and the right system of each pair of the panel, if known."""
     if not any(named):
         return [None] * len(panel.item_ids)
     system_of = dict(zip(table.scores.item_ids, named, strict=True))
@@ -231,7 +231,7 @@ def _stood(panel: ScoreMatrix, table: ScoreTable, named: Named) -> list[tuple[st
 def _sides(
     panel: ScoreMatrix, table: ScoreTable, systems: Sequence[tuple[str, str] | None], config: TableConfig
 ) -> Sides | None:
-    """Which judges of pairs choose by the side; None where nothing says what a tie is."""
+    """Return the judges of pairs that prefer a side; None if no score counts as a tie."""
     pairs = any(systems) or all(record.response_2 for record in table.records)
     low, high = config.fit.scale or (0.0, 1.0)
     if not pairs or np.nanmin(panel.values) < low or np.nanmax(panel.values) > high:
@@ -240,7 +240,7 @@ def _sides(
 
 
 def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, Any]:
-    """What is to be printed beside the numbers of a page: inputs, settings and code."""
+    """Return the inputs, settings and code versions that a page prints."""
     certificate = {} if fit.structure is None else {"certificate": asdict(fit.structure.certificate)}
     return {
         "scores": table.source,
@@ -254,7 +254,7 @@ def _provenance(fit: Fit, table: ScoreTable, config: TableConfig) -> dict[str, A
 
 
 def fit_id(table: ScoreTable, config: TableConfig) -> str:
-    """The id of a fit of a table: a hash of its code and of all it is made from, whatever the order of the rows."""
+    """Return the id of a fit: a hash of its code and inputs that ignores the order of rows."""
     known = sorted(zip(table.scores.item_ids, table.records, strict=True), key=itemgetter(0)) if table.items else []
     items = [
         [item, r.response, r.response_2, r.gold, r.split_unit, *map(r.metadata.get, config.systems + config.features)]
@@ -267,7 +267,7 @@ def fit_id(table: ScoreTable, config: TableConfig) -> str:
 
 
 def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[JudgeCheck]]:
-    """The scores of the judges that are admitted, those outside the scale missing; and what admission found.
+    """Return the scores of admitted judges, those outside the scale missing, and all admission checks.
 
     Raises ``FitError`` where fewer than three judges were admitted.
     """
@@ -281,7 +281,7 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
 
 
 def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[ScoreMatrix, dict[str, int]]:
-    """The scores, those outside the scale missing; and how many those are by judge."""
+    """Return the scores with those outside the scale missing, and their number by judge."""
     if scale is None:
         return scores, {}
     values = on_scale(scores.values, scale)
@@ -291,7 +291,7 @@ def within_scale(scores: ScoreMatrix, scale: tuple[float, float] | None) -> tupl
 
 
 def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
-    """What can be seen of the scored items, in their order: counts in their texts, and the columns that a person names.
+    """Return features of the scored items, in their order: counts in their texts, and named columns.
 
     Raises ``InputError`` where no item has a column of that name, or a value in it is no number.
     """
@@ -306,7 +306,7 @@ def features_of(table: ScoreTable, config: TableConfig) -> dict[str, Array]:
 
 
 def item_columns(table: ScoreTable) -> ItemColumnsRead:
-    """What is known of the scored items, in the order of the scores."""
+    """Return texts, gold and split units of the scored items, in the order of the scores."""
     records = table.records
     return ItemColumnsRead(
         item_ids=list(table.scores.item_ids),
@@ -317,7 +317,7 @@ def item_columns(table: ScoreTable) -> ItemColumnsRead:
 
 
 def systems_of(table: ScoreTable, config: TableConfig) -> Named:
-    """The systems of the scored items by the columns that ``config.systems`` names.
+    """Return the systems of the scored items by the columns that ``config.systems`` names.
 
     Raises ``InputError`` as ``warehouse.items.systems_in``.
     """
@@ -329,6 +329,6 @@ def systems_of(table: ScoreTable, config: TableConfig) -> Named:
 
 
 def _scale_of(fit: Fit, config: TableConfig) -> tuple[float, float]:
-    """The declared scale, or the range of the panel's scores."""
+    """Return the declared scale, or the range of the panel's scores."""
     values = fit.scores.values
     return config.fit.scale or (float(np.nanmin(values)), float(np.nanmax(values)))

@@ -1,4 +1,4 @@
-"""Judges of a table against labels by people."""
+"""Agreement of a table's judges with labels by people."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -27,7 +27,7 @@ PANEL = "panel"
 
 @dataclass(frozen=True)
 class Reports:
-    """The reports by judge, the panel's agreement with people, and what has no report.
+    """Reports by judge, the panel's agreement with people, and judges without a report.
 
     Attributes
     ----------
@@ -50,9 +50,9 @@ class Reports:
 def judge_reports(
     table: ScoreTable, labels: Labels, config: TableConfig, *, only: str | None = None, level: float = 0.9
 ) -> Reports:
-    """A report for each judge, or for one; of grades, people pass what they put above the cut, as a judge does.
+    """Report on each judge, or on one; a grade above the cut is a pass, for people and judges.
 
-    Beside labels of 0 and 1, those of .5, ties of a pair, decide nothing and are left out.
+    Labels of .5, ties of a pair, are left out.
 
     Raises
     ------
@@ -95,7 +95,7 @@ def judge_reports(
 
 
 def _decided(labels: Labels, cut: float | None) -> Labels:
-    """Labels of 0 and 1 without ties; of grades, whether each is above the cut, which some are and some are not."""
+    """Return labels of 0 and 1 without ties; grades become 1 above the cut."""
     decided = Labels(tuple(label for label in labels.given if label.value != _TIE))
     if decided.binary:
         return decided
@@ -110,7 +110,7 @@ def _decided(labels: Labels, cut: float | None) -> Labels:
 
 
 def _grades(table: ScoreTable, labels: Labels) -> Array | None:
-    """Return the labels as grades; None where they are 0 and 1, or go beyond the scale that the judges use."""
+    """Return the labels as grades; None if they are 0 and 1, or exceed the judges' scale."""
     low, high = np.nanmin(table.scores.values), np.nanmax(table.scores.values)
     if labels.binary or not all(low <= label.value <= high for label in labels.given):
         return None
@@ -118,17 +118,19 @@ def _grades(table: ScoreTable, labels: Labels) -> Array | None:
 
 
 def _cut(judge: str, scores: Array, declared: float | None) -> float:
-    """The declared cut, or the middle of a judge that gives two scores."""
+    """Return the declared cut, or the midpoint of a judge that gives two scores."""
     values = np.unique(scores[~np.isnan(scores)])
     if declared is not None:
         return declared
     if len(values) != 2:
-        raise InputError(f"{judge} gives {len(values)} different scores; --cut says above which it passes an answer")
+        raise InputError(
+            f"{judge} gives {len(values)} different scores; --cut is the score above which it passes an answer"
+        )
     return float(values.mean())
 
 
 def _lengths(table: ScoreTable) -> Array | None:
-    """Characters of the response; of a pair, by how much the second is longer. None where no item has a text."""
+    """Return the characters of each response; for pairs the difference, second less first; None without texts."""
     first, second = ([getattr(item, side) for item in table.records] for side in ("response", "response_2"))
     if not any(first):
         return None
@@ -139,7 +141,7 @@ def _lengths(table: ScoreTable) -> Array | None:
 
 
 def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
-    """Return the answer to whether a judge may gate, with what would decide it."""
+    """Return whether a judge may gate, and how many labels would decide it."""
     statistic, name = found.measure(advice.measure), _MEASURES[advice.measure]
     said = f"{name} {_interval(statistic)}" if statistic is not None else f"{name} is not defined"
     more = f"; about {advice.more_labels:,} more labels would decide" if advice.more_labels else ""
@@ -154,7 +156,7 @@ def _interval(statistic: Statistic) -> str:
 
 
 def people_sentences(found: PeopleAgreement) -> list[str]:
-    """Return what kappa, AUC and bias say of a judge, each with its interval."""
+    """Return kappa, AUC and bias of a judge, each with its interval."""
     shown = [
         f"{words} {_interval(statistic)}"
         for name, words in _MEASURES.items()
@@ -168,12 +170,12 @@ def people_sentences(found: PeopleAgreement) -> list[str]:
 
 
 def sentences(report: JudgeReport, item_ids: Sequence[str], *, pairs: bool) -> list[str]:
-    """Return what the figures say, in plain sentences."""
+    """Return a judge's report in sentences."""
     lines = [
         *people_sentences(report.people),
-        f"of the answers people passed, the judge passed {_said(report.passed_of_passed)}",
-        f"of the answers people failed, the judge failed {_said(report.failed_of_failed)}",
-        f"it is right on {_said(report.accuracy)} by {report.labels} labels alone, and on {_said(report.assisted)} "
+        f"of the answers people passed, the judge passed {_share(report.passed_of_passed)}",
+        f"of the answers people failed, the judge failed {_share(report.failed_of_failed)}",
+        f"it is right on {_share(report.accuracy)} by {report.labels} labels, and on {_share(report.assisted)} "
         "with the panel's help",
     ]
     sent = ", ".join(f"{error:.0%} with {share:.0%} sent" for share, error in report.sent.items() if share)
@@ -192,12 +194,12 @@ def sentences(report: JudgeReport, item_ids: Sequence[str], *, pairs: bool) -> l
     return lines
 
 
-def _said(share: Share | None) -> str:
+def _share(share: Share | None) -> str:
     return "none, there are none" if share is None else f"{share.value:.0%} ({share.lo:.0%} to {share.hi:.0%})"
 
 
 def position_sentence(orders: Mapping[str, ScoreMatrix], judge: str, cut: float) -> str | None:
-    """What the order of two texts does to a judge; None where it scored fewer than ten pairs in both."""
+    """Describe a judge's position bias; None if it scored fewer than ten pairs in both orders."""
     (first, one), (second, other) = orders.items()
     if judge not in one.judges or judge not in other.judges:
         return None
@@ -207,6 +209,6 @@ def position_sentence(orders: Mapping[str, ScoreMatrix], judge: str, cut: float)
     if effect is None:
         return None
     return (
-        f"on {_said(effect.turned)} of {effect.turned.count:.0f} pairs its verdict depends on the order; it scores "
+        f"on {_share(effect.turned)} of {effect.turned.count:.0f} pairs its verdict depends on the order; it scores "
         f"{effect.difference:+.3f} ({effect.lo:+.3f} to {effect.hi:+.3f}) in the order {first} beside {second}"
     )

@@ -1,4 +1,4 @@
-"""What labels changed in the scores of a panel, and what ten more would probably change."""
+"""Effect of labels on the scores of a panel, and the expected effect of ten more."""
 
 from collections.abc import Iterable
 from dataclasses import dataclass, replace

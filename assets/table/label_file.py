@@ -1,4 +1,4 @@
-"""The file in which labels are collected: items that are to be labelled, and what people have said so far.
+"""The file in which labels are collected: items to label, and the labels so far.
 
 It is a CSV that ``read_labels`` reads as well. An item that waits has an empty label; one that was skipped has an empty
 label and a time. Every change reads the file again and writes all of it in one step, while no other session may: a kill
@@ -28,18 +28,18 @@ _TEXTS = ("prompt", "aspect", "reference", "response", "response_2")
 
 
 def texts_of(item: ItemRecord) -> dict[str, str]:
-    """What a person who labels an item sees of it, in this order; no score and no system."""
+    """Return the texts that a person sees when labelling an item: no score and no system."""
     return {name: text for name in _TEXTS if (text := getattr(item, name))}
 
 
 def blinded(item_id: str) -> str:
-    """The id of an item as who labels it sees it: a code where it names a system, as that of several columns may."""
+    """Return the id that a person who labels sees: a code if the id names a system."""
     return f"item-{blake2b(item_id.encode(), digest_size=6).hexdigest()}" if " / " in item_id else item_id
 
 
 @dataclass(frozen=True)
 class LabelRow:
-    """One row: an item that is to be labelled, and how it came to be. All are texts, as they stand in the file."""
+    """One row: an item to label, and how it was drawn. All fields are texts, as in the file."""
 
     item_id: str
     label: str = ""
@@ -50,12 +50,12 @@ class LabelRow:
 
     @property
     def waits(self) -> bool:
-        """Whether nobody has labelled or skipped it."""
+        """Return whether nobody has labelled or skipped it."""
         return not self.label and not self.labelled_at
 
     @property
     def skipped(self) -> bool:
-        """Whether somebody saw it and gave no label."""
+        """Return whether somebody saw it and gave no label."""
         return not self.label and bool(self.labelled_at)
 
 
@@ -71,7 +71,7 @@ class LabelFile:
 
     @classmethod
     def read(cls, path: Path) -> LabelFile:
-        """The file; without rows where there is none yet.
+        """Read the file; it has no rows if it does not exist yet.
 
         Raises ``InputError`` where it has other columns than the ones that are written here, or labels that
         ``read_labels`` refuses.
@@ -93,7 +93,7 @@ class LabelFile:
 
     @contextmanager
     def alone(self) -> Generator[None]:
-        """Keep other sessions from the file, and take over what they have written since it was read.
+        """Lock the file, and read the rows that other sessions have written.
 
         Where folders cannot be locked, two changes within the same few milliseconds may still meet.
         """
@@ -118,7 +118,7 @@ class LabelFile:
                 shutil.copymode(target, temporary)
 
     def change(self, k: int, row: LabelRow) -> None:
-        """Replace a row, in the file too; a label of an item that somebody else labelled meanwhile is a second one."""
+        """Replace a row and write the file; keep a label that another session has added meanwhile."""
         before = self.rows[k]
         with self.alone():
             places = [j for j, other in enumerate(self.rows) if other == before]
@@ -136,7 +136,7 @@ class LabelFile:
             raise InputError(f"{self.path}: item {strange!r} is not among the items; name another file with --out")
 
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
-        """Take labels from elsewhere, while the file is held ``alone``: into rows without one, else as a second label.
+        """Merge labels from elsewhere while the file is locked: into rows without one, else as a second label.
 
         ``rater`` and ``moment`` are of labels that do not say who gave them, and when. Returns how many rows got a
         label, and how many second labels items got that had one; a label that the same rater has given already is not

@@ -1,4 +1,4 @@
-"""Which items of a test set or a table people are to label, and how many labels are needed."""
+"""Choice of items to label, and the number of labels needed."""
 
 import math
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ from care_ops.scores import ScoreMatrix
 
 
 def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: int, seed: int) -> list[LabelRow]:
-    """Draw the rows that enlarge a file of labels to ``count`` items at random; none where it has so many.
+    """Draw rows at random that enlarge a file of labels to ``count`` items.
 
     On recorded panels no choice of the items beat a random sample (benchmarks/results/labelling.md). A sample with
     unequal probabilities is not enlarged: its probabilities hold for the size with which it was drawn.
@@ -42,7 +42,7 @@ def rows_to_label(known: Sequence[LabelRow], item_ids: Sequence[str], *, count: 
 
 
 def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[LabelRow]:
-    """Rows that ask for a second label of labelled items, drawn at random, until ``repeats`` items have one.
+    """Draw labelled items that get a second label, until ``repeats`` items have one.
 
     Raises ``InputError`` where fewer items have a label.
     """
@@ -61,7 +61,7 @@ def second_labels(known: Sequence[LabelRow], repeats: int, seed: int) -> list[La
 def labels_for_width(
     labels: Labels, panel: ScoreMatrix | None, items: int, config: FitConfig, width: float, level: float = 0.9
 ) -> tuple[int, str]:
-    """How many labels narrow the interval of the mean label to ``width`` on either side, and what that rests on.
+    """Return how many labels give the mean label an interval of +- ``width``, and the basis of that number.
 
     Raises ``InputError`` where the width is not positive.
     """

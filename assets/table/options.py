@@ -1,4 +1,4 @@
-"""Every option of a fit under one flat list of names, which the command line and the Python library share."""
+"""Options of a fit, shared by the command line and the Python library."""
 
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
@@ -16,7 +16,7 @@ from care_ops.errors import InputError, guarded
 
 
 class FitOptions(TypedDict, total=False):
-    """Options of a fit; those that are left out keep their defaults.
+    """Options of a fit; missing ones keep their defaults.
 
     Attributes
     ----------
@@ -42,7 +42,7 @@ class FitOptions(TypedDict, total=False):
         Column of the items that names an item's system; of pairs two: that of the left system, which a higher score
         prefers, and that of the right one. The name ``systems`` is taken for it, too.
     features : str or sequence of str
-        Columns of the items with numbers that judges may like, beside what is counted in the texts.
+        Numeric columns of the items that may bias judges, in addition to counts in the texts.
     shuffled : bool
         The rows are in random order, so that no quality follows the position in the file: all that follows it is
         removed as a drift of the judges.
@@ -79,7 +79,7 @@ _NAMES = ("aggregators", "not_quality", "system", "features")
 
 @guarded("give each option a value of its type", "the options of the fit")
 def table_config(options: FitOptions) -> TableConfig:
-    """The configuration that options make.
+    """Build the configuration from options.
 
     Raises ``InputError`` where an option does not exist, or its value cannot be used.
     """
@@ -102,5 +102,5 @@ def table_config(options: FitOptions) -> TableConfig:
 
 
 def names_of(names: str | Sequence[str] | None) -> tuple[str, ...]:
-    """One name or several as a tuple: the string ``care`` is one name, not four letters."""
+    """Return one name or several as a tuple; a string is one name."""
     return (names,) if isinstance(names, str) else tuple(() if names is None else names)

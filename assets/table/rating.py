@@ -1,4 +1,4 @@
-"""How good each system of a table is by the standard of people: the judges' answer, corrected by a few labels."""
+"""Rates of systems and gates between them, from judges' scores corrected by labels."""
 
 from __future__ import annotations
 
@@ -137,11 +137,11 @@ def gate_table(
 
 
 _BY_CHANCE, _PLAIN = 3.0, 0.3
-"""Standard errors of a rank correlation that chance hardly reaches, and the least one that is told."""
+"""Standard errors of a rank correlation that chance hardly reaches, and the minimum that is reported."""
 
 
 def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: RatingOptions) -> Labelled:
-    """The panel's answer and what was labelled, in the order of the scores; ``Duels`` where two columns name systems.
+    """Return the panel's estimates and labels, in the order of the scores; ``Duels`` for pairs.
 
     For a confidence sequence labels are each item's first: a later one would change what was known at an earlier look.
     """
@@ -194,7 +194,7 @@ def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | No
 def workspace_table(
     workspace: Workspace, testset: str, columns: tuple[str, ...] = ()
 ) -> tuple[ScoreTable, TableConfig]:
-    """The panel of a test set as a table without anchors, and the settings of its fits.
+    """Return the panel of a test set as a table without labels, and the settings of its fits.
 
     Raises ``InputError`` where neither ``columns`` nor the test set names systems.
     """
@@ -209,8 +209,8 @@ def workspace_table(
     return ScoreTable(testset, scores, records), config
 
 
-def labels_against(table: ScoreTable, labels: Labels, config: TableConfig) -> str | None:
-    """That labels run against the mean of the judges, as they do where 1 stands for bad; None where they do not."""
+def contradiction_of_labels(table: ScoreTable, labels: Labels, config: TableConfig) -> str | None:
+    """Return a warning if labels contradict the mean of the judges, as when 1 stands for bad."""
     mean, given = mean_of_present(table.scores.values, axis=1), aligned(table.scores.item_ids, labels.values)
     count = int((~np.isnan(mean) & ~np.isnan(given)).sum())
     if count < LABELS_TO_SETTLE or len(config.systems) == 2:
@@ -224,8 +224,8 @@ def labels_against(table: ScoreTable, labels: Labels, config: TableConfig) -> st
     )
 
 
-def sides_told(table: ScoreTable, config: TableConfig) -> str | None:
-    """How pairs are read, for a person to check; None where items are none."""
+def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
+    """Describe how pairs are read; None if items are not pairs."""
     if len(config.systems) != 2:
         return None
     pairs = [pair for pair in systems_of(table, config) if pair is not None and pair[0] != pair[1]]
@@ -238,7 +238,7 @@ def sides_told(table: ScoreTable, config: TableConfig) -> str | None:
 
 
 def check_labels(table: ScoreTable, labels: Labels) -> None:
-    """``InputError`` where labels cannot correct the answer of a table: strange items, anchors, none of a sample."""
+    """Raise ``InputError`` if labels are of unknown items, were seen by the fit, or are not a sample."""
     scored = set(table.scores.item_ids)
     strange = [item for item in labels.values if item not in scored]
     if strange:
@@ -252,6 +252,6 @@ def check_labels(table: ScoreTable, labels: Labels) -> None:
         )
     if not labels.sample:
         raise InputError(
-            f"all {len(labels.values)} labelled items were chosen with an unknown probability, so they say nothing of "
-            "the others; label items drawn at random, or give the `probability` with which each was drawn"
+            f"all {len(labels.values)} labelled items were chosen with an unknown probability, so they do not "
+            "represent the others; label items drawn at random, or give the `probability` with which each was drawn"
         )

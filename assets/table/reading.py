@@ -1,4 +1,4 @@
-"""The tables that a fit reads together: scores, and beside them items, families and anchors."""
+"""Tables of a fit: scores, items, families and labels."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class TableInputs:
     scales: Mapping[str, Scale] | None = None
 
 
-@guarded("save the table anew, as CSV in UTF-8 or as Parquet", "the tables")
+@guarded("save the table again, as CSV in UTF-8 or as Parquet", "the tables")
 def read_table(
     inputs: TableInputs, columns: ScoreColumns, options: ReadingOptions, tell: Callable[[Reading], object]
 ) -> ScoreTable:
@@ -90,7 +90,7 @@ def read_table(
 
 
 def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
-    """What tables beside the scores may call their items: as the user did, or the columns that name them together."""
+    """Return the item column that the other tables may use: the user's, or the columns that name items together."""
     found = of_scores.columns["item"]
     return found if "," in found else columns.item_id
 
@@ -144,14 +144,14 @@ def _read_items(
 
 
 def _place(source: object, what: str) -> str:
-    """How a message names a table: by its path, or by what it holds."""
+    """Return how messages name a table: by its path, or by its content."""
     return str(source) if isinstance(source, (str, Path)) else what
 
 
 def score_columns(
     item: str | None, judge: Sequence[str] | None, score: str | None, drop: Sequence[str] | None
 ) -> ScoreColumns:
-    """The columns that were named; several judges are the columns of a table with a column for each judge.
+    """Build the named columns; several judges are the columns of a wide table.
 
     Raises ``InputError`` where two of the options contradict each other.
     """
@@ -174,7 +174,7 @@ def score_columns(
 
 
 def declared_scales(words: Sequence[str]) -> tuple[Scale | None, dict[str, Scale]]:
-    """The scale of the panel and those of single judges, as ``--scale`` gives them: ``1:10``, or ``JUDGE=0:100``.
+    """Parse ``--scale``, as ``1:10`` or ``JUDGE=0:100``, into the panel's scale and those of judges.
 
     Raises ``InputError`` where a scale is not written so, or is given twice.
     """

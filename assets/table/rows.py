@@ -1,4 +1,4 @@
-"""What is said first of a fitted table: rows of plain values for its aggregates and its judges, and constraints."""
+"""Rows of plain values for the aggregates and judges of a fitted table."""
 
 from dataclasses import asdict
 from typing import Any
@@ -9,7 +9,7 @@ from assets.report.data import ReportData, WeightCell
 
 
 def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
-    """A row for each aggregator, all with the same columns; ``with gold`` is of how many items figures are."""
+    """Return a row for each aggregator; ``with gold`` is the number of items that are evaluated."""
     rows: list[dict[str, Any]] = []
     for name, aggregate in page.aggregates.items():
         metrics = asdict(page.evaluations[name]) if name in page.evaluations else {}
@@ -31,13 +31,13 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
 
 
 def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The rows as a person reads them, without the tau of gold of two values: AUC tells order there."""
+    """Return the rows for a person: without tau if gold is binary, since AUC measures order there."""
     told = any(row.get("auc") is not None for row in rows)
     return [{column: value for column, value in row.items() if not (told and column == "tau")} for row in rows]
 
 
 def judge_rows(page: ReportData) -> list[dict[str, Any]]:
-    """A row for each judge with its weight in the recommended aggregate, heaviest first; then those not admitted."""
+    """Return a row for each judge by its weight in the recommended aggregate; those not admitted come last."""
     rows = [
         {
             "judge": row.check.judge,

@@ -1,4 +1,4 @@
-"""Penalties chosen for a table of scores: by the labels of some split units, or by held-out likelihood."""
+"""Choice of penalties for a table of scores, by labels or by held-out likelihood."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
@@ -24,7 +24,7 @@ ChoiceCriterion = Literal["order", "error", "likelihood"]
 
 @dataclass(frozen=True)
 class Choice:
-    """Penalties, and how they fare.
+    """Chosen penalties and their evaluation.
 
     Attributes
     ----------
@@ -90,7 +90,7 @@ def select_table(
     tell: Tell,
     watch: Watch = unwatched,
 ) -> Choice:
-    """Read the tables, admit judges, and search the paper's grid; ``watch`` is told how far the search has come.
+    """Read the tables, admit judges, and search the paper's grid.
 
     Raises
     ------
@@ -126,7 +126,7 @@ def _gold_and_units(
     options: ReadingOptions,
     tell: Tell,
 ) -> tuple[str, Array, list[str]]:
-    """The table's name, and of each scored item the gold (NaN for none) and the split unit (by default its own id)."""
+    """Return the table's name, and gold (NaN if none) and split unit (by default the id) of each scored item."""
     readings: list[Reading] = []
     read = read_items(source, options=options, item=item_column, tell=readings.append)
     records = {record.item_id: record for record in read}
@@ -138,7 +138,7 @@ def _gold_and_units(
 
 
 def _split_units(records: Mapping[str, ItemRecord], reading: Reading, split: str | None) -> dict[str, str]:
-    """The split units of items that have one; ``InputError`` where there is no column of the name ``split``."""
+    """Return the split units of items; raise ``InputError`` if there is no column ``split``."""
     field_of = {column: field for field, column in reading.columns.items() if field != "item"}
     every_column = [reading.columns["item"], *field_of, *next(iter(records.values())).metadata]
     if split is not None and split not in every_column:
@@ -155,7 +155,7 @@ def _split_units(records: Mapping[str, ItemRecord], reading: Reading, split: str
 def _on_the_rest(
     scores: ScoreMatrix, config: FitConfig, selection: Selection, gold: Array, watch: Watch
 ) -> list[dict[str, Any]]:
-    """The choice, the default and the mean on the items whose gold chose nothing."""
+    """Evaluate the choice, the default and the mean on items whose gold was not used."""
     rows: list[dict[str, Any]] = []
     tried = (
         (f"{selection.aggregator}, chosen", selection.best.config, selection.aggregator),

@@ -1,4 +1,4 @@
-"""``care judges report``: each judge and the panel beside people, and whether they may gate a release."""
+"""``care judges report``: agreement of judges with people, and whether they may gate a release."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def judge_report(
 
 
 def _print_reports(found: Reports, orders: Path | None, *, pairs: bool) -> None:
-    """Print what is known of the panel and of each judge, sentence by sentence."""
+    """Print the reports of the panel and of each judge."""
     from assets.table.judge_reports import PANEL, people_sentences, position_sentence, sentences
     from warehouse.sources.files import read_orders
 

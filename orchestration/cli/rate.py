@@ -1,4 +1,4 @@
-"""``care rate``, ``gate`` and ``judges report``: systems and judges by a few labels of people and a file of scores."""
+"""``care rate`` and ``care gate``: rates of systems from scores and a few labels."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ _KINDS = {
 }
 
 REGRESSION, NOT_ENOUGH, LABELS_CHANGED, JUDGE_CHANGED = 3, 4, 5, 6
-"""Exit codes of the gate beside 0; 1 and 2 are those of every command that failed or was given what is wrong."""
+"""Exit codes of the gate; every command exits with 1 if it failed and 2 on bad input."""
 
 ScoresOrName = Annotated[Path, typer.Argument(help="Table of scores; with --workspace the name of a test set.")]
 Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care.yaml, instead of tables.")]
@@ -102,7 +102,7 @@ def rate(
         table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, None)
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
-    _tell_first(table, given, config)
+    _print_checks(table, given, config)
     options: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
     options |= {"population": population, "pass_k": pass_k}
     with watching("fitting the panel") as watch:
@@ -124,13 +124,13 @@ def rate(
         errors.print(f"no rate for {name}: {why}", style="yellow")
 
 
-def _tell_first(table: ScoreTable, labels: LabelRecord, config: TableConfig) -> None:
-    """How pairs are read, and whether the labels can be meant so."""
-    from assets.table.rating import labels_against, sides_told
+def _print_checks(table: ScoreTable, labels: LabelRecord, config: TableConfig) -> None:
+    """Print how pairs are read, and a warning if labels contradict the judges."""
+    from assets.table.rating import contradiction_of_labels, pair_reading
 
-    if told := sides_told(table, config):
+    if told := pair_reading(table, config):
         errors.print(told)
-    if told := labels_against(table, labels, config):
+    if told := contradiction_of_labels(table, labels, config):
         errors.print(f"warning: {told}", style="yellow")
 
 
@@ -175,7 +175,7 @@ def gate(
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
-    _tell_first(table, given, config)
+    _print_checks(table, given, config)
     bounds: RatingOptions = {"level": level, "sequential": sequential, "label_bounds": label_bounds}
     options: RatingOptions = {**bounds, "pass_k": pass_k}
     row: dict[str, Any]
@@ -238,9 +238,9 @@ def _of_workspace(
     *,
     gate: bool = False,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """A test set's panel, its labels and settings; ends the command where it is not measured as the edition was.
+    """Return a test set's panel, labels and settings; exit if they differ from those of a kept fit.
 
-    A ``gate`` also ends where a judge is no longer what it was.
+    A ``gate`` also exits if a judge has changed.
     """
     from assets.labels import read_labels
     from assets.results.attribution import changes
@@ -250,7 +250,7 @@ def _of_workspace(
 
     loaded = workspace_to_look_at(root)
     if gate and (judges := changes(loaded, loaded.testset(testset).name)[0]):
-        console.print(f"not compared until it is anchored anew: {' '.join(of_judges(judges))}")
+        console.print(f"not compared until it is anchored again: {' '.join(of_judges(judges))}")
         raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
     file = labels or loaded.labels_file(testset)
@@ -290,7 +290,7 @@ def read_with_labels(
     form: tables.Form,
     cut: float | None = None,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
-    """Read the tables of a command that compares with labels; print how each was read."""
+    """Read the tables of a command that uses labels; print how each was read."""
     from assets.table.rating import read_rated_table
 
     if labels is None:
@@ -337,7 +337,7 @@ def _decision_row(decision: Decision) -> dict[str, Any]:
 
 
 def _sentence(decision: Decision, config: TableConfig, options: RatingOptions) -> str:
-    """One plain line, for a terminal and a pull request alike."""
+    """Return the decision as one line for a terminal or a pull request."""
     interval = (
         f"{options.get('level', 0.9):.0%} interval{' at all looks together' if options.get('sequential') else ''}"
     )

@@ -296,7 +296,7 @@ def test_a_judge_is_reported_in_plain_sentences(folder):
         code, _, output = care(*given, *options)
         assert (code, sentence in output) == (2, True), output
     code, _, output = care(*given[:-2])
-    assert (code, "--cut says above which it passes an answer" in output) == (2, True), output
+    assert (code, "--cut is the score above which it passes an answer" in output) == (2, True), output
 
 
 def test_a_judge_may_gate_where_its_interval_is_above_the_bar(folder):
