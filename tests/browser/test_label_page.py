@@ -1,4 +1,4 @@
-"""The page on which somebody without CARE labels, in a real browser: keys, buttons, reloads, and the file that returns.
+"""Test the labelling page in a browser: keys, buttons, reloads, and the file that comes back.
 
 A person in these tests goes by what stands on the screen; which label an item deserves is known from its text alone.
 """

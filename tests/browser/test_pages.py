@@ -1,4 +1,4 @@
-"""What a person sees: the report's pages and Dagster's UI, in a real browser."""
+"""Test the report and Dagster's UI in a browser."""
 
 import subprocess
 import sys

@@ -1,4 +1,4 @@
-"""What the report's pages keep in a real browser: accessible, readable without a script, whole on paper and small.
+"""Test report pages in a browser: accessible, readable without scripts, printable and small.
 
 The pages are drawn from light records (``tests.support.report_pages``), not from runs.
 """

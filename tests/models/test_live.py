@@ -1,4 +1,4 @@
-"""Forty-eight items of `make live`: a language model with real weights by four prompts, beside three programs.
+"""Score 48 items of `make live` with real weights by four prompts, and compare vLLM with transformers.
 
 What a package of the index carries is converted where build/live/models does not hold it; Gemma joins where it does.
 """

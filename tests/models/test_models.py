@@ -1,4 +1,4 @@
-"""Real models on the CPU: vLLM in a Ray actor, driven by `care run`, and transformers beside it. `make test-vllm`."""
+"""Score with real models on the CPU: vLLM in a Ray actor under `care run`, and transformers. `make test-vllm`."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The recipe of docs/paper.md, typed line by line, with a hub, data sets and weights of the test's own making.
+"""Run the recipe of docs/paper.md line by line, against a local hub with made-up data sets and weights.
 
 Data sets are read from the hub by `datasets`, models by vLLM and transformers, at commits that `care testsets pin` and
 `care judges pin` have asked for. The models count words and know nothing else; what is tested is the road.

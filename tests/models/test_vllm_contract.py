@@ -1,4 +1,4 @@
-"""What is asked of vLLM beside what the installed release takes, documents and does; no GPU is needed for that."""
+"""Compare CARE's use of vLLM with what the installed release documents and does, without a GPU."""
 
 from __future__ import annotations
 

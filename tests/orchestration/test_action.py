@@ -1,4 +1,4 @@
-"""``action.yml``: its shell steps as they stand, in bash as GitHub calls it, with the variables that GitHub sets.
+"""Run the shell steps of ``action.yml`` in bash, with the variables that GitHub sets.
 
 A stand-in for ``gh`` writes down what it is called with. What ``${{ }}`` stands for is filled in here, from inputs,
 outputs of steps, and the event.

@@ -1,4 +1,4 @@
-"""A system whose answers got worse, a judge that changed, and both, over nights of one workspace."""
+"""Tell a system whose answers got worse from a judge that changed, over runs of one workspace."""
 
 from dataclasses import replace
 from datetime import UTC, datetime

@@ -1,4 +1,4 @@
-"""A night whose judge asks by files: sent, waited for, collected; nothing fails, and nothing is made for nothing."""
+"""Runs with a judge that asks by batch files: sent, waited for, collected."""
 
 from __future__ import annotations
 

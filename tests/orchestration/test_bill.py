@@ -1,4 +1,4 @@
-"""A night's bill: what the database, the page and the commands say of it is what the server's own books say."""
+"""The bill of a run equals the servers' own books in the database, on the page and in commands."""
 
 from __future__ import annotations
 

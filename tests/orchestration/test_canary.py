@@ -1,4 +1,4 @@
-"""A model behind an API that changes without a word, and one that does not."""
+"""Ask a judge again, and report a model behind an API that changed silently."""
 
 import re
 import shutil

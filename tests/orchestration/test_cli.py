@@ -1,4 +1,4 @@
-"""The command line: what it writes, what it says, how it ends."""
+"""Files, output and exit codes of the commands."""
 
 import json
 

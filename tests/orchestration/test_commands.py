@@ -1,4 +1,4 @@
-"""How the commands are laid out: what a person sees first, in four panels, and a workspace from a table of scores."""
+"""Layout of the commands, and workspaces that are created from a table of scores."""
 
 import json
 

@@ -1,4 +1,4 @@
-"""A workspace mounted into an existing Dagster project by one file of YAML."""
+"""Mount a workspace into an existing Dagster project by one YAML file."""
 
 import sys
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The services of compose.yaml as processes of this machine, each by its own command line, and a night that they live.
+"""Start the services of compose.yaml as local processes, and run a workspace through them.
 
 Two are not those of the image: PostgreSQL is Debian's, and a port, a host or a folder that holds only within containers
 is another one here.

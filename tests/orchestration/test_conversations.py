@@ -1,4 +1,4 @@
-"""A conversation with calls of tools, from another tool's log to the page that people read, and to a judge's prompt."""
+"""Conversations with tool calls, from another tool's log to the page and to a judge's prompt."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Files of a workspace damaged after a good night: made again, paid for on request only, told by the doctor."""
+"""Damaged files of a workspace: rebuilt, quarantined by the doctor, paid for only on request."""
 
 from __future__ import annotations
 

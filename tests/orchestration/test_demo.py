@@ -1,4 +1,4 @@
-"""Generated answers and twelve programs through real Ray actors and real Dask workers, against the same inline."""
+"""The generated demo data, and the same results by Ray actors, Dask workers and one process."""
 
 import numpy as np
 import pytest

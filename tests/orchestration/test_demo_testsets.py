@@ -1,4 +1,4 @@
-"""The demo of ``care init``: each of its three test sets says what it is there to say, also where it is drawn anew."""
+"""Each test set of ``care init`` leads to the verdict of its description, on other draws too."""
 
 import numpy as np
 import pytest
@@ -24,7 +24,7 @@ def drawn(name: str, seed: int):
     return generate(source.countries, seed or source.seed, complete=source.complete), judges
 
 
-def told(name: str, seed: int):
+def fit_draw(name: str, seed: int):
     """The verdict, and how care, the mean and the best judge order the items beside gold."""
     records, judges = drawn(name, seed)
     scores = {judge: [function(r.prompt, r.response) for r in records] for judge, function in judges.items()}
@@ -47,7 +47,7 @@ def told(name: str, seed: int):
     return result.verdict, order
 
 
-def says(name: str, verdict, order) -> bool:
+def matches_description(name: str, verdict, order) -> bool:
     """Whether the verdict and the order are what the test set's description says."""
     sentences = " ".join(reason.sentence for reason in verdict.reasons)
     if name == "clear":
@@ -62,9 +62,9 @@ def says(name: str, verdict, order) -> bool:
 @pytest.mark.parametrize("name", ["clear", "length", "copies"])
 def test_each_demo_test_set_leads_to_its_verdict_on_other_draws(name):
     """The demo's own draw, and four of five others; ``orchestration.story`` says how often of twenty."""
-    draws = [told(name, seed) for seed in range(6)]
+    draws = [fit_draw(name, seed) for seed in range(6)]
     assert all(order["care"] > order["avg"] - 0.005 for _, order in draws)
-    said = [says(name, verdict, order) for verdict, order in draws]
+    said = [matches_description(name, verdict, order) for verdict, order in draws]
     assert said[0]
     assert draws[0][0].pill == ("Don't use yet" if name == "length" else "Use")
     assert sum(said) >= 5

@@ -1,4 +1,4 @@
-"""The documentation's site: it is built without a warning, and the tutorial's commands run as they stand there."""
+"""The documentation builds without a warning, and its commands and figures are right."""
 
 import html
 import re

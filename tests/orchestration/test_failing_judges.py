@@ -1,4 +1,4 @@
-"""Judges that fail for a while, in part or altogether: asked again, told of, and stopped early."""
+"""Judges that fail for a while: asked again, reported, and stopped early."""
 
 import json
 import shutil

@@ -1,4 +1,4 @@
-"""Options of ``care fit`` and of the Python library are the same, and what ``care select`` advises can be followed."""
+"""``care fit`` and the Python library have the same options, and advice of ``care select`` can be followed."""
 
 import inspect
 import json

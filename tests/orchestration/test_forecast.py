@@ -1,4 +1,4 @@
-"""``care run --dry-run``: what judges would be asked, for how much, before anybody is asked."""
+"""``care run --dry-run`` forecasts questions and costs before a judge is asked."""
 
 import json
 

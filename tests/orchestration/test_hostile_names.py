@@ -1,4 +1,4 @@
-"""Names of judges and test sets: no two of them meet in one file, and none leads out of the workspace."""
+"""Hostile names of judges and test sets share no file and lead out of no workspace."""
 
 from __future__ import annotations
 

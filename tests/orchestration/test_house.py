@@ -1,4 +1,4 @@
-"""The laws that hold for the house as a whole: imports, contracts, definitions."""
+"""Rules for the whole repository: imports, contracts, definitions, sizes."""
 
 import ast
 import json

@@ -1,4 +1,4 @@
-"""What runs again: counted, one event at a time, on one workspace that lives through them all."""
+"""Which assets run again after each kind of change."""
 
 import os
 import signal

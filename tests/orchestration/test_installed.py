@@ -1,4 +1,4 @@
-"""Installed from a wheel, outside any clone: alone, and in a project that has an ``assets`` package of its own."""
+"""A wheel installed outside a clone, alone and in a project with its own ``assets`` package."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""Ctrl-C during `care run`, as a terminal sends it: nobody is asked on, and what was paid is kept and told."""
+"""Ctrl-C during ``care run``: no further questions, and paid answers are kept and billed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""``care judges``, ``care testsets`` and what ``care doctor`` says of judges."""
+"""``care judges``, ``care testsets`` and what ``care doctor`` reports about judges."""
 
 import json
 

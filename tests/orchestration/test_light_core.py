@@ -1,4 +1,4 @@
-"""The core alone, as ``pip install .`` brings it: tables, labels, rates and gates without a pipeline's libraries."""
+"""The core, as ``pip install .`` brings it: tables, labels, rates and gates without the pipeline."""
 
 import json
 import re

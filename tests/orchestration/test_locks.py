@@ -1,4 +1,4 @@
-"""The locks: those that `make` and the image install name files by their hashes, and agree with that of versions."""
+"""Locks name every file by its hash and agree with the lock of versions."""
 
 import re
 from pathlib import Path

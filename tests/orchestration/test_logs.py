@@ -1,4 +1,4 @@
-"""What a person who debugs a night can see: on the terminal when asked for, in Dagster's log of a run always."""
+"""Logs of a run: on the terminal on request, in Dagster's run log always."""
 
 import logging
 import os

@@ -1,4 +1,4 @@
-"""CARE beside others in one Dagster: a host with an executor and resources of its own, and a second workspace."""
+"""CARE in a host's Dagster, with its own executor and resources, and beside a second workspace."""
 
 import shutil
 import subprocess

@@ -1,4 +1,4 @@
-"""Mutants: each is one small change that can be compiled, texts and annotations stay, and a test that notices kills."""
+"""Mutants are single changes that compile, and a failing test kills them."""
 
 import ast
 

@@ -1,4 +1,4 @@
-"""Parts without some column, as no release wrote them: they never stop a run."""
+"""Parts that lack a column never stop a run."""
 
 import pyarrow.parquet as pq
 import pytest

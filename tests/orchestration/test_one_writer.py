@@ -1,4 +1,4 @@
-"""One command at work on a workspace, or runs of Dagster, named to whoever waits; promises kept through a kill."""
+"""One writer at a time: waiting, naming the holder, and recovery after kills."""
 
 import errno
 import fcntl
@@ -52,7 +52,7 @@ class Process(subprocess.Popen[bytes]):
             command, stdout=self._output, stderr=subprocess.STDOUT, env={**os.environ, **(environment or {})}
         )
 
-    def said(self) -> bytes:
+    def output(self) -> bytes:
         return os.pread(self._output.fileno(), 1 << 20, 0)
 
     def __exit__(self, *error: object) -> None:
@@ -72,7 +72,7 @@ def materialising(workspace: Workspace, assets: str, partition: str) -> Process:
     return Process([*command, "--select", assets, "--partition", partition], environment)
 
 
-def said_by(folder, *words, code=0):
+def output_of(folder, *words, code=0):
     """On one line, wherever the terminal wrapped it."""
     return care(folder, *words, code=code).replace("\n", " ")
 
@@ -94,7 +94,7 @@ def impatient(monkeypatch):
 def test_the_holder_of_the_workspace_is_named(tmp_path, impatient, words):
     folder = make(tmp_path / "ws")
     with alone(load_workspace(folder), "care something"):
-        printed = said_by(folder, *words, code=1)
+        printed = output_of(folder, *words, code=1)
     assert f"`care something` (process {os.getpid()}, since 20" in printed
     assert "is at work on" in printed
 
@@ -116,10 +116,10 @@ def test_a_command_waits_for_another_and_sees_its_changes(after_a_night):
     workspace = load_workspace(after_a_night)
     with in_the_background(workspace, "admin", "gc", "--days", "0") as process:
         with alone(workspace, "care something"):
-            wait_until(lambda: b"waiting" in process.said())
+            wait_until(lambda: b"waiting" in process.output())
             (workspace.root / "judges" / "length.yaml").unlink()
-        assert process.wait(timeout=60) == 0, process.said()
-    printed = process.said().decode()
+        assert process.wait(timeout=60) == 0, process.output()
+    printed = process.output().decode()
     assert printed.count("waiting for") == 1
     assert f"waiting for `care something` (process {os.getpid()}, since 20" in printed
     assert "parts of length on one" in printed
@@ -138,7 +138,7 @@ def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
 def test_runs_of_dagster_share_the_workspace_and_are_all_named(tmp_path, impatient):
     workspace = load_workspace(make(tmp_path / "ws"))
     with together(workspace, "first-of-two", print), together(workspace, "second-of-two", print):
-        printed = said_by(workspace.root, "admin", "gc", code=1)
+        printed = output_of(workspace.root, "admin", "gc", code=1)
     assert f"Dagster's run first-of (process {os.getpid()}, since" in printed
     assert f"Dagster's run second-o (process {os.getpid()}, since" in printed
 
@@ -195,7 +195,7 @@ def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_
             assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.STARTED
             outcome = run_stale(build_defs(workspace.root, workspace), workspace, instance)
             assert (outcome.failures, outcome.left_to_daemon) == ({}, 1)
-        assert process.wait(timeout=120) == 0, process.said()
+        assert process.wait(timeout=120) == 0, process.output()
         assert instance.get_run_by_id(waiting).status is dg.DagsterRunStatus.SUCCESS
         messages = [entry.user_message for entry in instance.all_logs(waiting)]
     assert any("waiting for `care something`" in text for text in messages)
@@ -220,7 +220,7 @@ def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(after_a_
             together_made = [record.dagster_run.asset_selection or set() for record in instance.get_run_records()]
             with_panel = [keys for keys in together_made if dg.AssetKey("panel") in keys]
             assert all(dg.AssetKey("systems") not in keys or dg.AssetKey("aggregates") in keys for keys in with_panel)
-        assert process.wait(timeout=120) == 0, process.said()
+        assert process.wait(timeout=120) == 0, process.output()
         assert not run(workspace.root).failures
     folder = workspace.fit_folder("one")
     assert folder.read(FitDocument).panel == folder.read(PanelDocument).panel

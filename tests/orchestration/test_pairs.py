@@ -1,4 +1,4 @@
-"""Two systems compared in pairs, as a person does: scores, systems and labels through every command that takes them."""
+"""Compare two systems in pairs, through every command that takes pairs."""
 
 import csv
 import json
@@ -29,7 +29,7 @@ def care(*words):
 
 
 @pytest.fixture(scope="module")
-def road(tmp_path_factory):
+def here(tmp_path_factory):
     """200 pairs in long JSONL, either system on the left, five judges who like the left side, 40 labels at random."""
     folder, rng = tmp_path_factory.mktemp("pairs"), random.Random(7)
     scores, items, labels, truth = [], [], ["item_id,label,drawn"], {}
@@ -56,12 +56,19 @@ def road(tmp_path_factory):
     return folder
 
 
-def given(road, *systems):
-    return (road / "scores.jsonl", "--items", road / "items.jsonl", "--labels", road / "labels.csv", *systems)
+def given(here, *systems):
+    return (
+        here / "scores.jsonl",
+        "--items",
+        here / "items.jsonl",
+        "--labels",
+        here / "labels.csv",
+        *systems,
+    )
 
 
-def test_the_better_system_passes_the_gate_and_the_worse_one_does_not(road):
-    scores, *rest = given(road, *TWICE)
+def test_the_better_system_passes_the_gate_and_the_worse_one_does_not(here):
+    scores, *rest = given(here, *TWICE)
     code, printed = care("gate", scores, "new", "--against", "old", *rest)
     assert code == 0, printed
     assert "new against old: better, share of wins less that of losses +0." in printed
@@ -71,12 +78,21 @@ def test_the_better_system_passes_the_gate_and_the_worse_one_does_not(road):
     assert care("gate", scores, "old", "--against", "new", *rest, "--margin", "0.9")[0] == 0
 
 
-def test_a_fit_says_that_judges_choose_the_left_side(road, tmp_path):
+def test_a_fit_says_that_judges_choose_the_left_side(here, tmp_path):
     """By the share that is counted here."""
-    fit = ("fit", road / "scores.jsonl", "--items", road / "items.jsonl", "--aggregator", "care", "--intervals", 0)
-    sides = {row["item_id"]: row["model_a"] for row in map(json.loads, (road / "items.jsonl").read_text().splitlines())}
+    fit = (
+        "fit",
+        here / "scores.jsonl",
+        "--items",
+        here / "items.jsonl",
+        "--aggregator",
+        "care",
+        "--intervals",
+        0,
+    )
+    sides = {row["item_id"]: row["model_a"] for row in map(json.loads, (here / "items.jsonl").read_text().splitlines())}
     chosen = {"new": [], "old": []}
-    for row in map(json.loads, (road / "scores.jsonl").read_text().splitlines()):
+    for row in map(json.loads, (here / "scores.jsonl").read_text().splitlines()):
         if row["score"] != 0.5:
             chosen[sides[row["item_id"]]].append(row["score"])
     share = sum(sum(each) / len(each) for each in chosen.values()) / 2
@@ -89,9 +105,13 @@ def test_a_fit_says_that_judges_choose_the_left_side(road, tmp_path):
     assert "by the side, unless better answers stand there" in care(*fit, "--out", tmp_path / "no", "--why")[1]
 
 
-def test_labels_that_a_person_gave_in_a_spreadsheet_decide_the_gate(road):
-    truth, sheet, kept = json.loads((road / "truth.json").read_text()), road / "sheet.csv", road / "asked.csv"
-    label = ("label", "--items", road / "items.jsonl", "--out", kept, "--count", 40)
+def test_labels_that_a_person_gave_in_a_spreadsheet_decide_the_gate(here):
+    truth, sheet, kept = (
+        json.loads((here / "truth.json").read_text()),
+        here / "sheet.csv",
+        here / "asked.csv",
+    )
+    label = ("label", "--items", here / "items.jsonl", "--out", kept, "--count", 40)
     code, printed = care(*label, "--export", sheet)
     assert code == 0, printed
     with sheet.open(newline="", encoding="utf-8-sig") as file:
@@ -103,14 +123,23 @@ def test_labels_that_a_person_gave_in_a_spreadsheet_decide_the_gate(road):
         writer.writerows({**row, "label": truth[row["item_id"]]} for row in asked)
     code, printed = care(*label, "--import", sheet)
     assert (code, "40 labels taken" in printed) == (0, True), printed
-    gate = ("gate", road / "scores.jsonl", "new", "--against", "old", "--items", road / "items.jsonl", *TWICE)
+    gate = (
+        "gate",
+        here / "scores.jsonl",
+        "new",
+        "--against",
+        "old",
+        "--items",
+        here / "items.jsonl",
+        *TWICE,
+    )
     code, printed = care(*gate, "--labels", kept)
     assert (code, "new against old: better" in printed) == (0, True), printed
 
 
-def test_the_library_returns_what_the_commands_print(road):
+def test_the_library_returns_what_the_commands_print(here):
     tables = {
-        name: road / f"{name}.{kind}" for name, kind in (("scores", "jsonl"), ("labels", "csv"), ("items", "jsonl"))
+        name: here / f"{name}.{kind}" for name, kind in (("scores", "jsonl"), ("labels", "csv"), ("items", "jsonl"))
     }
     both = ("model_a", "model_b")
     decision = care_eval.gate(tables["scores"], "new", "old", tables["labels"], items=tables["items"], system=both)
@@ -124,19 +153,19 @@ def test_the_library_returns_what_the_commands_print(road):
         care_eval.gate(tables["scores"], "new", "old", tables["labels"], items=tables["items"], system="model_a")
 
 
-def test_a_form_that_does_not_apply_is_refused_in_a_sentence(road):
-    rows = [json.loads(line) for line in (road / "items.jsonl").read_text().splitlines()]
+def test_a_form_that_does_not_apply_is_refused_in_a_sentence(here):
+    rows = [json.loads(line) for line in (here / "items.jsonl").read_text().splitlines()]
     single = [
         {"item_id": r["item_id"], "response": r["response_a"], "model": r["model_a"], "maker": r["model_b"]}
         for r in rows
     ]
-    (road / "single.jsonl").write_text("\n".join(map(json.dumps, single)) + "\n")
-    scores, *rest = given(road)
-    of_single = ("--items", road / "single.jsonl", "--labels", road / "labels.csv")
+    (here / "single.jsonl").write_text("\n".join(map(json.dumps, single)) + "\n")
+    scores, *rest = given(here)
+    of_single = ("--items", here / "single.jsonl", "--labels", here / "labels.csv")
     gate = ("gate", scores, "new", "--against")
-    outside = road / "outside.csv"
-    outside.write_text((road / "labels.csv").read_text().replace(",1,", ",3,"))
-    of_outside = (scores, "--items", road / "items.jsonl", *TWICE, "--labels", outside)
+    outside = here / "outside.csv"
+    outside.write_text((here / "labels.csv").read_text().replace(",1,", ",3,"))
+    of_outside = (scores, "--items", here / "items.jsonl", *TWICE, "--labels", outside)
     cases = {
         (*gate, "old", *rest, "--system", "model_a"): "give both columns (--system twice): 'model_a' and 'model_b'",
         ("rate", scores, *rest, "--system", "model_b"): "give both columns (--system twice): 'model_a' and 'model_b'",
@@ -154,7 +183,7 @@ def test_a_form_that_does_not_apply_is_refused_in_a_sentence(road):
         (*gate, "third", *rest, *TWICE): "no pair has a system 'third'; there are new, old",
         (*gate, "old", *rest, *TWICE, "--method", "rogan-gladen", "--cut", 0.5): "use ppi for pairs",
         ("rate", *of_outside): "3 is no label of a pair, which lies between 0",
-        ("gate", "demo", "new", "--against", "old", "--workspace", road, *rest): "--items is for tables",
+        ("gate", "demo", "new", "--against", "old", "--workspace", here, *rest): "--items is for tables",
     }
     for words, sentence in cases.items():
         code, printed = care(*words)

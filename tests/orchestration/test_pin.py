@@ -1,4 +1,4 @@
-"""``care judges pin`` against a server that answers as the hub does."""
+"""``care judges pin`` against a local hub."""
 
 import json
 import threading

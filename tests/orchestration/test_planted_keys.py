@@ -1,4 +1,4 @@
-"""Keys of several forms in the hands of endpoints, programs and a webhook: none is found anywhere after a night.
+"""API keys of several forms appear in no file, page or log after a run.
 
 They are in the environment, in the files of judges and in a file that a program reads; endpoints repeat them whole, in
 part and in other forms, in answers, in errors, as the model's name and where there should be JSON.

@@ -1,4 +1,4 @@
-"""What CARE tells a person to type: every command is collected from the texts that print it, and each one exists.
+"""Every command that code or documents print exists; ``test_typed_commands.py`` runs them.
 
 ``test_typed_commands.py`` types them.
 """
@@ -110,7 +110,7 @@ def _of_code(path: Path) -> list[Printed]:
 
 
 @cache
-def told() -> dict[str, set[Printed]]:
+def by_command() -> dict[str, set[Printed]]:
     """Each command, and where it is printed."""
     found: dict[str, set[Printed]] = defaultdict(set)
     for each in printed_commands():
@@ -166,11 +166,14 @@ def only_named(each: Printed) -> bool:
 
 
 def test_every_command_that_is_printed_can_be_typed_as_it_stands():
-    wrong = {command: why for command in told() if (why := what_is_wrong(command))}
+    wrong = {command: why for command in by_command() if (why := what_is_wrong(command))}
     missing = {command for command, why in wrong.items() if not why.startswith("lacks ")}
-    assert not missing, {command: (wrong[command], told()[command]) for command in missing}
+    assert not missing, {command: (wrong[command], by_command()[command]) for command in missing}
     unfinished = [
-        (each.command, wrong[each.command], each.where) for c in wrong for each in told()[c] if not only_named(each)
+        (each.command, wrong[each.command], each.where)
+        for c in wrong
+        for each in by_command()[c]
+        if not only_named(each)
     ]
     assert not unfinished, unfinished
     assert ONLY_NAMED.keys() <= wrong.keys(), "none is stale"
@@ -178,7 +181,7 @@ def test_every_command_that_is_printed_can_be_typed_as_it_stands():
 
 
 def test_commands_are_found_where_they_are_printed():
-    files = {command: {each.where for each in found} for command, found in told().items()}
+    files = {command: {each.where for each in found} for command, found in by_command().items()}
     assert "assets/report/verdicts.py" in files[f"care label {HOLE} {HOLE}"]
     assert "README.md" in files["care init mine"]
     assert "assets/state/repair.py" in files["care doctor --repair"], "a string in two parts"

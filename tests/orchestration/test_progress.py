@@ -1,4 +1,4 @@
-"""Work that may take long shows how far it is, on standard error and only where that is a terminal."""
+"""Long work shows a progress bar on standard error, only on a terminal."""
 
 from __future__ import annotations
 

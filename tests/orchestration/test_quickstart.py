@@ -1,4 +1,4 @@
-"""``examples/quickstart``: its files come from its generator, and its planted length bias costs the plain average."""
+"""``examples/quickstart``: generated files, and a planted length bias that misleads the plain average."""
 
 import json
 import runpy

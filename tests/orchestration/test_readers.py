@@ -1,4 +1,4 @@
-"""What a reader sees while a workspace is being written: the night before or this one, never half of one."""
+"""Readers see either the previous or the new results while a workspace is written."""
 
 from pathlib import Path
 

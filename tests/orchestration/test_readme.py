@@ -1,4 +1,4 @@
-"""README's shell commands, and those of the pages about labels and nights, run in order as a newcomer would."""
+"""Run the commands of README and of the pages about labels and nights, in order."""
 
 import os
 import re

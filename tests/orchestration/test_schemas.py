@@ -1,4 +1,4 @@
-"""``docs/schemas.json``: a schema for each command with ``--json``, which what it prints fits."""
+"""The JSON of each command is valid by ``docs/schemas.json``."""
 
 import json
 import re

@@ -1,4 +1,4 @@
-"""The demo through nodes of Ray and workers of Dask that share nothing with the workspace, of which some are killed.
+"""Run the demo through Ray nodes and Dask workers that share nothing with the workspace; some are killed.
 
 They are joined by the addresses in care.yaml, and see neither the workspace's folder nor anything else that could be
 written to. What comes out is what one process gives, to the last digit.
@@ -147,12 +147,12 @@ class Machines:
         self._until_end.close()
 
     def start(self, name: str, command: Iterable[str], **more: str) -> Machine:
-        """Start a machine that runs one command; its folder lies in the hidden one, where it sees that alone."""
+        """Start a machine that runs one command; its folder lies in the hidden one, which the machine alone sees."""
         folder = self.hidden / "machines" / name
         folder.mkdir(parents=True)
         with folder.with_suffix(".log").open("wb") as log:
             process = subprocess.Popen(
-                [*self._apart(folder), *command],
+                [*self._isolated(folder), *command],
                 env={**environment(), **more},
                 stdout=log,
                 stderr=log,
@@ -162,11 +162,11 @@ class Machines:
         self._until_end.callback(machine.kill)
         return machine
 
-    def said(self, name: str, shell: str) -> str:
+    def output_of(self, name: str, shell: str) -> str:
         """What a command of the shell prints on a machine, errors too."""
         folder = self.hidden / "machines" / name
         folder.mkdir(parents=True, exist_ok=True)
-        command = [*self._apart(folder), "sh", "-c", f"({shell}) 2>&1"]
+        command = [*self._isolated(folder), "sh", "-c", f"({shell}) 2>&1"]
         return subprocess.run(command, stdout=subprocess.PIPE, text=True, check=True).stdout
 
     def ray(self) -> tuple[str, list[Machine]]:
@@ -200,7 +200,7 @@ class Machines:
             wait_until(lambda: "Registered to" in workers[-1].log(), lambda: workers[-1].log())
         return address, workers
 
-    def _apart(self, folder: Path) -> list[str]:
+    def _isolated(self, folder: Path) -> list[str]:
         """The beginning of a command that runs on a machine with this folder."""
         disk = ["--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc", "--tmpfs", "/tmp"]
         disk += ["--tmpfs", str(self.hidden), "--bind", str(folder), str(folder), "--chdir", str(folder)]
@@ -223,7 +223,7 @@ def demo(folder: Path, care: str) -> Path:
 
 
 @pytest.fixture(scope="module")
-def alone(tmp_path_factory) -> Path:
+def one_process(tmp_path_factory) -> Path:
     """The demo as one process runs it."""
     folder = demo(tmp_path_factory.mktemp("alone") / "ws", "dask: {workers: 0}\njudging: {mode: inline}\n")
     with pytest.MonkeyPatch.context() as patch:
@@ -251,20 +251,20 @@ def command(folder: Path) -> subprocess.Popen[str]:
     )
 
 
-def must_be_equal(folder: Path, alone: Path) -> None:
+def must_be_equal(folder: Path, one_process: Path) -> None:
     """Each judge has scored each item once; scores, moments and published estimates are those of one process."""
     judged = Counter((judge, item) for judge, item, _ in score_rows(folder))
     assert set(judged.values()) == {1}
     assert len(judged) == ITEMS * (len(panels.find("demo").programs) + len(PATIENT))
-    assert sorted(score_rows(folder)) == sorted(score_rows(alone))
-    assert query(folder, SCORES) == query(alone, SCORES)
-    one, other = (read_moments(load_workspace(f).fit_folder("demo")) for f in (alone, folder))
+    assert sorted(score_rows(folder)) == sorted(score_rows(one_process))
+    assert query(folder, SCORES) == query(one_process, SCORES)
+    one, other = (read_moments(load_workspace(f).fit_folder("demo")) for f in (one_process, folder))
     for name in FIELDS:
         np.testing.assert_array_equal(getattr(other, name), getattr(one, name), err_msg=name)
     estimates = query(folder, ESTIMATES)
     assert len(estimates) >= ITEMS
-    assert estimates == query(alone, ESTIMATES)
-    assert not compare(state_of(alone), state_of(folder))
+    assert estimates == query(one_process, ESTIMATES)
+    assert not compare(state_of(one_process), state_of(folder))
 
 
 def scoring(machine: Machine) -> bool:
@@ -273,9 +273,11 @@ def scoring(machine: Machine) -> bool:
 
 
 def test_a_machine_sees_nothing_of_the_workspace(tmp_path, machines):
-    """It earns that the other tests show what they say."""
+    """The condition of the other tests."""
     folder = demo(tmp_path / "ws", "{}")
-    seen = machines.said("curious", f"ls -A {tmp_path} {folder}; touch {ROOT}/new; mkdir {ROOT}/new; pwd; touch own")
+    seen = machines.output_of(
+        "curious", f"ls -A {tmp_path} {folder}; touch {ROOT}/new; mkdir {ROOT}/new; pwd; touch own"
+    )
     assert "machines" in seen
     assert "No such file or directory" in seen
     assert seen.count("Read-only file system") >= 1
@@ -285,7 +287,7 @@ def test_a_machine_sees_nothing_of_the_workspace(tmp_path, machines):
     assert not (ROOT / "new").exists()
 
 
-def test_the_demo_through_machines_that_share_nothing_is_that_of_one_process(tmp_path, machines, alone):
+def test_the_demo_through_machines_that_share_nothing_is_that_of_one_process(tmp_path, machines, one_process):
     ray, nodes = machines.ray()
     dask, _ = machines.dask()
     care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
@@ -297,10 +299,10 @@ def test_the_demo_through_machines_that_share_nothing_is_that_of_one_process(tmp
     assert night.returncode == 0, night.communicate()[0]
     assert at_work == {node.folder for node in nodes}
     assert summed_by(folder) == [f"Dask ({dask})"]
-    must_be_equal(folder, alone)
+    must_be_equal(folder, one_process)
 
 
-def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_path, machines, alone):
+def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_path, machines, one_process):
     ray, (_, node) = machines.ray()
     dask, _ = machines.dask()
     care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
@@ -318,10 +320,10 @@ def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_
     said = night.communicate()[0]
     assert night.returncode == 0, said
     assert summed_by(folder) == [f"Dask ({dask})"]
-    must_be_equal(folder, alone)
+    must_be_equal(folder, one_process)
 
 
-def test_a_worker_that_is_killed_during_moments_changes_no_digit(tmp_path, machines, alone):
+def test_a_worker_that_is_killed_during_moments_changes_no_digit(tmp_path, machines, one_process):
     dask, (worker, _) = machines.dask(HELD)
     folder = demo(tmp_path / "ws", f"dask: {{address: {dask!r}}}\njudging: {{mode: inline}}\n")
     night = command(folder)
@@ -336,4 +338,4 @@ def test_a_worker_that_is_killed_during_moments_changes_no_digit(tmp_path, machi
     said = night.communicate()[0]
     assert night.returncode == 0, said
     assert summed_by(folder) == [f"Dask ({dask})"]
-    must_be_equal(folder, alone)
+    must_be_equal(folder, one_process)

@@ -1,4 +1,4 @@
-"""care.yaml: each setting is declared once, and file, schema and documentation are printed from the declaration."""
+"""care.yaml: each setting is declared once, and file, schema and documentation follow from it."""
 
 import ast
 import json

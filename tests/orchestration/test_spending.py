@@ -1,4 +1,4 @@
-"""Kill -9 while judges are paid: the limit holds, the bill covers what the server charged, and answers are kept."""
+"""Kill -9 while judges are paid: the limit holds, the bill covers all charges, and answers are kept."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What Dagster's UI calls stale or missing, by its GraphQL API, is what CARE's own rule calls so."""
+"""Dagster's UI and CARE agree on what is stale or missing."""
 
 import json
 import shutil

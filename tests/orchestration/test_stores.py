@@ -1,4 +1,4 @@
-"""Whole workspaces whose data lie in a store that speaks the language of S3: the same results, whatever is cut."""
+"""Whole workspaces with their data in an S3 store: the same results, whatever connection is cut."""
 
 import http.client
 import itertools

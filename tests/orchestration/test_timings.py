@@ -1,4 +1,4 @@
-"""Times of nights, by Dagster's own record, and what judges cost, by the server's count."""
+"""Times of runs equal Dagster's record, and costs equal the server's count."""
 
 from __future__ import annotations
 

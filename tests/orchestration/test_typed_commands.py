@@ -1,4 +1,4 @@
-"""Every command that CARE tells a person to type, typed: blanks are filled in, each in a folder of its own.
+"""Run every command that CARE prints, with its blanks filled in, each in its own folder.
 
 Commands run in this process by typer's runner, in copies of one prepared folder: a workspace with three fits, of which
 the last is held back, and the tables that the documentation names.
@@ -28,7 +28,7 @@ from orchestration.cli.app import app
 from orchestration.cli.rate import NOT_ENOUGH
 from orchestration.workspace import load_workspace
 from tests.orchestration.test_documentation import blocks
-from tests.orchestration.test_printed_commands import told, what_is_wrong
+from tests.orchestration.test_printed_commands import by_command, what_is_wrong
 from tests.orchestration.test_readme import STANDS_FOR, environment
 from tests.orchestration.test_readme import commands as commands_of_readme
 from tests.support.workspaces import JUDGES, care, care_json, make, run, write_judge
@@ -171,7 +171,7 @@ def to_type(edition: str) -> dict[str, str]:
     values = {**VALUES, "EDITION": edition}
     elsewhere = {*commands_of_readme(), *"".join(blocks("index.md", "sh")).splitlines()}
     typed: dict[str, str] = {}
-    for command in told():
+    for command in by_command():
         as_in_readme = re.sub(r"\b[A-Z]{4,}\b", lambda word: STANDS_FOR.get(word[0], word[0]), command)
         if what_is_wrong(command) or command in NOT_TYPED or as_in_readme in elsewhere:
             continue
@@ -198,7 +198,7 @@ def test_every_printed_command_does_its_work(prepared, tmp_path, monkeypatch):
         shutil.rmtree(folder)
     assert not went_wrong, "\n\n".join(f"{line}\n{said}" for line, said in went_wrong.items())
     assert len(commands) > 50
-    assert {*NOT_TYPED, *INSTEAD} <= set(told()), "none is stale"
+    assert {*NOT_TYPED, *INSTEAD} <= set(by_command()), "none is stale"
     assert set(INSTEAD) <= set(commands), "none is stale"
     assert not [line for line in commands.values() if re.search(r"\b[A-Z]{4,}\b|FILLED_IN", line)], "all are filled in"
 

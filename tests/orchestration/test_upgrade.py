@@ -1,4 +1,4 @@
-"""A workspace whose database another release of CARE made: an older one is rebuilt, a later one is never replaced."""
+"""Databases of other releases: an older one is rebuilt, a later one is never replaced."""
 
 import shutil
 

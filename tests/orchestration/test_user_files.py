@@ -1,4 +1,4 @@
-"""A workspace over files as people have them: what they were taken for is told and kept."""
+"""How files of a workspace were read is printed and stored."""
 
 import dagster as dg
 

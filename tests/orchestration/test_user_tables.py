@@ -1,4 +1,4 @@
-"""Tables of scores as strangers bring them, walked as a person would: fit, read, label, fit again."""
+"""Fit, read, label and fit again tables of scores as users have them."""
 
 import csv
 import html
@@ -37,7 +37,7 @@ def estimates(folder):
     return found
 
 
-def said(result, folder):
+def output_with_verdict(result, folder):
     """What the command printed, whose verdict is that of fit.json and of the page."""
     assert result.exit_code == 0, result.output
     sentence = json.loads((folder / "fit.json").read_text())["verdict"]["sentence"]
@@ -72,7 +72,7 @@ def test_three_judges_with_pass_or_fail_on_forty_items(here, rng):
 
     result = care("fit", "verdicts.csv", "--intervals", 20)
     folder = here / "verdicts-fit"
-    printed = said(result, folder)
+    printed = output_with_verdict(result, folder)
     passed = sum(int((x > 0).sum()) for x in heard.values())
     assert f"words are read as numbers: 'pass' as 1 ({passed} times), 'fail' as 0 ({120 - passed} times)" in printed
     assert "item is 'test_case'" in printed
@@ -84,7 +84,7 @@ def test_three_judges_with_pass_or_fail_on_forty_items(here, rng):
 
     fill_labels(folder / "to_label.csv", lambda item: "pass" if quality[int(item[1:])] > 0 else "fail")
     again = care(*advised(result, "fit"))
-    labelled = said(again, folder)
+    labelled = output_with_verdict(again, folder)
     assert "label is 'label'" in labelled
     assert json.loads((folder / "fit.json").read_text())["aggregates"]["care"]["labels_used"] > 0
 
@@ -107,13 +107,13 @@ def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
             whole.write(f"q{k},what is it,{answer},{given}\n")
             beside.write(f"q{k},what is it,{answer}\n")
             alone.write(f"q{k},{given}\n")
-    printed = said(care("fit", table, "--intervals", 0), here / "all-fit")
+    printed = output_with_verdict(care("fit", table, "--intervals", 0), here / "all-fit")
     assert f"response is '{columns[1]}'" in printed
     assert "number of words" in printed
     unseen = re.compile("without texts|No text of the items is known")  # where it is clear, and where not
     assert not unseen.search(printed)
-    assert unseen.search(said(care("fit", scores, "--intervals", 0, "--out", "unseen"), here / "unseen"))
-    apart = said(care("fit", scores, "--items", texts, "--intervals", 0), here / "scores-fit")
+    assert unseen.search(output_with_verdict(care("fit", scores, "--intervals", 0, "--out", "unseen"), here / "unseen"))
+    apart = output_with_verdict(care("fit", scores, "--items", texts, "--intervals", 0), here / "scores-fit")
     assert f"response is '{columns[1]}'" in apart
     one, other = (estimates(here / name)["care"] for name in ("all-fit", "scores-fit"))
     assert one == pytest.approx(other, abs=1e-12)
@@ -145,7 +145,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     quality, columns, blank = write_wide(here / "wide.csv", rng)
     result = care("fit", "wide.csv", "--intervals", 20)
     folder = here / "wide-fit"
-    printed = said(result, folder)
+    printed = output_with_verdict(result, folder)
     told = "judge 'reward' scores from 0 to 100, by its range: its scores are brought to the panel's scale, 1 to 10"
     assert told in printed
     assert "the judges are 'a', 'b', 'c', 'reward'" in printed
@@ -164,13 +164,13 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     np.testing.assert_allclose([found["avg"][f"i{k:03d}"] for k in range(120)], mean, rtol=1e-9)
     assert np.corrcoef([found["care"][f"i{k:03d}"] for k in range(120)], quality)[0, 1] > 0.9
 
-    declared = said(
+    declared = output_with_verdict(
         care("fit", "wide.csv", "--scale", 1, 10, "--scale", "reward=0:100", "--out", "declared"), here / "declared"
     )
     assert "judge 'reward' scores from 0 to 100, as declared" in declared
     assert estimates(here / "declared")["avg"] == pytest.approx(found["avg"])
     fill_labels(folder / "to_label.csv", lambda item: f"{np.clip(quality[int(item[1:])], 1, 10):.1f}")
-    said(care(*advised(result, "fit")), folder)
+    output_with_verdict(care(*advised(result, "fit")), folder)
     assert json.loads((folder / "fit.json").read_text())["aggregates"]["care"]["labels_used"] > 0
 
 

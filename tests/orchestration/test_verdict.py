@@ -1,4 +1,4 @@
-"""One sentence about a fit, in every place that says how it stands; a panel of each kind, and a night that fails."""
+"""Every place reports the same verdict on a fit, for each kind of panel."""
 
 from __future__ import annotations
 
@@ -64,7 +64,7 @@ def workspace_of(folder: Path, columns: Columns) -> Path:
 
 
 @dataclass(frozen=True)
-class Told:
+class Reported:
     """What each place says of the one test set."""
 
     run: str
@@ -81,13 +81,13 @@ class Told:
         return [self.run, self.status, self.status_json, *page, self.index]
 
 
-def told(folder: Path, code: int = 1) -> Told:
+def run_and_read(folder: Path, code: int = 1) -> Reported:
     """Bring a workspace up to date, and read every place."""
     report = folder / "data" / "report"
     run = care(folder, "run", code=code)
     page = report / "testset-one.html"
     rows = json.loads(care(folder, "status", "--json"))
-    return Told(
+    return Reported(
         run=run,
         status=care(folder, "status"),
         status_json=str(rows[0]["verdict"]),
@@ -98,7 +98,7 @@ def told(folder: Path, code: int = 1) -> Told:
     )
 
 
-def assert_same_verdict_everywhere(places: Told, state: str) -> str:
+def assert_same_verdict_everywhere(places: Reported, state: str) -> str:
     """Every place says the sentence of the JSON document; returns it."""
     sentence = places.json["sentence"]
     assert places.json["state"] == state
@@ -124,7 +124,7 @@ def fitted(tmp_path: Path, columns: Columns, *more: object) -> tuple[str, dict]:
 @pytest.fixture
 def clear(made_once, tmp_path) -> Path:
     """A workspace of a clear panel after its first night."""
-    night = made_once("clear_panel", lambda folder: told(workspace_of(folder / "ws", panel("clear"))))
+    night = made_once("clear_panel", lambda folder: run_and_read(workspace_of(folder / "ws", panel("clear"))))
     return shutil.copytree(night / "ws", tmp_path / "ws", symlinks=True)
 
 
@@ -136,7 +136,7 @@ def verdict_of(folder: Path) -> dict:
 def test_an_ambiguous_panel(tmp_path):
     columns = panel("two factors")
     folder = workspace_of(tmp_path / "ws", columns)
-    places = told(folder)
+    places = run_and_read(folder)
     sentence = assert_same_verdict_everywhere(places, "ambiguous")
     to_label = folder / "data" / "report" / "to_label-one.csv"
     header, *rows = list(csv.reader(to_label.open()))
@@ -242,7 +242,7 @@ def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
     assert (second["state"] == first["state"], second["edition"] == first["edition"]) == (False, False)
 
     care(folder, "fits", "rollback", "one")
-    places = told(folder, code=0)
+    places = run_and_read(folder, code=0)
     assert assert_same_verdict_everywhere(places, "ambiguous") == first["sentence"]
     assert places.json["edition"] == first["edition"]
     back = f"care fits accept one --workspace {folder}"
@@ -271,7 +271,7 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
     care(clear, "fits", "promote", first)
     drawn, columns = tables(), panel("clear")
     write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
-    places = told(clear)
+    places = run_and_read(clear)
     newer = json.loads(care(clear, "fits", "list", "one", "--json"))[0]["edition"]
     assert newer != first == places.json["edition"]
     assert f"the newer fit {newer} stands aside" in places.run
@@ -279,7 +279,7 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
     assert tables() == drawn
 
     page.unlink()
-    places = told(clear)
+    places = run_and_read(clear)
     assert places.json["edition"] == first
     assert "The tables of the page are of another fit" in places.run
     assert "The tables of the page are of another fit" in places.page
@@ -324,7 +324,7 @@ def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
     care(clear, "run", code=1)
     (clear / "data" / "parts" / "fits" / "testset=one" / f"fit={first}.fitfacts.json").unlink()
     care(clear, "fits", "promote", first)
-    places = told(clear)
+    places = run_and_read(clear)
     assert (
         assert_same_verdict_everywhere(places, "held back")
         == f"No verdict is kept of fit {first}, which a person pinned."
@@ -338,7 +338,7 @@ def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
 @pytest.mark.slow
 def test_a_dead_judge(tmp_path):
     columns = panel("dead judge")
-    sentence = assert_same_verdict_everywhere(told(workspace_of(tmp_path / "ws", columns)), "clear")
+    sentence = assert_same_verdict_everywhere(run_and_read(workspace_of(tmp_path / "ws", columns)), "clear")
     (dead,) = [reason["sentence"] for reason in verdict_of(tmp_path / "ws")["reasons"] if reason["judges"] == ["mute"]]
     assert dead == "Judge 'mute' is dead: it gave the same score to every item, and it is left out."
     printed, verdict = fitted(tmp_path, columns, "--items", tmp_path / "ws" / "items.csv")
@@ -349,11 +349,11 @@ def test_a_dead_judge(tmp_path):
 @pytest.mark.slow
 def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
     columns = panel("three judges")
-    sentence = assert_same_verdict_everywhere(told(workspace_of(tmp_path / "ws", columns)), "too little data")
+    sentence = assert_same_verdict_everywhere(run_and_read(workspace_of(tmp_path / "ws", columns)), "too little data")
     assert fitted(tmp_path, columns)[1]["sentence"] == sentence
 
     del columns["a2"]
-    two = told(workspace_of(tmp_path / "two", columns))
+    two = run_and_read(workspace_of(tmp_path / "two", columns))
     assert two.page is None
     refused = assert_same_verdict_everywhere(two, "failed")
     assert "two judges (a0, a1) can be heard, and a panel needs three" in refused
@@ -413,7 +413,7 @@ def test_a_run_with_unreadable_recorded_scores_fails(clear):
     care(clear, "run", code=1)
     assert verdict_of(clear)["state"] == "held back"
     (clear / "scores.csv").write_text(whole + whole.splitlines()[1] + "\n")
-    places = told(clear)
+    places = run_and_read(clear)
     sentence = assert_same_verdict_everywhere(places, "failed")
     assert "several rows for 'i00'" in sentence
     assert places.run.startswith("one: FAILED.")

@@ -1,4 +1,4 @@
-"""The UI that ``care ui`` serves answers a person's own browser, and no page of somebody else's through it."""
+"""The UI of ``care ui`` answers the user's browser and refuses other sites."""
 
 import base64
 import json

@@ -1,4 +1,4 @@
-"""Whole roads over a workspace, walked as a person walks them: each command as it is typed, and what it prints.
+"""Whole workflows over a workspace: each command, and what it prints.
 
 The paper's workspace on the recorded scores, the demo beside recorded scores of one's own, and a workspace made by hand
 from a stranger's files.
