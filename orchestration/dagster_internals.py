@@ -90,6 +90,12 @@ def materialisations(
     return [(event.asset_key.to_user_string(), event.partition) for event in events if event and event.asset_key]
 
 
+def materialisation_events(instance: dg.DagsterInstance, run_id: str) -> list[dg.AssetMaterialization]:
+    """Return the materialisations of a run (see ``materialisations``)."""
+    entries = instance.all_logs(run_id, of_type=dg.DagsterEventType.ASSET_MATERIALIZATION)
+    return [entry.asset_materialization for entry in entries if entry.asset_materialization is not None]
+
+
 def daemon_is_alive(instance: dg.DagsterInstance) -> bool:
     """Return whether a daemon of this instance, perhaps in another container, has written a heartbeat lately.
 

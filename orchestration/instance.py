@@ -26,6 +26,7 @@ from orchestration.dagster_internals import (
     cancel_backfill,
     daemon_is_alive,
     end_run_as_failed,
+    materialisation_events,
     materialisations,
     unfinished_backfills,
 )
@@ -305,8 +306,8 @@ def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.
 def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int) -> int:
     """Delete runs of this workspace that ended more than ``days`` ago, with their logs; return how many.
 
-    Dagster deletes a run together with its materialisations. A run stays while one of these is the latest of its
-    partition, by which Dagster and CARE tell what is stale.
+    Dagster deletes a run together with its materialisations. A run stays while one of these has the data version of
+    the latest one of its partition: Dagster compares with it whether what depends on it is stale.
     """
     status = dg.DagsterRunStatus
     ended = [status.SUCCESS, status.FAILURE, status.CANCELED]
@@ -315,7 +316,7 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
     for run in instance.get_runs(old):
         names = [workspace.mount.asset(key.to_user_string()) for key in run.asset_selection or ()]
         is_ours = bool(names) and all(name in (*ORDER, "night") for name in names)
-        if is_ours and not _holds_latest(instance, run.run_id):
+        if is_ours and not _holds_current_version(instance, run.run_id):
             instance.delete_run(run.run_id)
             deleted += 1
             if deleted == _MOST_DELETED:
@@ -323,14 +324,21 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
     return deleted
 
 
-def _holds_latest(instance: dg.DagsterInstance, run_id: str) -> bool:
-    """Return whether a materialisation of this run is the latest of its partition."""
-    for name, partition in materialisations(instance, run_id):
-        partitions = None if partition is None else [partition]
-        wanted = dg.AssetRecordsFilter(dg.AssetKey.from_user_string(name), asset_partitions=partitions)
-        if any(record.run_id == run_id for record in instance.fetch_materializations(wanted, limit=1).records):
-            return True
+def _holds_current_version(instance: dg.DagsterInstance, run_id: str) -> bool:
+    """Return whether a materialisation of this run is the latest of its partition, or has the same data version."""
+    for event in materialisation_events(instance, run_id):
+        partitions = None if event.partition is None else [event.partition]
+        wanted = dg.AssetRecordsFilter(event.asset_key, asset_partitions=partitions)
+        for record in instance.fetch_materializations(wanted, limit=1).records:
+            latest = record.asset_materialization
+            is_input = event.asset_key.path[-1] not in ("night", "canary")  # nothing depends on these
+            if record.run_id == run_id or (is_input and latest and _version(latest) == _version(event)):
+                return True
     return False
+
+
+def _version(event: dg.AssetMaterialization) -> str | None:
+    return (event.tags or {}).get("dagster/data_version")
 
 
 def failed_last(instance: dg.DagsterInstance, keys: Sequence[dg.AssetKey]) -> set[dg.AssetKey]:
