@@ -111,7 +111,7 @@ def assets_of(requests: list[dg.RunRequest]) -> list[str]:
     return [key.to_user_string() for request in requests for key in request.asset_selection or ()]
 
 
-def test_a_stage_that_fails_under_the_daemon_is_tried_once_more_and_told_until_it_is_mended(daemon):
+def test_a_failed_stage_is_retried_once_and_in_the_verdict_until_it_succeeds(daemon):
     before = daemon.told()
     assert daemon.look() == []
     source = daemon.folder / "one.csv"
@@ -137,7 +137,7 @@ def test_a_stage_that_fails_under_the_daemon_is_tried_once_more_and_told_until_i
     assert daemon.told() == before
 
 
-def test_what_follows_a_run_is_asked_for_at_the_next_tick_however_short_the_run_was(daemon):
+def test_what_follows_a_run_is_requested_at_the_next_tick(daemon):
     write_judge(daemon.folder, "readability")
     asked: list[list[str]] = []
     while requests := daemon.tick("stale_assets_sensor").run_requests:
@@ -147,7 +147,7 @@ def test_what_follows_a_run_is_asked_for_at_the_next_tick_however_short_the_run_
     assert [assets[0] for assets in asked] == ["judge_inference", "scores", "panel", "report_index"]
 
 
-def test_a_workspace_that_cannot_be_read_is_told_once_and_when_it_can_be_again(daemon):
+def test_an_unreadable_workspace_is_alerted_once_and_resolved(daemon):
     """What broke it is often what a run failed of; a webhook that is down adds no line to the file."""
     (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {file: told.jsonl, webhook: 'http://127.0.0.1:1/down'}\n")
     run = daemon.instance.create_run_for_job(
@@ -169,7 +169,7 @@ def test_a_workspace_that_cannot_be_read_is_told_once_and_when_it_can_be_again(d
     assert (over["key"], over["state"]) == (alert["key"], "resolved")
 
 
-def test_a_webhook_hears_that_a_workspace_cannot_be_read_once_it_answers_and_that_it_can_be_again(daemon, monkeypatch):
+def test_a_webhook_gets_the_alert_of_an_unreadable_workspace_once_it_answers(daemon, monkeypatch):
     (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {webhook: 'http://127.0.0.1:1/hook'}\n")
     (daemon.folder / "judges" / "length.yaml").write_text("engine: {kind: nothing}\n")
     daemon.tick("workspace_sensor")  # nothing answers there
@@ -185,7 +185,7 @@ def test_a_webhook_hears_that_a_workspace_cannot_be_read_once_it_answers_and_tha
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_good", [True, False])
-def test_a_look_in_the_middle_of_a_run_asks_for_nothing_twice(daemon, monkeypatch, is_good):
+def test_a_tick_during_a_run_requests_nothing_twice(daemon, monkeypatch, is_good):
     """Whether the run comes to its end or is lost there: then what is left is asked for once more."""
     (daemon.folder / "care.yaml").write_text(QUICK.replace("{resamples: 0}", "{resamples: 0, gamma: 0.4}"))
     (request,) = daemon.look()
@@ -284,7 +284,7 @@ def test_what_a_sensor_notes_reaches_the_store(tmp_path):
     assert not list((store / "fits" / "testset=one").iterdir())
 
 
-def test_a_fit_that_is_stale_is_told_without_care_run(daemon):
+def test_the_index_shows_a_stale_fit_without_care_run(daemon):
     write_items(daemon.folder, edited=3)
     (daemon.folder / "care.yaml").write_text(QUICK.replace("{resamples: 0}", "{resamples: 0, gamma: 0.4}"))
     assert daemon.run("report_index").success
@@ -293,7 +293,7 @@ def test_a_fit_that_is_stale_is_told_without_care_run(daemon):
     assert sentence in care(daemon.folder, "status"), "the command says what the page says"
 
 
-def test_a_failure_is_forgotten_with_the_asset_that_failed_and_no_other(daemon):
+def test_a_failure_is_forgotten_once_its_asset_is_materialised(daemon):
     workspace = load_workspace(daemon.folder)
     note_failure(workspace, "one", "items", "it cannot be read")
     note_failure(workspace, "one", "panel", "too few judges")
@@ -312,7 +312,7 @@ def test_a_failure_is_forgotten_with_the_asset_that_failed_and_no_other(daemon):
         ("note_canceled_runs", dg.DagsterInstance.report_run_canceled, "its run was canceled"),
     ],
 )
-def test_a_run_that_ends_without_a_failed_step_is_told_until_it_is_made_up_for(daemon, sensor, end, says):
+def test_a_run_that_ends_without_a_failed_step_is_in_the_verdict_until_repeated(daemon, sensor, end, says):
     before = daemon.told()
     (daemon.folder / "care.yaml").write_text(QUICK + "panel: {admit: all}\n")
     for _ in range(2):
@@ -336,7 +336,7 @@ def test_a_run_that_ends_without_a_failed_step_is_told_until_it_is_made_up_for(d
 
 
 @pytest.mark.slow
-def test_a_run_whose_process_is_killed_is_told(daemon):
+def test_a_killed_run_is_alerted(daemon):
     """A real process, killed in the middle of ``items``: Dagster learns of no step that failed."""
     (daemon.folder / held_items.HOLD).touch()
     write_items(daemon.folder, edited=3)

@@ -55,7 +55,7 @@ def hook():
 ALERT = opened(Alert("night late", "The last night ended 30 hours ago."), "ws")
 
 
-def test_an_alert_reaches_webhook_and_file_and_a_stumble_is_forgiven(hook, tmp_path, monkeypatch):
+def test_an_alert_reaches_webhook_and_file_after_a_refused_attempt(hook, tmp_path, monkeypatch):
     address, taken, state = hook
     monkeypatch.setenv("CARE_TEST_HOOK", address)
     settings = AlertSettings(webhook="${CARE_TEST_HOOK}", file="alerts.jsonl")
@@ -84,7 +84,7 @@ CAUSES = (
 )
 
 
-def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tmp_path):
+def test_each_kind_of_alert_is_sent_once_and_resolved_once(hook, tmp_path):
     address, taken, _ = hook
     settings = AlertSettings(webhook=address)
     notifier = Notifier(settings, tmp_path, tmp_path / "data")
@@ -118,7 +118,7 @@ def test_ten_causes_of_ten_kinds_arrive_once_each_and_so_does_their_end(hook, tm
     assert again.report(CAUSES[3]), "what comes back is a cause anew"
 
 
-def test_a_dead_webhook_silences_neither_the_file_nor_any_cause(hook, tmp_path):
+def test_a_refused_alert_blocks_neither_the_file_nor_other_alerts(hook, tmp_path):
     address, taken, state = hook
     notifier = Notifier(AlertSettings(webhook=address, file="alerts.jsonl"), tmp_path, tmp_path / "data")
     state["refuse"] = 4  # the first cause three times, and the second one once
@@ -134,7 +134,7 @@ def test_a_dead_webhook_silences_neither_the_file_nor_any_cause(hook, tmp_path):
     assert [each["kind"] for each in taken[9:]] == lines[:1]
 
 
-def test_a_webhook_that_is_gone_is_not_waited_for_again_for_each_cause(tmp_path, monkeypatch):
+def test_an_unreachable_webhook_is_tried_for_one_alert_only(tmp_path, monkeypatch):
     with socketserver.TCPServer(("127.0.0.1", 0), None) as server:
         address = f"http://127.0.0.1:{server.server_address[1]}"
     tried = []
@@ -147,7 +147,7 @@ def test_a_webhook_that_is_gone_is_not_waited_for_again_for_each_cause(tmp_path,
     assert len(tried) == 1
 
 
-def test_with_the_webhook_down_the_file_gets_a_line_for_a_cause_and_one_for_its_end(hook, tmp_path):
+def test_with_the_webhook_down_the_file_has_a_line_when_an_alert_opens_and_when_it_is_resolved(hook, tmp_path):
     address, taken, state = hook
     settings = AlertSettings(webhook=address, file="alerts.jsonl")
 
@@ -189,7 +189,7 @@ def test_with_the_webhook_down_the_file_gets_a_line_for_a_cause_and_one_for_its_
     assert len(taken) == 2, "nobody is told of the end of what he never heard of"
 
 
-def test_slack_gets_its_own_form(hook, tmp_path):
+def test_slack_gets_its_format(hook, tmp_path):
     address, taken, _ = hook
     notifier = Notifier(AlertSettings(webhook=f"slack+{address}"), tmp_path, tmp_path / "data")
     notifier.report(Alert("model changed", "gpt: <3 & more", judge="gpt"))
@@ -204,7 +204,7 @@ def test_slack_gets_its_own_form(hook, tmp_path):
     assert "resolved" in taken[1]["blocks"][0]["text"]["text"]
 
 
-def test_scores_that_lack_a_judge_which_has_failed_are_no_other_cause(hook, tmp_path):
+def test_missing_scores_of_a_failed_judge_are_no_second_alert(hook, tmp_path):
     address, taken, _ = hook
     notifier = Notifier(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
     lacking = failure_cause("scores", "sonnet|one", "40 of 40 items have no score yet")
@@ -214,7 +214,7 @@ def test_scores_that_lack_a_judge_which_has_failed_are_no_other_cause(hook, tmp_
 
 
 @pytest.mark.parametrize("items", ["one.csv: no such file; correct the path", None])
-def test_a_file_that_is_gone_is_one_cause_however_many_judges_are_read_from_it(tmp_path, items):
+def test_a_missing_file_is_one_alert_for_all_its_judges(tmp_path, items):
     notifier = Notifier(AlertSettings(file="alerts.jsonl"), tmp_path, tmp_path / "data")
     failed = [failure_cause("judge_inference", f"j{k}", "one: one.csv: no such file") for k in range(8)]
     failed += [] if items is None else [failure_cause("items", "one", items)]
@@ -228,7 +228,7 @@ def test_a_file_that_is_gone_is_one_cause_however_many_judges_are_read_from_it(t
 KEY = "judge {!r}: the endpoint answers HTTP {} for model {!r} ({}); check base_url, model and the key"
 
 
-def test_a_key_that_six_judges_share_is_one_cause_and_says_what_is_wrong_now(hook, tmp_path):
+def test_a_wrong_key_of_six_judges_is_one_alert_with_the_latest_reason(hook, tmp_path):
     address, taken, _ = hook
     names = [f"j{k}" for k in range(6)]
 
@@ -251,7 +251,7 @@ def test_a_key_that_six_judges_share_is_one_cause_and_says_what_is_wrong_now(hoo
     assert (taken[1]["key"], taken[1]["since"]) == (taken[0]["key"], taken[0]["since"])
 
 
-def test_a_failed_experiment_is_over_once_it_has_been_made(hook, tmp_path):
+def test_the_alert_of_an_experiment_is_resolved_once_it_is_materialised(hook, tmp_path):
     """What is outdated does not say: no night waits for an experiment."""
     address, taken, _ = hook
     workspace = load_workspace(make(tmp_path / "ws"))
@@ -274,7 +274,7 @@ def test_a_failed_experiment_is_over_once_it_has_been_made(hook, tmp_path):
     assert [(each["kind"], each["state"]) for each in taken[1:]] == [("experiment failed", "resolved")]
 
 
-def test_two_sensors_that_look_at_the_same_time_forget_nothing_of_each_other(tmp_path):
+def test_two_notifiers_keep_each_others_alerts(tmp_path):
     settings = AlertSettings(file="told.jsonl")
     first, second = (Notifier(settings, tmp_path, tmp_path / "data") for _ in range(2))
     assert first.report(CAUSES[0])
@@ -283,7 +283,7 @@ def test_two_sensors_that_look_at_the_same_time_forget_nothing_of_each_other(tmp
     assert [alert.kind for alert in later.open.values()] == ["night late", "run lost"]
 
 
-def test_a_night_that_is_late_is_not_over_because_somebody_runs_care(hook, tmp_path):
+def test_a_late_night_is_not_resolved_by_care_run(hook, tmp_path):
     address, taken, _ = hook
     workspace = load_workspace(make(tmp_path / "ws"))
     notifier = Notifier(AlertSettings(webhook=address), workspace.root, workspace.data)
@@ -305,7 +305,7 @@ def test_a_night_that_is_late_is_not_over_because_somebody_runs_care(hook, tmp_p
     assert [(each["kind"], each["state"]) for each in taken[1:]] == [("night late", "resolved")]
 
 
-def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
+def test_the_heartbeat_is_sent_once_and_only_without_failures(hook, tmp_path):
     address, taken, _ = hook
     settings = AlertSettings(heartbeat=f"{address}/beat", webhook=address)
     notifier = Notifier(settings, tmp_path, tmp_path / "data")
@@ -337,7 +337,7 @@ def test_a_night_beats_once_and_only_where_nothing_is_wrong(hook, tmp_path):
         ("nightly: {days: 6-1}", "ends before it begins"),
     ],
 )
-def test_bad_settings_are_told_before_a_night_is_spent(tmp_path, care, what):
+def test_invalid_alert_and_nightly_settings_are_refused(tmp_path, care, what):
     (tmp_path / "care.yaml").write_text(care + "\n")
     with pytest.raises(InputError, match=what.replace(".", r"\.")):
         load_workspace(tmp_path)
@@ -366,7 +366,7 @@ def test_an_address_from_the_environment_may_end_with_a_line_break_and_must_be_o
         ("1-7", "2026-10-24 02:10", "2026-10-25 07:00", "0 8 * * *"),  # the clock goes back: six hours are five on it
     ],
 )
-def test_a_night_has_a_deadline_on_the_days_that_have_one(days, last, deadline, cron):
+def test_a_deadline_follows_the_days_of_nightly(days, last, deadline, cron):
     berlin = ZoneInfo("Europe/Berlin")
     nightly = NightlySettings(at="02:00", zone="Europe/Berlin", days=days)
     ended = datetime.fromisoformat(last).replace(tzinfo=berlin).timestamp()
@@ -375,7 +375,7 @@ def test_a_night_has_a_deadline_on_the_days_that_have_one(days, last, deadline, 
     assert nightly.deadline_cron() == cron
 
 
-def test_a_deadline_after_midnight_lies_on_the_day_after():
+def test_a_deadline_after_midnight_is_on_the_next_day():
     assert NightlySettings(at="22:30", days="5-6", deadline_hours=3).deadline_cron() == "30 1 * * 0,6"
 
 
@@ -384,7 +384,7 @@ def outdated(workspace) -> dict[str, set[str | None]]:
 
 
 @pytest.mark.slow
-def test_the_schedule_begins_a_night_and_the_sensor_asks_for_what_is_missing_and_only_that(after_a_night):
+def test_the_schedule_begins_a_night_and_the_sensor_requests_what_is_missing(after_a_night):
     folder = after_a_night
     (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin, days: 1-5}\n")
     loaded = load_workspace(folder)
@@ -422,7 +422,7 @@ def test_the_schedule_begins_a_night_and_the_sensor_asks_for_what_is_missing_and
     assert len(JUDGES) == 5
 
 
-def test_the_night_itself_says_what_it_found(after_a_night):
+def test_the_asset_night_lists_what_it_found(after_a_night):
     folder = after_a_night
     (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15'}\n")
     loaded = load_workspace(folder)
@@ -449,7 +449,7 @@ def test_a_second_daemon_is_refused(tmp_path):
 
 
 @pytest.mark.slow
-def test_care_run_tells_of_a_failure_once_and_of_its_end_and_then_beats(hook, tmp_path):
+def test_care_run_alerts_once_resolves_and_then_sends_the_heartbeat(hook, tmp_path):
     address, taken, _ = hook
     folder = make(tmp_path / "ws", care=QUICK + f"alerts: {{webhook: '{address}', heartbeat: '{address}/beat'}}\n")
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")

@@ -52,7 +52,7 @@ def answers(url: str, query: str | None = None) -> dict | None:
     return None
 
 
-def test_every_service_of_orchestration_starts_by_its_command_line_and_a_night_is_made(deployment):
+def test_every_service_of_orchestration_starts_and_a_nightly_run_succeeds(deployment):
     code, page = free_port(), free_port()
     replaced = {**IN_CONTAINERS, "4000": str(code), "3000": str(page)}
     replaced |= {"/dagster/workspace.yaml": deployment.workspace_file(code)}

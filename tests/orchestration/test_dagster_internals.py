@@ -146,7 +146,7 @@ def test_a_selection_is_resolved_to_names():
 
 
 @builds_upon_dagster("daemon_is_alive")
-def test_a_daemon_is_alive_while_it_gives_signs_of_life(instance):
+def test_a_daemon_is_alive_while_it_writes_heartbeats(instance):
     from dagster._daemon.types import DaemonHeartbeat
 
     assert not daemon_is_alive(instance)
@@ -185,7 +185,7 @@ def test_a_code_server_is_asked_for_its_runs(instance):
 
 
 @builds_upon_dagster("end_run_as_failed")
-def test_a_run_is_ended_from_outside_and_its_places_in_pools_are_free(instance):
+def test_a_run_is_marked_as_failed_and_its_pool_slots_are_freed(instance):
     run = instance.create_run_for_job(
         DEFINITIONS.resolve_job_def(IMPLICIT_ASSET_JOB), status=dg.DagsterRunStatus.STARTED
     )
@@ -200,7 +200,7 @@ def test_a_run_is_ended_from_outside_and_its_places_in_pools_are_free(instance):
 
 
 @builds_upon_dagster("cancel_backfill")
-def test_a_backfill_that_nobody_carries_out_is_canceled(instance):
+def test_a_backfill_without_a_daemon_is_canceled(instance):
     from dagster._core.execution.backfill import BulkActionStatus, PartitionBackfill
 
     instance.add_backfill(PartitionBackfill("left", BulkActionStatus.REQUESTED, False, {}, time.time()))

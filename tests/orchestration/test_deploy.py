@@ -68,7 +68,7 @@ def test_what_models_and_dask_run_reaches_neither_the_webserver_nor_postgresql()
         assert neighbours(name) == {"webserver", "postgres", "migrate", "code", "daemon"} - {name}
 
 
-def test_the_code_server_listens_in_the_network_of_dagster_alone():
+def test_the_code_server_listens_only_in_the_network_of_dagster():
     """Its networks join it to all others; its other name is that of its address in one of them."""
     code = read("compose.yaml")["services"]["code"]
     ((network, alias),) = [(name, one["aliases"]) for name, one in code["networks"].items() if one]
@@ -91,7 +91,7 @@ def test_an_upgrade_leaves_the_image_before_it():
             assert f"`{path.name}`" in upgrade
 
 
-def test_the_runbooks_copies_of_compose_are_of_its_services_and_lie_outside_of_the_workspace():
+def test_backups_of_compose_name_its_services_and_a_folder_outside_of_the_workspace():
     services = read("compose.yaml")["services"]
     section = (ROOT / "docs" / "deployment.md").read_text().partition("\n## Back up, restore, move\n")[2]
     named = re.findall(r"^docker compose -f deploy/compose\.yaml exec -T (\w+) (.+)$", section, re.MULTILINE)
@@ -162,7 +162,7 @@ def test_the_image_holds_the_packages_and_nothing_that_is_not_there():
     assert "USER 10001" in text.split("FROM cpu AS gpu")[0], "a number, so that Kubernetes can see that it is not root"
 
 
-def test_a_command_outside_of_the_deployment_is_told_what_is_not_set(tmp_path, monkeypatch):
+def test_a_command_outside_of_the_deployment_names_the_missing_variables(tmp_path, monkeypatch):
     home, folder = tmp_path / "home", make(tmp_path / "ws")
     home.mkdir()
     shutil.copy(DEPLOY / "dagster.yaml", home)

@@ -43,7 +43,7 @@ def instance(deployment, monkeypatch):
         yield instance
 
 
-def test_commands_work_on_the_deployed_instance_and_not_beside_it(deployment, instance):
+def test_commands_use_the_deployed_instance(deployment, instance):
     assert instance.get_ref().event_storage_data.class_name == "PostgresEventLogStorage"
     runs = instance.get_run_records()
     assert {record.dagster_run.status for record in runs} == {dg.DagsterRunStatus.SUCCESS}
@@ -53,7 +53,7 @@ def test_commands_work_on_the_deployed_instance_and_not_beside_it(deployment, in
     assert "nothing to do" in deployment.command("care", "run")
 
 
-def test_a_database_that_does_not_answer_is_told_in_a_sentence(deployment):
+def test_an_unreachable_database_is_reported_in_a_sentence(deployment):
     wrong = {**deployment.environment, "DAGSTER_POSTGRES_PASSWORD": "not this one"}
     told = Deployment(deployment.home, deployment.workspace, wrong).command("care", "status", code=1)
     assert "the database of Dagster cannot be used" in told

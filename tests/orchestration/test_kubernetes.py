@@ -351,7 +351,7 @@ def test_who_may_reach_the_outside(labels, address, port, may):
     assert may_reach(labels, address, port) == may
 
 
-def test_whoever_has_keys_for_somebody_outside_may_reach_the_outside():
+def test_pods_with_keys_for_outside_services_may_reach_the_outside():
     """Keys of a store, of endpoints or of a provider of sign-on; but the drill works on a copy, whatever its keys."""
     wanted = {"run", "code"}  # endpoints and a store, sources and alerts
     for where, template in templates():
@@ -365,7 +365,7 @@ def test_whoever_has_keys_for_somebody_outside_may_reach_the_outside():
     assert set(named["values"]) == wanted, "and nobody else"
 
 
-def test_everybody_may_ask_for_names_and_nobody_reaches_all():
+def test_every_pod_may_query_dns_and_all_else_is_denied():
     assert policies()["nobody-by-default"]["policyTypes"] == ["Ingress", "Egress"]
     assert "egress" not in policies()["nobody-by-default"]
     names, neighbours = policies()["names-and-neighbours"]["egress"]
@@ -439,7 +439,7 @@ def test_prometheus_reaches_the_metrics_of_ray():
     assert [port["port"] for port in rule["ports"]] == [ports[endpoint["port"]]]
 
 
-def test_browsers_reach_the_webserver_by_the_sign_on_alone():
+def test_browsers_reach_the_webserver_only_through_the_sign_on():
     sign_on = of_kind("Deployment", "care-sign-on")["spec"]["template"]
     (container,) = sign_on["spec"]["containers"]
     port = values()["dagsterWebserver"]["service"]["port"]

@@ -57,7 +57,7 @@ def test_partition_keys_name_judge_and_test_set():
     assert split_partition("panel", "x") == (None, "x")
 
 
-def test_runs_that_nobody_works_on_are_ended(tmp_path, monkeypatch):
+def test_abandoned_runs_are_marked_as_failed(tmp_path, monkeypatch):
     workspace = load_workspace(make(tmp_path / "ws"))
     with workspace_instance(workspace) as instance:
 
@@ -77,7 +77,7 @@ def test_runs_that_nobody_works_on_are_ended(tmp_path, monkeypatch):
         assert ended.status is dg.DagsterRunStatus.FAILURE
 
 
-def test_what_a_killed_run_made_without_telling_dagster_is_told(after_a_night):
+def test_what_a_killed_run_wrote_without_its_event_is_materialised_again(after_a_night):
     """A kill between the last write and the event leaves a partition that Dagster's UI shows as failed."""
     workspace = load_workspace(after_a_night)
     with workspace_instance(workspace) as instance:
@@ -92,7 +92,7 @@ def test_what_a_killed_run_made_without_telling_dagster_is_told(after_a_night):
 
 
 @pytest.mark.parametrize("has_run", [False, True])
-def test_a_record_of_runs_that_a_kill_left_half_made_is_made_anew(tmp_path, has_run):
+def test_a_storage_of_dagster_that_a_kill_left_half_created_is_rebuilt(tmp_path, has_run):
     """Of one that has runs, the same is damage, and told."""
     workspace = load_workspace(make(tmp_path / "ws"))
     with workspace_instance(workspace) as instance:
@@ -127,7 +127,7 @@ def test_a_change_of_a_source_is_found_by_its_version(after_a_night):
     assert stale(load_workspace(folder)) == {}
 
 
-def test_a_source_that_cannot_be_read_holds_up_no_fit_and_is_tried_once_a_command(after_a_night):
+def test_an_unreadable_source_blocks_no_fit_and_is_tried_once_per_command(after_a_night):
     (after_a_night / "one.csv").unlink()
     (after_a_night / "care.yaml").write_text("fit: {resamples: 0, gamma: 0.4}\nreview: {hold: false}\n")
     outcome = run(after_a_night)
@@ -161,7 +161,7 @@ def test_a_judge_waits_for_the_items_of_its_test_sets_and_a_fit_for_its_judges()
     assert asked([judge, *fit], tried) == [("panel", "x"), ("moments", "x"), ("panel", "z")], "it was asked in vain"
 
 
-def test_what_is_made_of_something_that_failed_is_not_asked_for():
+def test_what_depends_on_a_failure_is_not_requested():
     tried = Tried(1)
     tried.note([one("panel")])
     assert asked([one("panel"), one("moments"), one("factors", "z")], tried) == [("factors", "z")]
@@ -176,7 +176,7 @@ def test_a_fit_of_which_something_is_under_way_is_left_to_that_run_and_the_index
     assert asked([index], tried) == [INDEX]
 
 
-def test_what_failed_is_asked_for_so_often_under_one_version_and_anew_under_another():
+def test_a_failure_is_requested_again_a_limited_number_of_times_for_each_version():
     tried, evaluation = Tried(2), one("evaluation")
     for _ in range(2):
         assert tried.may_ask(evaluation)
@@ -188,7 +188,7 @@ def test_what_failed_is_asked_for_so_often_under_one_version_and_anew_under_anot
     assert tried.may_ask(evaluation), "it was made meanwhile"
 
 
-def test_what_was_asked_for_with_its_fit_is_known_by_the_version_that_the_fit_gave_it():
+def test_what_was_requested_with_its_inputs_has_its_version_from_after_the_run():
     tried, first, then = Tried(1), one("evaluation"), one("evaluation", version="of the new fit")
     tried.note([one("aggregates"), first])
     tried.look({first.key: first}, {first.key})

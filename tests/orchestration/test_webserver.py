@@ -95,7 +95,7 @@ def test_two_hosts_are_refused(server):
     assert not _is_changed(server)
 
 
-def test_the_persons_own_pages_are_answered(server):
+def test_requests_of_the_servers_own_pages_are_answered(server):
     own = [("Host", f"127.0.0.1:{server}"), ("Origin", f"http://127.0.0.1:{server}"), ("Sec-Fetch-Site", "same-origin")]
     asked = json.dumps({"query": CHANGE})
     assert _raw(server, "POST", "/graphql", [*own, ("Content-Type", "application/json; charset=utf-8")], asked) == 200
