@@ -445,7 +445,7 @@ def test_a_second_daemon_is_refused(tmp_path):
     command = [sys.executable, "-m", "orchestration.cli", "admin", "daemon", "--workspace", str(folder)]
     done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=120)
     assert done.returncode == 1
-    assert "there may be one only" in done.stderr.replace("\n", " ")
+    assert "has a daemon already; stop that" in done.stderr.replace("\n", " ")
 
 
 @pytest.mark.slow
