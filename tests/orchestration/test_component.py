@@ -70,7 +70,7 @@ def test_two_workspaces_of_one_project_have_two_prefixes(project, tmp_path):
     for same in ("  key_prefix: [team_a]\n", "  key_prefix: team_a\n"):
         with pytest.raises(Exception, match="CareWorkspaceComponent") as caught:
             mount(project, "../../../../other", same, "second")
-        assert "two workspaces have one prefix of keys; give each a `key_prefix` of its own" in str(
+        assert "two workspaces have the same prefix of keys; give each its own `key_prefix`" in str(
             caught.value.__cause__
         )
 
