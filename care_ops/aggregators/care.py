@@ -5,9 +5,8 @@ Without labels it is ``label_free``'s estimate. With labels it is a Gaussian pro
 (``calibration.probability_curve``).
 """
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass
-from functools import partial
+from collections.abc import Callable, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import numpy as np
@@ -48,9 +47,10 @@ def care(problem: Problem) -> Aggregate:
     details = summary(problem, found)
     rows, labels = problem.anchors.rows(problem.scores.item_ids)
     latent, scored, fitted = found.latent, found.scored, None
+    curve = None
     if len(rows):
-        labelled = _labelled(problem, found)
-        fitted = labelled(rows, labels)
+        fit = _label_fit(problem, found)
+        fitted, curve = fit(rows, labels, found.plain), _calibrated(problem, found, fit)
         if fitted is not None:
             latent = fitted.latent
             details |= {
@@ -65,10 +65,9 @@ def care(problem: Problem) -> Aggregate:
     estimate = _rounded(estimate)
     threshold, p_quality = problem.cut, None
     spread = float(latent[scored].std())
-    curve = _calibrated(problem, found) if spread > 0 else None
     if problem.anchors.left_out:
         details["labels_not_of_a_sample"] = problem.anchors.left_out
-    if curve is not None:
+    if curve is not None and spread > 0:
         p_quality = np.interp(latent / spread, *curve)
         threshold = offset + unit * spread * float(np.interp(0.5, curve[1], curve[0]))
         details["threshold"] = "where the labels make P(Q = 1) one half"
@@ -148,27 +147,21 @@ def oblique_factors(problem: Problem, found: LabelFree) -> Array:
     return scores * np.where(found.latent @ scores < 0, -1.0, 1.0)
 
 
-@dataclass(frozen=True)
-class _Labelled:
-    """Fits labels of a panel; ready for many sets of them."""
-
-    columns: Columns
-    plain: Array
-    counts: Array
-    place: dict[int, int]
-
-    def __call__(self, rows: NDArray[np.intp], labels: Array, *, compare: bool = True) -> LabelledFit | None:
-        counts = self.counts[[self.place[int(row)] for row in rows]]
-        return fit_labels(self.columns, rows, labels, counts, self.plain if compare else None)
+_LabelFit = Callable[[NDArray[np.intp], Array, Array | None], LabelledFit | None]
+"""Fits the labels of some rows, and compares the estimate with another one where that is given."""
 
 
-def _labelled(problem: Problem, found: LabelFree) -> _Labelled:
-    rows, _ = problem.anchors.rows(problem.scores.item_ids)
+def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
+    """Prepare the fit of labels, which is the same for many sets of them."""
     features = (np.where(found.scored, w, 0.0) for w in found.features.values())
     judges = np.column_stack([problem.filled, *features])
-    counts = problem.anchors.counts_of([problem.scores.item_ids[int(row)] for row in rows])
-    place = {int(row): k for k, row in enumerate(rows)}
-    return _Labelled(Columns(found.latent, oblique_factors(problem, found), judges), found.plain, counts, place)
+    columns, item_ids = Columns(found.latent, oblique_factors(problem, found), judges), problem.scores.item_ids
+
+    def fit(rows: NDArray[np.intp], labels: Array, plain: Array | None) -> LabelledFit | None:
+        counts = problem.anchors.counts_of([item_ids[int(row)] for row in rows])
+        return fit_labels(columns, rows, labels, counts, plain)
+
+    return fit
 
 
 def label_first(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> list[str]:
@@ -179,7 +172,7 @@ def label_first(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> li
     return [item_ids[int(i)] for i in order if difference[int(i)] > 0]
 
 
-def _calibrated(problem: Problem, found: LabelFree) -> tuple[Array, Array] | None:
+def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Array, Array] | None:
     """``calibration.probability_curve`` by the labels of 0 and 1 on which estimates may rest.
 
     Each label is compared with an estimate by the labels of the other folds, which alone shows how steep the logit is.
@@ -189,11 +182,11 @@ def _calibrated(problem: Problem, found: LabelFree) -> tuple[Array, Array] | Non
     weights = problem.anchors.weights([item_ids[int(row)] for row in rows])
     if not problem.anchors.binary or np.count_nonzero(weights) < LABELS_TO_CONFIRM:
         return None
-    labelled, unseen = partial(_labelled(problem, found), compare=False), np.empty(len(rows))
+    unseen = np.empty(len(rows))
     fold = rankdata(rows, method="ordinal").astype(int) % _FOLDS
     for held in range(_FOLDS):
         seen = fold != held
-        fitted = labelled(rows[seen], labels[seen])
+        fitted = fit(rows[seen], labels[seen], None)
         latent = found.latent if fitted is None else fitted.latent
         scored = latent[found.scored]
         unseen[~seen] = ((latent - scored.mean()) / scored.std())[rows[~seen]]
