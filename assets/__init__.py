@@ -1,3 +1,1 @@
-"""What exists: a folder for each group of assets in Dagster's UI, a file for each asset, each thin (read, call one
-function, write, report metadata); and the report's figures and pages.
-"""
+"""Assets: a folder for each group in Dagster's UI, a thin module for each asset; and the report's figures and pages."""

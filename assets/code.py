@@ -1,4 +1,4 @@
-"""Which code made a result: the version of an asset is that of every module that it calls.
+"""Code versions of assets.
 
 A version is a hash over the asset's own module and all modules of ours that it imports, also inside functions, and
 that these import in turn. Docstrings, comments, blank lines and imports for types alone are left out, so that
@@ -60,7 +60,7 @@ def code_version(module: str, *packages: str) -> str:
     module : str
         That of the asset, as its ``__name__``.
     *packages : str
-        Packages beside ``assets`` whose modules count: those that the asset computes with.
+        Packages besides ``assets`` whose modules count.
     """
     counted = sorted(modules_of(module, *packages))
     return _digest("".join([f"{name} {read_module(name).digest}\n" for name in counted]).encode())
@@ -83,7 +83,7 @@ def _closure(module: str, packages: frozenset[str]) -> frozenset[str]:
 
 @cache
 def read_module(name: str) -> _Module:
-    """A module's digest, with the templates and schemas beside it, and the modules of ours that it imports."""
+    """Read a module's digest, with the templates and schemas in its folder, and the modules of ours that it imports."""
     path = _file(name)
     assert path is not None, name
     with open(path, encoding="utf-8") as file:  # noqa: PTH123

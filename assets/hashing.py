@@ -1,4 +1,4 @@
-"""Hashes by which versions and keys of a workspace are told apart: of plain values, and of what is read from files."""
+"""Hashes of plain values and of files, for versions and keys of a workspace."""
 
 import hashlib
 import json

@@ -1,4 +1,4 @@
-"""A judge as it scores a test set: its specification completed, what its engine is given, and the key of its scores."""
+"""A judge on a test set: its complete specification, its engine's context, and the key of its scores."""
 
 from __future__ import annotations
 
@@ -27,12 +27,12 @@ _log = logging.getLogger(__name__)
 
 
 def judge_item(record: ItemRecord) -> Item:
-    """What a judge sees of an item: its texts, never its gold."""
+    """Return what a judge sees of an item: its texts, never its gold."""
     return Item(record.item_id, record.prompt, record.response, record.response_2, record.reference, record.aspect)
 
 
 def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
-    """The specification with the test set's scale and prompt where a judge declares none."""
+    """Complete a judge's specification with the test set's scale and prompt."""
     spec, declared = workspace.judge(judge), workspace.testset(testset)
     needs, engine = spec.engine.needs, spec.engine
     if isinstance(engine, LanguageModel):
@@ -46,7 +46,7 @@ def effective_spec(workspace: Workspace, judge: str, testset: str) -> JudgeSpec:
 
 
 def scales_of_asked(workspace: Workspace, testset: str) -> tuple[Brought, ...]:
-    """Judges that are asked on another scale than the test set's, as their files say; they are brought to it."""
+    """List judges whose files declare another scale than the test set's, to which they are rescaled."""
     from care_ops.scales import Brought
 
     panel = workspace.testset(testset).scale
@@ -58,12 +58,12 @@ def scales_of_asked(workspace: Workspace, testset: str) -> tuple[Brought, ...]:
 
 
 def engine_context(workspace: Workspace, ledger: Ledger | None = None) -> Context:
-    """What a judge's engine needs beside its specification."""
+    """Return what a judge's engine needs besides its specification."""
     return Context(workspace.root, ledger, workspace.data / "endpoints")
 
 
 def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTable:
-    """The recorded scores of a test set, among which a recorded judge looks for its own.
+    """Read the recorded scores of a test set, which include those of a recorded judge.
 
     Raises ``JudgeError`` where the test set has no score file.
     """
@@ -77,9 +77,9 @@ def recorded_table(workspace: Workspace, judge: str, testset: str) -> RecordedTa
 
 
 def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
-    """The keys of the judges of a test set that make scores; recorded ones have no key beside the scores themselves.
+    """Return the keys of a test set's judges, without recorded ones.
 
-    A judge whose file is broken is left out: it makes no scores now, and must not hold up those that do.
+    A judge whose file is broken is left out, so that other judges go on.
     """
     keys: dict[str, str] = {}
     for judge in workspace.judges_of(testset):
@@ -93,7 +93,7 @@ def keys_of_judges(workspace: Workspace, testset: str) -> dict[str, str]:
 
 
 def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
-    """Key of the judge's scores on a test set, by content; hashed once, since the workspace is read once."""
+    """Return the key of a judge's scores on a test set: a hash of content, computed once."""
     keys = workspace.memory.judge_keys
     if (judge, testset) not in keys:
         spec = effective_spec(workspace, judge, testset)
@@ -102,7 +102,7 @@ def judge_key(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
-    """Version of what a judge runs, or of what a recorded one has said."""
+    """Return the version of what a judge runs, or of recorded scores."""
     if spec.engine.recorded_as is None:
         return revision_of(spec, engine_context(workspace))
     from judges.engines.recorded import NOTHING_RECORDED
@@ -114,7 +114,7 @@ def _revision(workspace: Workspace, spec: JudgeSpec, testset: str) -> str:
 
 
 def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[str, str]:
-    """Versions of all that a score file records, by the file's names of judges; remembered until the file changes."""
+    """Return the versions of recorded scores by the file's judge names, cached until the file changes."""
     from judges.engines.recorded import fingerprints
 
     def revisions() -> dict[str, str]:
@@ -138,5 +138,5 @@ def _recorded_versions(workspace: Workspace, judge: str, testset: str) -> dict[s
 
 @cache
 def _reader_version() -> str:
-    """Version of the code that reads score files: another release may read other values from the same file."""
+    """Return the version of the code that reads score files, since another release may read other values."""
     return code_version("warehouse.sources.files", "warehouse", "judges") + read_module("care_ops.scales").digest

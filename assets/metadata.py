@@ -1,4 +1,4 @@
-"""Tables that Dagster's UI shows beside a materialisation."""
+"""Metadata and check results that Dagster's UI shows."""
 
 from __future__ import annotations
 
@@ -60,13 +60,13 @@ _WHY = "why"
 
 
 def failure(reasons: Mapping[str, str]) -> dg.Failure:
-    """The failure of a run over several partitions: why each of those failed that did, in words and as a table."""
+    """Build the failure of a run over several partitions, with the reason of each as a table."""
     rows = [{"partition": partition, _WHY: why} for partition, why in reasons.items()]
     return dg.Failure("; ".join(f"{row['partition']}: {row[_WHY]}" for row in rows), metadata={_WHY: table(rows)})
 
 
 def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
-    """Why each partition failed, of a failure that ``failure`` made; empty of any other."""
+    """Read why each partition failed from a failure that ``failure`` built; empty for any other."""
     data = failed.user_failure_data
     found = data.metadata.get(_WHY) if data is not None else None
     rows = found.records if isinstance(found, dg.TableMetadataValue) else []
@@ -74,28 +74,28 @@ def reasons_of(failed: dg.StepFailureData) -> dict[str, str]:
 
 
 def is_blocked(failed: dg.StepFailureData) -> bool:
-    """Whether a step failed only because a blocking asset check did: its fit awaits review, and nothing is broken."""
+    """Return whether a step failed because of a blocking asset check: its fit awaits review, and nothing is broken."""
     return failed.error is not None and failed.error.cls_name == "DagsterAssetCheckFailedError"
 
 
 def as_read(readings: Mapping[str, Reading]) -> dict[str, Any]:
-    """What each file was taken to be, as metadata; nothing where no file was read."""
+    """Describe how each file was read, as metadata; empty where no file was."""
     lines = [f"{name}: {sentence}" for name, reading in readings.items() for sentence in reading.sentences()]
     return {"as_read": bullets(lines)} if lines else {}
 
 
 def bullets(lines: Iterable[str]) -> Any:
-    """Sentences as a list in Markdown, which shows them as they are."""
+    """Format sentences as a Markdown list, with all markup escaped."""
     return dg.MetadataValue.md("".join(f"- {as_text(line)}\n" for line in lines) or "nothing to add")
 
 
 def bars(title: str, values: Mapping[str, float]) -> Any:
-    """Numbers by name as a table, in their order."""
+    """Return numbers by name as a table."""
     return table([{title: name, "value": value} for name, value in values.items()])
 
 
 def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
-    """How often each value occurs, or each of ``most`` equal ranges where there are more values."""
+    """Count how often each value occurs, or each of ``most`` equal ranges where there are more values."""
     distinct = sorted(Counter(values).items())
     if len(distinct) <= most:
         return bars(title, {f"{value:g}": count for value, count in distinct})
@@ -106,7 +106,7 @@ def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
 
 
 def checked(check: str, says: str, *, passed: bool, blocks: bool = False, **more: Any) -> dg.AssetCheckResult:
-    """A check's answer in words, which warns where it has not passed, or is an error where it ``blocks``."""
+    """Build the result of a check: a failure is an error where it ``blocks``, otherwise a warning."""
     return dg.AssetCheckResult(
         check_name=check,
         passed=passed,
@@ -127,5 +127,5 @@ def _cell(value: Any) -> Any:
 
 
 def as_text(text: str) -> str:
-    """A text as Markdown that shows it as it is: no link, image or tag that a file may hold comes to life."""
+    """Escape a text for Markdown, so no link, image or tag in it takes effect."""
     return re.sub(r"([\\`*_{}\[\]()<>#!|~&])", r"\\\1", " ".join(text.split()))

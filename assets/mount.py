@@ -1,4 +1,4 @@
-"""Under which names a workspace stands in a Dagster: its own, or below a prefix beside other workspaces."""
+"""Names of a workspace's assets in Dagster: its own, or below a prefix next to other workspaces."""
 
 from __future__ import annotations
 

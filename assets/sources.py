@@ -1,4 +1,4 @@
-"""The sources of a test set, read: its items, its recorded scores, and which items must never be read again."""
+"""Reading the sources of a test set: its items and its recorded scores, without items that were removed."""
 
 from __future__ import annotations
 
@@ -25,21 +25,21 @@ _log = logging.getLogger(__name__)
 
 
 def read_source(workspace: Workspace, testset: str) -> list[ItemRecord]:
-    """Items of a test set, read anew from its source, without those that were forgotten.
+    """Read the items of a test set from its source, without those that were forgotten.
 
-    Items that are flagged are left out where care.yaml says so.
+    Flagged items are left out where care.yaml asks for that.
     """
     records = _read_unforgotten(workspace, testset)
     flags = flagged(records) if workspace.pool.leave_out_flagged else {}
     if flags:
         _log.warning(
-            "Test set %s: %d of %d items speak to the judge and are left out.", testset, len(flags), len(records)
+            "Test set %s: %d of %d items address the judge and are left out.", testset, len(flags), len(records)
         )
     return [record for record in records if record.item_id not in flags]
 
 
 def flagged(items: Iterable[ItemRecord | Item]) -> dict[str, tuple[str, ...]]:
-    """The rules by which items speak to their judge, or show what is not seen, by the id of the item."""
+    """Return the rules by which items address their judge or hold invisible characters, by item id."""
     found: dict[str, tuple[str, ...]] = {}
     for item in items:
         responses = [item.response, item.response_2]
@@ -62,14 +62,14 @@ def _read_unforgotten(workspace: Workspace, testset: str) -> list[ItemRecord]:
 
 
 def readings(workspace: Workspace, testset: str) -> Mapping[str, Reading]:
-    """How the files of a test set were read, as far as they have been read: ``items``, ``scores``."""
+    """Return how the files of a test set were read in this process: ``items``, ``scores``."""
     return workspace.memory.readings.get(testset, {})
 
 
 def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
-    """The recorded scores of a test set on its scale, read once; None where it declares none.
+    """Read the recorded scores of a test set on its scale, once; None where it declares none.
 
-    A judge on another scale is told by its range, by its own file, or by the test set (``care_ops.scales``).
+    Another scale of a judge is known from its range, its own file, or the test set (``care_ops.scales``).
     """
     from care_ops.strays import on_one_scale
     from warehouse.sources import files
@@ -94,7 +94,7 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
 
 
 def has_all_scored(workspace: Workspace, testset: str) -> bool:
-    """True; ``InputError`` where an item has recorded scores and is neither forgotten nor one of all the test set's."""
+    """Return True; ``InputError`` where a scored item is neither one of the test set nor forgotten."""
     table, source = recorded_scores(workspace, testset), workspace.testset(testset).source
     if table is not None and isinstance(source, FilesSource) and not source.where:
         records, forgotten = _read_unforgotten(workspace, testset), workspace.forgotten_items()
@@ -105,7 +105,7 @@ def has_all_scored(workspace: Workspace, testset: str) -> bool:
 
 
 def recorded_scales(workspace: Workspace, testset: str) -> dict[str, tuple[float, float]]:
-    """Scales other than the test set's that files of recorded judges declare, by the names in the score file."""
+    """Return scales other than the test set's that recorded judges declare, by the names in the score file."""
     panel = workspace.testset(testset).scale
     return {
         spec.engine.recorded_as: spec.scale

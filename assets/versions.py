@@ -1,4 +1,4 @@
-"""Versions of what comes in: hashes of sources, judges and settings, by which a change is noticed."""
+"""Versions of inputs: hashes of sources, judges and settings, which show a change."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from warehouse.testsets import VersionsSource, hash_of_file
 
 
 def source_version(workspace: Workspace, testset: str) -> str:
-    """Hash of what the items are made of; of the reason, where the source cannot be read."""
+    """Hash a test set's source, or the reason why it cannot be read."""
     try:
         return readable_source_version(workspace, testset)
-    except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
+    except CareError as error:  # `items` fails with this message, and other sources go on
         return content_hash(str(error))
 
 
 def readable_source_version(workspace: Workspace, testset: str) -> str:
-    """Hash of what the items are made of; raises a ``CareError`` where the source cannot be read."""
+    """Hash a test set's source; raises a ``CareError`` where it cannot be read."""
     spec = workspace.testset(testset)
     hashes = workspace.file_hashes
     fingerprint = spec.fingerprint(workspace.root, lambda file: hashes.of(file, "bytes", lambda: hash_of_file(file)))
@@ -33,22 +33,22 @@ def readable_source_version(workspace: Workspace, testset: str) -> str:
 
 
 def items_code() -> str:
-    """Version of the code that reads a test set's source."""
+    """Return the version of the code that reads a test set's source."""
     return code_version("assets.inputs.items", "warehouse")
 
 
 def judge_version(workspace: Workspace, judge: str) -> str:
-    """Hash of what the judge's scores are made of, over its test sets; of the reason, where it is broken."""
+    """Hash the keys of a judge over its test sets, or the reason why it is broken."""
     try:
         return content_hash({testset: judge_key(workspace, judge, testset) for testset in workspace.testsets_of(judge)})
-    except CareError as error:  # one broken judge must not hold up the others: `judge_inference` fails and says why
+    except CareError as error:  # `judge_inference` fails with this message, and other judges go on
         return content_hash(str(error))
 
 
 def panel_version(workspace: Workspace, testset: str) -> str:
-    """Hash of everything but scores that a test set's panel depends on: roster with families, admission, features."""
-    roster = [(judge, workspace.judge(judge).family) for judge in workspace.judges_of(testset)]
-    made_of: dict[str, object] = {"roster": roster, "admission": asdict(workspace.admission)}
+    """Hash the inputs of a test set's panel other than scores: judges, families, admission rule, features."""
+    judges = [(judge, workspace.judge(judge).family) for judge in workspace.judges_of(testset)]
+    made_of: dict[str, object] = {"roster": judges, "admission": asdict(workspace.admission)}
     if wrong := workspace.contradiction(testset):
         made_of["families"] = wrong
     brought = scales_of_asked(workspace, testset)
@@ -60,7 +60,7 @@ def panel_version(workspace: Workspace, testset: str) -> str:
 
 
 def settings_version(workspace: Workspace, testset: str) -> str:
-    """Hash of everything but the panel that a test set's fit depends on: aggregators, penalties, anchors."""
+    """Hash the inputs of a test set's fit other than the panel: aggregators, penalties, labels."""
     spec, anchors = workspace.testset(testset), workspace.anchors_of(testset)
     return content_hash(
         {

@@ -353,5 +353,5 @@ class Workspace:
     def labels_of_nobody(self) -> str:
         """What is wrong with the test sets that ``anchors`` names; empty where nothing is."""
         strange = next((name for name in self.anchors if name not in self.testsets), None)
-        told = f"{self.root}/care.yaml: anchors: there is no test set {strange!r}; give the name of its file"
-        return "" if strange is None else sentence(told)
+        message = f"{self.root}/care.yaml: anchors: there is no test set {strange!r}; give the name of its file"
+        return "" if strange is None else sentence(message)

@@ -1,1 +1,1 @@
-"""From scores to estimates: the panel, its moments, its structure, and every aggregator."""
+"""Fits: the panel, its moments, its structure, and every aggregator."""

@@ -1,4 +1,4 @@
-"""What aggregators say of how they came to their answers, as far as something reads it.
+"""Details of aggregators that other code reads, as records.
 
 Aggregators write their ``details`` as plain values, and all of them are printed; only what is acted on has a field
 here.
@@ -15,14 +15,14 @@ from warehouse.documents import record_of
 
 @dataclass(frozen=True)
 class StructuredDetails:
-    """What any aggregator that rests on a structure says of it; the certificate is None for the others."""
+    """Details of an aggregator that uses a structure; the certificate is None for others."""
 
     certificate: Certificate | None = None
 
 
 @dataclass(frozen=True)
 class CareDetails(CareSummary):
-    """How ``care`` came to its estimate, as far as it is read (``care_ops.aggregators.care.summary``).
+    """Details of ``care`` (``care_ops.aggregators.care.summary``).
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class CareDetails(CareSummary):
 
 @dataclass(frozen=True)
 class CareSvdDetails:
-    """What ``care_svd`` says of the factor that it takes for quality, as far as it is read.
+    """Details of ``care_svd``: the factor that it takes for quality.
 
     Attributes
     ----------
@@ -68,7 +68,7 @@ class CareSvdDetails:
 
 @dataclass(frozen=True)
 class CareTensorDetails:
-    """What ``care_tensor`` says of its states, as far as it is read.
+    """Details of ``care_tensor``: its states.
 
     Attributes
     ----------
@@ -98,7 +98,7 @@ D = TypeVar("D", StructuredDetails, CareDetails, CareSvdDetails, CareTensorDetai
 
 
 def read_details(aggregate: Aggregate, kind: type[D]) -> D:
-    """The details of an aggregate as a record; ``WarehouseError`` where this release cannot read them."""
+    """Read the details of an aggregate as a record; ``WarehouseError`` where this release cannot."""
     try:
         return record_of(kind, aggregate.details)
     except ValueError as error:

@@ -1,4 +1,4 @@
-"""The JSON documents that the stages of a fit leave for one another, as records."""
+"""JSON documents that the stages of a fit exchange, as records."""
 
 from dataclasses import dataclass
 
@@ -7,7 +7,7 @@ from care_ops.records import Certificate
 
 @dataclass(frozen=True)
 class PanelDocument:
-    """What the panel was made of: the content of each judge's slice, and versions of settings and code.
+    """Inputs of a panel: the content of each judge's scores, and versions of settings and code.
 
     ``panel`` is the fingerprint of the admitted matrix.
     """
@@ -20,7 +20,7 @@ class PanelDocument:
 
 @dataclass(frozen=True)
 class SolutionRecord:
-    """What is said of a structure beside its two matrices."""
+    """Penalties and certificate of a structure."""
 
     lambda_s: float
     lambda_l: float
@@ -29,7 +29,7 @@ class SolutionRecord:
 
 @dataclass(frozen=True)
 class StructureDocument:
-    """How the structure was found.
+    """The solution of the structure, or why there is none.
 
     Attributes
     ----------
@@ -46,7 +46,7 @@ class StructureDocument:
 
 @dataclass(frozen=True)
 class FitDocument:
-    """The current fit of a test set, and what it was made from.
+    """The current fit of a test set and its inputs.
 
     Attributes
     ----------
@@ -65,5 +65,5 @@ class FitDocument:
 
     @property
     def by_aggregator(self) -> dict[str, str]:
-        """Id of the fit by aggregator, in the configured order."""
+        """Return the id of the fit by aggregator, in the configured order."""
         return dict(self.fit_ids)

@@ -1,4 +1,4 @@
-"""What the stages of a fit leave for the next one, as files in its folder."""
+"""Files in a fit's folder that its stages exchange."""
 
 from dataclasses import fields
 from typing import Any
@@ -16,39 +16,38 @@ from warehouse.artifacts import FitFolder
 
 
 def panel_is_newer(folder: FitFolder) -> bool:
-    """Whether the panel has been made anew since the fit; False where one of the two is not there."""
+    """Return whether the panel was rebuilt after the fit; False where one of the two is missing."""
     panel, fit = folder.find(PanelDocument), folder.find(FitDocument)
     return panel is not None and fit is not None and panel.panel != fit.panel
 
 
 def read_fitted(folder: FitFolder) -> tuple[ScoreMatrix, FitDocument]:
-    """The panel and the fit that was made from it.
+    """Read the panel and its fit.
 
-    Raises ``FitError`` where the panel has been made anew since: a run of Dagster is between the two, or was stopped
-    there.
+    Raises ``FitError`` where the panel was rebuilt after the fit: a run is between the two, or stopped there.
     """
     if panel_is_newer(folder):
         raise FitError(
-            "the panel has been made anew since the fit, so nothing can be said of the two together; the run that made "
-            "it, or the next `care run`, makes the fit and then this"
+            "the panel was rebuilt after the fit, so the two do not match; the run that rebuilt it, or the next "
+            "`care run`, rebuilds the fit and then this"
         )
     return folder.read_panel(), folder.read(FitDocument)
 
 
 def read_answers(workspace: Workspace, testset: str, scores: ScoreMatrix, fit: "FitDocument") -> dict[str, Aggregate]:
-    """The answers of a fit by aggregator, in the order of the panel's items and judges."""
+    """Read the aggregates of a fit, in the order of the panel's items and judges."""
     kept = {name: workspace.fits.read_fit(testset, fit_id) for name, fit_id in fit.fit_ids}
     return {name: record.in_order(scores.item_ids, scores.judges) for name, record in kept.items()}
 
 
 def write_moments(folder: FitFolder, state: Moments) -> None:
-    """Store a state."""
+    """Store moments."""
     arrays: dict[str, Any] = {f.name: np.asarray(getattr(state, f.name)) for f in fields(state)}
     folder.write_arrays("moments", arrays)
 
 
 def read_moments(folder: FitFolder) -> Moments:
-    """The stored state."""
+    """Read the stored moments."""
     arrays = folder.read_arrays("moments")
     return Moments(**{**arrays, "n": int(arrays["n"])})  # type: ignore[arg-type]
 
@@ -65,7 +64,7 @@ def write_structure(
 
 
 def read_structure(folder: FitFolder) -> tuple[Structure | None, StructureDocument]:
-    """The stored solution (None where there is none) and its document."""
+    """Read the stored solution (None where there is none) and its document."""
     document = folder.read(StructureDocument)
     solution = document.solution
     if solution is None:

@@ -1,4 +1,4 @@
-"""From which versions of what it reads a result was made: noted when it is made, compared when somebody asks."""
+"""Versions of the inputs of results: stored when a result is built, compared to decide whether it is stale."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ if TYPE_CHECKING:
     Deps = Sequence[str | dg.AssetDep]
 
 SOLVED = ("moments", "structure")
-"""Stages of a fit that are kept where only what follows them has changed."""
+"""Stages of a fit that stay where only later inputs change."""
 
 RESULTS = ("evaluation", "intervals", "systems", "factors")
-"""What is computed from a fit, beside its review."""
+"""Assets computed from a fit, without its review."""
 
 FIT = (*STAGES, "review", *RESULTS, "report")
-"""The assets of a test set's fit and of what follows from it, in order."""
+"""Assets of a test set's fit, its review, results and page, in order."""
 
 _MODULES = {
     **{asset: f"assets.results.{asset}" for asset in RESULTS},
@@ -39,7 +39,7 @@ _MODULES = {
 
 @dataclass(frozen=True)
 class MadeDocument:
-    """What a result was made from, and what came of it.
+    """Version of a result's inputs, and hash of its content.
 
     Attributes
     ----------
@@ -54,17 +54,17 @@ class MadeDocument:
 
 
 def made(folder: FitFolder, asset: str) -> MadeDocument:
-    """What a result of a test set was made from when it was made last; of empty versions where it never was."""
+    """Read the versions of a result's inputs; empty where it was never built."""
     return folder.find(MadeDocument, f"made.{asset}") or MadeDocument("")
 
 
 def note(folder: FitFolder, asset: str, version: str, content: str = "") -> None:
-    """Keep what a result of a test set was made from."""
+    """Store the version of a result's inputs."""
     folder.write(MadeDocument(version, content), f"made.{asset}")
 
 
 def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Make], dg.AssetsDefinition]:
-    """An asset with a partition a test set, in the group that its folder is; it notes what it was made from."""
+    """Define an asset with a partition for each test set, in the group of its folder; it stores its inputs' version."""
     import dagster as dg  # half of what `care status` takes
 
     from assets.partitions import TESTSETS
@@ -78,15 +78,15 @@ def asset_of_testsets(deps: Deps, description: str, **more: Any) -> Callable[[Ma
 
 
 def _noted(make: Make) -> Make:
-    """Let an asset note what it is made from, once it has been made; what it reads is looked at before it begins.
+    """Make an asset store the version that its inputs had before it was built.
 
-    An asset whose own document says what it was made from, as the panel's does, notes nothing here.
+    An asset whose own document holds that version, such as the panel, stores nothing here.
     """
 
     @wraps(make)
     def making(context: dg.AssetExecutionContext, workspace: Workspace) -> dg.MaterializeResult:
         asset, testset = make.__name__, context.partition_key
-        if not context.selected_asset_keys or asset not in (*SOLVED, *_MODULES):  # only its checks were asked for
+        if not context.selected_asset_keys or asset not in (*SOLVED, *_MODULES):  # only its checks run
             return make(context, workspace)
         version = result_version(workspace, testset, asset)
         result = make(context, workspace)
@@ -97,7 +97,7 @@ def _noted(make: Make) -> Make:
 
 
 def result_version(workspace: Workspace, testset: str, asset: str) -> str:
-    """Hash of the versions that a result would be made from now: its code, the fit, and what else it reads."""
+    """Hash the current versions of a result's inputs: its code, the fit, and whatever else it reads."""
     from assets.fit.documents import FitDocument, PanelDocument
 
     folder = workspace.fit_folder(testset)

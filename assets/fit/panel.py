@@ -1,4 +1,4 @@
-"""``panel``: which judges may enter the fit of a test set, and the matrix of their scores."""
+"""``panel``: the judges admitted to the fit of a test set, and the matrix of their scores."""
 
 import json
 from collections.abc import Sequence
@@ -53,7 +53,7 @@ def panel(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspa
 
 
 def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreMatrix, dict[str, str]]":
-    """Check every judge of a test set; returns the findings, the admitted columns and the slices that were read.
+    """Check every judge of a test set; return the checks, the admitted columns and the versions of the scores.
 
     A judge of a workspace is asked about every item, so that a score that is absent is a failure unless it is declared
     as not asked. Raises ``dg.Failure`` where fewer than three are admitted.
@@ -64,14 +64,14 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
     from warehouse.matrix import read_flags, read_scores
     from warehouse.panel_rows import declare_families, drop_slice, replace_panel, slice_versions
 
-    roster = set(workspace.judges_of(testset))
+    judges = set(workspace.judges_of(testset))
     with workspace.warehouse.writer() as connection:
         left = connection.execute("SELECT judge FROM slices WHERE testset = ?", [testset]).fetchall()
         for (judge,) in left:
-            if judge not in roster:
+            if judge not in judges:
                 drop_slice(connection, judge, testset)
-        declare_families(connection, {judge: workspace.judge(judge).family for judge in roster})
-        scores = bring(read_scores(connection, testset, roster), scales_of_asked(workspace, testset))
+        declare_families(connection, {judge: workspace.judge(judge).family for judge in judges})
+        scores = bring(read_scores(connection, testset, judges), scales_of_asked(workspace, testset))
         outside, mismatches = read_flags(connection, testset)
         checks = check_panel(scores, workspace.admission_of(testset), out_of_range=outside, text_mismatches=mismatches)
         replace_panel(connection, testset, checks)
@@ -86,7 +86,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
 
 
 def _features(workspace: Workspace, testset: str, item_ids: Sequence[str]) -> "dict[str, Array]":
-    """What can be seen of the items: counts in their texts, and the columns that the test set names."""
+    """Compute the features of the items: counts in their texts, and the columns that the test set names."""
     import numpy as np
 
     from care_ops.config import POSITION

@@ -1,1 +1,1 @@
-"""What comes in: sources, specifications and settings, and the items of each test set."""
+"""Inputs: the items and gold of each test set."""

@@ -1,4 +1,4 @@
-"""``items`` and ``gold``: a test set's source to a Parquet part and the warehouse."""
+"""``items`` and ``gold``: a test set's source, stored as a Parquet part and in the database."""
 
 from collections.abc import Iterator, Sequence
 

@@ -1,4 +1,4 @@
-"""What a person does with kept editions: list them, compare two, publish one by hand, score items with a pinned one."""
+"""Kept fit versions: list, compare, publish and pin them, and score items with a pinned one."""
 
 from __future__ import annotations
 
@@ -34,9 +34,9 @@ _ITEMS_COMPARED = 10
 
 
 def find(workspace: Workspace, edition: str) -> Edition:
-    """An edition by its id, the beginning of it, or the id of one of its fits.
+    """Find a fit version by its id, the beginning of that, or the id of one of its fits.
 
-    Raises ``InputError`` where there is none, or several begin so.
+    Raises ``InputError`` where none or several match.
     """
     candidates = {
         kept.edition: kept
@@ -51,33 +51,33 @@ def find(workspace: Workspace, edition: str) -> Edition:
 
 
 def latest(workspace: Workspace, testset: str) -> Edition | None:
-    """The edition that a test set's fit is now, which may have been made before others; None where there is none."""
+    """Return the version of a test set's current fit, which need not be the newest one; None where there is none."""
     now = workspace.fit_folder(testset).find(FitDocument)
     found = None if now is None else workspace.fits.edition(testset, now.edition)
     return found or next(reversed(workspace.fits.editions(testset)), None)
 
 
 def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
-    """Every kept edition of a test set, newest first, with what changed against the one before."""
-    return [row for _, row in _nights(workspace, testset)[::-1]]
+    """List the kept versions of a test set's fit, newest first, with the changes since the version before."""
+    return [row for _, row in _history_rows(workspace, testset)[::-1]]
 
 
 def trend(workspace: Workspace, testset: str, most: int) -> list[dict[str, Any]]:
-    """The latest rows of ``history``, oldest first, with the order by aggregator."""
+    """List the latest rows of ``history``, oldest first, with the order against gold by aggregator."""
     return [
         {**row, "orders": {name: order_of(workspace, edition, name) for name in edition.fits}}
-        for edition, row in _nights(workspace, testset)[-most:]
+        for edition, row in _history_rows(workspace, testset)[-most:]
     ]
 
 
 @dataclass(frozen=True)
 class HeldBack:
-    """The latest fit of a test set, which waits for a person, and what people read meanwhile.
+    """The latest fit of a test set where it is blocked, and the published one.
 
     Attributes
     ----------
     says : tuple of str
-        What the checks that hold it back found.
+        Messages of the checks that block it.
     published : Edition or None
         None where none has been.
     lacks_scores : bool
@@ -91,7 +91,7 @@ class HeldBack:
     lacks_scores: bool
 
     def reading(self) -> str:
-        """What people read meanwhile, as a sentence."""
+        """Name the published fit in a sentence."""
         if self.published is None:
             return "Nothing is published yet."
         return f"People read fit {self.published.edition}, made {minute_of(self.published.made_at)}."
@@ -117,7 +117,7 @@ def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
 
 
 def published_before(workspace: Workspace, testset: str, edition: str) -> Edition | None:
-    """The kept edition that people read before this one, or read now where this one was never published."""
+    """Return the version published before this one, or the published one where this one never was."""
     log = [publication.edition for publication in workspace.fits.publications(testset)]
     if edition in log:
         log = log[: len(log) - 1 - log[::-1].index(edition)]
@@ -125,8 +125,8 @@ def published_before(workspace: Workspace, testset: str, edition: str) -> Editio
     return next((kept for kept in earlier if kept is not None), None)
 
 
-def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str, Any]]]:
-    """Every kept edition, oldest first, and its row."""
+def _history_rows(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str, Any]]]:
+    """List the kept versions, oldest first, with their rows."""
     log = workspace.fits.publications(testset)
     current = log[-1].edition if log else None
     waiting = held_back(workspace, testset)
@@ -157,13 +157,13 @@ def _nights(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str,
 
 
 def order_of(workspace: Workspace, edition: Edition, aggregator: str) -> float | None:
-    """How well an edition's aggregate orders the items: AUC, or Kendall's tau; None without gold."""
+    """Return the order of an aggregate against gold (AUC, or Kendall's tau); None without gold."""
     evaluation = workspace.fits.find_annotation(edition.testset, edition.fits[aggregator], Evaluation)
     return None if evaluation is None else evaluation.order
 
 
 def reasons(before: Edition, after: Edition) -> list[str]:
-    """What of an edition's inputs differs from another's, in words."""
+    """Describe how the inputs of two fit versions differ."""
     old, new = before.inputs, after.inputs
     added, removed = new.slices.keys() - old.slices.keys(), old.slices.keys() - new.slices.keys()
     rescored = {judge for judge in new.slices.keys() & old.slices.keys() if new.slices[judge] != old.slices[judge]}
@@ -178,18 +178,18 @@ def reasons(before: Edition, after: Edition) -> list[str]:
         sentences.append(f"no longer admitted: {', '.join(dropped[:4])}")
     if old.code != new.code:
         sentences.append("another version of the code")
-    told = changed_labels(before, after)
-    if told is not None:
-        sentences.append(told)
+    label_changes = changed_labels(before, after)
+    if label_changes is not None:
+        sentences.append(label_changes)
     elif old.settings != new.settings and not added and not removed:
         sentences.append("settings changed")
     return sentences or ["made again"]
 
 
 def changed_since(workspace: Workspace, edition: Edition, labels: Mapping[str, float]) -> tuple[list[str], list[str]]:
-    """Judges that score otherwise or no more since an edition, and items whose label is another one now, or gone.
+    """List judges whose key changed since a fit version, and items whose label changed.
 
-    Where there are none, the edition and tonight's scores can be spoken of together.
+    Where both are empty, the fit version describes the current scores.
     """
     then = edition.inputs
     now = keys_of_judges(workspace, edition.testset)
@@ -200,7 +200,7 @@ def changed_since(workspace: Workspace, edition: Edition, labels: Mapping[str, f
 
 
 def changed_labels(before: Edition, after: Edition) -> str | None:
-    """How the labels that two editions have seen differ; None where they do not."""
+    """Describe how the labels of two fit versions differ; None where they do not."""
     old, new = before.inputs.labels, after.inputs.labels
     counts = {
         "new": len(new.keys() - old.keys()),
@@ -212,7 +212,7 @@ def changed_labels(before: Edition, after: Edition) -> str | None:
 
 @dataclass(frozen=True)
 class WeightMove:
-    """A judge's weight in two fits; None in the fit of which it is no part."""
+    """A judge's weight in two fits; None where it is not in the fit."""
 
     judge: str
     before: float | None
@@ -231,7 +231,7 @@ class ItemMove:
 
 @dataclass(frozen=True)
 class Moved:
-    """What moved between two editions of a test set, by one aggregator.
+    """Differences between two versions of one aggregator's fit.
 
     Attributes
     ----------
@@ -244,7 +244,7 @@ class Moved:
     top, other : int
         Items in the top tenth of those that both have (``metrics.changed``), and how many were not there before.
     lost : str
-        How many items that had an answer before have no score any more, in words; empty where none has.
+        How many items lost every score, as a sentence; empty where none did.
     """
 
     why: list[str]
@@ -256,7 +256,7 @@ class Moved:
     lost: str = ""
 
     def moves(self) -> list[str]:
-        """How far the answer moves, in words."""
+        """Describe how far the estimates move."""
         order = "is not defined" if self.order is None else f"is {self.order:.3f}"
         return [
             f"the rank correlation of the two answers {order}",
@@ -265,7 +265,7 @@ class Moved:
 
 
 def difference(workspace: Workspace, before: Edition, after: Edition, aggregator: str) -> Moved:
-    """Compare two editions.
+    """Compare two fit versions.
 
     Raises ``InputError`` where they are of different test sets, or one lacks the aggregator.
     """
@@ -286,42 +286,50 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     order = None if np.isnan(whole.correlation) else whole.correlation
     had, has = (set(fit.item_ids) for fit in fits)
     lost = [item for item in fits[1].item_ids if item in then and item not in now]
-    said = f"{counted(len(lost), 'item')} lost every score, the first is {lost[0]!r}" if lost else ""
+    lost_scores = f"{counted(len(lost), 'item')} lost every score, the first is {lost[0]!r}" if lost else ""
     of_items = {"came": has - had, "left": had - has, "got their first scores": (now.keys() & had) - then.keys()}
-    told = [f"{counted(len(some), 'item')} {happened}" for happened, some in of_items.items() if some]
-    why = [why for why in reasons(before, after) if not (told and why == _ALL_RESCORED)]
-    return Moved([*filter(None, [said]), *why, *told], judges, items, order, whole.top, whole.top_changed, said)
+    item_changes = [f"{counted(len(some), 'item')} {happened}" for happened, some in of_items.items() if some]
+    why = [why for why in reasons(before, after) if not (item_changes and why == _ALL_RESCORED)]
+    return Moved(
+        [*filter(None, [lost_scores]), *why, *item_changes],
+        judges,
+        items,
+        order,
+        whole.top,
+        whole.top_changed,
+        lost_scores,
+    )
 
 
 def kept_fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:
-    """One aggregator's fit of an edition; ``InputError`` where it has none."""
+    """Read one aggregator's fit; ``InputError`` where the version has none."""
     if aggregator not in edition.fits:
         raise InputError(f"fit {edition.edition} has no {aggregator!r}; it has {', '.join(edition.fits)}")
     return workspace.fits.read_fit(edition.testset, edition.fits[aggregator])
 
 
-def publish(workspace: Workspace, publication: Publication, anew: Collection[str] = ()) -> None:
-    """Make an edition the one that people read, in the files and in the database; ``anew`` as in ``follow_files``."""
+def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[str] = ()) -> None:
+    """Publish a fit version in the files and in the database; ``rebuilt`` as in ``follow_files``."""
     workspace.fits.publish(publication)
     _log.info("%s: fit %s is published by %s", publication.testset, publication.edition, publication.published_by)
-    follow_files(workspace, publication.testset, anew)
+    follow_files(workspace, publication.testset, rebuilt)
 
 
-def follow_files(workspace: Workspace, testset: str, anew: Collection[str] = ()) -> None:
-    """Make what the database says of a test set's fits that of the files; ``anew`` as ``load_fits`` takes it.
+def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = ()) -> None:
+    """Load a test set's fits from the files into the database; ``rebuilt`` are the fits to load again.
 
-    Also where files were written by a run that was killed before it came to the database.
+    A run that was killed may have written files without loading them.
     """
     from warehouse.fit_rows import load_fits
 
     with workspace.warehouse.writer() as connection:
-        load_fits(connection, workspace.fits, testset, anew)
+        load_fits(connection, workspace.fits, testset, rebuilt)
 
 
 def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned: bool) -> None:
-    """Make a kept edition the published one, by hand; its rows in the database are stored anew.
+    """Publish a kept fit version by hand, and load its rows again.
 
-    Raises ``WarehouseError`` where a fit of the edition is damaged or gone; what was published before stays.
+    Raises ``WarehouseError`` where one of its fits is damaged or gone; the published version then stays.
     """
     for fit_id in edition.fits.values():
         workspace.fits.read_fit(edition.testset, fit_id)
@@ -329,7 +337,7 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
 
 
 def evaluate_first(workspace: Workspace, edition: Edition) -> None:
-    """Evaluate the latest edition where that has not been done yet, so that readers find no published fit without."""
+    """Evaluate the latest fit version unless it is evaluated, because readers expect that of a published one."""
     from assets.results.evaluation import evaluate_latest
 
     find, testset = workspace.fits.find_annotation, edition.testset
@@ -338,9 +346,9 @@ def evaluate_first(workspace: Workspace, edition: Edition) -> None:
 
 
 def accept(workspace: Workspace, testset: str, why: str) -> Edition:
-    """Publish the latest edition, by hand; evaluated first, where the night has not come to that.
+    """Publish the latest fit version by hand, evaluating it first if necessary.
 
-    Raises ``InputError`` where there is no edition.
+    Raises ``InputError`` where there is no fit.
     """
     edition = latest(workspace, testset)
     if edition is None:
@@ -351,9 +359,9 @@ def accept(workspace: Workspace, testset: str, why: str) -> Edition:
 
 
 def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
-    """Publish and pin what was published before the current one.
+    """Publish and pin the version that was published before the current one.
 
-    Raises ``InputError`` where there is nothing to go back to.
+    Raises ``InputError`` where there is none.
     """
     log = workspace.fits.publications(testset)
     edition = published_before(workspace, testset, log[-1].edition) if log else None
@@ -366,7 +374,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
 
 
 def score(workspace: Workspace, edition: Edition, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
-    """Score items with a kept fit, which is not made again.
+    """Score items with a kept fit, without fitting again.
 
     Raises ``FitError`` where the aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
@@ -382,10 +390,10 @@ def score(workspace: Workspace, edition: Edition, aggregator: str, scores: Score
 
 
 def _not_of_scores_alone(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:
-    """Why a fit does not tell the estimate of a new item, and what to type instead; ``others`` of its edition do."""
+    """Explain why a fit cannot score a new item, and which ``others`` of its version can."""
     name = fit.answer.name
     removed = [feature_in_words(each) for each in fit.answer.details.get("removed_effects", ())]
-    why = f"{name} does not follow from one item's scores alone, which tell {fidelity:.2f} of its variance"
+    why = f"{name} does not follow from one item's scores alone, which explain {fidelity:.2f} of its variance"
     if removed:
         why += f": the effect of {', '.join(removed)} was removed, and a new item's text is not known"
     typed = f"type {' or '.join(f'`--aggregator {other}`' for other in others)}; or " if others else ""
@@ -393,10 +401,10 @@ def _not_of_scores_alone(fit: FitRecord, fidelity: float, others: Sequence[str])
 
 
 def extend(workspace: Workspace, edition: Edition) -> int:
-    """Score items that came after a pinned edition was made with its frozen fits; returns how many.
+    """Score the items that are new since a pinned fit with its frozen functions; return how many.
 
-    Items of the latest panel: what no judge has scored yet waits for the night that does. Aggregators that do not
-    follow from one item's scores leave the new items without an estimate.
+    Only items of the latest panel are scored. Aggregators that do not follow from one item's scores leave them without
+    an estimate.
     """
     testset = edition.testset
     with workspace.warehouse.reader() as connection:

@@ -37,7 +37,7 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "ambiguous_quality": (False, "Nothing that can be seen in the scores casts doubt on the answer."),
     "states": (False, "care_tensor's states do not depend on its random starts, and anchors confirm them."),
 }
-"""Name -> (blocking, what holds where it passes)."""
+"""Name -> (whether it blocks, description)."""
 
 _MOST_MEAN_SHIFT = 0.5
 """Standard deviations of an answer's mean beyond which something has broken."""
@@ -47,7 +47,7 @@ _MOST_MISSING_RISE, _MOST_DUPLICATES_RISE = 0.05, 0.01
 published: a judge in twenty, or an item in a hundred, may come and go without anything being wrong."""
 
 _LEAST_COSINE = 0.70
-"""Least cosine between loadings or weights of two fits: 45 degrees, beyond which quality is more another thing."""
+"""Minimum cosine between loadings or weights of two fits: 45 degrees, beyond which quality is more another thing."""
 
 _SAME_ANSWER = 0.99
 """Share of the items that two ends of ``care_tensor`` decide alike, from which on it does not matter which is kept."""
@@ -55,7 +55,7 @@ _SAME_ANSWER = 0.99
 
 @dataclass(frozen=True)
 class ReviewedEdition:
-    """One edition as the checks see it.
+    """A fit version as the checks read it.
 
     Attributes
     ----------
@@ -66,7 +66,7 @@ class ReviewedEdition:
     loadings : dict judge -> loading
         Of the factor that care_svd takes for quality; empty where it gave no answer.
     ambiguous : bool
-        Whether the answer is in doubt.
+        Whether the estimate has concerns.
     """
 
     inputs: "EditionInputs"
@@ -77,22 +77,22 @@ class ReviewedEdition:
 
     @property
     def aggregator(self) -> str:
-        """The recommended one."""
+        """Return the recommended aggregator."""
         return "" if self.best is None else self.best.answer.name
 
     @property
     def weights(self) -> dict[str, float]:
-        """Of the judges in the recommended aggregate."""
+        """Return the judges' weights in the recommended aggregate."""
         return {} if self.best is None else self.best.weights
 
     @property
     def estimates(self) -> dict[str, float | None]:
-        """Of the items by the recommended aggregate."""
+        """Return the items' estimates by the recommended aggregate."""
         return {} if self.best is None else self.best.estimates
 
     @property
     def missing(self) -> float:
-        """Share of the admitted panel's scores."""
+        """Return the share of the panel's scores that are missing."""
         rates = [row.missing_rate for row in self.inputs.panel if row.admitted]
         return sum(rates) / len(rates) if rates else 0.0
 
@@ -101,11 +101,11 @@ class ReviewedEdition:
     deps=["aggregates", "gold"],
     kinds={"duckdb"},
     pool="warehouse_writer",
-    # Last of what follows the aggregates in a run: people read a fit once it has been evaluated.
+    # After the other results in a run, because a published fit must be evaluated.
     op_tags={"dagster/priority": "-1"},
     check_specs=[
-        dg.AssetCheckSpec(name, asset="review", description=says, partitions_def=TESTSETS, blocking=blocking)
-        for name, (blocking, says) in CHECKS.items()
+        dg.AssetCheckSpec(name, asset="review", description=message, partitions_def=TESTSETS, blocking=blocking)
+        for name, (blocking, message) in CHECKS.items()
     ],
     description="Publishes the latest fit. Where a blocking check fails, the earlier fit stays published.",
 )
@@ -131,10 +131,10 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 
 
 def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
-    """Check the latest edition of a test set, publish it where nothing holds it back, and keep the verdict.
+    """Check the latest fit version, publish it unless a check blocks it, and store the result.
 
-    The verdict is "pinned" where a person promoted an edition: the new one is kept, not published, and the pinned one
-    scores the items that are new, also where it is only tonight's fit that is held back.
+    Where a person pinned another version, that one stays published and scores the new items, unless checks of the
+    inputs fail.
     """
     from assets.publication.editions import evaluate_first, extend, follow_files, publish
     from warehouse.fits import Publication
@@ -151,12 +151,12 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
         publish(workspace, Publication(testset, edition.edition, "review"))
     _log.info("%s: the review of fit %s says %s", testset, edition.edition, document.state)
     workspace.fit_folder(testset).write(document)
-    workspace.fits.annotate(testset, edition.edition, document)  # for the day on which another one is the latest
+    workspace.fits.annotate(testset, edition.edition, document)  # it is read when another version is the latest
     return document
 
 
 def look(workspace: Workspace, testset: str) -> ReviewDocument:
-    """What the checks say of the latest edition of a test set, and what follows; nothing is published or kept."""
+    """Run the checks on the latest fit version, without publishing or storing anything."""
     from assets.publication.editions import published_before
 
     edition, published = latest_edition(workspace, testset), workspace.fits.published(testset)
@@ -175,50 +175,50 @@ def look(workspace: Workspace, testset: str) -> ReviewDocument:
 
 
 def latest_edition(workspace: Workspace, testset: str) -> "Edition":
-    """The edition that a test set's last fit is; ``WarehouseError`` where it is gone."""
+    """Return the version of a test set's last fit; ``WarehouseError`` where it is gone."""
     from assets.fit.documents import FitDocument
 
     edition_id = workspace.fit_folder(testset).read(FitDocument).edition
     edition = workspace.fits.edition(testset, edition_id)
     if edition is None:
-        raise WarehouseError(f"edition {edition_id} of {testset!r} is gone, or was damaged; `care run` makes it again")
+        raise WarehouseError(f"fit {edition_id} of {testset!r} is gone or damaged; `care run` builds it again")
     return edition
 
 
 def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
-    """The same findings, none of which holds back."""
+    """Return the findings as passed, with the reason."""
     return [
         _result(finding.check, True, f"{why}; {finding.says}", finding.numbers) if finding.blocks else finding
         for finding in findings
     ]
 
 
-def _result(check: str, passed: bool, says: str, numbers: dict[str, Any]) -> CheckResult:
-    """A check's answer, which holds back where it failed and the check is a blocking one."""
-    return CheckResult(check, passed, says, numbers, blocks=not passed and CHECKS[check][0])
+def _result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> CheckResult:
+    """Return a check's result, which blocks where it failed and the check is blocking."""
+    return CheckResult(check, passed, message, numbers, blocks=not passed and CHECKS[check][0])
 
 
 def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "Edition | None") -> list[CheckResult]:
-    """Every check of an edition against the one published before."""
+    """Run every check of a fit version against the published one."""
     from assets.fit.kept import read_fitted
     from assets.results.gold import aligned
     from care_ops.results.drift import copies_of_gold
 
-    tonight = read_reviewed(workspace, testset, edition)
-    then = read_reviewed(workspace, testset, before, earlier=True) if before is not None else None
+    latest = read_reviewed(workspace, testset, edition)
+    previous = read_reviewed(workspace, testset, before, earlier=True) if before is not None else None
     scores, _ = read_fitted(workspace.fit_folder(testset))
     columns = workspace.parts.read_gold(testset)
     gold = aligned(scores.item_ids, dict(zip(columns.item_ids, columns.gold.tolist(), strict=True)))
     leaked = [j for j in copies_of_gold(scores.values, gold, scores.judges) if j not in workspace.review.declared]
     findings = [
-        _shrunk(tonight, then, set(workspace.judges_of(testset))),
-        _missing(tonight, then),
-        _certificate(tonight.certificate),
-        *_changed(workspace, edition, before, tonight, then),
+        _shrunk(latest, previous, set(workspace.judges_of(testset))),
+        _missing(latest, previous),
+        _certificate(latest.certificate),
+        *_changed(workspace, edition, before, latest, previous),
         _leakage(leaked),
-        _duplicates(tonight, then),
-        _turned("quality_factor", then.loadings if then else None, tonight.loadings),
-        _ambiguous(is_doubtful=tonight.ambiguous),
+        _duplicates(latest, previous),
+        _turned("quality_factor", previous.loadings if previous else None, latest.loadings),
+        _ambiguous(is_doubtful=latest.ambiguous),
         _states(workspace, testset, edition),
     ]
     return findings if workspace.review.hold else _let_pass(findings, "let pass by `review.hold: false`")
@@ -228,50 +228,52 @@ def _changed(
     workspace: Workspace,
     edition: "Edition",
     before: "Edition | None",
-    tonight: ReviewedEdition,
-    then: ReviewedEdition | None,
+    latest: ReviewedEdition,
+    previous: ReviewedEdition | None,
 ) -> list[CheckResult]:
-    """Whether the recommended answer is what it was before, or differs because people said more since.
+    """Check that the recommended estimate did not turn or drift, unless new labels explain it.
 
-    Where tonight's answer has turned or drifted and its labels are not those of the published one, tonight's scores
-    are fitted with the labels of then as well. If that answer is as before, the labels made the change, which is what
-    they are for; if it is not, the scores have changed too, and a person has to look.
+    Where the labels differ, the latest scores are fitted with the earlier labels too. If that estimate agrees with the
+    published one, the labels made the change and the checks pass. Otherwise the scores changed as well.
     """
     from assets.publication.editions import changed_labels
 
-    findings = _compared(tonight, then, workspace.review)
-    told = None if before is None else changed_labels(before, edition)
-    if before is None or told is None or all(finding.passed for finding in findings):
+    findings = _compared(latest, previous, workspace.review)
+    details = None if before is None else changed_labels(before, edition)
+    if before is None or details is None or all(finding.passed for finding in findings):
         return findings
-    relabelled = _with_labels_of(workspace, before, tonight)
+    relabelled = _with_labels_of(workspace, before, latest)
     if relabelled is None:
         return findings
-    unchanged = _compared(relabelled, then, workspace.review)
+    unchanged = _compared(relabelled, previous, workspace.review)
     by_labels = all(same.passed for same in unchanged)
-    why = f"the labels made the change ({told}): with the labels of the published fit, tonight's scores give"
+    why = f"the labels made the change ({details}): with the labels of the published fit, the latest scores give"
     return [
         finding
         if finding.passed or (same.passed and not by_labels)
         else _result(
             finding.check,
             by_labels,
-            f"{why} {same.says}" if by_labels else f"{finding.says}. Not by the labels alone ({told})",
+            f"{why} {same.says}" if by_labels else f"{finding.says}. The labels alone do not explain it ({details})",
             finding.numbers,
         )
         for finding, same in zip(findings, unchanged, strict=True)
     ]
 
 
-def _compared(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> list[CheckResult]:
-    """The checks that compare the recommended answer with the one before, if that is of the same aggregator."""
-    then = then if then is not None and then.aggregator == tonight.aggregator else None
-    return [_turned("quality", then.weights if then else None, tonight.weights), _drift(tonight, then, limits)]
+def _compared(latest: ReviewedEdition, previous: ReviewedEdition | None, limits: ReviewConfig) -> list[CheckResult]:
+    """Compare the recommended estimate with the previous one of the same aggregator."""
+    previous = previous if previous is not None and previous.aggregator == latest.aggregator else None
+    return [
+        _turned("quality", previous.weights if previous else None, latest.weights),
+        _drift(latest, previous, limits),
+    ]
 
 
-def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEdition) -> ReviewedEdition | None:
-    """Tonight's panel, as the recommended aggregator answers with the labels of an earlier edition.
+def _with_labels_of(workspace: Workspace, before: "Edition", latest: ReviewedEdition) -> ReviewedEdition | None:
+    """Fit the recommended aggregator to the latest panel with the labels of an earlier version.
 
-    None where the aggregator cannot answer.
+    None where the aggregator gives no estimate.
     """
     from assets.fit.kept import read_moments, read_structure
     from care_ops.fit import run_aggregators
@@ -286,21 +288,21 @@ def _with_labels_of(workspace: Workspace, before: "Edition", tonight: ReviewedEd
         scores,
         read_moments(folder),
         read_structure(folder)[0],
-        replace(config, aggregators=(tonight.aggregator,)),
+        replace(config, aggregators=(latest.aggregator,)),
         anchors,
     )
-    answer = answers.get(tonight.aggregator)
+    answer = answers.get(latest.aggregator)
     if answer is None:
         return None
-    return replace(tonight, best=FitRecord("", testset, "", "", scores.item_ids, scores.judges, answer))
+    return replace(latest, best=FitRecord("", testset, "", "", scores.item_ids, scores.judges, answer))
 
 
 def read_reviewed(workspace: Workspace, testset: str, edition: "Edition", *, earlier: bool = False) -> ReviewedEdition:
-    """An edition as the checks see it; what its fits lack is empty, and so is an ``earlier`` one that is lost."""
+    """Read what the checks need of a fit version; parts are empty where fits of an ``earlier`` version are lost."""
     from assets.fit.details import CareDetails, StructuredDetails, read_details
 
     name = recommended(edition.fits)
-    read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # nothing makes an earlier fit again
+    read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
     fits = {each: read(testset, edition.fits[each]) for each in {name, "care_svd"} & {*edition.fits}}
     best, structured = fits.get(name), fits.get("care_svd")
     loadings = None if structured is None else structured.answer.loadings
@@ -315,43 +317,43 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition", *, ear
     )
 
 
-def _shrunk(tonight: ReviewedEdition, then: ReviewedEdition | None, roster: set[str]) -> CheckResult:
-    admitted = tonight.inputs.admitted
-    lost = sorted((then.inputs.admitted & roster) - admitted) if then else []
-    refused = {row.judge: row.reason for row in tonight.inputs.panel if not row.admitted}
+def _shrunk(latest: ReviewedEdition, previous: ReviewedEdition | None, judges: set[str]) -> CheckResult:
+    admitted = latest.inputs.admitted
+    lost = sorted((previous.inputs.admitted & judges) - admitted) if previous else []
+    refused = {row.judge: row.reason for row in latest.inputs.panel if not row.admitted}
     why = "; ".join(f"{judge}: {refused.get(judge, 'no scores')}" for judge in lost)
-    says = (
+    message = (
         f"{len(lost)} judge(s) of the published panel are no longer admitted ({why}). Mend them and run again, delete "
         "their files, or `care fits accept` the smaller panel"
         if lost
         else f"{len(admitted)} judges"
     )
-    return _result("panel_shrunk", not lost, says, {"lost": len(lost)})
+    return _result("panel_shrunk", not lost, message, {"lost": len(lost)})
 
 
-def _missing(tonight: ReviewedEdition, then: ReviewedEdition | None) -> CheckResult:
-    rise = tonight.missing - then.missing if then else 0.0
-    passed, says = rise <= _MOST_MISSING_RISE, "of the panel's scores are missing"
+def _missing(latest: ReviewedEdition, previous: ReviewedEdition | None) -> CheckResult:
+    rise = latest.missing - previous.missing if previous else 0.0
+    passed, message = rise <= _MOST_MISSING_RISE, "of the panel's scores are missing"
     if not passed:
-        says += (
+        message += (
             f", {rise:+.1%} against the published fit (limit {_MOST_MISSING_RISE:+.0%}). See "
             "`by_status` of the judges' `scores`, or `care fits accept`"
         )
     return _result(
-        "missing_scores", passed, f"{tonight.missing:.1%} {says}", {"missing": tonight.missing, "rise": rise}
+        "missing_scores", passed, f"{latest.missing:.1%} {message}", {"missing": latest.missing, "rise": rise}
     )
 
 
 def _certificate(certificate: "Certificate | None") -> CheckResult:
     if certificate is None:
         return _result("certificate", True, "no structure to certify", {})
-    says = (
+    message = (
         f"relative gap {certificate.gap:.1e}"
         if certificate.converged
         else f"the structure stopped at a relative gap of {certificate.gap:.1e}, short of its certificate. Raise "
         "`fit.gamma`, drop judges that repeat one another, or `care fits accept`"
     )
-    return _result("certificate", certificate.converged, says, {"gap": certificate.gap})
+    return _result("certificate", certificate.converged, message, {"gap": certificate.gap})
 
 
 def _turned(check: str, before: dict[str, float] | None, after: dict[str, float]) -> CheckResult:
@@ -361,68 +363,68 @@ def _turned(check: str, before: dict[str, float] | None, after: dict[str, float]
     if cosine != cosine:
         return _result(check, True, "no published fit of the same aggregators to compare with", {})
     which = "care_svd's quality factor" if check == "quality_factor" else "what is called quality"
-    says = (
+    message = (
         f"cosine {cosine:.2f} with the published one"
         if cosine >= _LEAST_COSINE
         else f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {_LEAST_COSINE:.2f}). Give "
         "anchors (care.yaml) to say which factor is quality, or `care fits accept`"
     )
-    return _result(check, cosine >= _LEAST_COSINE, says, {"cosine": cosine})
+    return _result(check, cosine >= _LEAST_COSINE, message, {"cosine": cosine})
 
 
-def _drift(tonight: ReviewedEdition, then: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
-    """Whether no number is beyond its limit; one that is not defined never is."""
+def _drift(latest: ReviewedEdition, previous: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
+    """Check the drift of the estimates against its limits; an undefined number passes."""
     from care_ops.results.drift import drift
 
-    if then is None:
+    if previous is None:
         return _result("drift", True, "no published fit of the same aggregator to compare with", {})
-    moved = drift(then.estimates, tonight.estimates)
+    moved = drift(previous.estimates, latest.estimates)
     beyond = {
         f"PSI above {limits.max_psi:g} beyond chance": moved.psi > limits.max_psi + moved.psi_by_chance,
         f"mean shift above {_MOST_MEAN_SHIFT:g} sd": abs(moved.mean_shift) > _MOST_MEAN_SHIFT,
         f"rank correlation below {limits.min_rank_correlation:g}": moved.rank_correlation < limits.min_rank_correlation,
     }
-    says = (
-        f"{tonight.aggregator}: PSI {moved.psi:.2f}, mean {moved.mean_shift:+.2f} sd, rank correlation "
+    message = (
+        f"{latest.aggregator}: PSI {moved.psi:.2f}, mean {moved.mean_shift:+.2f} sd, rank correlation "
         f"{moved.rank_correlation:.3f} over {moved.common} items"
     )
     if any(beyond.values()):
-        says += (
+        message += (
             f": {', '.join(words for words, is_so in beyond.items() if is_so)}. `care fits diff` names the judges and "
             "items that moved; accept it if they should"
         )
     numbers = {name: number for name, number in vars(moved).items() if number == number}
-    return _result("drift", not any(beyond.values()), says, numbers)
+    return _result("drift", not any(beyond.values()), message, numbers)
 
 
 def _leakage(leaked: list[str]) -> CheckResult:
-    says = (
+    message = (
         f"{', '.join(leaked)}: the scores are the gold label itself. Remove the judge or drop its column; if people "
         "sit on the panel on purpose, name them under `review.declared` in care.yaml"
     )
-    return _result("gold_leakage", not leaked, says if leaked else "no judge copies gold", {"judges": len(leaked)})
+    return _result("gold_leakage", not leaked, message if leaked else "no judge copies gold", {"judges": len(leaked)})
 
 
-def _duplicates(tonight: ReviewedEdition, then: ReviewedEdition | None) -> CheckResult:
-    share = tonight.inputs.duplicates
-    rise = share - then.inputs.duplicates if then else 0.0
-    says = f"{share:.1%} of the items repeat another's texts outside their split unit"
+def _duplicates(latest: ReviewedEdition, previous: ReviewedEdition | None) -> CheckResult:
+    share = latest.inputs.duplicates
+    rise = share - previous.inputs.duplicates if previous else 0.0
+    message = f"{share:.1%} of the items repeat another's texts outside their split unit"
     if rise > _MOST_DUPLICATES_RISE:
-        says += (
+        message += (
             f", {rise:+.1%} against the published fit. Remove the copies from the source, give them one `split_unit`, "
             "or `care fits accept`"
         )
-    return _result("duplicate_items", rise <= _MOST_DUPLICATES_RISE, says, {"share": share, "rise": rise})
+    return _result("duplicate_items", rise <= _MOST_DUPLICATES_RISE, message, {"share": share, "rise": rise})
 
 
 def _ambiguous(*, is_doubtful: bool) -> CheckResult:
-    says = (
+    message = (
         "without labels the answer is in doubt; the verdict says why. A dozen anchors settle it (`anchors` in "
         "care.yaml)"
         if is_doubtful
         else "nothing that can be seen in the scores casts doubt on the answer"
     )
-    return _result("ambiguous_quality", not is_doubtful, says, {})
+    return _result("ambiguous_quality", not is_doubtful, message, {})
 
 
 def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResult:
@@ -431,20 +433,22 @@ def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResu
     fit_id = edition.fits.get("care_tensor")
     if fit_id is None:
         return _result("states", True, "care_tensor gave no answer", {})
-    told = read_details(workspace.fits.read_fit(testset, fit_id).answer, CareTensorDetails)
-    doubts: list[str] = []
-    if told.starts_agree is False and (told.starts_alike is None or told.starts_alike < _SAME_ANSWER):
+    details = read_details(workspace.fits.read_fit(testset, fit_id).answer, CareTensorDetails)
+    concerns: list[str] = []
+    if details.starts_agree is False and (details.starts_alike is None or details.starts_alike < _SAME_ANSWER):
         otherwise = (
-            "" if told.starts_alike is None else f", and decide {1 - told.starts_alike:.0%} of the items otherwise"
+            ""
+            if details.starts_alike is None
+            else f", and decide {1 - details.starts_alike:.0%} of the items otherwise"
         )
-        doubts.append(
+        concerns.append(
             f"random starts ended in different states{otherwise}, so that care_tensor's answer may be another one "
             "tomorrow: rely on another aggregator"
         )
-    if told.anchors_confirm is False:
-        doubts.append(
+    if details.anchors_confirm is False:
+        concerns.append(
             "anchors speak against what the judges say without labels, and care_tensor's states decide about anchors "
             "that were left out no better than their commoner label does: label more items, or rely on another "
             "aggregator"
         )
-    return _result("states", not doubts, "; ".join(doubts) or "no doubt about care_tensor's states", {})
+    return _result("states", not concerns, "; ".join(concerns) or "no doubt about care_tensor's states", {})

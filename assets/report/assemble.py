@@ -1,4 +1,4 @@
-"""The record of a page from a fit and what was computed from it, the same for a workspace and for a table."""
+"""The record of a page, completed from a fit, for a workspace and for a table."""
 
 from collections.abc import Mapping
 from dataclasses import replace
@@ -21,9 +21,9 @@ from care_ops.threads import one_blas_thread
 def completed(
     data: ReportData, moments: Moments, structure: Structure | None, config: FitConfig, provenance: Mapping[str, Any]
 ) -> ReportData:
-    """The page's record with what follows from the fit: correlations, links, rival answers and provenance.
+    """Add correlations, links, rival estimates and provenance to a page's record.
 
-    Moments and structure are in canonical order of the judges; the provenance is printed beside what every page has.
+    Moments and structure are in canonical order of the judges.
     """
     missing_share = float(np.isnan(data.scores.values).mean())
     everywhere = {"items": data.scores.shape[0], "missing_scores": missing_share, "labels_seen": data.labels_seen}
@@ -58,7 +58,7 @@ def _rivals(data: ReportData, moments: Moments, config: FitConfig) -> dict[str, 
 
 
 def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
-    """Correlation in the order of ``scores.judges``, from moments in canonical order; None where it is undefined."""
+    """Return the judges' correlation in the order of ``scores``; None where it is undefined."""
     try:
         canonical = moments.correlation()
     except FitError:
@@ -67,7 +67,7 @@ def _correlation(scores: ScoreMatrix, moments: Moments) -> Array | None:
 
 
 def _partial_correlations(scores: ScoreMatrix, structure: Structure | None) -> Array | None:
-    """Partial correlations by the sparse part alone, as ``scores.judges`` are ordered; None without a structure."""
+    """Return partial correlations by the sparse part, in the order of ``scores``; None without a structure."""
     if structure is None:
         return None
     precision = np.diag(structure.sparse - structure.low_rank)
@@ -78,7 +78,7 @@ def _partial_correlations(scores: ScoreMatrix, structure: Structure | None) -> A
 
 
 def _in_order(scores: ScoreMatrix, canonical: Array) -> Array:
-    """A matrix of the judges in sorted order, brought into the order of ``scores.judges``."""
+    """Bring a matrix of judges from sorted order into the order of ``scores``."""
     position = {judge: k for k, judge in enumerate(sorted(scores.judges))}
     order = [position[judge] for judge in scores.judges]
     return canonical[np.ix_(order, order)]

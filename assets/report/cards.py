@@ -1,4 +1,4 @@
-"""What a page says of each judge: a card with its weight, what it follows, and what it could change."""
+"""Judge cards of a page: weight, factor and agreement with labels."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,22 +16,21 @@ from judges.items import FROM_A_FILE
 
 _ITEMS_SHOWN = 3
 _FROM_A_FILE = f"not known: {FROM_A_FILE}"
-"""Of the judges of a table, which has no workspace that says what they are."""
+"""Reason without a retest, for judges of a table, which has no workspace."""
 
 
 @dataclass(frozen=True)
 class Followed:
-    """The factor that most of what a judge shares with others comes from.
+    """The factor that explains most of what a judge shares with others.
 
     Attributes
     ----------
     factor : int
         Counted from 1.
     share : float
-        Of what the judge shares with others, by the factors that are described.
+        Share of the judge's communality that the factor explains.
     feature, correlation : str and float, or None
-        The text feature that the judge's own scores follow most closely, and their Spearman correlation; None where
-        they follow none.
+        The text feature with the largest Spearman correlation with the judge's scores; None where it is too small.
     """
 
     factor: int
@@ -42,7 +41,7 @@ class Followed:
 
 @dataclass(frozen=True)
 class PartedItem:
-    """An item that a judge ranks far from the answer; ranks are shares of the items below it."""
+    """An item that a judge ranks unlike the estimate; ranks are shares of the items below it."""
 
     item_id: str
     score: float
@@ -53,23 +52,22 @@ class PartedItem:
 
 @dataclass(frozen=True)
 class AgainstLabels:
-    """Order by a judge alone, and by the recommended score (AUC or Kendall's tau); whether the judge may gate."""
+    """Order of one judge and of the recommended estimate against labels; whether the judge may gate."""
 
     metric: str
-    alone: float | None
+    judge_order: float | None
     answer: float | None
     gate: str = ""
 
 
 @dataclass(frozen=True)
 class JudgeCard:
-    """One judge; all that follows ``weight`` is of a judge on the panel.
+    """One judge; fields after ``weight`` are set for judges on the panel.
 
-    ``number`` is its place on the page by falling weight, None where it is not on the panel; ``weight`` is that in the
-    recommended answer, and ``before`` in the fit version that was published before this one. ``parted`` are the items
-    on which its score and the answer differ most. ``labels`` are None where there is no gold. ``evidence`` is the
-    comparison by labels of the fits with and without the judge; where it is None, ``no_evidence`` is the reason, as the
-    rest of a sentence. ``retest`` is how far the judge agrees with itself, or why that is not known.
+    ``number`` is its place on the page by falling weight, None off the panel. ``weight`` is that in the recommended
+    aggregate, ``before`` in the previous fit. ``parted`` are the items that it ranks least like the estimate. ``labels``
+    is None without gold. ``evidence`` is the fit without the judge against labels, or None with the reason in
+    ``no_evidence``. ``retest`` is its last retest, or why there is none.
     """
 
     number: int | None
@@ -85,7 +83,7 @@ class JudgeCard:
 
 
 def judge_cards(data: ReportData) -> list[JudgeCard]:
-    """A card a judge: the panel by falling weight, then the judges that were not admitted."""
+    """Build a card for each judge: the panel by falling weight, then judges that were not admitted."""
     column = {judge: j for j, judge in enumerate(data.scores.judges)}
     number = {judge: k + 1 for k, judge in enumerate(data.judges)}
     answer = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
@@ -113,7 +111,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
 
 
 def followed(data: ReportData, j: int) -> Followed | None:
-    """What most of a judge's shared part comes from; None where the panel has no structure."""
+    """Return the factor that explains most of what a judge shares; None without a structure."""
     loadings = data.loadings_by_factor
     if loadings is None:
         return None
@@ -127,7 +125,7 @@ def followed(data: ReportData, j: int) -> Followed | None:
 
 
 def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
-    """The items on which a judge's rank is furthest from the answer's, among those that have both."""
+    """Return the items on which the ranks by a judge and by the estimate differ most."""
     scores = data.scores.values[:, j]
     both = np.flatnonzero(~np.isnan(scores) & ~np.isnan(answer))
     if not len(both):
@@ -145,14 +143,14 @@ def _against_labels(data: ReportData, j: int, answer: Array) -> AgainstLabels | 
         return None
     metric, order = ("AUC", auc) if len(np.unique(data.gold[known])) == 2 else ("Kendall's tau", tau)
     scored = known & ~np.isnan(data.scores.values[:, j])
-    alone = order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None
+    judge_order = order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None
     own = data.scores.values[:, j]
     gate = _may_gate(data.scores.judges[j], own, data.gold, votes=is_binary(own))
-    return AgainstLabels(metric, alone, order(answer[known], data.gold[known]), gate)
+    return AgainstLabels(metric, judge_order, order(answer[known], data.gold[known]), gate)
 
 
 def panel_gate(data: ReportData) -> str:
-    """Return whether the recommended score may gate, as ``_may_gate`` says it of a judge."""
+    """Return whether the recommended estimate may gate, as ``_may_gate`` does for a judge."""
     if not data.lead:
         return ""
     return _may_gate("panel", data.aggregates[data.lead].estimate, data.gold, votes=is_binary(data.scores.values))
@@ -184,35 +182,35 @@ def _may_gate(judge: str, scores: Array, gold: Array, *, votes: bool) -> str:
 
 
 def advice(card: JudgeCard) -> str:
-    """Whether the judge should be dropped, which only labels say; else why they do not say it."""
+    """Return whether labels advise to drop the judge, or why they do not decide."""
     evidence = card.evidence
     if evidence is None:
         return f"None, so keep it for now: {card.no_evidence}."
-    said = (
+    measured = (
         f"by {evidence.labels:,} labels of {evidence.units:,} split units, a fit without it changes the share of pairs "
         f"in the right order by {-evidence.gain:+.1%} ({-evidence.hi:+.1%} … {-evidence.lo:+.1%}, adjusted for the "
         "number of judges)"
     )
     if evidence.units < LABELS_TO_ADVISE:
-        return f"None, so keep it for now: {said}, and advice takes labels of {LABELS_TO_ADVISE} split units."
+        return f"None, so keep it for now: {measured}, and advice takes labels of {LABELS_TO_ADVISE} split units."
     if evidence.advice in ("drop", "keep"):
-        return f"{evidence.advice.capitalize()} it: {said}."
+        return f"{evidence.advice.capitalize()} it: {measured}."
     if evidence.gain < 0 and evidence.needed is not None:
-        return f"Keep it for now: {said}, which may be chance. About {evidence.needed:,} labels would tell."
-    return f"Keep it: {said}, which is no reason to drop it."
+        return f"Keep it for now: {measured}, which may be chance. About {evidence.needed:,} labels would tell."
+    return f"Keep it: {measured}, which is no reason to drop it."
 
 
 def retest(card: JudgeCard) -> str:
-    """How far a judge agrees with itself, or why that is not known, as one sentence."""
+    """Describe the last retest of a judge, or why there is none, in one sentence."""
     found = card.retest
     if isinstance(found, str):
-        says = f"{found}."
+        sentence = f"{found}."
     elif found.moved is None:
-        says = f"asked again about {found.items} items on {found.asked_at}, it answered none of them."
+        sentence = f"asked again about {found.items} items on {found.asked_at}, it answered none of them."
     else:
-        says = (
+        sentence = (
             f"asked again about {found.items} items on {found.asked_at} (by the canary), its scores moved by "
             f"{found.moved:.1%} of the scale on average; 0 % is a judge that repeats itself exactly."
             f"{f' Answered by {found.answered_by}.' if found.answered_by else ''}"
         )
-    return says[:1].upper() + says[1:]
+    return sentence[:1].upper() + sentence[1:]

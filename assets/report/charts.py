@@ -198,7 +198,7 @@ def heat_map(
 
 
 def ranked_list(rows: Sequence[Ranked], meaning: str, ends: Ends | None = None) -> Markup:
-    """Draw names in their order, each with its value and interval; ``meaning`` says what a value is."""
+    """Draw names in their order, each with its value and interval; ``meaning`` names the value."""
     low, high = ends or domain(rows)
     soft = Markup(' <span class="soft {}">{}</span>').format
     drawn: list[Markup] = []

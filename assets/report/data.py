@@ -1,4 +1,4 @@
-"""What a page shows, as typed values."""
+"""The record of a page."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -19,7 +19,7 @@ from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import is_sparse
 
 NOT_LEFT_OUT = Dropping(refused="the fit has not been made without each judge yet")
-"""Of a fit of an earlier release, and where nobody asked."""
+"""Of a fit by an earlier release, or before `intervals` has run."""
 
 _LEAST_LINK = 1e-6
 """Partial correlation up to which the solver's zeros are zeros."""
@@ -27,7 +27,7 @@ _LEAST_LINK = 1e-6
 
 @dataclass(frozen=True)
 class EditionShown:
-    """The ids of the edition that a page is of, and of the published one; and when the former was made."""
+    """Ids of the fit version that a page shows and of the published one, and when the former was built."""
 
     edition: str
     published: str | None
@@ -36,11 +36,10 @@ class EditionShown:
 
 @dataclass(frozen=True)
 class Changes:
-    """How the fit of a page differs from the one before it, of which ``edition`` and ``made_at`` are.
+    """Differences between a page's fit and the previous one, which has this ``edition`` and ``made_at``.
 
-    ``why`` and ``moves`` say what went into the fit that was different, and how far the answer and the order of the
-    systems move; ``moved`` is None where the fit before is no longer kept. The order of each fit against gold is an
-    AUC, or Kendall's tau.
+    ``why`` lists changed inputs, ``moves`` how far estimates and systems move. ``moved`` is None where the previous fit
+    is not kept. Order against gold is an AUC, or Kendall's tau.
     """
 
     edition: str
@@ -54,10 +53,10 @@ class Changes:
 
 @dataclass(frozen=True)
 class Retest:
-    """A judge held against itself: items that it was asked about again, how far its scores moved, when, by whom.
+    """A retest of a judge: how many items it scored again, how far its scores moved, when, and the model that answered.
 
-    ``moved`` is the mean absolute change as a share of the scale; None where it answered none of them. ``says`` is what
-    the check said, which ``passed`` where there is no evidence of another model.
+    ``moved`` is the mean absolute change as a share of the scale; None where it scored none of them. ``says`` is the
+    message of the check, which ``passed`` where there is no evidence of another model.
     """
 
     items: int
@@ -70,7 +69,7 @@ class Retest:
 
 @dataclass(frozen=True)
 class WeightCell:
-    """A judge's weight in one aggregate with the ends of its interval; None where there is none."""
+    """A judge's weight in one aggregate and its interval; None where there is none."""
 
     weight: float | None = None
     lo: float | None = None
@@ -79,7 +78,7 @@ class WeightCell:
 
 @dataclass(frozen=True)
 class JudgeRow:
-    """One judge: what admission found, its family, its mean kappa with the others, and its weights by aggregate."""
+    """One judge: its admission, family, mean kappa with the others, and weights by aggregate."""
 
     check: JudgeCheck
     family: str | None
@@ -108,27 +107,27 @@ class ReportData:
     gold : (n,) array
         NaN where unknown or held out.
     labels_seen : int
-        Labels that the fit was given.
+        How many labels the fit has seen.
     edition, changes : records, or None
-        None where the page is of no workspace, and where nothing was published before this edition.
+        None for a page without a workspace, and where no other version was published before.
     made_at : str
         When the fit was made, to the minute; now by default.
     correlation, partial_correlations : (p, p) arrays or None
         The latter of judges that the structure links directly, and zero for the others; None without a structure.
     rivals : dict name -> (n,) array
-        Two defensible answers that labels would decide between; empty where ``care`` gave no answer.
+        Two defensible estimates that labels decide between; empty without an estimate of ``care``.
     provenance : dict
         Inputs, settings and code, to be printed; nothing is read from it.
     retests : dict judge -> Retest or str
-        How far a judge agrees with itself where it was asked again; otherwise why that is not known, in words.
+        The last retest of a judge, or why there is none.
     flips : dict judge -> str
-        Of judges that are asked about each item repeatedly: how often they contradict themselves, in words.
+        For judges that score each item repeatedly: how often their scores differ, in words.
     not_asked : bool
-        Whether an absent score was taken for one that was not asked, and not for a failure of its judge.
+        Whether a missing score counts as not requested, rather than as a failure of its judge.
     dropping : Dropping
-        What labels say of the recommended answer without each judge.
+        The recommended estimate without each judge, against labels.
     bill : sequence of NightBill
-        Of the last night in which the judges were asked; empty where none of them reads tokens.
+        Of the last run in which judges were asked; empty where none of them reads tokens.
     """
 
     title: str
@@ -159,24 +158,24 @@ class ReportData:
     rivals: Mapping[str, Array] = field(default_factory=dict[str, Array])
 
     def bill_in_words(self) -> str:
-        """The bill of all judges together."""
+        """Describe the bill of all judges together."""
         return in_words(self.bill)
 
     @property
     def lead(self) -> str:
-        """The aggregator whose answer is recommended; empty where none gave one."""
+        """Return the recommended aggregator; empty where none gave an estimate."""
         return recommended(self.aggregates)
 
     @cached_property
     def previous_weights(self) -> dict[str, float]:
-        """Weight of each judge in the recommended answer of the fit before; empty where there is no such fit."""
+        """Return each judge's weight in the previous fit; empty without one."""
         moved = None if self.changes is None else self.changes.moved
         moves = () if moved is None else moved.judges
         return {move.judge: move.before for move in moves if move.before is not None}
 
     @cached_property
     def judge_order(self) -> list[int]:
-        """The order that judges keep on the whole page: by falling weight in the recommended answer."""
+        """Return the judges' order on the page: by falling weight in the recommended aggregate."""
         weights = self.aggregates[self.lead].weights if self.lead else None
         if weights is None:
             return list(range(len(self.scores.judges)))
@@ -184,34 +183,34 @@ class ReportData:
 
     @property
     def judges(self) -> list[str]:
-        """The panel's judges in that order."""
+        """Return the panel's judges in that order."""
         return [self.scores.judges[j] for j in self.judge_order]
 
     @cached_property
     def alpha(self) -> float | None:
-        """Krippendorff's alpha of the panel, for interval scores."""
+        """Return Krippendorff's alpha of the panel, for interval scores."""
         return krippendorff_alpha(self.scores.values)
 
     @cached_property
     def care(self) -> CareDetails | None:
-        """What ``care`` says of its answer; None where it gave none."""
+        """Return the details of ``care``; None where it gave no estimate."""
         aggregate = self.aggregates.get("care")
         return None if aggregate is None else read_details(aggregate, CareDetails)
 
     @property
     def label_first(self) -> Sequence[str]:
-        """The items whose ranks differ most between the two rival estimates."""
+        """Return the items whose ranks differ most between the two rival estimates."""
         return () if self.care is None else self.care.label_first
 
     @cached_property
     def care_svd(self) -> CareSvdDetails | None:
-        """What ``care_svd`` says of the factor that it takes for quality; None where it gave no answer."""
+        """Return the details of ``care_svd``; None where it gave no estimate."""
         aggregate = self.aggregates.get("care_svd")
         return None if aggregate is None else read_details(aggregate, CareSvdDetails)
 
     @cached_property
     def mean_kappas(self) -> dict[str, float]:
-        """Mean of each judge's weighted kappas with the other judges; judges without any are left out.
+        """Return the mean of each judge's weighted kappas with the others, without judges that have none.
 
         Two judges of a sparse panel share too few items for a kappa, so that no judge has any.
         """
@@ -223,7 +222,7 @@ class ReportData:
         return {judge: float(means[j]) for j, judge in enumerate(self.scores.judges) if defined[j].any()}
 
     def system_rows(self) -> list[SystemRow]:
-        """A row for each system, best first, with its distance from the best one."""
+        """Return a row for each system, best first, with its distance from the best one."""
         systems = self.systems.systems
         if not systems:
             return []
@@ -236,7 +235,7 @@ class ReportData:
 
     @property
     def judge_rows(self) -> list[JudgeRow]:
-        """A row for each judge: admission, agreement with the others, and weights."""
+        """Return a row for each judge: admission, agreement with the others, and weights."""
         index = {judge: j for j, judge in enumerate(self.scores.judges)}
         place = {judge: k for k, judge in enumerate(self.judges)}
         weighted = [n for n, a in self.aggregates.items() if a.weights is not None and n != "avg"]
@@ -251,7 +250,7 @@ class ReportData:
         ]
 
     def weight_cell(self, name: str, j: int | None) -> WeightCell:
-        """A judge's weight in an aggregate, by its column in ``scores``; empty where it has none."""
+        """Return a judge's weight in an aggregate, by its column in ``scores``; empty where it has none."""
         weights = self.aggregates[name].weights if name in self.aggregates else None
         if j is None or weights is None:
             return WeightCell()
@@ -261,7 +260,7 @@ class ReportData:
 
     @cached_property
     def loadings_by_factor(self) -> Array | None:
-        """Loadings of the judges, in the order of ``scores``, on the factors as they are counted on the page."""
+        """Return the judges' loadings, in the order of ``scores``, with factors in the order of the page."""
         lead = self.aggregates.get("care_svd")
         if lead is None or self.care_svd is None or lead.loadings is None:
             return None
@@ -272,13 +271,13 @@ class ReportData:
         return by_factor
 
     def factor_name(self, factor: int) -> str:
-        """What a factor, counted from 0, follows in the texts, as far as it follows anything there."""
+        """Name a factor, counted from 0, by the text feature that it correlates with."""
         feature, correlation = self.factors.followed_feature(factor) or ("no text feature", None)
         return feature if correlation is None else f"{feature} {correlation:+.2f}"
 
     @cached_property
     def links(self) -> list[tuple[str, str, float]] | None:
-        """Two judges that the structure links directly, with their partial correlation, the strongest first.
+        """Return pairs of judges that the structure links directly, with their partial correlation, strongest first.
 
         None where there is no structure.
         """
@@ -290,7 +289,7 @@ class ReportData:
         return sorted(links, key=lambda link: -abs(link[2]))
 
     def unconverged(self) -> str | None:
-        """That an aggregate (the first such one) rests on a structure short of its certificate, with the gap."""
+        """Return a caution about the first aggregate whose structure did not converge; None where all did."""
         for name, aggregate in self.aggregates.items():
             certificate = read_details(aggregate, StructuredDetails).certificate
             if certificate is not None and not certificate.converged:

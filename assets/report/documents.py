@@ -1,4 +1,4 @@
-"""What is kept of the verdict on a test set, as records of their JSON documents."""
+"""JSON documents of a test set's verdict, as records."""
 
 from dataclasses import dataclass
 
@@ -10,14 +10,14 @@ BLOCKED = "blocked"
 
 @dataclass(frozen=True)
 class FactsDocument:
-    """What the fit says of itself whose page was drawn last."""
+    """Facts of the fit whose page was drawn last."""
 
     facts: FitFacts
 
 
 @dataclass(frozen=True)
 class HeldDocument(FactsDocument):
-    """The same of the latest fit where another is published; what is new in it, and how far it moved from the other."""
+    """Facts of the latest fit where another is published, and how the two differ."""
 
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
@@ -25,6 +25,6 @@ class HeldDocument(FactsDocument):
 
 @dataclass(frozen=True)
 class FailuresDocument:
-    """Why what failed could not be made when the test set was last brought up to date, by asset."""
+    """Why assets of a test set failed in its last run, by asset."""
 
     why: dict[str, str]

@@ -1,4 +1,4 @@
-"""The figures of a page: which numbers each of them draws, and what its title and caption say."""
+"""The figures of a page: their data, titles and captions."""
 
 import numpy as np
 from markupsafe import Markup
@@ -10,13 +10,13 @@ _GROUPS, _FEWEST_IN_GROUPS = 10, 20
 
 
 def page_figures(data: ReportData) -> list[Figure]:
-    """Return the evidence of a page: who orders items as gold does, which judges agree, and what they share."""
+    """Return the figures of a page: order against gold, correlation of judges, and loadings."""
     drawn = (_gold(data), _correlation(data), _loadings(data))
     return [figure for figure in drawn if figure is not None]
 
 
 def system_list(data: ReportData) -> tuple[str, Markup] | None:
-    """A heading and the systems, best first; None where there are none.
+    """Draw the systems, best first, under a heading; None where there are none.
 
     By their values with intervals where labels give some, else by how far each is ahead of the best.
     """
@@ -29,7 +29,7 @@ def system_list(data: ReportData) -> tuple[str, Markup] | None:
             ranks.append(Ranked(row.system, 0.0, note=f"{row.value:.3f}, the best"))
         elif row.behind is not None:
             ranks.append(Ranked(row.system, -row.behind.difference, -row.behind.hi, -row.behind.lo, f"{row.value:.3f}"))
-    heading = "How far each is from the best (which stands at zero)"
+    heading = "Difference from the best (at zero)"
     return (heading, ranked_list(ranks, "difference from the best")) if ranks else None
 
 

@@ -1,4 +1,4 @@
-"""The first screen of a page: one picture of the reason for its verdict, and whom the answer trusts."""
+"""The first screen of a page: one picture of the reason for its verdict, and the judge weights."""
 
 from collections.abc import Sequence
 
@@ -17,7 +17,7 @@ from care_ops.results.verdict import Verdict
 from care_ops.scores import Array
 
 _MOST_DOTS = 500
-"""Items that a picture shows; of more, those to label and a sample that is spread over the ranking."""
+"""Items that a picture shows; of more, those to label and an even sample of the ranking."""
 
 _MOST_INTERVALS = 60
 _LEVELS = 5
@@ -26,9 +26,9 @@ _JUDGES_SHOWN = 12
 
 
 def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems: tuple[str, Markup] | None) -> Figure:
-    """What there is to see: rival answers where such part, else systems, else the items by their rank.
+    """Draw the rival estimates where they differ, otherwise systems, otherwise the ranked items.
 
-    Rows stand best first; ``systems`` are their heading and drawing, as they are ranked.
+    Rows are best first; ``systems`` are a heading and a drawing.
     """
     if verdict.pill != "Use" and len(data.rivals) == 2 and data.care and data.care.concerns and (part := _rivals(data)):
         return part
@@ -39,7 +39,7 @@ def picture(data: ReportData, verdict: Verdict, rows: Sequence[ItemRow], systems
 
 
 def _rivals(data: ReportData) -> Figure | None:
-    """Every item by its ranks in two answers that are both defensible, coloured by what these differ in; or None."""
+    """Draw items by their ranks in two defensible estimates, shaded by the feature in which these differ; or None."""
     first, second = data.rivals.values()
     one, other = (name.replace("_", " ") for name in data.rivals)
     known = np.flatnonzero(~np.isnan(first) & ~np.isnan(second))
@@ -68,7 +68,7 @@ def _rivals(data: ReportData) -> Figure | None:
 
 
 def _levels(data: ReportData, known: NDArray[np.intp]) -> tuple[Array, tuple[str, str, str]]:
-    """A shade for each item by the feature in which the answers differ, and what the lightest and darkest mean."""
+    """Return a shade for each item by the feature in which the estimates differ, and a legend."""
     feature = None if data.care is None else data.care.differing_feature
     values = counted(data.responses).get(feature or "")
     if feature is None or values is None:
@@ -79,7 +79,7 @@ def _levels(data: ReportData, known: NDArray[np.intp]) -> tuple[Array, tuple[str
 
 
 def _ranked(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
-    """The items by their rank, with intervals; of many items some, evenly spread."""
+    """Draw the items by their rank, with intervals; of many items an even sample."""
     places = np.unique(np.linspace(0, max(len(rows) - 1, 0), _MOST_INTERVALS).astype(int)) if rows else []
     shown = [rows[k] for k in places]
     some = f"{len(shown)} of them, evenly spread" if len(shown) < len(rows) else "all of them"
@@ -96,19 +96,19 @@ def _ranked(data: ReportData, rows: Sequence[ItemRow]) -> Figure:
 
 
 def trusted(cards: Sequence[JudgeCard]) -> Markup:
-    """The judges of the answer by family, each with its weight, its interval, and what moves it."""
+    """Draw the judge weights by family, each with its interval and the feature that it follows."""
     panel = [card for card in cards if card.weight.weight is not None]
     shown = sorted(panel, key=lambda card: -abs(card.weight.weight or 0.0))[:_JUDGES_SHOWN]
     families: dict[str, list[JudgeCard]] = {}
     for card in shown:
         families.setdefault(card.row.family or "", []).append(card)
     several = {name: group for name, group in families.items() if name and len(group) > 1}
-    alone = [card for card in shown if card.row.family not in several]
+    single = [card for card in shown if card.row.family not in several]
     ranks = ranked_judges(shown)
     low, high = domain([*ranks.values()])
     scale = (min(low, 0.0), max(high, 0.0))  # so that lengths are the weights
     groups = [(Markup("<h3>Family {}</h3>").format(name), group) for name, group in several.items()]
-    groups += [(Markup("<h3>On their own</h3>" if groups else ""), alone)] if alone else []
+    groups += [(Markup("<h3>On their own</h3>" if groups else ""), single)] if single else []
     groups.sort(key=lambda group: -max(abs(card.weight.weight or 0.0) for card in group[1]))
     parts = [
         heading + ranked_list([ranks[card.row.check.judge] for card in group], "weight", scale)
@@ -120,7 +120,7 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
 
 
 def ranked_judges(cards: Sequence[JudgeCard]) -> dict[str, Ranked]:
-    """The weight of each judge that has one, with its interval and what moves the judge, by its name."""
+    """Return the weight of each judge that has one, with its interval and the feature that it follows."""
     return {
         (judge := card.row.check.judge): Ranked(judge, cell.weight, cell.lo, cell.hi, _moved_by(card))
         for card in cards
@@ -129,7 +129,7 @@ def ranked_judges(cards: Sequence[JudgeCard]) -> dict[str, Ranked]:
 
 
 def _moved_by(card: JudgeCard) -> str:
-    """What of the texts moves a judge, with an arrow for the direction; empty where nothing does."""
+    """Name the text feature that a judge follows, with an arrow for the direction; empty where it follows none."""
     follows = card.follows
     if follows is None or follows.feature is None or follows.correlation is None:
         return ""

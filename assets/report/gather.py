@@ -1,4 +1,4 @@
-"""The record of a page, read back from what the stages of a night stored."""
+"""The record of a page, read from the stored results."""
 
 import logging
 from dataclasses import asdict, replace
@@ -26,7 +26,7 @@ _log = logging.getLogger(__name__)
 
 
 def gather(workspace: Workspace, testset: str) -> ReportData:
-    """All that a page shows, read back from what the stages stored; raises as ``read_fitted`` does."""
+    """Read the record of a page from the stored results; raises the errors of ``read_fitted``."""
     folder, anchors = workspace.fit_folder(testset), workspace.anchors_of(testset)
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
@@ -78,7 +78,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
 
 
 def _changes(workspace: Workspace, after: Edition) -> Changes | None:
-    """How an edition differs from the one that was published before it; None where that is not kept."""
+    """Compare a fit version with the one published before it; None where that is not kept."""
     testset = after.testset
     before = published_before(workspace, testset, after.edition)
     if before is None:
@@ -103,7 +103,7 @@ def _changes(workspace: Workspace, after: Edition) -> Changes | None:
 
 
 def _systems_moved(workspace: Workspace, testset: str, before: Edition) -> list[str]:
-    """How the order of the systems differs from the one by an earlier edition; nothing where it is the same."""
+    """Describe how the order of the systems differs from that by an earlier fit; empty where it is the same."""
     now = workspace.fit_folder(testset).find(SystemsDocument)
     if not workspace.testset(testset).systems or now is None or not now.systems:
         return []
@@ -114,4 +114,4 @@ def _systems_moved(workspace: Workspace, testset: str, before: Edition) -> list[
     old, new = ([system.system for system in compared.systems] for compared in (then, now))
     if old == new:
         return []
-    return [f"the systems stand in another order: {listed(new)} (best first); it was {listed(old)}"]
+    return [f"the systems are in another order: {listed(new)} (best first); it was {listed(old)}"]

@@ -53,7 +53,7 @@ class LabelRow:
 
 
 def item_rows(data: ReportData) -> list[ItemRow]:
-    """The items that have an estimate, best first: all, or the ``MOST_ROWS`` most informative."""
+    """Return the items that have an estimate, best first: all, or the ``MOST_ROWS`` most informative."""
     if not data.lead:
         return []
     aggregate = data.aggregates[data.lead]
@@ -87,12 +87,12 @@ def item_rows(data: ReportData) -> list[ItemRow]:
 
 
 def item_count(data: ReportData) -> int:
-    """How many items have an estimate."""
+    """Count the items that have an estimate."""
     return int((~np.isnan(data.aggregates[data.lead].estimate)).sum()) if data.lead else 0
 
 
 def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-    """Return the places of at most so many items that stand best first, in rising order.
+    """Choose at most so many of the ranked items; return their places in rising order.
 
     Those on which two estimates differ most, a quarter from each end of the ranking, and for the rest those on which
     the judges differ most.
@@ -111,7 +111,7 @@ def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArr
 
 
 def ends(rows: Sequence[ItemRow]) -> dict[str, Markup]:
-    """The best and the worst items under their headings, or all items where they are few, drawn on one scale."""
+    """Draw the best and the worst items on one scale, or all items where they are few."""
     ranks = [Ranked(f"{row.rank}. {row.item_id}", row.estimate, row.lo, row.hi) for row in rows]
     parts = {f"The {_ENDS} best": ranks[:_ENDS], f"The {_ENDS} worst": ranks[-_ENDS:]}
     if len(ranks) <= 2 * _ENDS:

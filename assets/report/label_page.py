@@ -1,4 +1,4 @@
-"""The page on which somebody without CARE labels items: one file, which loads nothing and sends nothing."""
+"""A page for labelling items without CARE: one file, which loads and sends nothing."""
 
 import json
 from collections.abc import Mapping, Sequence
@@ -14,7 +14,7 @@ _SIDES = {"response": "Left answer", "response_2": "Right answer"}
 
 
 def returned(path: Path) -> Path:
-    """The table that a page hands back, where it is saved beside the page."""
+    """Return the path of the table that a page saves."""
     return path.with_name(f"{path.stem}-labelled.csv")
 
 
@@ -26,7 +26,7 @@ def write_label_page(
     answers: Sequence[tuple[str, str, str]],
     scale: tuple[float, float] | None,
 ) -> None:
-    """Write a page that asks about items, and hands back a table with these columns.
+    """Write a page that asks about items and saves a table with these columns.
 
     A row is an item's id, how it was drawn, with which probability, and its texts by field, in the order in which they
     are shown. An answer is its key, its label and its word; where there are none, a number within the scale is typed.

@@ -1,6 +1,6 @@
-"""Names of files that are made from the names of test sets and judges.
+"""File names from names of test sets and judges.
 
-No two names lead to one file, on any file system, and no name leads out of the folder.
+Two names never share a file, on any file system, and no name leads out of the folder.
 """
 
 import unicodedata
@@ -14,24 +14,24 @@ _LONGEST = 200
 
 
 def page_name(testset: str) -> str:
-    """File name of a test set's page."""
+    """Return the file name of a test set's page."""
     return f"testset-{_safe(testset)}.html"
 
 
 def labels_name(testset: str) -> str:
-    """File name of the table of a test set's items that are most worth a label."""
+    """Return the file name of the table of a test set's items to label."""
     return f"to_label-{_safe(testset)}.csv"
 
 
 def items_name(page: str) -> str:
-    """File name of the page of all items beside a page: ``items-X.html`` of a test set, ``items.html`` of a table."""
+    """Return the file name of a page's items: ``items-X.html`` of a test set, ``items.html`` of a table."""
     return "items" + page.removeprefix("testset").removeprefix("report")
 
 
 def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
-    """Raise ``InputError`` where names differ by capitals, or by the form of an accented letter, alone.
+    """Raise ``InputError`` where names differ only by capitals or by the form of an accented letter.
 
-    The message says what is named (``kind``, as ``judge``), and in which file or folder (``where``).
+    The message names the ``kind`` of thing, such as ``judge``, and the file or folder (``where``).
     """
     seen: dict[str, str] = {}
     for name in names:
@@ -40,8 +40,8 @@ def refuse_alike(kind: str, names: Iterable[str], where: object = None) -> None:
         other = seen.setdefault(unicodedata.normalize("NFC", name.casefold()), name)
         if other != name:
             raise InputError(
-                f"{'' if where is None else f'{where}: '}{kind} names {other!r} and {name!r} differ by capitals or by "
-                "the form of an accented letter alone, and some systems would keep both in one file; rename one"
+                f"{'' if where is None else f'{where}: '}{kind} names {other!r} and {name!r} differ only by capitals "
+                "or by the form of an accented letter, and some systems would keep both in one file; rename one"
             )
 
 

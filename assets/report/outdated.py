@@ -1,8 +1,7 @@
-"""What is outdated, and why: the one rule by which the daemon, ``care run``, ``care status`` and the verdict go.
+"""Stale partitions of assets, with reasons: the one rule of the daemon, ``care run``, ``care status`` and verdicts.
 
-An asset is outdated where it is missing, or was made from other versions of inputs, settings or code than those of
-now. Only what is stored is looked at, and no event, so that nothing is lost where a process is killed, a database is
-deleted or a folder is copied.
+An asset is stale where it is missing, or its inputs, settings or code have changed since it was built. The rule reads
+stored state and no events, so it holds after a kill, a deleted database or a copied folder.
 """
 
 from __future__ import annotations
@@ -34,23 +33,31 @@ if TYPE_CHECKING:
     from warehouse.artifacts import FitFolder
 
 _FILES = {"review": "review", "factors": "factors", "systems": "systems", "intervals": "dropping"}
-"""Documents without which a report cannot be made, by the asset that writes them."""
+"""Documents that a report needs, by the asset that writes them."""
 
 LOOK_EVERY_S = 1800.0
-"""Seconds after which the daemon looks again whether a batch at an endpoint has ended."""
+"""Seconds between two checks of an open batch at an endpoint."""
 
 Partition = tuple[str, str | None]
-"""An asset, and its partition where it has any."""
+"""An asset and its partition, if it has partitions."""
 
 
 @dataclass(frozen=True)
 class Outdated:
-    """A partition of an asset that is missing or outdated.
+    """A stale partition of an asset.
 
-    ``version`` is a hash of what it would be made from now: what failed is not tried for ever under the same one.
-    ``changed`` says in words what has changed since it was made, and is empty where it is missing; ``says`` is another
-    reason, as a sentence; ``testsets`` are those that a judge still owes scores, and
-    ``only_waits`` says that all of these are in files at its endpoint, which are only to be looked at.
+    Attributes
+    ----------
+    version : str
+        Hash of its current inputs. What failed is not tried again under the same version.
+    changed : tuple of str
+        Names of the inputs that changed; empty where the partition is missing.
+    says : str
+        Another reason, as a sentence.
+    testsets : tuple of str
+        Of a judge: the test sets with missing scores.
+    only_waits : bool
+        Whether all of those scores are in open batches at the judge's endpoint.
     """
 
     asset: str
@@ -63,27 +70,27 @@ class Outdated:
 
     @property
     def key(self) -> Partition:
-        """The asset and its partition."""
+        """Return the asset and its partition."""
         return self.asset, self.partition
 
     @property
     def why(self) -> str:
-        """The reason, in words."""
+        """Return the reason, in words."""
         return f"{', '.join(self.changed)} changed" if self.changed else self.says or "it is missing"
 
 
 @dataclass(frozen=True)
 class State:
-    """A test set as it is stored.
+    """The stored state of a test set.
 
     Attributes
     ----------
     outdated : tuple of Outdated
-        What is missing or outdated, in the order of the stages; a judge is among it in each test set that it owes.
+        Its stale partitions in the order of the stages, with each judge whose scores are missing.
     owing : tuple of Unheard
         The judges whose scores are incomplete or partly failed.
     items_hash : str or None
-        Of its items, as the database has it.
+        Hash of its items in the database.
     """
 
     outdated: tuple[Outdated, ...]
@@ -92,7 +99,7 @@ class State:
 
 
 def states(workspace: Workspace) -> dict[str, State]:
-    """The state of each test set; without a usable database, none has items."""
+    """Read the state of each test set; without a usable database, none has items."""
     names = sorted(workspace.testsets)
     if not workspace.warehouse.usable():
         return {testset: State(tuple(_items(workspace, testset, None))) for testset in names}
@@ -101,41 +108,41 @@ def states(workspace: Workspace) -> dict[str, State]:
 
 
 def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> State:
-    """The state of a test set."""
+    """Read the state of a test set."""
     row = connection.execute("SELECT source_version, items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
-    owing, found = unheard(workspace, connection, testset), [*_items(workspace, testset, row)]
+    incomplete, found = unheard(workspace, connection, testset), [*_items(workspace, testset, row)]
     if row is None or not workspace.parts.items_file(testset).is_file():  # there is nothing to score
-        return State(tuple(found), tuple(owing), None if row is None else row[1])
-    for entry in owing:
+        return State(tuple(found), tuple(incomplete), None if row is None else row[1])
+    for entry in incomplete:
         found += _judged(workspace, connection, testset, entry, row[1])
     found += _without_scores(workspace, connection, testset, row[1])
     found += _fitted(workspace, connection, testset, row[1])
-    return State(tuple(found), tuple(owing), row[1])
+    return State(tuple(found), tuple(incomplete), row[1])
 
 
 def outdated(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, Outdated]:
-    """Everything of ``states`` that is missing or outdated; a judge, which is loaded once for all test sets, once."""
-    owing: dict[str, list[str]] = {}
+    """Collect the stale partitions of all test sets; a judge, which is loaded once for all of them, is listed once."""
+    incomplete: dict[str, list[str]] = {}
     found: dict[Partition, Outdated] = {}
     for testset, state in known.items():
-        for one in state.outdated:
-            if one.asset == "judge_inference":
-                owing.setdefault(str(one.partition), []).append(testset)
+        for entry in state.outdated:
+            if entry.asset == "judge_inference":
+                incomplete.setdefault(str(entry.partition), []).append(testset)
             else:
-                found[one.key] = one
-    for judge, testsets in owing.items():
+                found[entry.key] = entry
+    for judge, testsets in incomplete.items():
         items = {testset: known[testset].items_hash for testset in workspace.testsets_of(judge)}
-        owed = [entry for testset in testsets for entry in known[testset].owing if entry.judge == judge]
-        waits = all(entry.only_waits for entry in owed)
+        missing = [entry for testset in testsets for entry in known[testset].owing if entry.judge == judge]
+        waits = all(entry.only_waits for entry in missing)
         version = content_hash([judge_version(workspace, judge), items, *([int(time.time() / LOOK_EVERY_S)] * waits)])
-        says = f"{'the batch' if waits else 'it owes scores'} of {', '.join(testsets)}{' is open' if waits else ''}"
-        one = Outdated("judge_inference", judge, version, says=says, testsets=tuple(testsets), only_waits=waits)
-        found[one.key] = one
+        says = f"{'the batch' if waits else 'it lacks scores'} of {', '.join(testsets)}{' is open' if waits else ''}"
+        entry = Outdated("judge_inference", judge, version, says=says, testsets=tuple(testsets), only_waits=waits)
+        found[entry.key] = entry
     return found
 
 
 def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[Outdated]:
-    """Items and gold, which are read together."""
+    """Yield items and gold, which are read together, where they are stale."""
     changed: list[str] = []
     says = ""
     try:
@@ -145,9 +152,9 @@ def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | Non
             changed += ["code"] if workspace.parts.items_version(testset, "code") != items_code() else []
             if not changed:
                 return
-    except WarehouseError as error:  # a damaged file has been set aside, and is missing
+    except WarehouseError as error:  # a damaged file was quarantined
         version, says = content_hash(str(error)), str(error)
-    except CareError as error:  # one broken source must not hold up the others: `items` fails and says why
+    except CareError as error:  # `items` fails with this message, and other test sets go on
         version, says = content_hash(str(error)), f"its source cannot be read: {error}"
     version = content_hash([version, items_code()])
     for asset in ("items", "gold"):
@@ -157,25 +164,25 @@ def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | Non
 def _judged(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: Unheard, items_hash: str
 ) -> Iterator[Outdated]:
-    """The judge that is to be asked, or the scores that it has given and that are to be loaded."""
+    """Yield the judge where its scores are missing, and its scores where they are to be loaded."""
     if not (entry.incomplete or entry.to_ask or entry.why or entry.in_batch):
-        return  # all that is lacking it was asked for as often as its file allows
+        return  # every missing score was requested as often as the judge's `attempts` allow
     key = "" if entry.why else judge_key(workspace, entry.judge, testset)
     given = len(workspace.parts.done(entry.judge, testset, key)) if key else 0
     if entry.why or not _has_answered(workspace, connection, testset, entry):
         yield Outdated("judge_inference", entry.judge, "")
         if given <= max(entry.in_batch, entry.items - entry.unscored if entry.loaded else 0):
-            return  # else what it gave before it failed, or before the rest is there, is loaded
+            return  # otherwise the scores that it has given so far are loaded
     version = content_hash([key, items_hash, entry.to_ask, given])
     yield Outdated("scores", slice_name(entry.judge, testset), version, says="the judge has scored since")
 
 
 def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: Unheard) -> bool:
-    """Whether the parts hold what the database lacks of a judge's scores."""
+    """Return whether the parts hold the scores that the database lacks."""
     judge, key = entry.judge, judge_key(workspace, entry.judge, testset)
     rows = connection.execute("SELECT item_key FROM items WHERE testset = ?", [testset]).fetchall()
     items = {item_key for (item_key,) in rows}
-    if not entry.incomplete:  # it failed on some items, and may have been asked again
+    if not entry.incomplete:  # it failed on some items, and they may be scored since
         answered = workspace.parts.done(judge, testset, key, MAY_PASS)
         return len(items - answered) < entry.to_ask + entry.given_up
     return items <= workspace.parts.done(judge, testset, key)
@@ -184,7 +191,7 @@ def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, t
 def _without_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[Outdated]:
-    """Slices that were loaded and in which no item has a score: loading them again says why."""
+    """Yield loaded scores without any value; loading them again reports the reason."""
     rows = connection.execute(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
     ).fetchall()
@@ -204,14 +211,14 @@ def _without_scores(
 def _fitted(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
 ) -> Iterator[Outdated]:
-    """The stages of the fit, its review, its results and its page."""
+    """Yield the stale stages of the fit, its review, results and page."""
     from warehouse.panel_rows import slice_versions
 
-    folder, roster = workspace.fit_folder(testset), set(workspace.judges_of(testset))
-    seen = {judge: content for judge, content in slice_versions(connection, testset).items() if judge in roster}
+    folder, judges = workspace.fit_folder(testset), set(workspace.judges_of(testset))
+    seen = {judge: content for judge, content in slice_versions(connection, testset).items() if judge in judges}
     panel, fit = folder.find(PanelDocument), folder.find(FitDocument)
     if panel is None and not seen:
-        return  # nobody has scored it
+        return  # it has no scores
     settings = panel_version(workspace, testset)
     changed = _changes(panel, {"judges or admission rule": ("settings", settings)}, stage_code("panel"))
     rescored = panel is None or panel.slices != seen
@@ -220,20 +227,20 @@ def _fitted(
     panel_outdated = panel is None or rescored or bool(changed) or not _is_whole(folder, panel)
     if panel_outdated:
         yield Outdated("panel", testset, content_hash([seen, settings, stage_code("panel")]), changed)
-    said = panel.panel if panel is not None else ""
-    if unread := workspace.unread_labels(testset):  # they must not hold up other test sets: `aggregates` says why
+    fingerprint = panel.panel if panel is not None else ""
+    if unread := workspace.unread_labels(testset):  # `aggregates` fails with this message, and other test sets go on
         yield Outdated("aggregates", testset, content_hash(unread), says=f"its labels cannot be read: {unread}")
         return
     fit_settings = settings_version(workspace, testset)
     inputs = {
-        "panel": ("panel", said),
+        "panel": ("panel", fingerprint),
         "settings or anchors": ("settings", fit_settings),
     }
     changed = _changes(fit, inputs, fit_code())
     whole = fit is not None and _whole(workspace, connection, testset, fit)
     refit = rescored or bool(changed) or not whole
     if refit:
-        version = content_hash([said, fit_settings, fit_code()])
+        version = content_hash([fingerprint, fit_settings, fit_code()])
         kept = whole and not (rescored or panel_outdated)
         for asset in (*SOLVED, "aggregates"):
             kept = kept and asset in SOLVED and made(folder, asset).version == result_version(workspace, testset, asset)
@@ -243,17 +250,17 @@ def _fitted(
 
 
 def _is_whole(folder: FitFolder, panel: PanelDocument) -> bool:
-    """Whether the panel's file is the one that its document tells of."""
+    """Return whether the panel's file matches its document."""
     try:
         return folder.panel_summary().fingerprint == panel.panel
-    except WarehouseError:  # it is gone, or was damaged and has been set aside
+    except WarehouseError:  # it is gone, or was quarantined
         return False
 
 
 def _changes(
     document: PanelDocument | FitDocument | None, inputs: Mapping[str, tuple[str, str]], code: str
 ) -> tuple[str, ...]:
-    """What a document was made from that is otherwise now, in words; nothing where there is no document."""
+    """Name the inputs of a document that changed; nothing without a document."""
     if document is None:
         return ()
     changed = [words for words, (name, version) in inputs.items() if getattr(document, name) != version]
@@ -263,7 +270,7 @@ def _changes(
 def _followed(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument | None, *, refit: bool
 ) -> Iterator[Outdated]:
-    """The stale ones of a fit's review, results and page; all of them where the fit is to be rebuilt."""
+    """Yield the stale ones of a fit's review, results and page; all of them where the fit is rebuilt."""
     folder = workspace.fit_folder(testset)
     lost = set() if fit is None else _lost_findings(workspace, connection, testset, fit)
     stale: list[str] = []
@@ -279,7 +286,7 @@ def _followed(
             is_there = fit is None or all((workspace.report_folder / name).is_file() for name in _pages(testset))
         if refit or other or not is_there or asset in lost or (asset == "report" and stale):
             stale.append(asset)
-            why = "the fit is to be made" if refit else "what it is made from changed" if other else ""
+            why = "the fit is stale" if refit else "its inputs changed" if other else ""
             yield Outdated(asset, testset, version, says=why)
 
 
@@ -289,13 +296,13 @@ def _pages(testset: str) -> tuple[str, str]:
 
 
 def _unpublished(workspace: Workspace, testset: str) -> bool:
-    """Whether the publication that a review made is gone."""
+    """Return whether the publication of a review is gone."""
     review = workspace.fit_folder(testset).find(ReviewDocument)
     return review is not None and review.state == "published" and not workspace.fits.publications(testset)
 
 
 def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument) -> bool:
-    """Whether the database knows the edition, and every file of it is there."""
+    """Return whether the database holds the fit, and all of its files are there."""
     known = connection.execute("SELECT 1 FROM editions WHERE edition = ?", [fit.edition]).fetchone() is not None
     folder = workspace.fit_folder(testset)
     structure = folder.find(StructureDocument)
@@ -307,7 +314,7 @@ def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset:
 def _lost_findings(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument
 ) -> set[str]:
-    """Evaluation or intervals, where the database knows those of a fit whose file, the record, is gone."""
+    """Return which of evaluation and intervals are in the database while their files are gone."""
     known = connection.execute(
         "SELECT fit_id, 'evaluation' FROM evaluations WHERE list_contains($ids, fit_id) UNION "
         "SELECT fit_id, 'intervals' FROM weights WHERE list_contains($ids, fit_id) AND lo IS NOT NULL",

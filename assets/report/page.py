@@ -1,4 +1,4 @@
-"""Pages from report data: jinja2 templates, whole in one file each."""
+"""Pages from report data by jinja2 templates; each page is one file."""
 
 import json
 import re
@@ -29,14 +29,14 @@ _OF_THE_VERDICT = {
     "verdict.html": ("<!-- verdict -->", "<!-- end of the verdict -->"),
     "why.html": ("<!-- why -->", "<!-- end of why -->"),
 }
-"""Templates of what a page says of its verdict, and the marks between which it is replaced."""
+"""Templates of a page's verdict, and the marks between which it is replaced."""
 
 
 def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
-    """Write one test set's page, which the verdict opens, and beside it the page of its items.
+    """Write one test set's page, which begins with the verdict, and the page of its items.
 
-    Where items are many (``care_ops.samples``), cards and figures rest on a sample, and the page beside it shows the
-    most informative items; both say so.
+    With many items, cards and figures use a sample (``care_ops.samples``), and the page of items lists the most
+    informative ones. Both pages state that.
     """
     rows, items_page, count = item_rows(data), items_name(path.name), item_count(data)
     render(path.parent, items_page, "items.html", data=data, rows=rows, page=path.name, item_count=count)
@@ -72,14 +72,14 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
 
 
 def _bars(cards: Sequence[JudgeCard]) -> dict[str, Markup]:
-    """The weight of each judge, drawn on one scale."""
+    """Draw the weight of each judge on one scale."""
     ranks = ranked_judges(cards)
     low, high = domain(list(ranks.values()))
     return {judge: interval(rank, low, high, "weight") for judge, rank in ranks.items()}
 
 
 def card(data: ReportData, verdict: Verdict) -> str:
-    """A page of the verdict, its reasons, their picture and the weights, as a notebook shows a fit."""
+    """Render the verdict, its reasons, their picture and the weights, as a notebook shows a fit."""
     drawn = over_sample(data)
     shown = picture(drawn, verdict, item_rows(data), system_list(drawn))
     values = {"data": data, "verdict": verdict, "picture": shown, "trusted": trusted(judge_cards(drawn))}
@@ -87,14 +87,14 @@ def card(data: ReportData, verdict: Verdict) -> str:
 
 
 def figure_page(drawn: Figure) -> str:
-    """One figure as a page of its own, which needs nothing beside it."""
+    """Render one figure as a page of its own."""
     return _rendered("figure.html", drawn=drawn).decode()
 
 
 def replace_verdict(path: Path, verdict: Verdict) -> None:
-    """Put another verdict at the top of a page that stays as it is; one that says the same already is left alone.
+    """Replace the verdict at the top of a page, unless it is the same.
 
-    A damaged page is deleted, so that it is drawn anew.
+    A damaged page is deleted and then drawn again.
     """
     try:
         text = shown = path.read_text(encoding="utf-8")
@@ -105,7 +105,7 @@ def replace_verdict(path: Path, verdict: Verdict) -> None:
         before, _, rest = shown.partition(begin)
         _, end, after = rest.partition(finish)
         if not end:
-            return  # a page of another release, which the next `report` draws anew
+            return  # a page of another release, which the next `report` draws again
         shown = before + _rendered(template, verdict=verdict).decode().removesuffix("\n") + after
     if shown != text:
         write_bytes(path, shown.encode())
@@ -119,7 +119,7 @@ def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
 def write_trend(
     folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]], evidence: Mapping[str, Sequence[str]]
 ) -> Path:
-    """Write what moved from night to night: by test set its editions, oldest first, and what there is evidence of."""
+    """Write the page of changes: by test set its fit versions, oldest first, and evidence of change."""
     return render(folder, "trend.html", "trend.html", editions=editions, evidence=evidence, page_name=page_name)
 
 
@@ -131,14 +131,14 @@ def render(folder: Path, name: str, template: str, **values: Any) -> Path:
 
 
 def _rendered(template: str, **values: Any) -> bytes:
-    """A page whose key for its own scripts follows from all that is in it, so that no text in it can know the key."""
+    """Render a page whose nonce for its own scripts is a hash of its content, which no text in it can predict."""
     key = uuid4().hex
     page = _environment().get_template(template).render(key=key, **values)
     return page.replace(key, sha256(page.replace(key, "").encode()).hexdigest()[:32]).encode()
 
 
 def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
-    """(field, heading, what is better) of the metrics that this gold defines."""
+    """Return (field, heading, direction) of the metrics that this gold defines."""
     columns = [
         ("auc", "AUC", "order, higher is better"),
         ("tau", "Kendall τ", "order, higher is better"),
@@ -194,12 +194,12 @@ def _percent(value: float | None) -> str:
 
 
 def _with_code(sentence: str) -> Markup:
-    """A sentence in which what stands between backticks is code."""
+    """Mark text between backticks as code."""
     return Markup(re.sub(r"`([^`]+)`", r"<code>\1</code>", str(escape(sentence))))
 
 
 def _cell(value: float | int | str | None) -> str:
-    """A number as a table shows it: whole ones whole, small ones with three digits; words as they are."""
+    """Format a table cell: whole numbers whole, small numbers with three digits, words as they are."""
     if value is None or isinstance(value, str):
         return value or "–"
     if isinstance(value, int):

@@ -1,4 +1,4 @@
-"""``report_index``: the index of all pages, and the page of nights."""
+"""``report_index``: the index of all pages, and the page of changes."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -27,7 +27,7 @@ _NIGHTS_SHOWN = 60
     kinds={"html", "duckdb"},
     pool="warehouse_writer",
     code_version=code_version(__name__, "care_ops"),
-    description="The index of all pages, and what moved from night to night.",
+    description="The index of all pages, and what changed from fit to fit.",
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """List the test sets with their verdicts."""
@@ -64,7 +64,7 @@ def tell(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "d
     write_index(folder, rows)
     write_trend(folder, editions, {name: _evidence(workspace, name) for name in verdicts})
     write_verdicts(workspace, verdicts)
-    keep(workspace, verdicts)  # last: what is kept there counts as told everywhere
+    keep(workspace, verdicts)  # last: what the database has is everywhere
     for path in gone(workspace):
         if path.suffix != ".csv" or not is_filled_in(path):
             delete(path)
@@ -73,7 +73,7 @@ def tell(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "d
 
 
 def gone(workspace: Workspace) -> list[Path]:
-    """Pages of test sets that are gone, and tables of items to label; once told, those with labels of people alone."""
+    """List pages and tables to label of test sets that are gone; those with labels of people are never deleted."""
     pages = [page_name(testset) for testset in workspace.testsets]
     live = {*pages, *map(items_name, pages), *map(labels_name, workspace.testsets)}
     patterns = ("testset-*.html", "items-*.html", "to_label-*.csv")
@@ -82,22 +82,20 @@ def gone(workspace: Workspace) -> list[Path]:
 
 
 def _evidence(workspace: Workspace, name: str) -> list[str]:
-    """What there is evidence of; empty where nobody was asked again and no system is declared."""
+    """Describe evidence of changed judges or systems; empty where neither is measured."""
     from assets.judging.asked_again import retests
     from assets.results.attribution import changes
     from care_ops.results.attribution import FALSE_ALARMS, of_judges, of_systems
 
     judges, systems = changes(workspace, name)
     looked = workspace.testset(name).systems or any(retests(workspace, j).rows for j in workspace.judges_of(name))
-    said = [*of_judges(judges), *of_systems(systems, judges)]
-    rate = (
-        f"Where none changed, that is said with a probability of at most {FALSE_ALARMS:.0%}, over all nights together."
-    )
-    return [*(said or ["There is no evidence that a judge or a system changed."]), rate] if looked else []
+    evidence = [*of_judges(judges), *of_systems(systems, judges)]
+    rate = f"Where none changed, a change is reported with a probability of at most {FALSE_ALARMS:.0%}, over all runs."
+    return [*(evidence or ["There is no evidence that a judge or a system changed."]), rate] if looked else []
 
 
 def _index_row(connection: "duckdb.DuckDBPyConnection", workspace: Workspace, name: str) -> dict[str, Any]:
-    """Facts of the published fit, which is not always tonight's."""
+    """Return the facts of the published fit, which need not be the latest."""
     from care_ops.results.verdict import minute_of
 
     page = page_name(name)

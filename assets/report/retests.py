@@ -1,7 +1,7 @@
-"""How far judges agree with themselves where they are asked again, and why of some of them that is not known.
+"""Retests of judges: how far their scores move when they score items again.
 
-The canary asks again, every day where the model is somebody else's, and where a person runs ``care judges retest``.
-It keeps what it found in Dagster's record of its runs.
+The canary retests models behind an API daily, and any judge by ``care judges retest``. It stores the result in
+Dagster's record of its runs.
 """
 
 import json
@@ -21,7 +21,7 @@ from judges.spec import OpenAIEngine, ProgramEngine
 
 
 def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = ALONE) -> Retest | None:
-    """What the canary last found of a judge; None where it has not asked it about anything."""
+    """Read the last retest of a judge; None where there is none."""
     records = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=mount.key("canary"), asset_partitions=[judge]), limit=1
     ).records
@@ -37,13 +37,13 @@ def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = ALONE) 
 
 
 def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
-    """On how many items of a test set a judge that is asked repeatedly (``repeats``) contradicts itself; else empty."""
+    """Describe how often the repeated scores (``repeats``) of a judge differ; empty for other judges."""
     engine = workspace.judge(judge).engine
     if not isinstance(engine, OpenAIEngine) or engine.repeats == 1:
         return ""
     template = engine_context(workspace).template(effective_spec(workspace, judge, testset))
-    said = answers(workspace, judge, testset, "item_id", "p_json")
-    newest = {row["item_id"]: row["p_json"] for row in said if row["p_json"]}
+    answered = answers(workspace, judge, testset, "item_id", "p_json")
+    newest = {row["item_id"]: row["p_json"] for row in answered if row["p_json"]}
     grade = (lambda score: (score > 0) - (score < 0)) if template.pairwise else round
     askings = [json.loads(kept)[template.criterion or ONE] for kept in newest.values()]
     graded = [[grade(score) for score in scores if score is not None] for scores in askings]
@@ -56,7 +56,7 @@ def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
 
 
 def why_no_retest(workspace: Workspace, judge: str) -> str:
-    """Why nothing is known of a judge that has not been asked again, and the command that asks it where one can."""
+    """Explain why a judge has no retest, and name the command that runs one."""
     engine = workspace.judge(judge).engine
     if engine.needs.recordings:
         return f"not known: {FROM_A_FILE}"

@@ -1,4 +1,4 @@
-"""A page's record over a sample of its items, for figures, cards and tests that need no more."""
+"""A page's record over a sample of its items."""
 
 from dataclasses import replace
 
@@ -11,9 +11,9 @@ from care_ops.scores import content_seed
 
 
 def rows_shown(data: ReportData) -> NDArray[np.intp]:
-    """The rows of a sample, in rising order, with the items on which two estimates differ; all rows where they are few.
+    """Return the rows of a sample with the items on which two estimates differ; all rows where they are few.
 
-    Where gold is known of no more items than the sample has, all of these are in it.
+    Items with gold are all in it where they fit.
     """
     n, first = len(data.scores.item_ids), {*data.label_first}
     if not samples.is_sampled(n):
@@ -26,9 +26,9 @@ def rows_shown(data: ReportData) -> NDArray[np.intp]:
 
 
 def over_sample(data: ReportData) -> ReportData:
-    """The record over a sample of the items; the record itself where there are few.
+    """Return the record over a sample of the items, or the record itself where they are few.
 
-    What the record says of the whole (counts, weights, intervals, evaluations, systems) stays as it is.
+    Counts, weights, intervals, evaluations and systems stay those of all items.
     """
     if not samples.is_sampled(data.scores.shape[0]):
         return data

@@ -27,7 +27,7 @@ TO_LABEL = 20
 
 
 def items_to_label(data: ReportData, anchors: Anchors) -> dict[str, Drawn]:
-    """Draw items to label, and say how each was drawn.
+    """Draw items to label, with how each was drawn.
 
     They enlarge the sample that the labels are of by the next items in an order that goes by their ids alone, so that
     from one fit to the next they are a simple random sample of all items. A labelled item before the last of them in
@@ -74,22 +74,28 @@ def write_items_to_label(
     columns, rows = _rows(path)
     there = {row["item_id"]: row for row in rows if row.get("item_id")}
     filled = [row for row in rows if row.get("item_id") and (row.get("label") or "").strip()]
-    told: dict[str, list[str]] = {}
+    labels_by_item: dict[str, list[str]] = {}
     for row in filled:
-        told.setdefault(row["item_id"], []).append(row["label"].strip())
-    filled = [*(row for item, row in seen.items() if item not in told), *filled]
+        labels_by_item.setdefault(row["item_id"], []).append(row["label"].strip())
+    filled = [*(row for item, row in seen.items() if item not in labels_by_item), *filled]
     for row in filled:
         drawn = how.get(row["item_id"], "")
         row["drawn"] = "random" if drawn == "random" else row.get("drawn") or drawn
     for item, drawn in how.items():
-        if item not in told and item not in seen:
+        if item not in labels_by_item and item not in seen:
             how_drawn = {"item_id": item, **_texts(records.get(item)), "drawn": drawn, "probability": ""}
             filled.append({**there.get(item, {}), **how_drawn})
     texts = [name for name in ITEM_TEXTS if any(row.get(name) for row in filled)]
     usual = ["item_id", *texts, "label", "drawn", "probability"]
     _write(path, [*usual, *(name for name in columns if name and name not in (*usual, *ITEM_TEXTS))], filled)
-    alone = {item: labels[0] for item, labels in told.items() if len(labels) == 1 and NUMBER.fullmatch(labels[0])}
-    return [k for k, row in seen.items() if k in alone and float(f"{float(alone[k]):g}") != float(row["label"])]
+    single_labels = {
+        item: labels[0] for item, labels in labels_by_item.items() if len(labels) == 1 and NUMBER.fullmatch(labels[0])
+    }
+    return [
+        k
+        for k, row in seen.items()
+        if k in single_labels and float(f"{float(single_labels[k]):g}") != float(row["label"])
+    ]
 
 
 def _drawn(item_id: str, anchors: Anchors) -> dict[str, str]:

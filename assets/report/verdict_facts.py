@@ -44,7 +44,7 @@ def fit_facts(
     made_at: str,
     declared: Collection[str] = (),
 ) -> FitFacts:
-    """What a fit says of itself.
+    """Collect what the verdict needs to know of a fit.
 
     Parameters
     ----------
@@ -81,7 +81,7 @@ def fit_facts(
 
 
 def _care(data: ReportData, config: FitConfig, anchors: Anchors) -> Aggregate:
-    """The answer of ``care``: the one of this fit, or one that is made here if other aggregators alone were asked for.
+    """Return the estimate of ``care`` in this fit, or fit it where only other aggregators were configured.
 
     Raises ``FitError`` where ``care`` gives no answer on this panel.
     """
@@ -89,12 +89,12 @@ def _care(data: ReportData, config: FitConfig, anchors: Anchors) -> Aggregate:
         return data.aggregates["care"]
     if "care" in data.failures:
         raise FitError(data.failures["care"])
-    alone = replace(config, aggregators=("care",), calibration=Calibration())
-    return fit_panel(data.scores, alone, anchors, solve="not").aggregates["care"]
+    care_only = replace(config, aggregators=("care",), calibration=Calibration())
+    return fit_panel(data.scores, care_only, anchors, solve="not").aggregates["care"]
 
 
 def _labels(count: int, details: CareDetails) -> LabelEvidence | None:
-    """What the labels tell that the fit has seen; None where it has seen none, or they do not differ."""
+    """Return the evidence of the labels that the fit has seen; None without any, or where they do not differ."""
     if details.labels_better is None:
         return None
     return LabelEvidence(count, details.labels_better, details.labels_gain, details.labels_at_random, details.turned)
@@ -140,7 +140,7 @@ def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
 
 
 def _followed(data: ReportData) -> list[FollowedFeature]:
-    """The feature that each factor follows most closely, the closest first."""
+    """Return the feature nearest to each factor, the largest correlation first."""
     nearest = [(k, data.factors.nearest_feature(k)) for k in range(len(data.factors.factors))]
     followed = [FollowedFeature(k, *feature) for k, feature in nearest if feature is not None]
     return sorted(followed, key=lambda feature: (-abs(feature.correlation), feature.factor))

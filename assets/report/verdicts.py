@@ -1,6 +1,6 @@
-"""The verdict on each test set of a workspace: made from what is stored now, and shown in every place alike.
+"""The verdict on each test set of a workspace, from its stored state.
 
-A page is not drawn again while a fit is held back or a judge fails, so the verdict at its top is replaced in the file.
+A page is not drawn again while its fit is blocked or a judge fails; the verdict at its top is replaced in the file.
 """
 
 import json
@@ -31,7 +31,7 @@ from warehouse.fits import Edition
 from warehouse.storage import find_sound, read_document, write_bytes
 
 _MADE_FROM = ("items", "panel", "aggregates")
-"""Assets of which a verdict says what they were not made from; what follows from a fit is on its page or is not."""
+"""Assets whose changed inputs a verdict names."""
 
 FILE = "verdicts.json"
 """Every verdict as JSON, beside the index."""
@@ -41,7 +41,7 @@ MADE = "index.made.json"
 
 
 def shown(workspace: Workspace) -> list[str]:
-    """Test sets of which there is something to say, sorted: those with a page, a review or a failure."""
+    """List the test sets with a page, a review or a failure, sorted."""
     return [
         name
         for name in sorted(workspace.testsets)
@@ -52,67 +52,69 @@ def shown(workspace: Workspace) -> list[str]:
 
 
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
-    """The verdict on a test set as it stands now."""
+    """Return the current verdict on a test set."""
     folder, held = workspace.fit_folder(testset), held_back(workspace, testset)
     first = held is not None and held.published is None
     document, published = folder.find(FactsDocument), workspace.fits.published(testset)
     facts = None if document is None else document.facts
     todo = remedies(workspace, testset, first=first, texts=facts is None or not facts.blind)
-    standing = _standing(workspace, testset, state, held)
+    status = _status(workspace, testset, state, held)
     if held is None:
         latest = folder.find(FitDocument)
         if latest is None or published is None or not published[0].pinned or latest.edition == published[1].edition:
-            return decide(facts, standing, todo)
-        return _of_pinned(workspace, published[1], latest.edition, facts, standing, todo)
+            return decide(facts, status, todo)
+        return _of_pinned(workspace, published[1], latest.edition, facts, status, todo)
     read = held.published
     if read and (theirs := workspace.fits.find_annotation(testset, read.edition, FitFacts)) is not None:
-        said = f"The published fit by itself: {decide(theirs, Standing(), todo).headline}"
-        standing = replace(standing, notes=(Reason("publication", said), *standing.notes))
+        sentence = f"The published fit by itself: {decide(theirs, Standing(), todo).headline}"
+        status = replace(status, notes=(Reason("publication", sentence), *status.notes))
     waiting = folder.find(HeldDocument)
     if waiting is None or waiting.facts.edition != held.edition:  # its report has not been made yet
-        return decide(None, standing, todo)
-    return decide(waiting.facts, replace(standing, changes=waiting.changes, moves=waiting.moves), todo)
+        return decide(None, status, todo)
+    return decide(waiting.facts, replace(status, changes=waiting.changes, moves=waiting.moves), todo)
 
 
 def _of_pinned(
-    workspace: Workspace, pinned: Edition, newer: str, drawn: FitFacts | None, standing: Standing, todo: Remedies
+    workspace: Workspace, pinned: Edition, newer: str, drawn: FitFacts | None, status: Standing, todo: Remedies
 ) -> Verdict:
-    """The verdict on the fit that a person pinned, and what is to be known of the newer one that stands aside."""
+    """Return the verdict on a pinned fit, with notes on the newer one that is not published."""
     facts, its = (workspace.fits.find_annotation(pinned.testset, e, FitFacts) for e in (pinned.edition, newer))
-    said = f"A person pinned fit {pinned.edition}: these are its numbers, and the newer fit {newer} stands aside."
-    said += f" `{todo.decide.command}` publishes that one."
+    sentence = f"A person pinned fit {pinned.edition}: these are its numbers, and the newer fit {newer} stands aside."
+    sentence += f" `{todo.decide.command}` publishes that one."
     if drawn is None or drawn.edition != pinned.edition:
-        said += " The tables of the page are of another fit."
+        sentence += " The tables of the page are of another fit."
         todo = replace(todo, use=Step("Read the estimates in the view `latest_aggregates` of the database."))
-    notes = [Reason("publication", said), *standing.notes]
+    notes = [Reason("publication", sentence), *status.notes]
     if its is not None:
         notes.insert(1, Reason("publication", f"The newer fit by itself: {decide(its, Standing(), todo).headline}"))
-    if facts is None and not standing.failures:
+    if facts is None and not status.failures:
         unknown = f"No verdict is kept of fit {pinned.edition}, which a person pinned."
         return Verdict("held back", unknown, tuple(notes), (todo.decide,), pinned.edition, pinned.made_at)
-    return decide(facts, replace(standing, notes=tuple(notes)), todo)
+    return decide(facts, replace(status, notes=tuple(notes)), todo)
 
 
-def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack | None) -> Standing:
+def _status(workspace: Workspace, testset: str, state: State, held: HeldBack | None) -> Standing:
     unverified = workspace.testset(testset).unverified()
     stale = [_unscored(entry) for entry in state.owing if entry.unscored and not entry.why]
     with_file = workspace.testset(testset).recorded is not None
     recorded = [entry for entry in state.owing if with_file and workspace.judge(entry.judge).engine.needs.recordings]
     unread = {entry.judge: entry.why for entry in recorded if entry.why}
-    owing = [entry for entry in state.owing if entry.judge not in unread]
-    notes = [Reason("owing judge", said, (entry.judge,)) for entry in owing for said in _partly_scored(entry)]
+    incomplete = [entry for entry in state.owing if entry.judge not in unread]
+    notes = [
+        Reason("owing judge", sentence, (entry.judge,)) for entry in incomplete for sentence in _partly_scored(entry)
+    ]
     unlabelled, known = workspace.unread_labels(testset), known_failures(workspace, testset)
-    told = {asset: why for asset, why in known.items() if not (unlabelled and asset == "aggregates")}
+    failed = {asset: why for asset, why in known.items() if not (unlabelled and asset == "aggregates")}
     failures = [f"Recorded scores cannot be read: {why}" for why in dict.fromkeys(unread.values())]
-    failures += [f"`{asset}` could not be made: {why}" for asset, why in told.items()]
+    failures += [f"`{asset}` could not be made: {why}" for asset, why in failed.items()]
     failures += [f"Labels cannot be read: {unlabelled}"] if unlabelled else []
     several = () if unlabelled else workspace.anchors_of(testset).repeats
-    notes += [Reason("labels", f"{capital(said.removeprefix('warning: '))}.") for said in several]
+    notes += [Reason("labels", f"{capital(sentence.removeprefix('warning: '))}.") for sentence in several]
     judges, systems = changes(workspace, testset)
-    anew = "What it says of systems is held until another `revision` in its file has everything scored anew."
+    remedy = "What it says of systems is held until another `revision` in its file has everything scored anew."
     named = zip(judges, of_judges(judges), strict=True)
-    notes += [Reason("judge changed", said, (judge,), anew) for judge, said in named]
-    notes += [Reason("system changed", said) for said in of_systems(systems, judges)]
+    notes += [Reason("judge changed", sentence, (judge,), remedy) for judge, sentence in named]
+    notes += [Reason("system changed", sentence) for sentence in of_systems(systems, judges)]
     compared = workspace.fit_folder(testset).find(SystemsDocument)
     if compared is not None and compared.refused:
         notes.append(Reason("no systems", f"Systems are not compared: {compared.refused.removeprefix('systems: ')}."))
@@ -122,14 +124,14 @@ def _standing(workspace: Workspace, testset: str, state: State, held: HeldBack |
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,
         reading=held.reading() if held else "",
-        owing=tuple(e.judge for e in owing if held and held.lacks_scores and (e.unscored or e.to_ask)),
+        owing=tuple(e.judge for e in incomplete if held and held.lacks_scores and (e.unscored or e.to_ask)),
         stale=(*_changed_since(workspace, testset, state), *stale),
         notes=(*([Reason("source", unverified)] if unverified else []), *notes),
     )
 
 
 def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Reason]:
-    """A reason about what the latest fit was not made from; none without a fit."""
+    """Name the inputs that changed since the latest fit; nothing without a fit."""
     names = [name for one in state.outdated if one.asset in _MADE_FROM for name in one.changed]
     if not names or workspace.fit_folder(testset).find(FitDocument) is None:
         return []
@@ -138,19 +140,19 @@ def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Rea
 
 
 def _unscored(entry: Unheard) -> Reason:
-    """What is said of scores that the next night asks for, and that the fit therefore lacks."""
+    """Explain scores that the fit lacks and the next run requests."""
     why = (
         "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
         "asks for them and says why, should it fail again."
     )
     if entry.only_waits:
         why = "They are in a batch at its endpoint, which is given a day. The next `care run` collects what is there."
-    said = f"Judge {entry.judge} has not scored {entry.unscored:,} of {entry.items:,} items yet."
-    return Reason("stale", said, (entry.judge,), why)
+    sentence = f"Judge {entry.judge} has not scored {entry.unscored:,} of {entry.items:,} items yet."
+    return Reason("stale", sentence, (entry.judge,), why)
 
 
 def _partly_scored(entry: Unheard) -> list[str]:
-    """Sentences about scores that are lacking, and which the fit goes without."""
+    """Explain scores that are missing from the fit."""
     if entry.why:
         return [f"Judge {entry.judge} cannot be asked: {entry.why}"]
     sentences: list[str] = []
@@ -168,7 +170,7 @@ def _partly_scored(entry: Unheard) -> list[str]:
 
 
 def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: bool = True) -> Remedies:
-    """What to do next, as commands that can be typed; ``first`` where no fit was published, ``texts`` where known."""
+    """Return the next steps as commands; ``first`` where no fit is published, ``texts`` where texts are known."""
     where, name = workspace.option, shlex.quote(testset)
     run = f"care run{where}"
     labels = workspace.report_folder / labels_name(testset)
@@ -205,13 +207,13 @@ def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
             store_verdict(connection, testset, asdict(verdict))
 
 
-def told(workspace: Workspace) -> dict[str, dict[str, Any]]:
-    """What was told of each test set last, as plain values; nothing where the file is gone or damaged."""
+def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
+    """Read the verdicts that were written last, as plain values; none where the file is gone or damaged."""
     try:
-        said = json.loads((workspace.report_folder / FILE).read_bytes())
+        sentence = json.loads((workspace.report_folder / FILE).read_bytes())
     except (OSError, ValueError):
         return {}
-    return said if isinstance(said, dict) else {}
+    return sentence if isinstance(sentence, dict) else {}
 
 
 def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
@@ -230,9 +232,9 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
-    """The verdict on each test set of which there is something to say, as it stands now; none without a database.
+    """Return the current verdict on each test set in ``shown``; none without a database.
 
-    ``known`` are their states, for a caller that has looked.
+    ``known`` are the states of the test sets, for a caller that has them.
     """
     if not workspace.warehouse.usable():
         return {}
@@ -241,15 +243,15 @@ def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = N
 
 
 def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
-    """Whether the index is missing, or was made from other verdicts, pages or code than those of now.
+    """Return whether the index is missing or stale.
 
     Parameters
     ----------
     current : mapping
         Of ``current_verdicts``.
     steps : bool
-        Whether the next steps count, whose commands name the folder of the workspace: in one that was copied, all that
-        is new is that they name another one.
+        Whether changed next steps count. Their commands name the workspace's folder, so a copied workspace changes
+        nothing else.
     """
     if not current:
         return False
@@ -258,13 +260,13 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
     made_from = find_sound(workspace.report_folder / MADE, read_document)
     if made_from is None or made_from.get("version") != index_version(workspace, current):
         return True
-    now, last = json.loads(_as_json(current)), told(workspace)
+    now, last = json.loads(_as_json(current)), stored_verdicts(workspace)
     left_out = {} if steps else {"next_steps": None}
     return any({**now[name], **left_out} != {**last.get(name, {}), **left_out} for name in now)
 
 
 def lacks_facts(workspace: Workspace, testset: str) -> bool:
-    """Whether a blocked fit, whose report Dagster does not run, has no facts for its verdict yet."""
+    """Return whether a blocked fit, whose report Dagster skips, lacks the facts for its verdict."""
     if held_back(workspace, testset) is None:
         return False
     folder = workspace.fit_folder(testset)
@@ -274,16 +276,16 @@ def lacks_facts(workspace: Workspace, testset: str) -> bool:
 
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
-    """Hash of what the index is made from: its code, verdicts without steps and moments, all pages and reviews."""
+    """Hash the inputs of the index: its code, verdicts without steps and times, all pages and reviews."""
     code = code_version("assets.report.report_index", "care_ops")
     folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
     pages = {t: [made(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
-    said = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
-    return content_hash([code, pages, said])
+    sentence = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
+    return content_hash([code, pages, sentence])
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:
-    """Remember what failed when a test set was last brought up to date, by asset, or that nothing did."""
+    """Store why assets of a test set failed in its last run; nothing is stored where none did."""
     folder = workspace.fit_folder(testset)
     if not failures:
         folder.remove(FailuresDocument)
@@ -292,11 +294,11 @@ def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str
 
 
 def note_failure(workspace: Workspace, testset: str, asset: str, why: str) -> None:
-    """Remember that one asset failed, beside what is remembered already."""
+    """Add the failure of one asset to those stored."""
     note_failures(workspace, testset, {**known_failures(workspace, testset), asset: why})
 
 
 def known_failures(workspace: Workspace, testset: str) -> dict[str, str]:
-    """Why the assets of a test set that are remembered to have failed could not be made."""
+    """Read why assets of a test set failed, by asset."""
     known = workspace.fit_folder(testset).find(FailuresDocument)
     return {} if known is None else known.why

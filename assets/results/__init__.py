@@ -1,1 +1,1 @@
-"""What is computed from a fit for people to read: evaluation, factors, intervals, systems."""
+"""Results of a fit: evaluation, factors, intervals, systems."""

@@ -1,4 +1,4 @@
-"""Which systems of a test set answer in another way than before, as far as its judges did not change."""
+"""Attribution of changed scores to systems or to judges."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ Place = tuple[str, str]
 
 
 def changed_systems(workspace: Workspace, testset: str) -> dict[str, ChangePoint]:
-    """The systems of which there is evidence, by the judges of the panel that can be asked.
+    """Find the systems that changed, by the judges of the panel that can be asked.
 
     What systems said until the day on which the last of these judges was anchored is what later answers are compared
     with; until the day on which a person published a fit by hand, where that was later. Pairs have two systems each,
@@ -52,13 +52,13 @@ def changed_systems(workspace: Workspace, testset: str) -> dict[str, ChangePoint
 
 
 def _published_by_hand(workspace: Workspace, testset: str) -> int:
-    """The last day on which a person published a fit; 0 where none ever was so."""
+    """Return the last day on which a person published a fit; 0 without one."""
     by_hand = [each for each in workspace.fits.publications(testset) if each.published_by != "review"]
     return max((datetime.fromisoformat(each.published_at).toordinal() for each in by_hand), default=0)
 
 
 def _scored(workspace: Workspace, judge: str, testset: str) -> pa.Table:
-    """What a judge scored under its key of now, also of answers that are no longer there."""
+    """Read a judge's scores under its current key, including those of earlier answers."""
     columns, key = ("item_id", "item_key", "score", "status", "created_at"), judge_key(workspace, judge, testset)
     rows = workspace.parts.read_scores(judge, testset, columns, key=key)
     return rows.filter(pc.equal(rows["status"], str(Status.OK)))
@@ -67,23 +67,23 @@ def _scored(workspace: Workspace, judge: str, testset: str) -> pa.Table:
 def _answers(
     workspace: Workspace, testset: str, scored: Mapping[str, pa.Table], anchored: int
 ) -> tuple[dict[str, list[Answer]], dict[str, list[Answer]]]:
-    """By system what it said last until it was anchored, and all that it said since; of items that are there."""
+    """Return the answers of each system: the last before the judge was anchored, and all since."""
     items = workspace.parts.read_gold(testset)
     named = workspace.parts.read_systems(testset, workspace.systems_of(testset))
     systems = {item: names[0] for item, names in zip(items.item_ids, named, strict=True) if names is not None}
     prompts = dict(zip(items.item_ids, items.units(), strict=True))
-    scores, nights = defaultdict[Place, dict[str, float]](dict), defaultdict[Place, int](int)
+    scores, days = defaultdict[Place, dict[str, float]](dict), defaultdict[Place, int](int)
     for judge, rows in scored.items():
         span = span_of(workspace, judge, testset, rows["score"].to_pylist())
         for row in rows.to_pylist():
             place = row["item_id"], row["item_key"]
             scores[place][judge] = row["score"] / span
-            nights[place] = max(nights[place], row["created_at"].toordinal())
+            days[place] = max(days[place], row["created_at"].toordinal())
     latest, new = dict[str, Answer](), defaultdict[str, list[Answer]](list)
-    for (item, key), night in sorted(nights.items(), key=lambda each: each[1]):
+    for (item, key), day in sorted(days.items(), key=lambda each: each[1]):
         if item in systems:
-            answer = Answer(prompts[item], key, night, scores[item, key])
-            if night > anchored:
+            answer = Answer(prompts[item], key, day, scores[item, key])
+            if day > anchored:
                 new[systems[item]].append(answer)
             else:
                 latest[item] = answer
@@ -94,23 +94,23 @@ def _answers(
 
 
 def _references(workspace: Workspace, testset: str, moving: Sequence[str]) -> References:
-    """What was asked about again, by night: first what most judges were, and what is of this test set."""
+    """Group retested items by day: first those of this test set that most judges scored."""
     moved = defaultdict[int, dict[tuple[bool, str], dict[str, float]]](lambda: defaultdict(dict))
     for judge in moving:
         for row in retests(workspace, judge).rows:
             moved[row.night][row.testset != testset, row.key][judge] = row.moved
-    ranked = {night: sorted(of.items(), key=lambda each: (-len(each[1]), each[0])) for night, of in moved.items()}
-    return {night: [(key, by_judge) for (_, key), by_judge in of] for night, of in ranked.items()}
+    ranked = {day: sorted(of.items(), key=lambda each: (-len(each[1]), each[0])) for day, of in moved.items()}
+    return {day: [(key, by_judge) for (_, key), by_judge in of] for day, of in ranked.items()}
 
 
 def changes(workspace: Workspace, testset: str) -> tuple[dict[str, ChangePoint], dict[str, ChangePoint]]:
-    """The judges and the systems of a test set that have changed, as far as is known now.
+    """Return the judges and systems of a test set that are known to have changed.
 
-    A judge is no longer among them once it is anchored anew, nor a system once a person has published a fit since.
+    A judge is no longer among them once it is anchored again, nor a system once a person has published a fit since.
     """
     asked = [name for name in workspace.judges_of(testset) if not workspace.judge(name).engine.needs.recordings]
     judges = {judge: retests(workspace, judge).changed for judge in asked}
     found = workspace.fit_folder(testset).find(SystemsDocument)
-    told = {} if found is None else found.changed
-    systems = {name: one for name, one in told.items() if one.told > _published_by_hand(workspace, testset)}
+    changed = {} if found is None else found.changed
+    systems = {name: one for name, one in changed.items() if one.told > _published_by_hand(workspace, testset)}
     return {judge: one for judge, one in judges.items() if one is not None}, systems

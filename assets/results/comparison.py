@@ -1,4 +1,4 @@
-"""Systems compared by the items that belong to them: the same for a test set of a workspace and for a table."""
+"""Comparison of systems by their items, for a test set of a workspace and for a table."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def compare(
     panel: ScoreMatrix,
     config: FitConfig,
 ) -> SystemsDocument:
-    """Systems in order and every difference between two of them.
+    """Compare systems: their order, and the difference of each two.
 
     Where each system has enough labels, its value is the mean label of its items, prediction-powered
     (``care_ops.results.rates``), and differences are of the same draws. Otherwise values and differences are what the
@@ -89,7 +89,7 @@ def compare(
 def compared_in(
     workspace: Workspace, testset: str, columns: tuple[str, ...] = (), *, fits: Mapping[str, str] | None = None
 ) -> SystemsDocument:
-    """The systems of a test set by its recommended aggregate; by default those that its file declares.
+    """Compare the systems of a test set by its recommended aggregate; by default those that its file declares.
 
     Parameters
     ----------
@@ -116,7 +116,7 @@ def compared_in(
 
 
 def recommended_answer(panel: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS) -> Array:
-    """The recommended answer in the order of the panel's items, without a structure, which it does not need.
+    """Return the recommended estimate in the order of the panel's items.
 
     Labels that are to correct it must not be among the anchors: an answer that has seen a label is too close to it.
     """
@@ -125,7 +125,7 @@ def recommended_answer(panel: ScoreMatrix, config: FitConfig, anchors: Anchors =
 
 
 def _all_labelled(system_of: Sequence[str | None], labels: Array) -> bool:
-    """Whether there are two systems or more, each with enough labels."""
+    """Return whether at least two systems have enough labels each."""
     counts = Counter(name for name, label in zip(system_of, labels, strict=True) if name and not np.isnan(label))
     names = {name for name in system_of if name}
     return len(names) >= 2 and all(counts[name] >= LEAST_LABELS for name in names)
@@ -156,12 +156,12 @@ Compared = tuple[dict[str, float], dict[str, int], list[Comparison]]
 
 
 def label_scale(labels: Iterable[float], scale: tuple[float, float] | None) -> tuple[float, float]:
-    """Between which values labels of pairs lie: 0 and 1, or the declared scale where they are not all within these."""
+    """Return the scale of pairs' labels: 0 to 1, or the declared scale where some lie outside."""
     return scale if scale is not None and any(not 0.0 <= label <= 1.0 for label in labels) else (0.0, 1.0)
 
 
 def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tuple[float, float]:
-    """The scale of pairs' scores, whose middle is a tie and whose upper end is for the left answer.
+    """Return the scale of pairs' scores: its middle is a tie, its upper end prefers the left answer.
 
     Raises ``FitError`` where it is not declared and not 0 to 1, or scores may number the better answer.
     """

@@ -1,4 +1,4 @@
-"""What the factors of a structure look like in the texts of the items."""
+"""Correlations of a structure's factors with features of the texts."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ _MOST_FACTORS = 4
 
 
 def describe(scores: ScoreMatrix, moments: Moments, solved: Structure, texts: Sequence[str | None]) -> FactorsDocument:
-    """What the strongest factors look like, and which of them each rule would call quality.
+    """Describe the strongest factors by text features, and name the quality factor by each rule.
 
     Spearman correlations with text features are null where undefined, and over a sample where items are many
     (``care_ops.samples``). Factors count from 0.

@@ -1,4 +1,4 @@
-"""The JSON documents of what is computed from a fit, as records: factors, comparison of systems, judges left out."""
+"""JSON documents of results, as records: factors, comparison of systems, judges left out."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ class FactorRecord:
 
 @dataclass(frozen=True)
 class FactorsDocument:
-    """What the strongest factors look like; empty where there is no structure.
+    """The strongest factors; empty without a structure.
 
     Attributes
     ----------
@@ -53,16 +53,16 @@ class FactorsDocument:
     judges: dict[str, tuple[float | None, ...]] = field(default_factory=dict[str, tuple[float | None, ...]])
 
     def nearest_feature(self, factor: int) -> tuple[str, float] | None:
-        """The text feature that a factor's score follows most closely, and how closely (Spearman)."""
+        """Return the text feature with the largest correlation with a factor's score, and that (Spearman)."""
         return None if factor >= len(self.correlations) else self._nearest(self.correlations[factor])
 
     def followed_feature(self, factor: int) -> tuple[str, float] | None:
-        """That feature, where the factor's score follows it closely enough to be told of."""
+        """Return that feature where the correlation is large enough to report."""
         nearest = self.nearest_feature(factor)
         return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS else None
 
     def followed_by(self, judge: str) -> tuple[str, float] | None:
-        """The feature that a judge's own scores follow most closely, where they may follow one."""
+        """Return the feature with the largest correlation with a judge's scores, where it is large enough."""
         nearest = self._nearest(self.judges.get(judge, ()))
         return nearest if nearest is not None and abs(nearest[1]) >= FOLLOWS_FEATURE else None
 
@@ -83,12 +83,12 @@ class SystemRecord:
 
 
 LOG_ODDS = "log odds of winning"
-"""What the values of systems are that are compared in pairs."""
+"""Kind of the values of systems that are compared in pairs."""
 
 
 @dataclass(frozen=True)
 class SystemsDocument:
-    """Systems compared; all of it empty where there is nothing to compare, or the test set declares no systems.
+    """Comparison of systems; empty where the test set declares none.
 
     Attributes
     ----------
@@ -113,20 +113,20 @@ class SystemsDocument:
 
     @property
     def as_seen(self) -> str:
-        """What differences without labels are worth, in words; empty where labels correct them."""
+        """Caution that differences rest on judges without labels; empty where labels correct them."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
-        said = "Without labels they say what the judges see, with whatever they all get wrong about a system."
+        caution = "Without labels they say what the judges see, with whatever they all get wrong about a system."
         if self.kind != LOG_ODDS:
-            return said
+            return caution
         return (
-            f"{said} Of pairs they are too small, often by a third or more: judges that err by chance alone draw every "
-            "difference toward 0, and the interval does not allow for it. Who is ahead does not suffer."
+            f"{caution} Of pairs they are too small, often by a third or more: judges that err at random draw every "
+            "difference toward 0, and the interval does not allow for it. The order of the systems is not affected."
         )
 
 
 @dataclass(frozen=True)
 class DroppingDocument:
-    """What labels say of the fit without each of its judges."""
+    """The fit without each of its judges, against labels."""
 
     dropping: Dropping

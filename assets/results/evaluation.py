@@ -14,7 +14,7 @@ from assets.metadata import table
 from assets.workspace import Workspace
 
 BEST_JUDGE = "best_judge"
-"""The document of how the judge that follows gold best orders the items (an ``Evaluation``); none without gold."""
+"""Name of the document with the ``Evaluation`` of the judge that follows gold best."""
 
 
 @asset_of_testsets(
@@ -24,12 +24,12 @@ BEST_JUDGE = "best_judge"
     description="Order (tau, AUC) and scale (MAE, accuracy) of every aggregate against gold.",
 )
 def evaluation(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Evaluate, and say how well the aggregates agree with gold."""
+    """Evaluate the aggregates against gold."""
     return dg.MaterializeResult(metadata=evaluate_latest(workspace, context.partition_key))
 
 
 def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
-    """Evaluate the latest aggregates and the judges against gold, and store it; returns what Dagster shows of it."""
+    """Evaluate the latest aggregates and the judges against gold, and store it; return metadata for Dagster."""
     import numpy as np
 
     from assets.fit.documents import FitDocument

@@ -1,4 +1,4 @@
-"""``factors``: what the factors look like, against features of the texts."""
+"""``factors``: correlations of the factors with features of the texts."""
 
 import json
 from typing import Any

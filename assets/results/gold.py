@@ -1,4 +1,4 @@
-"""Gold as an evaluation may see it, and values brought into the order of the items."""
+"""Gold without the labels that a fit has seen, in the order of the items."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
@@ -13,7 +13,7 @@ from warehouse.items import ItemColumnsRead
 
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> ItemColumnsRead:
-    """The panel's items in its order, without the gold of anchors and of what shares a split unit with one."""
+    """Bring items into the panel's order, without gold of labelled items and of their split units."""
     if list(scores.item_ids) == items.item_ids:
         return replace(items, gold=held_out_gold(items, anchors))
     gold = dict(zip(items.item_ids, held_out_gold(items, anchors).tolist(), strict=True))
@@ -28,7 +28,7 @@ def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -
 
 
 def held_out_gold(items: ItemColumnsRead, anchors: Anchors) -> Array:
-    """Gold with NaN for anchors and for every item that shares a split unit with one."""
+    """Return gold with NaN for labelled items and their split units."""
     if not anchors.labels:
         return items.gold
     units = items.units()
@@ -37,14 +37,14 @@ def held_out_gold(items: ItemColumnsRead, anchors: Anchors) -> Array:
 
 
 def aligned(item_ids: Sequence[str], values: Mapping[str, float | None]) -> Array:
-    """Values by item id in the order of ``item_ids``, NaN where null or absent."""
+    """Return values in the order of ``item_ids``, NaN where null or absent."""
     return np.array(list(map(values.get, item_ids)), dtype=np.float64)
 
 
 def evaluations(
     aggregates: Mapping[str, Aggregate], gold: Array, scale: tuple[float, float] | None
 ) -> dict[str, Evaluation]:
-    """Every aggregate against gold, (n,) in the order of its estimates; empty where there is none."""
+    """Evaluate every aggregate against gold, (n,) in the order of its estimates; empty without gold."""
     if np.isnan(gold).all():
         return {}
     return {
@@ -54,6 +54,6 @@ def evaluations(
 
 
 def best_judge(panel: ScoreMatrix, gold: Array, scale: tuple[float, float] | None) -> Evaluation | None:
-    """How the judge that orders the items most as gold does orders them; None where gold can compare no judge."""
+    """Evaluate the judge that follows gold best; None where gold can compare no judge."""
     judges = (evaluate(scores, gold, threshold=None, scale=scale) for scores in panel.values.T)
     return max((each for each in judges if each.order is not None), key=lambda each: each.order or 0.0, default=None)

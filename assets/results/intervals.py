@@ -1,4 +1,4 @@
-"""``intervals``: how far each judge's weight would move with other items, and the fit without each judge."""
+"""``intervals``: bootstrap intervals of judge weights, and the fit without each judge."""
 
 import dagster as dg
 
@@ -36,7 +36,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
     try:
         intervals_by_name = weight_intervals(scores, config, anchors, units, whole=whole)
-    except InputError as error:  # too few split units: weights stand without an interval
+    except InputError as error:  # too few split units: weights have no interval
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
     for name, interval in intervals_by_name.items():
         workspace.fits.annotate(testset, fit_ids[name], interval)

@@ -1,4 +1,4 @@
-"""``systems``: which of two models or versions is better, where items belong to systems."""
+"""``systems``: differences between systems, where items belong to systems."""
 
 from dataclasses import asdict, replace
 

@@ -1,1 +1,1 @@
-"""The workspace as it stands: what is missing, the database made anew, what is deleted, the nightly summary."""
+"""State of the workspace: missing partitions, rebuilding, repair, retention and backup."""

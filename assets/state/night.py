@@ -1,6 +1,6 @@
-"""``night``: a nightly comparison of what is stored with what the workspace asks for; some of the parts are verified.
+"""``night``: the stale partitions at the time of the nightly schedule; it verifies some parts as well.
 
-The asset's freshness policy tells a team when nights have stopped.
+Its freshness policy shows when nightly runs have stopped.
 """
 
 import dagster as dg
@@ -22,7 +22,7 @@ from assets.workspace import Workspace
     ],
 )
 def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Count what is missing or outdated, and list the test sets whose latest fit is held back."""
+    """Count stale partitions, and list the test sets whose latest fit is blocked."""
     from assets.publication.editions import held_back
     from assets.report.outdated import outdated, states
     from assets.state.repair import verify_some

@@ -1,4 +1,4 @@
-"""Damaged files of a workspace: found by reading all of them, and set aside on request."""
+"""Damaged files of a workspace: found by reading every file, quarantined on request."""
 
 import sqlite3
 from bisect import bisect_right
@@ -38,19 +38,19 @@ Read = Callable[[Path], object]
 _FROM_A_BACKUP = "`care run` makes it again if it is of the latest edition; an older one comes back from a backup only"
 _AGAIN = "`care run` makes it again"
 _SHARES, _BYTES_AT_ONCE = 20, 32 * 2**20
-"""Nights in which all parts are read once, and the most that is read in one."""
+"""Runs in which all parts are read once, and the most bytes that one run reads."""
 
 
 @dataclass(frozen=True)
 class Finding:
-    """A file that is damaged, or that was set aside.
+    """A damaged or quarantined file.
 
     Attributes
     ----------
     state : {"fails", "warns", "ok"}
-        Fails where a person must do something; ok where it has been repaired just now.
+        "fails" where a person must act; "ok" where the file was repaired just now.
     says : str
-        What is wrong, and what was done or is to be done.
+        What is wrong, and the remedy.
     """
 
     path: Path
@@ -64,27 +64,27 @@ def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | N
     Parameters
     ----------
     refused_settings : callable
-        What Dagster has against the settings in a folder that are sound YAML; None where it takes them.
+        Return why Dagster refuses the settings in a folder; None where it accepts them.
     repair : bool
-        Set aside what is damaged, and take back the notes on what was set aside before: what was in it may then be
-        asked again, also where that costs money. Nobody else may be at work on the workspace.
+        Quarantine damaged files and clear the notes on those quarantined before, so their scores may be requested
+        again, even where that costs money. No other process may use the workspace.
     """
     set_aside_before = list(_noted(workspace, repair=repair))
     damaged = [
         finding for path, read, then in _files(workspace) for finding in _checked(workspace, path, read, then, repair)
     ]
     damaged += [*_database(workspace, repair=repair), *_dagster(workspace, refused_settings, repair=repair)]
-    if repair:  # what was set aside just now has been told; a second `--repair` is not needed to have it made again
+    if repair:  # clears the notes on the files quarantined just now
         list(_noted(workspace, repair=True))
     return [*set_aside_before, *damaged]
 
 
 def verify_some(workspace: Workspace) -> list[Path]:
-    """Read the next few parts of items and scores, and set aside what is damaged; returns what was.
+    """Read the next parts of items and scores, quarantine damaged ones, and return their paths.
 
-    Every call goes on after the part at which the last one ended: a twentieth of the parts, and no more than 32 MiB, so
-    that a rotten part is noticed within some weeks of nights although nothing reads it. Its items are then asked again,
-    or, if that costs money, the judge fails and says so until a person decides (``care doctor --repair``).
+    Each call continues after the last one with a twentieth of the parts, at most 32 MiB, so damage to a part that
+    nothing reads is found within weeks. The scores are then requested again. If that costs money, the judge fails until
+    a person decides (``care doctor --repair``).
     """
     root, cursor = workspace.parts.root, workspace.data / "dagster" / "verified.json"
     parts = sorted((str(path.relative_to(root)), path, read) for path, read, _ in _parts(root))
@@ -108,7 +108,7 @@ def verify_some(workspace: Workspace) -> list[Path]:
 
 
 def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:
-    """Parts of items and scores with the reader of each, in a fixed order, and what follows when it is set aside."""
+    """Yield the parts of items and scores in a fixed order, with their reader and the remedy for damage."""
     for pattern, read, then in (
         ("items/testset=*/items.parquet", read_table, "`care run` reads the items from their source again"),
         ("scores/judge=*/testset=*/*.parquet", read_scores_part, "`care run` asks for its items again"),
@@ -118,34 +118,34 @@ def _parts(root: Path) -> Iterator[tuple[Path, Read, str]]:
 
 
 def _noted(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
-    """Findings for the files that were set aside when they were read; some cost money to make again."""
+    """Yield a finding for each file that was quarantined when it was read."""
     for note in notes_below(workspace.data):
-        says = f"{note.read_text(encoding='utf-8', errors='replace').strip()}; it was set aside as {noted(note)}"
+        message = f"{note.read_text(encoding='utf-8', errors='replace').strip()}; it was set aside as {noted(note)}"
         costs = _costs_money(workspace, note.parent.parent)
         if repair:
             delete(note)
             _have_asked_again(workspace, note.parent.parent)
             then = "its items are asked again by the next `care run`, which costs money" if costs else _AGAIN
-            yield Finding(noted(note), "ok", f"{says}; {then}")
+            yield Finding(noted(note), "ok", f"{message}; {then}")
         elif costs:
             yield Finding(
                 noted(note),
                 "fails",
-                f"{says}. Asking again costs money and is done on request only: put it back from a backup, or leave "
+                f"{message}. Asking again costs money and is done on request only: put it back from a backup, or leave "
                 "it; then `care doctor --repair`, and the next `care run` asks for what is still missing",
             )
         else:
-            yield Finding(noted(note), "warns", f"{says}. `care doctor --repair` takes this note back")
+            yield Finding(noted(note), "warns", f"{message}. `care doctor --repair` takes this note back")
 
 
 def _costs_money(workspace: Workspace, folder: Path) -> bool:
-    """Whether a folder holds the score parts of a judge that is paid for."""
+    """Return whether a folder holds score parts of a judge that costs money."""
     judge = workspace.judges.get(_named(folder, "judge"))
     return judge is not None and judge.engine.needs.endpoint
 
 
 def _have_asked_again(workspace: Workspace, folder: Path) -> None:
-    """Drop a folder's scores from the database, so that the judge is asked for what its parts lack."""
+    """Drop a folder's scores from the database, so the scores that its parts lack are requested."""
     judge, testset = _named(folder, "judge"), _named(folder, "testset")
     if judge and testset and workspace.warehouse.usable():
         with workspace.warehouse.writer() as connection:
@@ -153,7 +153,7 @@ def _have_asked_again(workspace: Workspace, folder: Path) -> None:
 
 
 def _named(folder: Path, kind: str) -> str:
-    """The judge or the test set of a folder of parts; empty where it is of none."""
+    """Return the judge or the test set of a folder of parts; empty where it has none."""
     names = [part.removeprefix(f"{kind}=") for part in folder.parts if part.startswith(f"{kind}=")]
     return unquote(names[-1]) if names else ""
 
@@ -244,13 +244,15 @@ def _dagster(
             yield Finding(path, "fails", str(error))
     if not reasons:
         return
-    says = "; ".join(reasons)
+    message = "; ".join(reasons)
     if not repair:
-        yield Finding(home, "fails", f"{says}. `care doctor --repair` moves Dagster's storage away; no score is lost")
+        yield Finding(
+            home, "fails", f"{message}. `care doctor --repair` moves Dagster's storage away; no score is lost"
+        )
         return
     target = home.with_name(f"dagster.damaged-{datetime.now(UTC):%Y%m%dT%H%M%S%f}")
     home.rename(target)
-    yield Finding(home, "ok", f"{says}; the folder was moved to {target}, and `care run` makes a new one")
+    yield Finding(home, "ok", f"{message}; the folder was moved to {target}, and `care run` makes a new one")
 
 
 def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None]) -> str | None:

@@ -1,4 +1,4 @@
-"""Deletion, only when a person asks for it: old editions, score parts that nothing reads any more, single items."""
+"""Deletion on request: old fit versions, score parts that nothing reads, single items."""
 
 import logging
 import os
@@ -51,7 +51,7 @@ class Removable:
     Attributes
     ----------
     edition : Edition or None
-        Deleted with the fits that no kept edition has.
+        Deleted with the fits that no kept version has.
     """
 
     what: str
@@ -67,24 +67,24 @@ class Removable:
 
 @dataclass(frozen=True)
 class UnderWay:
-    """The item that is being forgotten."""
+    """The item that is being removed."""
 
     testset: str
     item: str
 
 
 def removable(workspace: Workspace, *, editions: int, months: int, days: float) -> list[Removable]:
-    """Everything that the retention rule allows to delete.
+    """List everything that the retention rule allows to delete.
 
     Parameters
     ----------
     editions : int
-        Latest editions of a test set that are kept.
+        How many latest fit versions of a test set are kept.
     months : int
-        Beside them the last edition of each of so many months. Everything published in the last ten
-        publications stays, and the fit of now.
+        For how many months the last version of a month is kept as well. The last ten published versions and the
+        current fit always stay.
     days : float
-        Parts are kept for so long after they were written, whatever became of their judge.
+        Days for which parts are kept after they were written, even without their judge.
     """
     doomed, before = list[Removable](), time.time() - days * _DAY_S
     for testset in workspace.fits.testsets():
@@ -104,7 +104,7 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
 
 
 def _loose(workspace: Workspace, testset: str, named: Collection[str], before: float) -> Iterator[Removable]:
-    """Files of fits that no kept edition names, left behind by a fit or a deletion that was killed."""
+    """Yield files of fits that no kept version names, left by a killed fit or deletion."""
     files = sorted(workspace.fits.folder(testset).glob("fit=*"))
     loose = [p for p in files if p.name[4:].partition(".")[0] not in named and p.stat().st_mtime < before]
     if loose:
@@ -123,29 +123,29 @@ def _old_parts(workspace: Workspace, before: float) -> Iterator[Removable]:
                 continue
             try:
                 key = judge_key(workspace, judge, testset)
-            except CareError:  # a judge that cannot be built today may be mended tomorrow, and its parts are then read
+            except CareError:  # a judge that cannot be built now may be fixed later and reads its parts then
                 continue
-            outdated = [path for path in old if workspace.parts.key_of(path) not in (key, None)]
-            if outdated:
-                what = f"{len(outdated)} parts of {judge} on {testset}"
-                yield Removable(what, "scored under another specification", tuple(outdated))
+            stale = [path for path in old if workspace.parts.key_of(path) not in (key, None)]
+            if stale:
+                what = f"{len(stale)} parts of {judge} on {testset}"
+                yield Removable(what, "scored under another specification", tuple(stale))
 
 
 def scattered(workspace: Workspace) -> dict[tuple[str, str], int]:
-    """Judges and test sets whose scores lie in so many parts that these should be merged, with their number."""
+    """Count the parts of each judge and test set that has too many of them."""
     slices = [(judge, testset) for judge in workspace.parts.judges() for testset in workspace.parts.testsets()]
     return {slice_: count for slice_ in slices if (count := workspace.parts.has_many(*slice_))}
 
 
 def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
-    """Merge the parts of each judge and test set into few, and bills; nothing is lost. Returns the files saved."""
+    """Merge the parts of each judge and test set, and bills, without losing any; return how many files are saved."""
     recover(workspace)
     bills = workspace.bills.compact(f"{datetime.now(UTC):%F}")
     return bills + sum(workspace.parts.compact(judge, testset) for judge, testset in slices)
 
 
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
-    """Delete; returns bytes freed. The database follows the files, also those that a killed deletion took before."""
+    """Delete files and their rows in the database; return the bytes freed."""
     freed = 0
     gone = {r.edition.edition for r in doomed if r.edition is not None}
     for entry in doomed:
@@ -192,14 +192,14 @@ def forget(workspace: Workspace, testset: str, item_id: str) -> dict[str, int]:
 
 
 def finish_forgetting(workspace: Workspace) -> None:
-    """Complete a ``forget`` that was killed; do nothing where none was."""
+    """Complete a ``forget`` that was killed, if there was one."""
     under_way = _promised(workspace)
     if under_way is not None:
         _keep_promise(workspace, under_way.testset, under_way.item)
 
 
 def still_held(workspace: Workspace, testset: str) -> list[str]:
-    """Files that are the user's own and may hold an item of the test set: CARE reads them and never changes them."""
+    """List the user's own files that may still hold the item; CARE never changes them."""
     source = workspace.testset(testset).source
     scores = getattr(source, "scores", None)
     named = [getattr(source, "items", None), getattr(scores, "path", None), getattr(source, "path", None)]
@@ -207,7 +207,7 @@ def still_held(workspace: Workspace, testset: str) -> list[str]:
 
 
 def sweep(workspace: Workspace) -> int:
-    """Remove temporary files of processes that are gone; returns how many.
+    """Remove temporary files of processes that have ended; return how many.
 
     A temporary file carries the number of the process that writes it (``warehouse.storage.replacing``): perhaps a run
     of Dagster's daemon that is at work just now.
@@ -239,22 +239,22 @@ def _keep_promise(workspace: Workspace, testset: str, item_id: str) -> dict[str,
     for name, items in _versions_too(workspace, testset, item_id):
         removed.update(_rows_of(workspace, name, items, remove=True))
         workspace.fits.leave_out(name, items)
-        said = workspace.fits.folder(name).glob("fit=*.fitfacts.json")
-        for path in sorted([*workspace.fit_folder(name).path.glob("*.json"), *said]):  # the next run makes them anew
+        facts = workspace.fits.folder(name).glob("fit=*.fitfacts.json")
+        for path in sorted([*workspace.fit_folder(name).path.glob("*.json"), *facts]):  # the next run writes them again
             document = find_sound(path, read_document)
             if document is not None and any(_names(document, item) for item in items):
                 delete(path)
         _delete_set_aside(workspace, name)
         leave_out(workspace.report_folder / labels_name(name), items)
     for page in workspace.report_folder.glob("*.html"):
-        delete(page)  # pages quote texts; the next run writes them anew
+        delete(page)  # pages quote texts; the next run writes them again
     rebuild_warehouse(workspace)
     delete(_promise(workspace))
     return removed
 
 
 def _names(value: object, item: str) -> bool:
-    """Whether a JSON value is the name of an item, holds it, or quotes it in a sentence."""
+    """Return whether a JSON value contains the id of an item or quotes it."""
     if isinstance(value, str):
         return value == item or repr(item) in value
     if isinstance(value, Mapping):
@@ -263,7 +263,7 @@ def _names(value: object, item: str) -> bool:
 
 
 def _delete_set_aside(workspace: Workspace, testset: str) -> None:
-    """Delete damaged files of a test set: nobody can tell whether the item is in them."""
+    """Delete quarantined files of a test set, because they may hold the item."""
     folders = [workspace.parts.scores_folder(judge, testset) for judge in workspace.parts.judges()]
     folders += [
         workspace.parts.items_file(testset).parent,
@@ -276,7 +276,7 @@ def _delete_set_aside(workspace: Workspace, testset: str) -> None:
 
 
 def _promise(workspace: Workspace) -> Path:
-    """The file that says which item is being forgotten, for as long as that takes."""
+    """Return the file that names the item while it is being removed."""
     return workspace.data / "forgetting.json"
 
 
@@ -292,7 +292,7 @@ def _promised(workspace: Workspace) -> UnderWay | None:
 
 
 def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[tuple[str, set[str]]]:
-    """The item's ids by test set: also those of its versions."""
+    """Yield the ids of an item and of its versions by test set."""
     yield testset, {item_id}
     for name, other in workspace.testsets.items():
         if isinstance(other.source, VersionsSource) and other.source.of == testset:
@@ -300,7 +300,7 @@ def _versions_too(workspace: Workspace, testset: str, item_id: str) -> Iterator[
 
 
 def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remove: bool) -> dict[str, int]:
-    """Rows of items in everything that is kept of a test set, counted, and removed where asked; empty where none."""
+    """Count the stored rows of items of a test set, and remove them if asked; empty where there are none."""
     fits = sorted(workspace.fits.folder(testset).glob("fit=*.parquet"))
     counts = {
         "items": _without(workspace.parts.items_file(testset), items, remove=remove),
@@ -315,7 +315,7 @@ def _rows_of(workspace: Workspace, testset: str, items: Collection[str], *, remo
 
 
 def _scores_of(parts: PartStore, testset: str, items: Collection[str], *, remove: bool) -> int:
-    """Rows of these items in score parts, counted, and removed where asked."""
+    """Count the rows of items in score parts, and remove them if asked."""
     count = 0
     for judge in parts.judges():
         paths = sorted(parts.scores_folder(judge, testset).glob("*.parquet"))
@@ -324,7 +324,7 @@ def _scores_of(parts: PartStore, testset: str, items: Collection[str], *, remove
 
 
 def _without(path: Path, items: Collection[str], *, remove: bool) -> int:
-    """How many rows of a Parquet file are these items'; rewritten without them where asked."""
+    """Count the rows of items in a Parquet file, and remove them if asked."""
     table = find_sound(path, read_table)
     if table is None:  # a damaged one is deleted with what else was set aside of this test set
         return 0

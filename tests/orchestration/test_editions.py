@@ -365,6 +365,6 @@ def test_a_panel_that_is_newer_than_the_fit_is_told_and_the_next_run_fits_it(aft
     panel = folder.read(PanelDocument)
     folder.write(replace(panel, panel="made by a run that has not come further"))
     failures = run(after_a_night, selection="key:report", again=("report", "one")).failures
-    assert "the panel has been made anew since the fit" in failures["report", "one"]
+    assert "the panel was rebuilt after the fit" in failures["report", "one"]
     assert not run(after_a_night).failures
     assert folder.read(FitDocument).panel == folder.read(PanelDocument).panel

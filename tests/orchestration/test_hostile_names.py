@@ -90,7 +90,7 @@ def test_a_workspace_in_which_two_names_may_be_one_is_refused(kind, pair, tmp_pa
     content = {"judges": {"engine": {"kind": "program", "program": "length"}}, "testsets": {"source": {"kind": "demo"}}}
     for place, name in enumerate(pair):
         (tmp_path / kind / f"{place}.yaml").write_text(yaml.safe_dump({"name": name, **content[kind]}))
-    with pytest.raises(InputError, match="differ by capitals or by the form of an accented letter alone"):
+    with pytest.raises(InputError, match="differ only by capitals or by the form of an accented letter"):
         load_workspace(tmp_path)
 
 

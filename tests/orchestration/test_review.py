@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 
 from assets.publication.documents import ReviewDocument
 from assets.publication.review import _states
-from assets.report.verdicts import told
+from assets.report.verdicts import stored_verdicts
 from orchestration.cli.app import app
 from orchestration.instance import workspace_instance
 from orchestration.workspace import load_workspace
@@ -153,7 +153,7 @@ def test_a_first_fit_that_is_held_back_is_compared_with_nothing(tmp_path):
     spec.write_text(spec.read_text().replace("scale: [0, 10]", "  scores: {path: scores.csv}"))
     write(folder, cheat=True)
     assert not run(folder).failures
-    (verdict,) = told(load_workspace(folder)).values()
+    (verdict,) = stored_verdicts(load_workspace(folder)).values()
     step = verdict["next_steps"][0]
     assert (verdict["state"], step["command"]) == ("held back", f"care fits accept one --workspace {folder}")
     assert "Nothing is published yet." in [reason["sentence"] for reason in verdict["reasons"]]
@@ -177,7 +177,7 @@ def test_labels_do_not_carry_other_scores_past_the_review(folder):
     assert not run(folder).failures
     state, failures = failed(folder)
     assert state == "held back"
-    assert "Not by the labels alone (labels: 20 new)" in failures["drift"]
+    assert "The labels alone do not explain it (labels: 20 new)" in failures["drift"]
 
 
 @pytest.mark.slow
