@@ -65,8 +65,8 @@ class JudgeCard:
     """One judge; fields after ``weight`` are set for judges on the panel.
 
     ``number`` is its place on the page by falling weight, None off the panel. ``weight`` is that in the recommended
-    aggregate, ``before`` in the previous fit. ``parted`` are the items that it ranks least like the estimate. ``labels``
-    is None without gold. ``evidence`` is the fit without the judge against labels, or None with the reason in
+    aggregate, ``before`` in the previous fit. ``parted`` are the items that it ranks least like the estimate.
+    ``labels`` is None without gold. ``evidence`` is the fit without the judge against labels, or None with the reason in
     ``no_evidence``. ``retest`` is its last retest, or why there is none.
     """
 
