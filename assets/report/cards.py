@@ -66,8 +66,8 @@ class JudgeCard:
 
     ``number`` is its place on the page by falling weight, None off the panel. ``weight`` is that in the recommended
     aggregate, ``before`` in the previous fit. ``parted`` are the items that it ranks least like the estimate.
-    ``labels`` is None without gold. ``evidence`` is the fit without the judge against labels, or None with the reason in
-    ``no_evidence``. ``retest`` is its last retest, or why there is none.
+    ``labels`` is None without gold. ``evidence`` is the fit without the judge against labels; where
+    None, ``no_evidence`` is the reason. ``retest`` is its last retest, or why there is none.
     """
 
     number: int | None
