@@ -1,4 +1,4 @@
-"""Labels of a table: who was drawn how, what its rows leave open, and which rows contradict each other."""
+"""Reading labels from a table, with how their items were drawn."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -70,7 +70,7 @@ def _drawn(word: str | None, unstated: Drawn) -> Drawn:
 
 
 def _refuse_copies(where: str, labels: Labels) -> None:
-    """Raise ``InputError`` where one rater gave two labels of an item at one time: a row stands there twice."""
+    """Raise ``InputError`` where one rater gave an item two labels at one time."""
     seen = Counter((x.item_id, x.rater, x.labelled_at) for x in labels.given if x.rater and x.labelled_at)
     twice = next((key for key, count in seen.items() if count > 1), None)
     if twice is not None:

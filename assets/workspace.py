@@ -73,7 +73,7 @@ class DaskConfig:
         variable ``DASK_SCHEDULER_ADDRESS`` takes its place.
     workers : int, optional
         Processes of a local Dask cluster where no scheduler is named, for test sets of any size; by default one a core
-        for large ones alone; 0 stays in this process.
+        for large ones only; 0 stays in this process.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -96,16 +96,16 @@ FROM_ENVIRONMENT = DaskConfig()
 
 @dataclass(frozen=True)
 class ReviewConfig:
-    """When a night is held back from publication, against what was published before.
+    """Limits of the review that blocks a fit from publication, against the published fit.
 
     Attributes
     ----------
     hold : bool
-        Whether a failed check holds back; otherwise it is only told.
+        Whether a failed check blocks; otherwise it only warns.
     max_psi : float
         Largest population stability index of the recommended aggregate, beyond what chance gives.
     min_rank_correlation : float
-        Least rank correlation (Spearman) of its estimates, over the items of both nights.
+        Minimum rank correlation (Spearman) of its estimates, over the items of both fits.
     declared : tuple of str
         Judges that are people, or the gold label, on purpose: their agreement with gold is no leak.
     """
@@ -120,12 +120,12 @@ class ReviewConfig:
 
 @dataclass(frozen=True)
 class CanaryConfig:
-    """Whether a model behind an API is still the same.
+    """Retests of models behind an API.
 
     Attributes
     ----------
     items : int
-        Scored items about which each judge behind an API is asked again every night; 0 asks none.
+        Scored items that each judge behind an API scores again every day; 0 disables retests.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE
@@ -150,7 +150,7 @@ class Workspace:
     experiments : {"small", "full"}
         Size at which the paper's experiments are run.
     mount : Mount
-        Under which names it stands in a Dagster.
+        Names of its assets in Dagster.
     anchors : mapping name -> str
         Files of the labels that fits may see, by test set.
     memory : Memory
@@ -176,7 +176,7 @@ class Workspace:
 
     @property
     def copy(self) -> StoreCopy | None:
-        """The folder ``data`` as a copy of a store; None where the data lie in that folder alone."""
+        """Return ``data`` as the copy of a store; None without a store."""
         if self.store is None:
             return None
         from warehouse.remote.copy import copy_of
@@ -185,87 +185,87 @@ class Workspace:
 
     @property
     def option(self) -> str:
-        """What a command that is told to a person ends with: ``--workspace`` and the folder.
+        """Return the end of a printed command: ``--workspace`` and the folder.
 
-        Empty where machines share the pages by a store, each of which has another folder: it is typed there.
+        Empty with a store, where each machine has another folder.
         """
         return "" if self.store is not None else f" --workspace {shlex.quote(str(self.root))}"
 
     @cached_property
     def parts(self) -> PartStore:
-        """The parts."""
+        """Return the store of parts."""
         from warehouse.parts import PartStore
 
         return PartStore(self.data / "parts")
 
     @cached_property
     def bills(self) -> Bills:
-        """What judges were paid."""
+        """Return the bills of the judges."""
         from warehouse.bills import Bills
 
         return Bills(self.data / "parts" / "bills")
 
     @cached_property
     def fits(self) -> FitStore:
-        """Every fit that is kept, and what is published."""
+        """Return the store of kept fits and publications."""
         from warehouse.fits import FitStore
 
         return FitStore(self.data / "parts" / "fits")
 
     @cached_property
     def file_hashes(self) -> FileHashes:
-        """Hashes of sources and recordings, by which a change is noticed without reading every file."""
+        """Return cached hashes of sources and recordings, which show changes without reading every file."""
         return FileHashes(self.data / "hashes.json")
 
     @cached_property
     def warehouse(self) -> Warehouse:
-        """The database over the parts."""
+        """Return the database over the parts."""
         from warehouse.database import Warehouse
 
         return Warehouse(self.data / "care.duckdb")
 
     @property
     def report_folder(self) -> Path:
-        """Where the pages lie."""
+        """Return the folder of the pages."""
         return self.data / "report"
 
     def experiment_file(self, key: str) -> Path:
-        """The file that keeps what an experiment found."""
+        """Return the file of an experiment's findings."""
         return self.data / "experiments" / f"{key}.json"
 
     def fit_folder(self, testset: str) -> FitFolder:
-        """Intermediate files of a test set's fit."""
+        """Return the folder of a test set's fit."""
         from warehouse.artifacts import FitFolder
 
         return FitFolder(self.data / "fits", testset)
 
     def testset(self, name: str) -> TestsetSpec:
-        """A test set by name; ``InputError`` if it is gone."""
+        """Return a test set by name; ``InputError`` without one."""
         if name not in self.testsets:
             raise InputError(f"no test set {name!r} in {self.root}; there are {', '.join(self.testsets) or 'none'}")
         return self.testsets[name]
 
     def judge(self, name: str) -> JudgeSpec:
-        """A judge by name; ``InputError`` if it is gone."""
+        """Return a judge by name; ``InputError`` without one."""
         if name not in self.judges:
             raise InputError(f"no judge {name!r} in {self.root}; there are {', '.join(self.judges) or 'none'}")
         return self.judges[name]
 
     def testsets_of(self, judge: str) -> list[str]:
-        """Test sets that a judge scores, sorted."""
+        """List the test sets that a judge scores, sorted."""
         return sorted(t for t in self.testsets if self.judge(judge).scores(t))
 
     def judges_of(self, testset: str) -> list[str]:
-        """Judges that score a test set, sorted."""
+        """List the judges that score a test set, sorted."""
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
 
     def admission_of(self, testset: str) -> AdmissionRule:
-        """The rule for a test set's judges, of whom one that is asked here and gives no score has failed by default."""
+        """Return the admission rule of a test set; by default a judge that is asked here and gives no score has failed."""
         asked = any(not self.judge(judge).engine.needs.recordings for judge in self.judges_of(testset))
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 
     def contradiction(self, testset: str) -> str | None:
-        """What a test set's file says against itself, or names of no judge; None where nothing is wrong."""
+        """Return what is contradictory in a test set's file; None where nothing is."""
         declared = self.testset(testset).recorded
         known = [self.judge(judge).engine.recorded_as or judge for judge in self.judges_of(testset)]
         unknown = [] if declared is None else [j for j in declared.families if j not in known and declared.accepts(j)]
@@ -274,7 +274,7 @@ class Workspace:
         return f"families names {unknown[0]!r}, which is no judge of test set {testset!r}; there are {listed(known)}"
 
     def two_directions(self, testset: str) -> str | None:
-        """That recorded scores of pairs and the answers to a template have opposite directions; else None."""
+        """Return an error where recorded scores of pairs and a template have opposite directions; else None."""
         asked = self._prompt_of_pairs(testset) if self.testset(testset).recorded is not None else None
         return asked and (
             f"test set {testset!r} has recorded scores, of which a high one prefers the left answer, and the template "
@@ -283,7 +283,7 @@ class Workspace:
         )
 
     def _prompt_of_pairs(self, testset: str) -> str | None:
-        """The template of pairs by which a test set's judges are asked, or None; one that is lost fails its judge."""
+        """Return the template of pairs of a test set's judges, or None; a missing template fails its judge later."""
         engines = [self.judge(judge).engine for judge in self.judges_of(testset)]
         own = [engine.template for engine in engines if isinstance(engine, LanguageModel)]
         for name in filter(None, (self.testset(testset).prompt, *own)):
@@ -293,18 +293,18 @@ class Workspace:
         return None
 
     def fit_config(self, testset: str) -> FitConfig:
-        """The fit settings with the test set's own cut, scale and calibration."""
+        """Return the fit settings with the test set's own cut, scale and calibration."""
         spec = self.testset(testset)
         calibration = Calibration(**spec.calibration.model_dump())
         not_quality = (*spec.not_quality, POSITION) if spec.shuffled else spec.not_quality
         return replace(self.fit, cut=spec.cut, scale=spec.scale, calibration=calibration, not_quality=not_quality)
 
     def higher_is_right(self, testset: str) -> bool:
-        """Whether a higher score of a pair prefers ``response_2``, the right answer, as answers to a template do."""
+        """Return whether a higher score of a pair prefers ``response_2``, as with a template."""
         return self.testset(testset).recorded is None and self._prompt_of_pairs(testset) is not None
 
     def systems_of(self, testset: str, columns: tuple[str, ...] = ()) -> tuple[str, ...]:
-        """Columns that name the systems of an item; of a pair first that of the answer which a higher score prefers.
+        """Return the columns that name the systems of an item; of a pair first the one that a higher score prefers.
 
         They are those of the test set's file, or ``columns``, left and right, where these are given. Raises
         ``InputError`` where the scores of a pair have two directions.
@@ -315,7 +315,7 @@ class Workspace:
         return named[::-1] if self.higher_is_right(testset) else named
 
     def forgotten_items(self) -> set[str]:
-        """Hashes (``forgotten_key``) of the items that must never be read again."""
+        """Read the hashes (``forgotten_key``) of the items that must never be read again."""
         from warehouse.storage import DamagedError, read_lines
 
         try:
@@ -329,11 +329,11 @@ class Workspace:
             ) from None
 
     def labels_file(self, testset: str) -> Path | None:
-        """The file of the labels that a fit of this test set may see; None where care.yaml names none."""
+        """Return the file of the labels for a test set's fit; None where care.yaml names none."""
         return resolve(self.anchors[testset], self.root) if testset in self.anchors else None
 
     def anchors_of(self, testset: str) -> Anchors:
-        """Labels that a fit of this test set may see, read once; ``InputError`` where their file cannot be read."""
+        """Read the labels for a test set's fit, once; ``InputError`` where their file cannot be read."""
         if testset not in self.memory.anchors and (file := self.labels_file(testset)) is not None:
             from assets.labels import read_labels
 
@@ -343,7 +343,7 @@ class Workspace:
         return self.memory.anchors.get(testset, NO_ANCHORS)
 
     def unread_labels(self, testset: str) -> str:
-        """Why the labels of a test set cannot be read; empty where they can."""
+        """Return why the labels of a test set cannot be read; empty where they can."""
         try:
             self.anchors_of(testset)
         except CareError as error:
@@ -351,7 +351,7 @@ class Workspace:
         return ""
 
     def labels_of_nobody(self) -> str:
-        """What is wrong with the test sets that ``anchors`` names; empty where nothing is."""
+        """Return an error where ``anchors`` names an unknown test set; empty where it does not."""
         strange = next((name for name in self.anchors if name not in self.testsets), None)
         message = f"{self.root}/care.yaml: anchors: there is no test set {strange!r}; give the name of its file"
         return "" if strange is None else sentence(message)

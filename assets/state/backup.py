@@ -1,7 +1,4 @@
-"""A copy of a workspace in one file, and a workspace from a copy.
-
-It holds what a person wrote and what judging has cost, without what CARE makes again.
-"""
+"""Backups: a workspace in one tar file, without what CARE can rebuild."""
 
 import os
 import re
@@ -23,11 +20,11 @@ from warehouse.remote.address import INDEX_FOLDER
 from warehouse.storage import replacing
 
 MADE_AGAIN = ("care.duckdb", "care.duckdb.wal", "report", "dagster", INDEX_FOLDER)
-"""In the data folder: the database and the pages are made again, Dagster's record of runs is no result, and what a
-folder knows of the store that it is a copy of holds for no other folder."""
+"""Entries of the data folder that a backup leaves out: the database and pages are rebuilt, Dagster's record of runs is
+no result, and the index of a store holds for one folder only."""
 
 _OF_KEYS = re.compile(r"\.env(\..*)?|.*\.env")
-"""Names of files that hold keys by their name, which no backup holds."""
+"""Names of files with API keys, which no backup holds."""
 
 _HELD = """
 SELECT testset, count(*) AS items,
@@ -36,11 +33,11 @@ SELECT testset, count(*) AS items,
        (SELECT count(*) FROM latest_fits f WHERE f.testset = items.testset) AS fits
 FROM items GROUP BY testset ORDER BY testset
 """
-"""What a database holds of each test set: rows, when what people read was published, and how many fits that is."""
+"""Rows of each test set in the database, its last publication, and its published fits."""
 
 
 def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
-    """Copy a workspace that nobody changes meanwhile into an uncompressed tar file, which is there whole or not at all.
+    """Copy a workspace that no other process changes into an uncompressed tar file, atomically.
 
     It holds the folder of care.yaml without hidden folders and files of keys, and the data folder, under ``data``
     wherever that lies, without what is ``MADE_AGAIN``; links are followed, and its owner alone may read it. Returns how
@@ -70,13 +67,13 @@ def unpack(path: Path, folder: Path) -> int:
     """
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
-    # a packed file is no backup, and could hold a thousand times its size
+    # a compressed file could expand to a thousand times its size
     with door(path, "name a backup of a workspace, a tar file that is not packed"), tarfile.open(path, "r:") as archive:
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as half:
             archive.extractall(half, filter="data")
             assert archive.fileobj is not None
-            archive.fileobj.seek(archive.offset)  # ``tarfile`` takes a file that is cut off at a head for a whole one
+            archive.fileobj.seek(archive.offset)  # ``tarfile`` accepts a file that is cut off at a header
             if archive.fileobj.read(tarfile.BLOCKSIZE) != tarfile.NUL * tarfile.BLOCKSIZE:
                 raise InputError(f"{path} ends too early; name a backup of a workspace that is whole")
             settings = Path(half) / "care.yaml"
@@ -89,20 +86,23 @@ def unpack(path: Path, folder: Path) -> int:
 
 
 def _keep_data_within(settings: Path) -> None:
-    """Have care.yaml name the folder ``data`` for the data, whatever it names, and however that is written."""
+    """Set ``data`` in care.yaml to the folder ``data``."""
     text = settings.read_text(encoding="utf-8")
     values = load_yaml(settings)
     if values.get("data", "data") == "data":
         return
     settings.write_text(re.sub(r"(?m)^data:.*$", "data: data", text), encoding="utf-8")
     with suppress(InputError):
-        if load_yaml(settings) == {**values, "data": "data"}:  # as most write it, with the comments that stand there
+        if load_yaml(settings) == {
+            **values,
+            "data": "data",
+        }:  # keeps comments where the line is written in the usual form
             return
     settings.write_text(yaml.safe_dump({**values, "data": "data"}, sort_keys=False), encoding="utf-8")
 
 
 def read_back(workspace: Workspace) -> list[dict[str, Any]]:
-    """Read every file of a workspace that was unpacked and rebuild its database; a row for each test set.
+    """Read every file of an unpacked workspace and rebuild its database; return a row for each test set.
 
     Raises ``WarehouseError`` where a file is damaged, scores cannot be loaded, or what was published is not there.
     """
@@ -120,7 +120,7 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
 
 
 def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
-    """Each file that is copied, and its name in the backup."""
+    """Yield each file to copy, and its name in the backup."""
     root, data = workspace.root.absolute(), workspace.data.absolute()
     for file in _below(root, hidden=False):
         if _OF_KEYS.fullmatch(file.name):
@@ -134,9 +134,9 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
 
 
 def _below(folder: Path, *, hidden: bool) -> list[Path]:
-    """Files below a folder, also through links; a link back to a folder that leads to it is not followed.
+    """List the files below a folder, following links except those back to a parent folder.
 
-    ``hidden`` says whether files in folders whose name begins with a dot are among them.
+    ``hidden`` includes folders whose name begins with a dot.
     """
     found: list[Path] = []
     for name, folders, files in os.walk(folder, followlinks=True):
