@@ -260,7 +260,7 @@ class Workspace:
         return sorted(j for j, spec in self.judges.items() if spec.scores(testset))
 
     def admission_of(self, testset: str) -> AdmissionRule:
-        """Return the admission rule of a test set; by default a judge that is asked here and gives no score has failed."""
+        """Return the admission rule of a test set; by default, asked judges without scores have failed."""
         asked = any(not self.judge(judge).engine.needs.recordings for judge in self.judges_of(testset))
         return replace(self.admission, absent="failed") if asked and self.admission.absent == "auto" else self.admission
 

@@ -239,22 +239,24 @@ def _changed(
     from assets.publication.editions import changed_labels
 
     findings = _compared(latest, previous, workspace.review)
-    details = None if before is None else changed_labels(before, edition)
-    if before is None or details is None or all(finding.passed for finding in findings):
+    label_changes = None if before is None else changed_labels(before, edition)
+    if before is None or label_changes is None or all(finding.passed for finding in findings):
         return findings
     relabelled = _with_labels_of(workspace, before, latest)
     if relabelled is None:
         return findings
     unchanged = _compared(relabelled, previous, workspace.review)
     by_labels = all(same.passed for same in unchanged)
-    why = f"the labels made the change ({details}): with the labels of the published fit, the latest scores give"
+    why = f"the labels made the change ({label_changes}): with the labels of the published fit, the latest scores give"
     return [
         finding
         if finding.passed or (same.passed and not by_labels)
         else _result(
             finding.check,
             by_labels,
-            f"{why} {same.says}" if by_labels else f"{finding.says}. The labels alone do not explain it ({details})",
+            f"{why} {same.says}"
+            if by_labels
+            else f"{finding.says}. The labels alone do not explain it ({label_changes})",
             finding.numbers,
         )
         for finding, same in zip(findings, unchanged, strict=True)
