@@ -196,7 +196,7 @@ class Actors:
                     waiting.give_back(self._end(worker))
 
     def _start(self, ray: Any, spec: JudgeSpec, wanted: int) -> None:
-        """Ask Ray for the actors that are lacking."""
+        """Ask Ray for further actors."""
         actor: Any = ray.remote(num_cpus=0, num_gpus=spec.engine.gpus)(Worker)
         for _ in range(min(self._most, wanted) - len(self._workers) - len(self._coming)):
             worker = actor.remote()

@@ -147,8 +147,8 @@ class Sandbox:
         command = [*wall, *_python(worker), self._kind, str(self._memory), *_packages()]
         source = json.dumps(self._program.source).encode() + b"\n"
         # Without a session of its own a terminal's Ctrl-C would end it, and the item would count as failed.
-        made = partial(subprocess.Popen[bytes], env=_ENVIRONMENT, start_new_session=True)
-        self._process = made(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+        start = partial(subprocess.Popen[bytes], env=_ENVIRONMENT, start_new_session=True)
+        self._process = start(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
         assert self._process.stdin is not None
         assert self._process.stdout is not None
         os.set_blocking(self._process.stdin.fileno(), False)

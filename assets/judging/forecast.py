@@ -125,8 +125,8 @@ def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Colle
     """
     must_suit(workspace, judge, testset, there)
     template = _template(workspace, judge, testset)
-    if template is not None and (lacking := [name for name in template.needs if name not in there]):
-        names = ", ".join(lacking)
+    if template is not None and (missing := [name for name in template.needs if name not in there]):
+        names = ", ".join(missing)
         raise JudgeError(
             f"no item of {testset} has what template {template.name!r} needs: {names}; name the column of each under "
             "`columns` of the test set's source, or choose another template"

@@ -140,11 +140,11 @@ def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]])
             continue
         parts = workspace.parts
         done = parts.done(judge, testset, key)
-        lacking = [row for item, row in by_item.items() if item not in done]
-        if lacking:
-            parts.write_scores(judge, testset, key, engine, lacking)
-            _log.info("Stored %d answers of judge %s on %s that a killed run has left.", len(lacking), judge, testset)
-        count += len(lacking)
+        missing = [row for item, row in by_item.items() if item not in done]
+        if missing:
+            parts.write_scores(judge, testset, key, engine, missing)
+            _log.info("Stored %d answers of judge %s on %s that a killed run has left.", len(missing), judge, testset)
+        count += len(missing)
     return count
 
 

@@ -113,8 +113,8 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
         """Return the answers that were collected, and ask the other prompts one by one."""
         found = [self._collected.get(name) for name in self._names_of(prompts)]
-        lacking = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
-        asked = iter(super().ask(lacking))
+        missing = [prompt for prompt, answer in zip(prompts, found, strict=True) if answer is None]
+        asked = iter(super().ask(missing))
         return [next(asked) if answer is None else answer for answer in found]
 
     def _names_of(self, prompts: Sequence[str]) -> Iterator[str]:
@@ -188,8 +188,8 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         sent = self._called("POST", "/files", form.read(), form.headers["content-type"], batch)
         asked = {"input_file_id": sent["id"], "endpoint": _CHAT, "completion_window": "24h"}
         asked["metadata"] = {_TOKEN: batch.token}
-        made = self._called("POST", "/batches", json.dumps(asked).encode(), batch=batch)
-        self._store.keep(replace(batch, batch_id=made["id"]))
+        created = self._called("POST", "/batches", json.dumps(asked).encode(), batch=batch)
+        self._store.keep(replace(batch, batch_id=created["id"]))
 
     def _called(
         self, method: str, path: str, content: bytes = b"", kind: str = "application/json", batch: Batch | None = None

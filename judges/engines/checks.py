@@ -77,10 +77,10 @@ def _prices(engine: OpenAIEngine) -> list[tuple[str, str]]:
     """Report missing prices; nothing if they are known."""
     if engine.price is not None:
         return []
-    lacking = "no price_in and price_out in its file (US dollars per million tokens), and none is listed"
+    missing_prices = "no price_in and price_out in its file (US dollars per million tokens), and none is listed"
     if engine.spend_limit is not None:
-        return [("fails", f"{lacking}, so its spend_limit cannot be kept")]
-    return [("warns", f"{lacking}, so its cost is unknown")]
+        return [("fails", f"{missing_prices}, so its spend_limit cannot be kept")]
+    return [("warns", f"{missing_prices}, so its cost is unknown")]
 
 
 def _engine_installed(engine: LocalModel) -> tuple[str, str]:

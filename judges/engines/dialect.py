@@ -10,7 +10,7 @@ import json
 import os
 import re
 import threading
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -46,13 +46,13 @@ class Dialect:
         Parameters that it does not take.
     top_logprobs : int
         Number of likeliest tokens to ask for.
-    room : int
+    reasoning : int
         Tokens for reasoning, in addition to those of the answer; 0 for a model that is not known to reason.
     """
 
     refused: frozenset[str] = field(default_factory=frozenset)
     top_logprobs: int = 20
-    room: int = 0
+    reasoning: int = 0
 
     @classmethod
     def of(cls, engine: OpenAIEngine) -> Dialect:
@@ -61,7 +61,7 @@ class Dialect:
         never = frozenset(["logprobs"] if engine.form else [])
         for pattern, refused in _KNOWN:
             if re.match(pattern, name):
-                return cls(never | set(refused), room=REASONING_TOKENS)
+                return cls(never | set(refused), reasoning=REASONING_TOKENS)
         return cls(never)
 
     def body(self, engine: OpenAIEngine, text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
@@ -69,7 +69,7 @@ class Dialect:
         body: dict[str, Any] = {"model": engine.model, "messages": [{"role": "user", "content": text}]}
         length = next((name for name in _LENGTHS if name not in self.refused), None)
         if length is not None:
-            body[length] = engine.max_tokens + self.room
+            body[length] = engine.max_tokens + self.reasoning
         if "temperature" not in self.refused:
             body["temperature"] = 0
         if engine.scoring != "text" and "logprobs" not in self.refused:
@@ -86,13 +86,13 @@ class Dialect:
         if parameter == "top_logprobs" and self.top_logprobs > 5:
             return replace(self, top_logprobs=5)
         parameter = "logprobs" if parameter == "top_logprobs" else parameter
-        room = REASONING_TOKENS if parameter == "max_tokens" else 0
-        return replace(self, refused=self.refused | {parameter}, room=max(self.room, room))
+        tokens = REASONING_TOKENS if parameter == "max_tokens" else 0
+        return replace(self, refused=self.refused | {parameter}, reasoning=max(self.reasoning, tokens))
 
-    def roomier(self) -> Dialect:
+    def with_more_reasoning(self) -> Dialect:
         """Return a copy with more tokens for reasoning."""
-        room = self.room * 4 if self.room else 2 * REASONING_TOKENS
-        return replace(self, room=max(self.room, min(room, _MOST_REASONING_TOKENS)))
+        tokens = self.reasoning * 4 if self.reasoning else 2 * REASONING_TOKENS
+        return replace(self, reasoning=max(self.reasoning, min(tokens, _MOST_REASONING_TOKENS)))
 
 
 class Knowledge:
@@ -142,16 +142,17 @@ class Knowledge:
             return False
         with self._lock:
             if self.body("").get(length) == body[length]:
-                self.keep(self.dialect.roomier())
-            return self._engine.max_tokens + self.dialect.room > body[length]
+                self.keep(self.dialect.with_more_reasoning())
+            return self._engine.max_tokens + self.dialect.reasoning > body[length]
 
     def keep(self, dialect: Dialect) -> None:
         """Store the dialect for later runs."""
         self.dialect = dialect
         if self._path is None:
             return
-        kept = asdict(dialect) | {"model": self._engine.model, "refused": sorted(dialect.refused)}
+        kept = {"refused": sorted(dialect.refused), "top_logprobs": dialect.top_logprobs, "room": dialect.reasoning}
+        text = json.dumps({"model": self._engine.model, **kept}, indent=1)
         self._path.parent.mkdir(parents=True, exist_ok=True)
         temporary = self._path.with_suffix(f".{os.getpid()}.tmp")
-        temporary.write_text(json.dumps(kept, indent=1), encoding="utf-8")
+        temporary.write_text(text, encoding="utf-8")
         temporary.replace(self._path)

@@ -108,7 +108,7 @@ def _must_be_pinned(spec: JudgeSpec, engine: LocalModel, context: Context) -> No
     if not context.path(engine.model).is_dir() and engine.revision is None:
         raise JudgeError(
             f"judge {spec.name!r}: {engine.model!r} is no folder on this machine, and a repository needs revision: "
-            "COMMIT in the judge's engine, 40 hexadecimal digits, so that the scores say which model made them"
+            "COMMIT in the judge's engine, 40 hexadecimal digits, so that scores have a known model"
         )
 
 

@@ -66,17 +66,17 @@ class PromptedJudgeEngine(Engine):
     def prompts(self, item: Item) -> list[str | None]:
         """Return the prompt about an item, or two of a pair in both orders; None if the item lacks a text."""
         both = self._template.pairwise and self._settings.orders == "both"
-        lacking = self._template.missing(item)
+        missing = self._template.missing(item)
         shown = [item, replace(item, response=item.response_2, response_2=item.response)] if both else [item]
-        return [None if lacking else self._template.render(one, self._scale) for one in shown]
+        return [None if missing else self._template.render(one, self._scale) for one in shown]
 
     def _combined(self, item: Item, answers: Sequence[PromptAnswer | None], latency: float) -> Score:
         """Combine the answers to an item's prompt, to both prompts of a pair, or to all repeats into its score."""
         first = answers[0]
         if first is None:
-            lacking = ", ".join(self._template.missing(item))
+            missing = ", ".join(self._template.missing(item))
             return Score(
-                item.item_id, item.key, None, Status.REFUSED, f"template {self._template.name} needs {lacking}", latency
+                item.item_id, item.key, None, Status.REFUSED, f"template {self._template.name} needs {missing}", latency
             )
         given = [a for a in answers if a is not None]
         orders = len(given) // self._repeats
