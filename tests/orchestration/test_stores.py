@@ -190,7 +190,6 @@ def on_disk(tmp_path_factory) -> Path:
 
 
 def test_a_run_stores_the_files_of_a_folder_and_another_machine_has_nothing_to_do(workspace, address, on_disk):
-    """Slow, because it lives through three nights: this is what a store is for."""
     first = workspace("first")
     care(first, "run")
     stored = objects_of(address)
@@ -223,7 +222,6 @@ def test_a_run_stores_the_files_of_a_folder_and_another_machine_has_nothing_to_d
 
 
 def test_a_connection_that_is_cut_while_writing_costs_one_command(workspace, address, proxy, on_disk):
-    """Slow, because it is cut three times within a night: what is cut must be made whole by the next command."""
     here = workspace("here")
     for named in ("/parts/scores/", "/edition%3D", "/report/testset-"):
         proxy.cut = lambda method, path, named=named: method in ("PUT", "POST") and named in path
@@ -249,7 +247,6 @@ def must_be_as_undisturbed(here, address, on_disk):
 def test_a_process_that_is_killed_in_the_middle_of_a_request_is_finished_by_the_next(
     workspace, address, proxy, on_disk
 ):
-    """Slow, because three are killed within a night: nobody gives the lease back, and the store may be a file ahead."""
     here = workspace("here")
     for point in (3, 20, 20):
         process = subprocess.Popen([sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(here)])
@@ -269,7 +266,6 @@ def test_a_process_that_is_killed_in_the_middle_of_a_request_is_finished_by_the_
 
 
 def test_a_connection_that_is_cut_while_fetching_costs_one_command(workspace, address, proxy):
-    """Slow, because it needs a night to fetch: half a part must never be taken for a part."""
     first = workspace("first")
     care(first, "run")
     second = workspace("second")
@@ -282,7 +278,6 @@ def test_a_connection_that_is_cut_while_fetching_costs_one_command(workspace, ad
 
 
 def test_forgetting_and_deleting_reach_the_store(workspace, address):
-    """Slow, because it needs two nights: what was forgotten may be kept nowhere."""
     here, there = workspace("here"), workspace("there")
     care(here, "run")
     care(there, "run")
@@ -300,7 +295,6 @@ def test_forgetting_and_deleting_reach_the_store(workspace, address):
 
 
 def test_what_another_machine_publishes_is_what_the_database_here_answers(workspace, monkeypatch):
-    """Slow, because it needs three nights: a publication changes no part, and a look that is killed changes nothing."""
     here, there = workspace("here"), workspace("there")
     care(here, "run")
     for folder in (here, there):
@@ -330,7 +324,6 @@ def test_what_another_machine_publishes_is_what_the_database_here_answers(worksp
 
 
 def test_a_store_that_does_not_answer_is_one_sentence(tmp_path, server, monkeypatch):
-    """Slow, because it starts a second server, which asks for credentials."""
     monkeypatch.setattr("warehouse.remote.objects._RETRIES", 1)
     here = make(tmp_path / "here", JUDGES, care=f"data: s3://{BUCKET}/a\n{QUICK}")
     for name, value in {**CREDENTIALS, "AWS_ENDPOINT_URL": "http://127.0.0.1:9"}.items():
@@ -346,7 +339,6 @@ def test_a_store_that_does_not_answer_is_one_sentence(tmp_path, server, monkeypa
 
 
 def test_a_store_that_never_answers_is_given_up(tmp_path, monkeypatch):
-    """Slow, because it waits for the limits of a connection, which are shortened here."""
     monkeypatch.setattr("warehouse.remote.objects._RETRIES", 0)
     monkeypatch.setattr("warehouse.remote.objects._READ_TIMEOUT_S", 1)
     here = make(tmp_path / "here", JUDGES, care=f"data: s3://{BUCKET}/a\n{QUICK}")
@@ -368,7 +360,6 @@ def one_sentence(said: str) -> str:
 
 
 def test_two_machines_do_not_work_at_once(workspace, address, monkeypatch):
-    """Slow with the server that it needs."""
     here, there = workspace("here"), workspace("there")
     monkeypatch.setenv(PATIENCE, "0")
     with alone(load_workspace(here), "care run"):
@@ -379,7 +370,6 @@ def test_two_machines_do_not_work_at_once(workspace, address, monkeypatch):
 
 
 def test_of_eight_machines_one_takes_the_lease(tmp_path, address, proxy):
-    """Slow with the server that it needs: the conditional write must hold when all come at once."""
     start, inside, most = threading.Barrier(8), [], []
 
     def work(number: int) -> None:
@@ -401,7 +391,6 @@ def test_of_eight_machines_one_takes_the_lease(tmp_path, address, proxy):
 
 
 def test_runs_that_share_the_workspace_write_through(workspace, address):
-    """Slow, because it lives through a night: Dagster's daemon has no command around its runs."""
     here = workspace("here")
     loaded = load_workspace(here)
     with workspace_instance(loaded) as instance:
