@@ -85,7 +85,7 @@ def planted(
 ) -> tuple[Array, NDArray[np.bool_], NDArray[np.intp]]:
     """Draw recorded judges and planted ones, on the panel's items and on attacked ones.
 
-    An attacked item is one more wrong answer: what the recorded judges say of it is what they said of some wrong
+    An attacked item is one more wrong answer: it has the scores that the recorded judges gave some wrong
     answer. A planted judge is right on the panel's items with a chance of ``_SOUND``, and calls an attacked one right
     at its trigger's rate; on a share of them all planted judges do so together.
 
@@ -136,7 +136,7 @@ EXPERIMENT = Experiment(
         "them by a prompt that says nothing about openings. Besides, on every recorded panel with two-class gold: its "
         "judges as they answered wrong answers, and planted ones that are right "
         f"{_SOUND:.0%} of the time elsewhere and fall for each opening at a known rate, on {_SHARED:.0%} of the items "
-        "all together. Fits see attacked and other items, and are not told which."
+        "all together. Fits see attacked and other items without knowing which are which."
     ),
     run=run,
     small={"attacked": 200},

@@ -181,7 +181,7 @@ def version(key: str, reads: Mapping[str, str] | None) -> ExperimentVersion:
     return ExperimentVersion(code_version(f"{__package__}.{key}", "care_ops"), reads)
 
 
-def said(size: Mapping[str, Value]) -> str:
+def size_text(size: Mapping[str, Value]) -> str:
     """Format parameters and their values for a page."""
 
     def values(value: Value) -> str:

@@ -84,7 +84,7 @@ def _strongest(
     testset: str, rows: list[str], names: list[str], correlations: Array, p_values: Array, clear: NDArray[np.bool_]
 ) -> str:
     if np.isnan(correlations).all():
-        return f"{testset}: no feature tells enough items apart."
+        return f"{testset}: no feature varies over enough items."
     k, c = np.unravel_index(int(np.nanargmax(np.abs(correlations))), correlations.shape)
     return (
         f"{testset}: {int(clear.sum())} of {int((~np.isnan(p_values)).sum())} pairs of {rows[0].rstrip(' 1')} and "
@@ -134,7 +134,7 @@ EXPERIMENT = Experiment(
     key="confounder_features",
     title="What the factors follow in the texts",
     asks="Which features of the responses do the factors follow, beyond chance?",
-    paper="On Review-5K the factors beside quality follow length, lists and the like (heat map of correlations).",
+    paper="On Review-5K the factors other than quality follow length, lists and the like (heat map of correlations).",
     protocol=(
         "E[factor | J] and, as written, <u, J> of the raw scores; Pr(C = 1 | J) of the four states of care_tensor and, "
         "as written, of care_tensor_paper; against eight features of the response and those that the test set "

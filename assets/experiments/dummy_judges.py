@@ -26,13 +26,13 @@ _MOST_DRAWN = 60
 
 
 def dummies(workspace: Workspace) -> ExperimentFindings:
-    """Add two programs that read length and keywords alone, and people where there are any, to each panel."""
+    """Add two programs that read only length and keywords, and people where there are any, to each panel."""
     tables, conclusions, figures, measures = list[Table](), list[str](), list[Heatmap](), dict[str, float]()
     for panel in panels(workspace):
         joined, dummy_names, people = _joined(workspace, panel)
         if not dummy_names and not people:
             conclusions.append(
-                f"{panel.testset}: no responses that the dummies tell apart, and no `raters` are declared."
+                f"{panel.testset}: no responses on which the dummies vary, and no `raters` are declared."
             )
             continue
         try:
@@ -101,8 +101,8 @@ def _joined(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, 
 
 EXPERIMENT = Experiment(
     key="dummy_judges",
-    title="Dummy judges and people beside the panel",
-    asks="Do judges that read length or keywords alone end on a factor of their own, and people on the leading one?",
+    title="Dummy judges and people added to the panel",
+    asks="Do judges that read only length or keywords load on a factor of their own, and people on the leading one?",
     paper="The length-sensitive dummy loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
     protocol=(
         "The two dummies read every response of the test set and join its panel, as do the people whose ratings it "

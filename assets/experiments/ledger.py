@@ -10,12 +10,12 @@ from assets.experiments.base import Experiment, ExperimentFindings, Table
 from assets.experiments.paper_numbers import FROM_TABLES, Claim, PaperNumbers, PrintedTable, measure, paper_numbers
 from assets.workspace import Workspace
 
-REPRODUCED, BY_OURS = "reproduced by the paper's procedure as written", "reproduced by ours alone"
+REPRODUCED, BY_OURS = "reproduced by the paper's procedure as written", "reproduced only by our procedure"
 FOLLOWS, NOT_REPRODUCED = "follows from the paper's tables", "not reproduced"
 NEEDS_MODELS, NOT_RUN = "needs language models", "not computed in this workspace"
 VERDICTS = (REPRODUCED, BY_OURS, FOLLOWS, NOT_REPRODUCED, NEEDS_MODELS, NOT_RUN)
 
-_UNSAID = "nobody has said why"
+_UNEXPLAINED = "not explained"
 
 Measures = Mapping[str, Mapping[str, float]]
 """What each experiment kept for the ledger, by experiment."""
@@ -74,7 +74,7 @@ def _cell(
     else:
         verdict = _verdict(*(value is not None and abs(value - number) <= limit for value in (written, ours)))
         off = [abs(value - number) for value in (written, ours) if value is not None]
-        why = f"{off[0]:.3g} off, within {limit:.3g}" if verdict == REPRODUCED else because or _UNSAID
+        why = f"{off[0]:.3g} off, within {limit:.3g}" if verdict == REPRODUCED else because or _UNEXPLAINED
     paper = f"{number:.3f}" + (f" ± {spread:.3f}" if spread else "")
     released = table.released.get(column, {}).get(row)
     return LedgerRow(
@@ -108,12 +108,12 @@ def _claim(claim: Claim, measures: Measures, numbers: PaperNumbers) -> LedgerRow
     if ours is None and written is None:
         verdict, why = (NEEDS_MODELS, claim.needs) if claim.needs else (NOT_RUN, f"run {claim.asset}")
         if claim.needs and _scored(kept, claim.measure):
-            verdict, why = NOT_REPRODUCED, "the panel has no such factor here, or the feature tells no items apart"
+            verdict, why = NOT_REPRODUCED, "the panel has no such factor here, or the feature does not vary"
     elif claim.printed and holds[1]:
         verdict, why = FOLLOWS, "arithmetic on the printed numbers"
     else:
         verdict = _verdict(*holds)
-        why = "it holds" if verdict == REPRODUCED else claim.because or _UNSAID
+        why = "it holds" if verdict == REPRODUCED else claim.because or _UNEXPLAINED
     return LedgerRow(claim.place, claim.says, paper, written, ours, None, verdict, why, claim.asset)
 
 
@@ -133,10 +133,10 @@ def run(workspace: Workspace) -> ExperimentFindings:
     rows = ledger_rows({key: found.findings.measures for key, found in kept.items() if found is not None})
     by_verdict = {verdict: [row for row in rows if row.verdict == verdict] for verdict in VERDICTS}
     counts = {verdict: len(listed) for verdict, listed in by_verdict.items()}
-    explained = sum(row.why != _UNSAID for row in by_verdict[NOT_REPRODUCED])
+    explained = sum(row.why != _UNEXPLAINED for row in by_verdict[NOT_REPRODUCED])
     says = [
         f"{len(rows)} numbers and claims of the paper: {counts[REPRODUCED]} reproduced by its own "
-        f"procedure as written, {counts[BY_OURS]} by ours alone, {counts[FOLLOWS]} follow from the paper's own tables, "
+        f"procedure as written, {counts[BY_OURS]} only by ours, {counts[FOLLOWS]} follow from the paper's own tables, "
         f"{counts[NOT_REPRODUCED]} not reproduced ({explained} with the reason), {counts[NEEDS_MODELS]} need language "
         f"models, {counts[NOT_RUN]} are not computed in this workspace.",
         f"Within: {paper_numbers().within:.0%} of the printed number, or two standard deviations of the difference.",

@@ -5,7 +5,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from assets.experiments.base import Chart, Experiment, Heatmap, said
+from assets.experiments.base import Chart, Experiment, Heatmap, size_text
 from assets.report.charts import Axes, Figure, heat_map, line_chart
 from assets.report.page import render
 from assets.workspace import Workspace
@@ -26,8 +26,8 @@ def write_experiments(
             continue
         row = {"experiment": experiment, "kept": kept, "outdated": experiment.key in outdated}
         figures = [_drawn(f"{experiment.key}-{k}", figure) for k, figure in enumerate(kept.findings.figures)]
-        told = {"size": said(kept.size), "version": asdict(kept.version), "figures": figures}
-        path = render(folder, f"experiment-{experiment.key}.html", "experiment.html", **row, **told)
+        shown = {"size": size_text(kept.size), "version": asdict(kept.version), "figures": figures}
+        path = render(folder, f"experiment-{experiment.key}.html", "experiment.html", **row, **shown)
         pages[experiment.key] = path
         rows.append({**row, "page": path.name})
     render(folder, "experiments.html", "experiments.html", rows=rows)

@@ -27,7 +27,7 @@ from judges.items import Item
 from judges.spec import ProgramEngine
 
 DUMMIES = ("length", "keyword")
-"""Programs that read nothing of what is said."""
+"""Programs that ignore the content of a response."""
 
 NO_PANEL = "No test set of this workspace has a panel and gold for fifty items: nothing was run."
 

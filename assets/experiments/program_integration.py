@@ -45,7 +45,7 @@ def run(workspace: Workspace) -> ExperimentFindings:
             figures.append(_chart(title, rows))
             conclusions.append(f"{panel.testset}{way}: {sentence}")
             measures |= {f"{name}{way}": value for name, value in found.items()}
-    nothing = "No test set of this workspace has graded gold and texts that tell a further program's items apart."
+    nothing = "No test set of this workspace has graded gold and texts on which a further program varies."
     return ExperimentFindings(conclusions or [nothing], tables, figures, measures)
 
 

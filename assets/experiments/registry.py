@@ -112,7 +112,7 @@ def experiment_pages(
 
 
 def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
-    from assets.experiments.base import said
+    from assets.experiments.base import size_text
     from assets.experiments.pages import write_experiments
     from assets.experiments.paper_numbers import as_printed
 
@@ -132,7 +132,7 @@ def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
         asset_key=key,
         metadata={
             "page": dg.MetadataValue.path(str(page)),
-            "size": said(size) or "has one size",
+            "size": size_text(size) or "has one size",
             "says": bullets(findings.says),
         },
     )

@@ -61,8 +61,8 @@ def testset_name(scores: Path, wanted: str | None) -> str:
     try:
         return TestsetSpec.model_validate({"name": name, "source": {"kind": "demo"}}).name
     except ValueError as error:
-        told = f"{scores}: no test set can have the name {name!r}; give the file another name, or the test set"
-        raise InputError(told) from error
+        message = f"{scores}: no test set can have the name {name!r}; give the file another name, or the test set"
+        raise InputError(message) from error
 
 
 def testset_yaml(
@@ -76,7 +76,7 @@ def testset_yaml(
         items = folder / f"items-{name}.csv"
         _write_items(items, table)
     of_scores: dict[str, Any] = {
-        "path": _told(scores, folder),
+        "path": _relative(scores, folder),
         "families": dict(table.scores.families),
         "scales": {judge: list(scale) for judge, scale in declared.scales.items()},
         "columns": declared.columns.model_dump(exclude_defaults=True, mode="json"),
@@ -88,15 +88,17 @@ def testset_yaml(
         "systems": list(declared.systems),
         "source": {
             "kind": "files",
-            "items": _told(items, folder),
+            "items": _relative(items, folder),
             "scores": {name: value for name, value in of_scores.items() if value},
         },
     }
     written = yaml.safe_dump({name: value for name, value in document.items() if value}, sort_keys=False)
     if declared.scale is None and (seen := _scale_seen(table, pairs=len(declared.systems) == 2)):
-        said = "The least and the highest score. Take the # off where these are the ends of the scale that judges were"
-        said += " given, or correct them; scores are then averaged in its units, and its middle is a tie of pairs."
-        written = f"# {said}\n# scale: [{seen[0]:g}, {seen[1]:g}]\n{written}"
+        comment = (
+            "The least and the highest score. Take the # off where these are the ends of the scale that judges were"
+        )
+        comment += " given, or correct them; scores are then averaged in its units, and its middle is a tie of pairs."
+        written = f"# {comment}\n# scale: [{seen[0]:g}, {seen[1]:g}]\n{written}"
     return written if table.scores.families else written + _families_to_declare(table.scores.judges)
 
 
@@ -115,11 +117,11 @@ def _scale_seen(table: ScoreTable, *, pairs: bool) -> Scale | None:
 def _families_to_declare(judges: Sequence[str]) -> str:
     """Return the block ``families`` of ``source.scores`` as comments."""
     named = yaml.safe_dump(dict.fromkeys(judges, "its family"), sort_keys=False, allow_unicode=True, width=1000)
-    told = "Which judges share a base model, a vendor or a prompt? Take the marks off, and name the family of each."
-    return "".join(f"    # {line}\n" for line in (told, "families:", *(f"  {line}" for line in named.splitlines())))
+    message = "Which judges share a base model, a vendor or a prompt? Take the marks off, and name the family of each."
+    return "".join(f"    # {line}\n" for line in (message, "families:", *(f"  {line}" for line in named.splitlines())))
 
 
-def _told(path: Path, folder: Path) -> str:
+def _relative(path: Path, folder: Path) -> str:
     return os.path.relpath(path.absolute(), folder.absolute())
 
 

@@ -143,9 +143,9 @@ def _lengths(table: ScoreTable) -> Array | None:
 def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
     """Return whether a judge may gate, and how many labels would decide it."""
     statistic, name = found.measure(advice.measure), _MEASURES[advice.measure]
-    said = f"{name} {_interval(statistic)}" if statistic is not None else f"{name} is not defined"
+    shown = f"{name} {_interval(statistic)}" if statistic is not None else f"{name} is not defined"
     more = f"; about {advice.more_labels:,} more labels would decide" if advice.more_labels else ""
-    return f"may {advice.judge} gate? {advice.outcome}: {said}, bar {advice.bar:g}, {found.labels} labels{more}"
+    return f"may {advice.judge} gate? {advice.outcome}: {shown}, bar {advice.bar:g}, {found.labels} labels{more}"
 
 
 _MEASURES: dict[Measure, str] = {"kappa": "kappa", "weighted_kappa": "weighted kappa", "auc": "AUC"}
@@ -164,7 +164,7 @@ def people_sentences(found: PeopleAgreement) -> list[str]:
     ]
     bias, graded = found.bias, found.weighted_kappa is not None
     scale, unit = (1, "points of the scale") if graded else (100, "points of the pass rate")
-    kind = "stricter than" if bias.hi < 0 else "milder than" if bias.lo > 0 else "beside"
+    kind = "stricter than" if bias.hi < 0 else "milder than" if bias.lo > 0 else "like"
     range_of = f"{scale * bias.lo:+.2g} to {scale * bias.hi:+.2g}"
     return [", ".join(shown), f"bias {scale * bias.value:+.2g} {unit} ({range_of}): {kind} people"]
 
@@ -210,5 +210,5 @@ def position_sentence(orders: Mapping[str, ScoreMatrix], judge: str, cut: float)
         return None
     return (
         f"on {_share(effect.turned)} of {effect.turned.count:.0f} pairs its verdict depends on the order; it scores "
-        f"{effect.difference:+.3f} ({effect.lo:+.3f} to {effect.hi:+.3f}) in the order {first} beside {second}"
+        f"{effect.difference:+.3f} ({effect.lo:+.3f} to {effect.hi:+.3f}) in the order {first}, compared with {second}"
     )

@@ -131,9 +131,9 @@ class LabelFile:
 
     def refuse_unknown(self, items: Container[str]) -> None:
         """Raise ``InputError`` where a row is of none of these items."""
-        strange = next((row.item_id for row in self.rows if row.item_id not in items), None)
-        if strange is not None:
-            raise InputError(f"{self.path}: item {strange!r} is not among the items; name another file with --out")
+        unknown = next((row.item_id for row in self.rows if row.item_id not in items), None)
+        if unknown is not None:
+            raise InputError(f"{self.path}: item {unknown!r} is not among the items; name another file with --out")
 
     def merge(self, labels: Sequence[Label], rater: str, moment: str) -> tuple[int, int]:
         """Merge labels from elsewhere while the file is locked: into rows without one, else as a second label.
@@ -143,10 +143,10 @@ class LabelFile:
         taken again. Raises ``InputError``, and takes nothing, where an item is not among the rows.
         """
         known = {shown: row.item_id for row in self.rows for shown in (row.item_id, blinded(row.item_id))}
-        strange = [label.item_id for label in labels if label.item_id not in known]
-        if strange:
+        unknown = [label.item_id for label in labels if label.item_id not in known]
+        if unknown:
             raise InputError(
-                f"{len(strange)} item(s), the first is {strange[0]!r}, are not in {self.path}; export it, and fill in "
+                f"{len(unknown)} item(s), the first is {unknown[0]!r}, are not in {self.path}; export it, and fill in "
                 "the column `label` of that file"
             )
         filled = repeated = 0
@@ -154,15 +154,15 @@ class LabelFile:
             mine = [k for k, row in enumerate(self.rows) if row.item_id == known[label.item_id]]
             open_row = next((k for k in mine if not self.rows[k].label), None)
             how, who = self.rows[mine[0]], label.rater or rater
-            said = replace(how, label=f"{label.value:g}", rater=who, labelled_at=label.labelled_at or moment)
-            alike = [self.rows[k] for k in mine if (self.rows[k].label, self.rows[k].rater) == (said.label, who)]
-            if any(row.labelled_at == said.labelled_at for row in alike):
+            merged = replace(how, label=f"{label.value:g}", rater=who, labelled_at=label.labelled_at or moment)
+            alike = [self.rows[k] for k in mine if (self.rows[k].label, self.rows[k].rater) == (merged.label, who)]
+            if any(row.labelled_at == merged.labelled_at for row in alike):
                 continue  # this very label has been taken before
             if open_row is not None:
-                self.rows[open_row] = said
+                self.rows[open_row] = merged
                 filled += 1
             elif not alike:
-                self.rows.append(said)
+                self.rows.append(merged)
                 repeated += 1
         self.write()
         return filled, repeated

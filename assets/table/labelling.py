@@ -68,11 +68,11 @@ def labels_for_width(
     if width <= 0:
         raise InputError(f"--width is half an interval, above 0; got {width:g}")
     if panel is None or len(labels.sample) < LEAST_LABELS:
-        alone = (float(norm.ppf((1 + level) / 2)) / width) ** 2 * 0.25
+        needed = (float(norm.ppf((1 + level) / 2)) / width) ** 2 * 0.25
         why = "labels of 0 and 1 of which half pass, without help from the judges" + (
             "" if panel is None else f"; {LEAST_LABELS} labels would say more"
         )
-        return math.ceil(alone / (1 + alone / items)), why
+        return math.ceil(needed / (1 + needed / items)), why
     names = panel.item_ids
     answer = recommended_answer(panel, config)
     given = np.array([labels.values[i] if i in labels.sample else np.nan for i in names], dtype=np.float64)

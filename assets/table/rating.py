@@ -233,17 +233,17 @@ def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
     most = ", ".join(f"{name} in {left[name]} of {count}" for name, count in met.most_common(4))
     return (
         f"{len(pairs)} pairs: a higher score or label says that the answer of {config.systems[0]!r}, the left one, is "
-        f"better; on the left stood {most}{', ...' if len(met) > 4 else ''}"
+        f"better; on the left are {most}{', ...' if len(met) > 4 else ''}"
     )
 
 
 def check_labels(table: ScoreTable, labels: Labels) -> None:
     """Raise ``InputError`` if labels are of unknown items, were seen by the fit, or are not a sample."""
     scored = set(table.scores.item_ids)
-    strange = [item for item in labels.values if item not in scored]
-    if strange:
+    unknown = [item for item in labels.values if item not in scored]
+    if unknown:
         called = f"; items with scores are called {table.scores.item_ids[0]!r} and the like"
-        raise InputError(f"{len(strange)} label(s) are of items without scores, the first is {strange[0]!r}{called}")
+        raise InputError(f"{len(unknown)} label(s) are of items without scores, the first is {unknown[0]!r}{called}")
     twice = [item for item in labels.values if item in table.anchors.labels]
     if twice:
         raise InputError(

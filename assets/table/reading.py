@@ -73,15 +73,15 @@ def read_table(
         scores, brought, done = on_one_scale(recorded.scores, inputs.scale, inputs.scales or {})
     except InputError as error:
         raise InputError(f"{source}: {error}") from error
-    beside, read = [], of_scores[0]
+    described, read = [], of_scores[0]
     if inputs.items is None:
-        beside, read = texts_beside_scores(inputs.scores, read, options)
+        described, read = texts_beside_scores(inputs.scores, read, options)
     keep(read.noting(done))
     matrix = _with_families(scores, inputs.judges, options, keep)
     if matrix.shape[1] < LEAST_COLUMNS:
         raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; a panel needs at least three")
     item = usual_item(of_scores[0], columns)
-    records = items_named(recorded, of_scores[0].columns["item"]) | {record.item_id: record for record in beside}
+    records = items_named(recorded, of_scores[0].columns["item"]) | {record.item_id: record for record in described}
     if inputs.items is not None:
         records = _read_items(inputs.items, matrix, item, options, keep)
     anchors = _read_anchors(inputs.anchors, item, options, keep)

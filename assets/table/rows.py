@@ -32,8 +32,8 @@ def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
 
 def in_words(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """Return the rows for a person: without tau if gold is binary, since AUC measures order there."""
-    told = any(row.get("auc") is not None for row in rows)
-    return [{column: value for column, value in row.items() if not (told and column == "tau")} for row in rows]
+    has_auc = any(row.get("auc") is not None for row in rows)
+    return [{column: value for column, value in row.items() if not (has_auc and column == "tau")} for row in rows]
 
 
 def judge_rows(page: ReportData) -> list[dict[str, Any]]:

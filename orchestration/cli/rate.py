@@ -128,10 +128,10 @@ def _print_checks(table: ScoreTable, labels: LabelRecord, config: TableConfig) -
     """Print how pairs are read, and a warning if labels contradict the judges."""
     from assets.table.rating import contradiction_of_labels, pair_reading
 
-    if told := pair_reading(table, config):
-        errors.print(told)
-    if told := contradiction_of_labels(table, labels, config):
-        errors.print(f"warning: {told}", style="yellow")
+    if message := pair_reading(table, config):
+        errors.print(message)
+    if message := contradiction_of_labels(table, labels, config):
+        errors.print(f"warning: {message}", style="yellow")
 
 
 @tables.with_form
@@ -183,15 +183,15 @@ def gate(
         with watching("fitting the panel") as watch:
             how: dict[str, Any] = {"margin": margin, "method": method, "watch": watch}
             decision = gate_table(table, given, config, new, against, **how, **options)
-        row, said, passes = _decision_row(decision), _sentence(decision, config, options), decision.passes
+        row, sentence, passes = _decision_row(decision), _sentence(decision, config, options), decision.passes
         noise = None if (split := score_variance(table, config)) is None else split.noise_between(new, against)
         if noise is not None:
             row["judge noise"] = noise
-            said += f"; {noise:.0%} of the variance of the judges' difference is their noise"
+            sentence += f"; {noise:.0%} of the variance of the judges' difference is their noise"
     except TooFewLabelsError as error:
         row = {"outcome": "undecided", "new": new, "against": against, "why": str(error)}
-        said, passes = f"not decided: {error}", None
-    _end_gate(row, said, passes, as_json=json)
+        sentence, passes = f"not decided: {error}", None
+    _end_gate(row, sentence, passes, as_json=json)
 
 
 def _end_gate(row: dict[str, Any], sentence: str, passes: bool | None, *, as_json: bool) -> None:
