@@ -46,7 +46,7 @@ def shell_blocks(text: str) -> list[str]:
 def commands() -> list[str]:
     """Every line of README's shell blocks and of the first ones about rates and about nights, without its comment."""
     blocks = shell_blocks(README.read_text())
-    for page, heading in (("labels", "## Rates"), ("labels", "## A judge's report"), ("nights", "# A workspace")):
+    for page, heading in (("labels", "## Rates"), ("labels", "## A judge's report"), ("nights", "# Workspaces")):
         blocks.append(shell_blocks((ROOT / "docs" / f"{page}.md").read_text().partition(heading)[2])[0])
     lines = [line.partition("  #")[0].partition(" # ")[0].strip() for block in blocks for line in block.splitlines()]
     return [re.sub(r"\b[A-Z]{4,}\b", lambda word: STANDS_FOR[word[0]], line) for line in lines if line]
