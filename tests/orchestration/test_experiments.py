@@ -356,7 +356,7 @@ def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
 
     (folder / "testsets" / "dressed.yaml").write_text("source: {kind: versions, of: nobody}\n")
     with pytest.raises(
-        InputError, match="versions of 'nobody', which is no test set with items of its own; those are one"
+        InputError, match="versions of 'nobody', which is no test set with its own items; choose one of one"
     ):
         load_workspace(folder)
 
