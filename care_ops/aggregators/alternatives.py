@@ -134,7 +134,7 @@ class LabelFree:
 
 
 def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern, ...]:
-    """Concerns for which the estimate is the plain average."""
+    """List the concerns for which the estimate is the plain average."""
     found: list[Concern] = []
     if judges < LEAST_VOICES:
         found.append("few judges")
@@ -150,7 +150,7 @@ def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern,
 
 
 def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tuple[Concern, ...]:
-    """Concerns beside those: what somebody who knows the items or the judges can decide."""
+    """List further concerns, which somebody who knows the items or the judges can decide."""
     more: list[Concern] = []
     if not unsafe and found.least_alike[1] < MIN_AGREEMENT:
         more.append("alternatives")
@@ -164,7 +164,7 @@ def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tu
 
 
 def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Array]:
-    """Plausible other estimates."""
+    """Return plausible other estimates by name, each (n,): the common factor, and the mean of the families."""
     scored = found.scored
     out = {"one common factor": found.factor}
     families = problem.scores.families
@@ -176,7 +176,7 @@ def plausible_alternatives(problem: Problem, found: LabelFree) -> dict[str, Arra
 
 
 def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> tuple[Array, Array] | None:
-    """The means of two groups of judges, where a second factor divides them."""
+    """Average the two groups of judges that a second factor divides; None where it does not."""
     first = model.first_group
     if model.second <= MAX_SECOND_FACTOR or first.all() or not first.any():
         return None
@@ -184,12 +184,12 @@ def group_means(model: OneFactor, normal: Array, scored: NDArray[np.bool_]) -> t
 
 
 def unit_score(score: Array, scored: NDArray[np.bool_]) -> Array:
-    """``score`` with mean 0 and variance 1 over the items that are scored, and 0 on the others."""
+    """Standardise a score (n,) over the scored items, and set the others to 0."""
     centred = np.where(scored, score - score[scored].mean(), 0.0)
     spread = float(centred[scored].std())
     return centred / spread if spread > _ROUNDING else np.zeros(len(score))
 
 
 def score_correlation(one: Array, other: Array, scored: NDArray[np.bool_]) -> float:
-    """Correlation over the items that are scored of two scores of variance 1."""
+    """Correlate two scores of variance 1 over the scored items."""
     return float(one[scored] @ other[scored]) / int(scored.sum())

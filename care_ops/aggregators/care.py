@@ -93,7 +93,7 @@ def _rounded(estimate: Array) -> Array:
 
 
 def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
-    """What is kept of a label-free estimate, as plain values (``care_ops.concerns.CareSummary``)."""
+    """Summarise a label-free estimate as plain values (``care_ops.concerns.CareSummary``)."""
     judges, scored = problem.scores.judges, found.scored
     group = found.duplicates.group
     alternative, agreement = found.least_alike
@@ -134,7 +134,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
 
 
 def oblique_factors(problem: Problem, found: LabelFree) -> Array:
-    """Scores of the judges' common factors, rotated obliquely, each rising with the estimate, (n, k)."""
+    """Score the judges' common factors (n, k), rotated obliquely, each rising with the estimate."""
     if problem.sparse:
         return found.factor[:, None]
     normal = factor_analysis.normal_scores(problem.standardised)
@@ -173,7 +173,7 @@ def label_first(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> li
 
 
 def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Array, Array] | None:
-    """``calibration.probability_curve`` by the labels of 0 and 1 on which estimates may rest.
+    """Calibrate P(Q = 1) by the labels of 0 and 1 on which estimates may rest (``calibration.probability_curve``).
 
     Each label is compared with an estimate by the labels of the other folds, which alone shows how steep the logit is.
     """
@@ -195,7 +195,7 @@ def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Arr
 
 
 def _differing_feature(found: LabelFree) -> str | None:
-    """The feature of the texts that the difference of the two rival estimates follows; None where it follows none."""
+    """Return the feature that the difference of the two rival estimates follows; None where it follows none."""
     first, second = (estimate[found.scored] for estimate in found.rivals.values())
     follows = {name: abs(rank_correlation(first - second, w[found.scored])) for name, w in found.features.items()}
     nearest = max(follows, key=lambda name: follows[name], default=None)
@@ -203,7 +203,7 @@ def _differing_feature(found: LabelFree) -> str | None:
 
 
 def _regressed(problem: Problem, found: LabelFree, latent: Array) -> Array:
-    """The judges' weights in an estimate, by regression of it on their scores and the features."""
+    """Regress an estimate on the judges' scores and the features; return the judges' weights."""
     z, scored = problem.filled, found.scored
     p = z.shape[1]
     z = np.column_stack([z, *(np.where(scored, w, 0.0) for w in found.features.values())])

@@ -1,4 +1,4 @@
-"""The label-free estimate: the plain average of the judges, and each departure from it that the scores support.
+"""The label-free estimate: the plain average of the judges, with the departures that the scores support.
 
 In this order: effects of features are removed from single judges' scores (``models.feature_effects``), duplicates count
 as one judge (``models.duplicates``), judges that agree with nobody are left out, and the common factor gets a share
@@ -42,7 +42,7 @@ from care_ops.scores import Array, varies
 
 @dataclass(frozen=True)
 class Rules:
-    """When the estimate departs from the plain average, and by how much.
+    """Limits of the departures from the plain average.
 
     The values were chosen on recorded panels, leaving out the data set that is reported (``make bench-real``).
 
@@ -88,7 +88,7 @@ _CANCELLED = (
 
 @dataclass(frozen=True)
 class _Panel:
-    """The scores that are averaged: a column for each judge, or group of duplicates.
+    """Scores that are averaged, one column for each judge or group of duplicates.
 
     ``units`` are in the judges' own units where they share a scale; ``normal`` are normal scores.
     """
@@ -125,7 +125,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     near = _near_average(panel.correlation, rules) & ~weak
     of_factor = _bounded(model.weights * ~weak, rules.most_weight, near)
     factor = unit_score(_weighted_mean(_by_rank_or_score(panel, rules), of_factor), scored)
-    share = 0.0 if unsafe else rules.factor_share * _fits(model, rules)
+    share = 0.0 if unsafe else rules.factor_share * _factor_fit(model, rules)
     latent = unit_score(share * factor + (1.0 - share) * average, scored)
     if not varies(latent[scored]):
         raise FitError(_CANCELLED)
@@ -157,7 +157,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
 
 
 def additive_mean(values: Array, steps: int = 20) -> Array:
-    """Mean of each item over its judges, (n,), where a judge that is missing costs the item nothing.
+    """Average each item over its judges, (n,), corrected for the severity of judges with missing scores.
 
     Least squares for score = item + judge (the unbalanced two-way layout; Yates, 1934): an item that a severe judge
     did not score is not lifted for it. Without missing scores it is the plain mean; NaN where an item has no score.
@@ -177,7 +177,7 @@ def additive_mean(values: Array, steps: int = 20) -> Array:
 
 
 def effective_judges(model: OneFactor, correlation: Array, quality: float = QUALITY_SHARE) -> float:
-    """How many judges of independent errors the panel is worth: p^2 over the sum of the correlations of their errors.
+    """Count the judges of independent errors that a panel is worth: p^2 over the sum of their errors' correlations.
 
     Errors are what is left of each judge's scores without quality, which is the share ``quality`` of the variance of
     the common factor. It is never taken from the judges' own correlation, by which accurate judges would be worth one.
@@ -205,7 +205,7 @@ def effective_judges(model: OneFactor, correlation: Array, quality: float = QUAL
 
 
 def _plain(problem: Problem) -> tuple[Array, NDArray[np.bool_]]:
-    """The plain average, and which items have a score."""
+    """Return the plain average, and which items have a score."""
     values = problem.scores.values / problem.scale.mean() if _in_own_units(problem) else problem.standardised
     mean = row_mean(values)
     scored: NDArray[np.bool_] = ~np.isnan(mean)
@@ -213,7 +213,7 @@ def _plain(problem: Problem) -> tuple[Array, NDArray[np.bool_]]:
 
 
 def _in_own_units(problem: Problem) -> bool:
-    """Whether the judges share a scale, so that their scores are averaged as they are."""
+    """Return whether the judges share a scale, and their scores are averaged as they are."""
     return problem.config.scale is not None or share_scale(problem.scores.values)
 
 
@@ -222,12 +222,12 @@ def _average_of(problem: Problem, standardised: Array, group: NDArray[np.intp]) 
 
 
 def _in_units(problem: Problem, standardised: Array) -> Array:
-    """Standardised scores in the judges' own units, over the mean unit, where they share a scale."""
+    """Return standardised scores in the judges' own units, over the mean unit, where they share a scale."""
     return standardised * (problem.scale / problem.scale.mean()) if _in_own_units(problem) else standardised
 
 
 def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel]:
-    """The duplicates of a panel, and its scores with these merged."""
+    """Find the duplicates of a panel, and merge their scores."""
     panel = _panel(_in_units(problem, cleaned), cleaned)
     distinct = np.array([len(np.unique(column[~np.isnan(column)])) for column in problem.scores.values.T])
     duplicates = find_duplicates(panel.correlation, panel.items, distinct, _families(problem))
@@ -248,7 +248,7 @@ def _panel(units: Array, standardised: Array) -> _Panel:
 
 
 def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:
-    """Judges that surely agree with nobody; none where fewer than three would be left."""
+    """Find judges (p,) that surely agree with no other; none where fewer than three would be left."""
     p = len(panel.correlation)
     agreement = (panel.correlation.sum(axis=1) - 1.0) / (p - 1)
     weak = agreement + 2.0 / np.sqrt(panel.items) < rules.weak * float(np.median(agreement))
@@ -256,7 +256,7 @@ def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:
 
 
 def _by_rank_or_score(panel: _Panel, rules: Rules) -> Array:
-    """Normal scores as far as the judges agree more by these, and else standardised scores."""
+    """Blend normal scores with standardised ones: the more the judges agree by ranks, the more normal scores."""
     p = len(panel.correlation)
     by_score = float(np.abs(for_correlation(panel.standardised).correlation()).sum()) - p
     lead = (float(np.abs(panel.correlation).sum()) - p) / max(by_score, 1e-9)
@@ -266,20 +266,20 @@ def _by_rank_or_score(panel: _Panel, rules: Rules) -> Array:
     return share * panel.normal + (1.0 - share) * panel.standardised
 
 
-def _fits(model: OneFactor, rules: Rules) -> float:
-    """How far one factor explains the judges' correlations: 1 where it does, 0 where it does not."""
+def _factor_fit(model: OneFactor, rules: Rules) -> float:
+    """Rate how well one factor explains the judges' correlations, from 0 to 1."""
     return float(np.clip((rules.no_share - model.misfit) / (rules.no_share - rules.full_share), 0.0, 1.0))
 
 
 def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:
-    """Judges that are nearly the mean of the others, (p,)."""
+    """Find the judges (p,) whose scores are nearly the mean of the others."""
     total = correlation.sum(axis=1)
     rest = correlation.sum() - 2.0 * total + 1.0
     return (total - 1.0) / np.sqrt(np.maximum(rest, 1e-12)) > rules.near_average
 
 
 def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
-    """Weights that add to one, none larger than ``most`` times an equal weight; of some, than an equal weight."""
+    """Scale weights to a sum of one, none above ``most`` times an equal weight; where ``equal``, above an equal one."""
     weights = weights / max(float(weights.sum()), 1e-12)
     share = 1.0 / max(int((weights > 0).sum()), 1)
     limit = np.where(equal, share, most * share)
@@ -295,7 +295,7 @@ def _bounded(weights: Array, most: float, equal: NDArray[np.bool_]) -> Array:
 
 
 def _without_nearest(problem: Problem, found: LabelFree) -> Array | None:
-    """The average without all that the feature explains which the estimate follows most."""
+    """Average the scores without all that the feature explains which the estimate follows most."""
     name = found.nearest_feature
     if name is None:
         return None
@@ -304,12 +304,12 @@ def _without_nearest(problem: Problem, found: LabelFree) -> Array | None:
 
 
 def _by_judge(weights: Array, group: NDArray[np.intp]) -> Array:
-    """Weights of judges by those of their groups, in which duplicates share alike."""
+    """Divide the weight of each group equally among its duplicates."""
     return (weights / np.bincount(group))[group]
 
 
 def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
-    """Standardised scores without what features explain that were declared to be no part of quality."""
+    """Remove what features explain that were declared to be no part of quality."""
     standardised = problem.standardised
     for name, w in features.items():
         if name == POSITION:
@@ -323,13 +323,13 @@ def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
 
 
 def _families(problem: Problem) -> NDArray[np.intp]:
-    """The family of each judge, (p,)."""
+    """Number the families of the judges, (p,)."""
     names = [family_of(judge, problem.scores.families) for judge in problem.scores.judges]
     return np.unique(np.array(names), return_inverse=True)[1].astype(np.intp)
 
 
 def _items_behind(values: Array) -> float:
-    """The median number of items that two judges share."""
+    """Return the median number of items that two judges share."""
     seen = ~np.isnan(values)
     if seen.all():
         return len(values)
@@ -339,7 +339,7 @@ def _items_behind(values: Array) -> float:
 
 
 def _joined(values: Array, group: NDArray[np.intp]) -> Array:
-    """The mean of each group's judges over the scores present, (n, groups)."""
+    """Average the scores present of each group's judges, (n, groups)."""
     count = int(group.max()) + 1
     if count == values.shape[1]:
         return values
@@ -356,7 +356,7 @@ def _weighted_mean(values: Array, weights: Array) -> Array:
 
 
 def _sd(model: OneFactor, panel: _Panel, latent: Array, scored: NDArray[np.bool_]) -> Array:
-    """Standard deviation of the estimate by its judges' noise: the less it is the best factor score, the larger."""
+    """Estimate the standard deviation (n,) of the estimate by its judges' noise."""
     best = unit_score(_weighted_mean(panel.normal, model.weights), scored)
     one = factor_analysis.FactorModel(model.loadings[:, None], 1.0 - model.loadings**2, np.eye(1), True)
     sd = factor_analysis.posterior_sd(one, one, panel.normal)

@@ -1,4 +1,4 @@
-"""Feature effects: what single judges reward in an item beyond its quality, such as length, lists or numbers.
+"""Feature effects: how single judges reward a feature of an item beyond its quality, such as its length.
 
 A judge's score is modelled as z_j = a_j q + b_j w + e_j, with a feature w of the item's text that everybody can see.
 Where quality itself follows the feature, all judges' slopes b_j are in proportion to how well they see quality, a_j.
@@ -41,7 +41,7 @@ _DIGITS = 9
 
 @dataclass(frozen=True)
 class FeatureEffect:
-    """Each judge's own slope on one feature of the texts, and how much of it is removed.
+    """Each judge's own slope on one feature, and the share of it that is removed.
 
     Attributes
     ----------
