@@ -7,8 +7,8 @@ from typing import get_args
 
 from care_ops.errors import InputError
 from care_ops.labels import Drawn, Label, Labels
-from warehouse.sources.files import LabelCells, Tell, read_label_cells, tell_nobody
-from warehouse.sources.tables import TableSource, meets_anything
+from warehouse.sources.files import LabelCells, Report, ignore_reading, read_label_cells
+from warehouse.sources.tables import TableSource, guarded_reader
 from warehouse.testsets import AS_FOUND, ReadingOptions
 
 _TAKEN = {
@@ -23,12 +23,12 @@ _UNSAID = (
 )
 
 
-@meets_anything
+@guarded_reader
 def read_labels(
     source: TableSource | Mapping[str, float],
     item: str | None = None,
     options: ReadingOptions = AS_FOUND,
-    tell: Tell = tell_nobody,
+    tell: Report = ignore_reading,
     *,
     unstated: Drawn | None = "chosen",
 ) -> Labels:

@@ -71,7 +71,7 @@ def recorded_scores(workspace: Workspace, testset: str) -> RecordedTable | None:
 
     Another scale of a judge is known from its range, its own file, or the test set (``care_ops.scales``).
     """
-    from care_ops.strays import on_one_scale
+    from care_ops.outliers import on_one_scale
     from warehouse.sources import files
 
     memory, spec = workspace.memory, workspace.testset(testset)

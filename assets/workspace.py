@@ -332,7 +332,7 @@ class Workspace:
         """Return the file of the labels for a test set's fit; None where care.yaml names none."""
         return resolve(self.anchors[testset], self.root) if testset in self.anchors else None
 
-    def anchors_of(self, testset: str) -> Anchors:
+    def labels_of(self, testset: str) -> Anchors:
         """Read the labels for a test set's fit, once; ``InputError`` where their file cannot be read."""
         if testset not in self.memory.anchors and (file := self.labels_file(testset)) is not None:
             from assets.labels import read_labels
@@ -345,7 +345,7 @@ class Workspace:
     def unread_labels(self, testset: str) -> str:
         """Return why the labels of a test set cannot be read; empty where they can."""
         try:
-            self.anchors_of(testset)
+            self.labels_of(testset)
         except CareError as error:
             return str(error)
         return ""

@@ -13,7 +13,7 @@ from care_ops.config import FitConfig
 from care_ops.labels import Labels
 from care_ops.results.gate import Decision
 from care_ops.results.rates import Rates
-from warehouse.sources.files import tell_nobody
+from warehouse.sources.files import ignore_reading
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions
 
@@ -166,7 +166,7 @@ def select(
         FitConfig(cut=cut, seed=seed),
         score_columns(item, names_of(judge), score, names_of(drop)),
         ReadingOptions(),
-        tell_nobody,
+        ignore_reading,
     )
 
 
@@ -181,7 +181,7 @@ def _read(
     inputs = TableInputs(*tables, options.get("judges"), options.get("fit_labels"))
     systems, drawn = names_of(options.get("system")), options.get("drawn")
     return read_rated_table(
-        inputs, labels, columns, ReadingOptions(), tell_nobody, drawn=drawn, systems=systems, cut=cut
+        inputs, labels, columns, ReadingOptions(), ignore_reading, drawn=drawn, systems=systems, cut=cut
     )
 
 

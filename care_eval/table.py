@@ -15,8 +15,8 @@ from assets.table.fitting import fit_table
 from assets.table.options import FitOptions, names_of, table_config
 from assets.table.reading import TableInputs, read_table, reading_options, score_columns
 from care_eval.result import FitResult, frame_kind
-from care_ops.errors import CareError, InputError, door
-from warehouse.sources.files import tell_nobody
+from care_ops.errors import CareError, InputError, guard
+from warehouse.sources.files import ignore_reading
 from warehouse.sources.tables import TableSource
 
 P = ParamSpec("P")
@@ -116,7 +116,7 @@ def fit(
     inputs = TableInputs(*tables, judges, labels, config.fit.scale, config.scales)
     columns = score_columns(item, names_of(judge), score, names_of(drop))
     reading = reading_options(separator, encoding, decimal, sheet, grades)
-    table = read_table(inputs, columns, reading, tell_nobody)
+    table = read_table(inputs, columns, reading, ignore_reading)
     if isinstance(scores, Mapping):
         table = replace(table, source="columns")
     return FitResult(fit_table(table, config), frame_kind(scores))
@@ -132,7 +132,7 @@ def as_table(source: T | Columns, what: str) -> T | pa.Table:
     """
     if not isinstance(source, Mapping):
         return source
-    with door(what, "give columns of one kind of value each, numbers or text"):
+    with guard(what, "give columns of one kind of value each, numbers or text"):
         lengths = {name: len(values) for name, values in source.items()}
         if len(set(lengths.values())) > 1:
             shown = ", ".join(f"{name!r} {length}" for name, length in list(lengths.items())[:5])

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from care_ops.blocks import columns
 from care_ops.config import AdmissionRule
 from care_ops.errors import listed
-from care_ops.least import TELLING_SCORES
+from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.records import JudgeCheck
 from care_ops.scores import Array, ScoreMatrix, correlation, varies
 from care_ops.sparsity import comparable, is_crowd
@@ -21,17 +21,17 @@ from care_ops.sparsity import comparable, is_crowd
 _STANDARD_ERRORS = 3.0
 """Agreement within so many standard errors of zero cannot be told from that of chance."""
 
-_MOST_ALIKE, _LEAST_ENTROPY = 0.95, 0.20
+_MOST_ALIKE, _MIN_ENTROPY = 0.95, 0.20
 """A judge that gives one score this often, or whose scores carry fewer bits, tells hardly any two items apart."""
 
-_LEAST_RETURN, _LEAST_RISE = 0.30, 0.25
+_MIN_RETURN, _MIN_RISE = 0.30, 0.25
 """Agreement that must come back when shifted rows are put right, and by how much it must rise, to exclude a judge: what
 a good judge has with its rows in place, and several times what the best of all shifts gains by chance."""
 
-_LEAST_GAIN = 0.05
+_MIN_GAIN = 0.05
 """Smallest gain of agreement by a shift of the rows that is reported."""
 
-_LEAST_AGREEMENT = 0.1
+_MIN_AGREEMENT = 0.1
 """Agreement with the other judges below this is reported, however many items there are; it never excludes."""
 
 _LACKING = 0.10
@@ -40,7 +40,7 @@ _LACKING = 0.10
 _TIMES_AS_MANY = 2.0
 """A judge that lacks no more than so many times what the median judge lacks is no other judge than they."""
 
-_TOGETHER, _LEAST_GROUPS, _TURNED = 6, 20, 2.0
+_TOGETHER, _MIN_GROUPS, _TURNED = 6, 20, 2.0
 """Neighbours among which agreement is looked at, the fewest such groups, and how far their sums must fall and rise, in
 standard deviations of their end: of a Brownian motion both exceed this once in some 2,000 times."""
 
@@ -61,7 +61,7 @@ class _Alignment:
     @property
     def is_reversed(self) -> bool:
         """Whether a scale that is turned round explains as much as rows at other items, or these are no evidence."""
-        return not self.certain or -self.agreement >= self.best - _LEAST_GAIN
+        return not self.certain or -self.agreement >= self.best - _MIN_GAIN
 
 
 def check_panel(
@@ -163,7 +163,7 @@ def _check_crowd(
     """Checks of judges that scored what they were asked, most of them few items.
 
     A judge needs one score: few scores that are alike do not make it degenerate, and the order of the rows says nothing
-    about judges that have most of them empty. From ``TELLING_SCORES`` scores on the limits of ``rule`` apply.
+    about judges that have most of them empty. From ``MIN_SCORES_TO_DESCRIBE`` scores on the limits of ``rule`` apply.
     """
     standardised = comparable(scores.values)
     present = ~np.isnan(standardised)
@@ -178,7 +178,7 @@ def _check_crowd(
         reason = None
         if given == 0:
             reason = outside_scale(given, out_of_range.get(judge, 0)) or "it has no score"
-        elif rule.admit == "rule" and given >= TELLING_SCORES:
+        elif rule.admit == "rule" and given >= MIN_SCORES_TO_DESCRIBE:
             asked = replace(rule, max_missing=1.0)
             unmoved = _Alignment(agreement, -np.inf, certain=False, how="")
             reason = _reason(asked, 0.0, mode_share, entropy, text_mismatches.get(judge, 0), unmoved)
@@ -210,11 +210,11 @@ def _reason(
         return f"missing or out of range: {missing:.1%} (limit {rule.max_missing:.0%})"
     if mode_share >= _MOST_ALIKE:
         return f"degenerate: one score on {mode_share:.1%} of items (limit {_MOST_ALIKE:.0%})"
-    if entropy < _LEAST_ENTROPY:
-        return f"degenerate: {entropy:.2f} bits (limit {_LEAST_ENTROPY:.2f})"
+    if entropy < _MIN_ENTROPY:
+        return f"degenerate: {entropy:.2f} bits (limit {_MIN_ENTROPY:.2f})"
     if mismatches:
         return f"misaligned: {mismatches} rows carry another text than the item they are joined to"
-    if not alignment.is_reversed and returned >= _LEAST_RETURN and returned - alignment.agreement >= _LEAST_RISE:
+    if not alignment.is_reversed and returned >= _MIN_RETURN and returned - alignment.agreement >= _MIN_RISE:
         return f"misaligned: agreement {alignment.agreement:+.2f} becomes {returned:+.2f} {alignment.how}"
     return None
 
@@ -223,12 +223,12 @@ def _notes(items: int, alignment: _Alignment) -> str | None:
     """What is worth a look at an admitted judge, or None."""
     standard_error = 1 / np.sqrt(max(items, 1))
     agreement = alignment.agreement
-    if alignment.is_reversed and agreement < -max(_LEAST_AGREEMENT, _STANDARD_ERRORS * standard_error):
+    if alignment.is_reversed and agreement < -max(_MIN_AGREEMENT, _STANDARD_ERRORS * standard_error):
         return f"agreement with the other judges is {agreement:+.2f}: is its scale reversed?"
-    if alignment.best - agreement >= max(_LEAST_GAIN, _STANDARD_ERRORS * np.sqrt(2) * standard_error):
+    if alignment.best - agreement >= max(_MIN_GAIN, _STANDARD_ERRORS * np.sqrt(2) * standard_error):
         change = f"agreement {agreement:+.2f} becomes {alignment.best:+.2f} {alignment.how}"
         return f"{change}: are its rows joined to the right items?"
-    if agreement < max(_LEAST_AGREEMENT, _STANDARD_ERRORS * standard_error):
+    if agreement < max(_MIN_AGREEMENT, _STANDARD_ERRORS * standard_error):
         return f"agreement with the other judges is {agreement:+.2f}"
     return None
 
@@ -241,7 +241,7 @@ def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
     """
     rows = np.flatnonzero(judge)
     groups = len(rows) // _TOGETHER
-    if groups < _LEAST_GROUPS:
+    if groups < _MIN_GROUPS:
         return None
     rows = rows[: groups * _TOGETHER].reshape(groups, _TOGETHER)
     own, others = (z[rows] - z[rows].mean(axis=1, keepdims=True) for z in (judge, total - judge))

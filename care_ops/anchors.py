@@ -1,4 +1,4 @@
-"""Anchors: the one door through which a label reaches a fit."""
+"""Anchors: the one place through which labels reach a fit."""
 
 from __future__ import annotations
 

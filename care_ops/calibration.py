@@ -3,7 +3,7 @@
 import numpy as np
 import scipy
 
-from care_ops.least import LABELS_TO_CONFIRM, LABELS_TO_SETTLE, LEAST_LABELS
+from care_ops.minimum_sizes import LABELS_TO_CONFIRM, LABELS_TO_SETTLE, MIN_LABELS
 from care_ops.scores import Array, varies
 
 _INTERCEPT_SCALE, _SLOPE, _SLOPE_SCALE = 1.5, 1.5, 0.75
@@ -106,7 +106,7 @@ def to_labels(
     weights = np.ones(len(labels)) if weights is None else weights
     m, share = float(weights.sum()), weights / weights.sum()
     seen, said = float(share @ estimate), float(share @ labels)
-    if m < (LABELS_TO_SETTLE if known else LEAST_LABELS) or np.ptp(estimate) == 0 or np.ptp(labels) == 0:
+    if m < (LABELS_TO_SETTLE if known else MIN_LABELS) or np.ptp(estimate) == 0 or np.ptp(labels) == 0:
         return (said - seen) * m / (m + 3), 1.0
     sds = np.sqrt([share @ (estimate - seen) ** 2, share @ (labels - said) ** 2])
     found = float(share @ ((estimate - seen) * (labels - said))) / float(sds.prod())

@@ -19,7 +19,7 @@ from typing import Annotated, Any, ClassVar, Literal, get_args, get_origin, get_
 from annotated_types import Ge, Gt, Interval, Le, Lt
 
 from care_ops.errors import InputError
-from care_ops.least import LEAST_RESAMPLES
+from care_ops.minimum_sizes import MIN_RESAMPLES
 
 Absent = Literal["auto", "failed", "not_asked"]
 Placement = Literal["panel", "weights"]
@@ -266,9 +266,9 @@ class FitConfig:
         for name, value in (("cut", self.cut), *(("scale", end) for end in self.scale or ())):
             if value is not None and not _is_finite_number(value):
                 raise InputError(f"fit: {name} is {value!r}; give a finite number")
-        if 0 < self.resamples < LEAST_RESAMPLES:
+        if 0 < self.resamples < MIN_RESAMPLES:
             raise InputError(
-                f"fit: resamples is {self.resamples}; give 0 for no intervals, or {LEAST_RESAMPLES} and more"
+                f"fit: resamples is {self.resamples}; give 0 for no intervals, or {MIN_RESAMPLES} and more"
             )
         unknown = [name for name in self.aggregators if name not in AGGREGATORS]
         if unknown or not self.aggregators:

@@ -70,7 +70,7 @@ def listed(names: Sequence[str], most: int = _LISTED) -> str:
 
 
 @contextmanager
-def door(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
+def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
     """Let in what comes from outside, which may be anything: the block ends well, or with one line of 400 characters.
 
     An error of ours stays, and whatever else goes wrong becomes one of this ``kind``, with the remedy. ``where`` is the
@@ -93,18 +93,18 @@ def door(where: object, remedy: str, kind: type[CareError] = InputError) -> Gene
 
 
 def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Make a ``door`` of a function; its first argument is what comes in, a path or else ``what``."""
+    """Wrap a function in ``guard``; its first argument is what comes in, a path or else ``what``."""
 
-    def guard(function: Callable[P, R]) -> Callable[P, R]:
+    def decorate(function: Callable[P, R]) -> Callable[P, R]:
         @wraps(function)
         def guarding(*args: P.args, **kwargs: P.kwargs) -> R:
             first = next(iter([*args, *kwargs.values()]), None)
-            with door(first if isinstance(first, (str, PurePath)) else what, remedy):
+            with guard(first if isinstance(first, (str, PurePath)) else what, remedy):
                 return function(*args, **kwargs)
 
         return guarding
 
-    return guard
+    return decorate
 
 
 def sentence(text: str) -> str:

@@ -24,7 +24,7 @@ from care_ops.config import (
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
 from care_ops.frozen import freeze
-from care_ops.least import LEAST_COLUMNS
+from care_ops.minimum_sizes import MIN_COLUMNS
 from care_ops.scores import Array, ScoreMatrix
 
 STRUCTURED = ("care_svd", "care_tensor", "care_tensor_paper")
@@ -94,7 +94,7 @@ class PanelEstimator:
             The scores allow no fit.
         """
         scores = self._matrix(X)
-        if scores.shape[0] < 2 or scores.shape[1] < LEAST_COLUMNS:
+        if scores.shape[0] < 2 or scores.shape[1] < MIN_COLUMNS:
             raise ArrayError(
                 f"a panel needs two items and two judges; found array with {scores.shape[0]} sample(s) and "
                 f"{scores.shape[1]} feature(s)"

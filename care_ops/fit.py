@@ -14,7 +14,7 @@ from care_ops.aggregators.registry import REGISTRY
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
-from care_ops.least import LEAST_COLUMNS
+from care_ops.minimum_sizes import MIN_COLUMNS
 from care_ops.moments.state import Moments, of_panel
 from care_ops.records import Aggregate
 from care_ops.scores import ScoreMatrix, canonical_order, content_seed, restore
@@ -84,7 +84,7 @@ def fit_panel(
     FitError
         Fewer than two judges, or no aggregator could answer.
     """
-    if scores.shape[1] < LEAST_COLUMNS:
+    if scores.shape[1] < MIN_COLUMNS:
         raise FitError(
             f"fit: a panel needs at least two judges, there is {scores.shape[1]} "
             f"({', '.join(scores.judges) or 'none'}); add judges or loosen the admission rule"

@@ -19,7 +19,7 @@ from numbers import Real
 from typing import Literal
 
 from care_ops.errors import InputError, counted
-from care_ops.least import LEAST_LABELS
+from care_ops.minimum_sizes import MIN_LABELS
 
 Drawn = Literal["random", "chosen"]
 
@@ -207,7 +207,7 @@ class Labels:
             again = sum(len(labels) > 1 for labels in self.by_item.values())
             return [f"{counted(again, 'item')} with several labels by one rater, which count as one"] if again else []
         unlike = sum(len({*opinions}) > 1 for opinions in self.opinions.values())
-        if unlike >= LEAST_LABELS and 2 * unlike > len(self.counts) and self.reliability < 0.2:
+        if unlike >= MIN_LABELS and 2 * unlike > len(self.counts) and self.reliability < 0.2:
             return [
                 f"warning: of {len(self.counts)} items with several labels {unlike} have labels that contradict each "
                 "other, so one label says next to nothing of the next; see whether a file was joined to wrong items or "

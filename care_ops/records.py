@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from datetime import date
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from care_ops.least import LABELS_TO_ADVISE
+from care_ops.minimum_sizes import LABELS_TO_ADVISE
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from care_ops.errors import InputError, listed
-from care_ops.least import LEAST_SCORES, TELLING_SCORES
+from care_ops.minimum_sizes import MIN_SCORES, MIN_SCORES_TO_DESCRIBE
 from care_ops.scores import Array, ScoreMatrix
 
 Scale = tuple[float, float]
@@ -148,11 +148,11 @@ def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scal
 
 def _kind(column: Array) -> float | None:
     """The greatest score of the kind of scale that a judge's scores are on; None where they are on none of them."""
-    if len(column) < LEAST_SCORES or column.min() < 0:
+    if len(column) < MIN_SCORES or column.min() < 0:
         return None
     highest = column.max()
     beyond = column > 1.0 + _ROUNDING
-    if not beyond.any() or (len(column) >= TELLING_SCORES and beyond.mean() < _STRAY):
+    if not beyond.any() or (len(column) >= MIN_SCORES_TO_DESCRIBE and beyond.mean() < _STRAY):
         return 1.0
     if highest <= 10:
         return 10.0
@@ -162,7 +162,7 @@ def _kind(column: Array) -> float | None:
 
 def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
     """The scale that the ranges of more than half of the judges tell; None where there is none."""
-    telling = {judge: column for judge, column in columns.items() if len(column) >= LEAST_SCORES}
+    telling = {judge: column for judge, column in columns.items() if len(column) >= MIN_SCORES}
     kinds = {judge: _kind(column) for judge, column in telling.items()}
     for size in SIZES:
         own = [telling[judge] for judge, kind in kinds.items() if kind == size]
@@ -174,8 +174,8 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
     """A judge's own scale by its range, where that is plainly of another kind than the panel's; else None.
 
-    A narrow range says less than a wide one: it takes ``TELLING_SCORES`` scores, and if most of them lie on the scale
-    that is declared, where a severe judge's do too, some that are no whole numbers.
+    A narrow range says less than a wide one: it takes ``MIN_SCORES_TO_DESCRIBE`` scores, and if most of them lie on the
+    scale that is declared, where a severe judge's do too, some that are no whole numbers.
     """
     size = _kind(column)
     of_panel = next((s for s in SIZES if panel[0] >= 0 and panel[1] <= s), None)
@@ -183,7 +183,7 @@ def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Sca
         return None
     if size < of_panel:
         severe = declared is not None and np.mean(column >= declared[0]) > 0.5 and np.all(column % 1 == 0)
-        if len(column) < TELLING_SCORES or severe:
+        if len(column) < MIN_SCORES_TO_DESCRIBE or severe:
             return None
     return _ends(size, float(column.min()), float(column.max()))
 

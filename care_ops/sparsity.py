@@ -6,7 +6,7 @@ import numpy as np
 import scipy
 from numpy.typing import NDArray
 
-from care_ops.least import TELLING_SCORES
+from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.scores import Array, mean_of_present, varies
 
 _NARROW = 0.1
@@ -83,15 +83,15 @@ def scales_are_unlike(values: Array) -> bool:
     """Whether a quarter of the judges or more use less than a tenth of the range of all scores.
 
     Such judges score on scales of their own, as reward models do: their scores can be compared neither with one another
-    nor with one cut. Judges of fewer than ``TELLING_SCORES`` scores, and those that never vary, say nothing of their
-    scale.
+    nor with one cut. Judges of fewer than ``MIN_SCORES_TO_DESCRIBE`` scores, and those that never vary, say nothing of
+    their scale.
 
     Parameters
     ----------
     values : (n, p) array
         NaN is missing.
     """
-    telling = (~np.isnan(values)).sum(axis=0) >= TELLING_SCORES
+    telling = (~np.isnan(values)).sum(axis=0) >= MIN_SCORES_TO_DESCRIBE
     if not telling.any():
         return False
     highest, lowest = np.fmax.reduce(values, axis=0), np.fmin.reduce(values, axis=0)  # NaN where a judge has none
@@ -120,5 +120,5 @@ def comparable(values: Array) -> Array:
         return (values - present.mean()) / spread
     centred = values - mean_of_present(values)
     spread = np.sqrt(mean_of_present(centred**2))
-    known = ((~np.isnan(values)).sum(axis=0) >= TELLING_SCORES) & (spread > 0) & varies(values)
+    known = ((~np.isnan(values)).sum(axis=0) >= MIN_SCORES_TO_DESCRIBE) & (spread > 0) & varies(values)
     return np.where(known, centred / np.where(known, spread, 1.0), np.nan)

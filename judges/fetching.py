@@ -11,7 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Literal
 
-from care_ops.errors import CareError, JudgeError, door, how_to_install
+from care_ops.errors import CareError, JudgeError, guard, how_to_install
 from judges.ray_cluster import FROM_ENVIRONMENT, RayConfig
 from judges.spec import JudgeSpec, LocalModel
 
@@ -92,7 +92,7 @@ def _hub() -> Any:
 def _told(repository: str) -> Generator[None]:
     """Turn errors of the hub's client into a ``JudgeError``."""
     errors: Any = importlib.import_module("huggingface_hub.errors")
-    with door(f"the hub's answer about {repository!r}", "try again later", JudgeError):
+    with guard(f"the hub's answer about {repository!r}", "try again later", JudgeError):
         try:
             yield
         except errors.RepositoryNotFoundError as error:

@@ -526,7 +526,7 @@ M = TypeVar("M", bound=BaseModel)
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
-meets_anything = guarded("write it as docs/reference says")
+guards_settings = guarded("write it as docs/reference says")
 """Decorator of functions that read a file of settings, which may hold anything."""
 
 
@@ -535,7 +535,7 @@ def load_spec(path: Path) -> JudgeSpec:
     return read_model(path, JudgeSpec)
 
 
-@meets_anything
+@guards_settings
 def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS) -> M:
     """Read a YAML file into a model, named after the file by default; ``retired`` is as in ``load_yaml``.
 
@@ -548,7 +548,7 @@ def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTIN
         raise InputError(f"{path}: {explain(error, kind, content)}") from None  # it repeats what it was given
 
 
-@meets_anything
+@guards_settings
 def load_yaml(
     path: Path, retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
 ) -> dict[str, Any]:

@@ -26,12 +26,12 @@ from assets.workspace import Workspace
 from orchestration.alerts import Alert, Notifier, failure_message, opened, without_counts
 from orchestration.dagster_internals import materialisations
 from orchestration.launches import ORDER, RANGE_START_TAG, split_partition
-from orchestration.stores import store_held
+from orchestration.stores import store_lease
 from orchestration.workspace import AlertSettings
 
 if TYPE_CHECKING:
     from assets.mount import Mount
-    from assets.report.outdated import Partition, State
+    from assets.report.staleness import Partition, State
     from care_ops.results.verdict import Verdict
     from orchestration.workspace import NightlySettings
 
@@ -96,7 +96,7 @@ def forget_mended_failures(workspace: Workspace, known: Mapping[str, State]) -> 
     from assets.report.verdicts import known_failures, note_failures
 
     for testset, state in known.items():
-        failing = {one.asset for one in state.outdated}
+        failing = {one.asset for one in state.stale}
         failures = known_failures(workspace, testset)
         if failures.keys() - failing:
             with _store(workspace):
@@ -105,7 +105,7 @@ def forget_mended_failures(workspace: Workspace, known: Mapping[str, State]) -> 
 
 def _store(workspace: Workspace) -> AbstractContextManager[None]:
     """Hold the lease of the workspace's store, if it has one; a sensor holds no lock."""
-    return store_held(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, alone=False)
+    return store_lease(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, alone=False)
 
 
 def failure_cause(asset: str, partition: str | None, why: str, kind: str | None = None) -> Alert:
@@ -184,14 +184,14 @@ def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.Dagste
 
 def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Iterator[Alert]:
     """Yield the fits that wait for a person, each once its report is written."""
-    from assets.publication.editions import held_back
+    from assets.publication.editions import blocked_fit
     from assets.report.documents import HeldDocument
 
     for testset, verdict in current.items():
-        waiting, held = held_back(workspace, testset), workspace.fit_folder(testset).find(HeldDocument)
+        waiting, held = blocked_fit(workspace, testset), workspace.fit_folder(testset).find(HeldDocument)
         if waiting is not None and held is not None and held.facts.edition == waiting.edition:
             failed = verdict.state == "failed"
-            reasons = " ".join(waiting.says if failed else [verdict.headline, *verdict.first_reasons])
+            reasons = " ".join(waiting.messages if failed else [verdict.headline, *verdict.first_reasons])
             step = verdict.next_steps[0] if verdict.next_steps and not failed else None
             advice = "" if step is None else " ".join(filter(None, [step.sentence, step.command]))
             yield Alert("held back", f"{testset}: {reasons}", testset, what_to_do=advice, asset=waiting.edition)
@@ -233,9 +233,9 @@ def report_conditions(
 
     ``find_stale`` is called only where the alert of a failure is open.
     """
-    from orchestration.instance import last_night
+    from orchestration.instance import last_nightly_run
 
-    late = _late_night(nightly, last_night(instance, workspace.mount))
+    late = _late_night(nightly, last_nightly_run(instance, workspace.mount))
     changed = [*_changed_judges(workspace, instance), *_changed_systems(current)]
     conditions = [*late, *_blocked_fits(workspace, current), *changed]
     keys = {opened(cause, workspace.root.name).key for cause in conditions}

@@ -290,7 +290,7 @@ def report_unchanged(
             instance.report_runless_asset_event(left_out(workspace, key))
 
 
-def last_night(instance: dg.DagsterInstance, mount: Mount = ALONE) -> float | None:
+def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = ALONE) -> float | None:
     """Return when `night` was last materialised, in seconds since 1970."""
     event = instance.get_latest_materialization_event(mount.key("night"))
     return None if event is None else event.timestamp

@@ -27,7 +27,7 @@ from typing import Any
 
 from assets.workspace import Workspace
 from care_ops.errors import InputError, WarehouseError
-from orchestration.stores import store_held
+from orchestration.stores import store_lease
 from orchestration.workspace import load_workspace
 from warehouse.remote.address import locks_at_once
 
@@ -46,15 +46,15 @@ _logger = logging.getLogger(__name__)
 
 
 @contextmanager
-def workspace_alone(root: Path, what: str) -> Generator[Workspace]:
+def locked_workspace(root: Path, what: str) -> Generator[Workspace]:
     """Lock a workspace exclusively for a command that changes it, then read it."""
     workspace = load_workspace(root)
-    with alone(workspace, what) as waited:
+    with exclusive_lock(workspace, what) as waited:
         yield load_workspace(root) if waited else workspace
 
 
 @contextmanager
-def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
+def exclusive_lock(workspace: Workspace, what: str = "care") -> Generator[bool]:
     """Lock the workspace exclusively; name on standard error those who hold the lock, and wait for them.
 
     Yields whether it had to wait: what was read of the workspace before may have changed. ``what`` names this command
@@ -68,7 +68,7 @@ def alone(workspace: Workspace, what: str = "care") -> Generator[bool]:
 
 
 @contextmanager
-def together(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
+def shared_lock(workspace: Workspace, run_id: str, say: Say) -> Generator[None]:
     """Share the workspace's lock with other runs of Dagster; wait while a command holds it.
 
     ``say`` is called once, with the command that this run waits for. ``run_id`` may be empty.
@@ -147,7 +147,7 @@ class _Claim:
             _logger.debug("%s holds the workspace after %.1f s.", self.who, time.monotonic() - started)
             with (
                 _note(folder / _WORKING, self.who, self.run_id),
-                store_held(self.workspace, self.who, self.say, self.patience, alone=self.mode == fcntl.LOCK_EX),
+                store_lease(self.workspace, self.who, self.say, self.patience, alone=self.mode == fcntl.LOCK_EX),
             ):
                 yield
 

@@ -10,14 +10,14 @@ import dagster as dg
 
 from assets.fit.made import FIT, RESULTS
 from assets.mount import ALONE, Mount
-from assets.report.outdated import Outdated, Partition, State, outdated, states
+from assets.report.staleness import Partition, StalePartition, State, stale_partitions, states
 from assets.report.verdicts import current_verdicts, index_differs
 from assets.workspace import Workspace
 from orchestration.alert_causes import forget_mended_failures
 from orchestration.instance import (
     backfills_under_way,
     follow_partitions,
-    last_night,
+    last_nightly_run,
     report_unchanged,
     unfinished_runs,
 )
@@ -57,7 +57,7 @@ class Tried:
     most: int
     asked: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
 
-    def look(self, stale: Mapping[Partition, Outdated], busy: Collection[Partition]) -> None:
+    def look(self, stale: Mapping[Partition, StalePartition], busy: Collection[Partition]) -> None:
         """Forget what is no longer stale, and take the version of what stayed stale after its run."""
         by_name = {_name(key): one for key, one in stale.items()}
         lasting = ("judge_inference", "canary")  # a judge that has answered may lack the items that failed
@@ -67,16 +67,16 @@ class Tried:
             if version == _KNOWN_AFTER_RUN and one is not None and one.key not in busy:
                 self.asked[name] = one.version, times
 
-    def may_ask(self, one: Outdated) -> bool:
+    def may_ask(self, one: StalePartition) -> bool:
         """Return whether a partition may be requested (again)."""
         return self.times(one) < (1 if one.only_waits else self.most)
 
-    def times(self, one: Outdated) -> int:
+    def times(self, one: StalePartition) -> int:
         """Return how often a partition was requested under its version."""
         version, times = self.asked.get(_name(one.key), (one.version, 0))
         return times if version in (one.version, _KNOWN_AFTER_RUN) else 0
 
-    def note(self, asked: Sequence[Outdated]) -> None:
+    def note(self, asked: Sequence[StalePartition]) -> None:
         """Count one more request for each of these."""
         keys = {one.key for one in asked}
         for one in asked:
@@ -88,25 +88,29 @@ def _name(key: Partition) -> str:
     return f"{key[0]} {key[1] or ''}"
 
 
-def all_outdated(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[Partition, Outdated]:
+def find_stale(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[Partition, StalePartition]:
     """Return what is stale: of each test set (its state may be ``known``), and the index if a verdict has changed."""
     known = states(workspace) if known is None else known
-    found = outdated(workspace, known)
+    found = stale_partitions(workspace, known)
     verdicts = current_verdicts(workspace, known)
     if index_differs(workspace, verdicts):
         version = "; ".join(f"{name}: {verdict.headline}" for name, verdict in verdicts.items())
-        found[INDEX] = Outdated(*INDEX, version, says="a verdict has changed")
+        found[INDEX] = StalePartition(*INDEX, version, reason="a verdict has changed")
     workspace.file_hashes.save()
     return found
 
 
-def due_canaries(workspace: Workspace, stale: Mapping[Partition, Outdated]) -> dict[Partition, Outdated]:
+def due_canaries(workspace: Workspace, stale: Mapping[Partition, StalePartition]) -> dict[Partition, StalePartition]:
     """Return the judges whose canary is to run today, except those with missing scores."""
     from assets.judging.canary import due, today
 
     incomplete = {one.partition for one in stale.values() if one.asset == "judge_inference" and not one.only_waits}
     says = "it was not asked again today"
-    asked = [Outdated("canary", judge, f"{today()}", says=says) for judge in due(workspace) if judge not in incomplete]
+    asked = [
+        StalePartition("canary", judge, f"{today()}", reason=says)
+        for judge in due(workspace)
+        if judge not in incomplete
+    ]
     return {one.key: one for one in asked}
 
 
@@ -116,15 +120,15 @@ def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> 
 
 
 def ready(
-    workspace: Workspace, stale: Mapping[Partition, Outdated], tried: Tried, busy: Collection[Partition] = ()
-) -> list[Outdated]:
+    workspace: Workspace, stale: Mapping[Partition, StalePartition], tried: Tried, busy: Collection[Partition] = ()
+) -> list[StalePartition]:
     """Return the stale partitions that can be materialised now, without those of unfinished runs (``busy``).
 
     A judge waits for the items of all its test sets, so that it is loaded once. A fit waits for items and scores; it
     does without those that have failed. An asset is requested in one run with its stale inputs.
     """
     coming = {key for key, one in stale.items() if key in busy or tried.may_ask(one)}
-    asked: list[Outdated] = []
+    asked: list[StalePartition] = []
     for key, one in stale.items():
         if key not in coming or key in busy or one.asset in FIT or key == INDEX:
             continue
@@ -143,7 +147,7 @@ def ready(
 
 
 def _waits(
-    stale: Mapping[Partition, Outdated], coming: Collection[Partition], busy: Collection[Partition], testset: str
+    stale: Mapping[Partition, StalePartition], coming: Collection[Partition], busy: Collection[Partition], testset: str
 ) -> bool:
     """Return whether a test set's fit is being materialised, or its items or scores are still to come."""
     if any((asset, testset) in busy for asset in FIT):
@@ -155,9 +159,9 @@ def _waits(
     return False
 
 
-def _of_fit(stale: Mapping[Partition, Outdated], tried: Tried, testset: str) -> list[Outdated]:
+def _of_fit(stale: Mapping[Partition, StalePartition], tried: Tried, testset: str) -> list[StalePartition]:
     """Return the stale stages of a fit whose inputs are up to date or requested with them."""
-    asked: dict[str, Outdated] = {}
+    asked: dict[str, StalePartition] = {}
     for asset in FIT:
         one = stale.get((asset, testset))
         inputs = [each for each in _INPUTS.get(asset, ()) if (each, testset) in stale]
@@ -167,7 +171,7 @@ def _of_fit(stale: Mapping[Partition, Outdated], tried: Tried, testset: str) -> 
 
 
 @dataclass(frozen=True)
-class Seen:
+class Cursor:
     """Cursor of the sensor that requests what is stale.
 
     Attributes
@@ -191,14 +195,14 @@ class Seen:
     looked_at: float = 0.0
 
 
-def look(
+def request_stale(
     workspace: Workspace,
     instance: dg.DagsterInstance,
-    seen: Seen,
+    seen: Cursor,
     *,
     only_at_night: bool = False,
     run_key: str | None = None,
-) -> tuple[list[dg.RunRequest], Seen]:
+) -> tuple[list[dg.RunRequest], Cursor]:
     """Return run requests for what is stale, and the next cursor.
 
     What failed is requested once more, and then not before its inputs change or the next night begins.
@@ -213,7 +217,7 @@ def look(
     """
     follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
     mount = workspace.mount
-    night = last_night(instance, mount)
+    night = last_nightly_run(instance, mount)
     begins = night != seen.night
     if only_at_night and not seen.at_work:
         since = time.time() - _NIGHT_IS_NEW_S if seen.night is None else seen.night
@@ -222,7 +226,7 @@ def look(
     tried = Tried(_ATTEMPTS, {} if begins else dict(seen.tried))
     known, busy = states(workspace), partitions_under_way(instance, mount)
     forget_mended_failures(workspace, known)
-    stale = all_outdated(workspace, known)
+    stale = find_stale(workspace, known)
     stale |= due_canaries(workspace, stale)
     tried.look(stale, busy)
     if begins:
@@ -241,7 +245,7 @@ def look(
 
 
 def _request(
-    launch: Launch, stale: Mapping[Partition, Outdated], first: set[Partition], mount: Mount, run_key: str | None
+    launch: Launch, stale: Mapping[Partition, StalePartition], first: set[Partition], mount: Mount, run_key: str | None
 ) -> dg.RunRequest:
     """Return the request for a run, with the reason in its tags, and whether its failures are requested once more."""
     keys = [(asset, partition) for asset in launch.assets for partition in launch.partitions]

@@ -12,7 +12,7 @@ from pydantic import Field
 from assets.mount import Mount
 from assets.workspace import Workspace
 from care_ops.errors import InputError
-from orchestration.locks import Say, together, workspace_alone
+from orchestration.locks import Say, locked_workspace, shared_lock
 from orchestration.workspace import load_workspace
 
 if TYPE_CHECKING:
@@ -37,14 +37,14 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
     @contextmanager
     def yield_for_execution(self, context: dg.InitResourceContext) -> Generator[Workspace]:
         """Share the workspace's lock with other runs, then read the workspace."""
-        from assets.state.rebuild import is_outdated
+        from assets.state.rebuild import needs_rebuild
 
         root = Path(self.folder)
         say = context.log.info if context.log else print
         workspace = load_workspace(root)
-        if is_outdated(workspace):
+        if needs_rebuild(workspace):
             _rebuild(root, say)
-        with together(workspace, context.run.run_id if context.run else "", say):
+        with shared_lock(workspace, context.run.run_id if context.run else "", say):
             yield replace(load_workspace(root), mount=Mount(tuple(self.key_prefix)))
 
 
@@ -59,9 +59,9 @@ class PublishedScores(dg.ConfigurableIOManager):
 
     def load_input(self, context: dg.InputContext) -> "pyarrow.Table":
         """Return the rows of the partition's test set."""
-        from orchestration.stores import workspace_to_look_at
+        from orchestration.stores import read_workspace
 
-        with workspace_to_look_at(Path(self.folder)).warehouse.reader() as connection:
+        with read_workspace(Path(self.folder)).warehouse.reader() as connection:
             return connection.sql(_PUBLISHED, params=[context.asset_partition_key]).to_arrow_table()
 
     def handle_output(self, context: dg.OutputContext, obj: object) -> None:
@@ -73,10 +73,10 @@ class PublishedScores(dg.ConfigurableIOManager):
 
 def _rebuild(root: Path, say: Say) -> None:
     """Rebuild the database under the exclusive lock, unless another run has done so meanwhile."""
-    from assets.state.rebuild import is_outdated, rebuild_warehouse
+    from assets.state.rebuild import needs_rebuild, rebuild_warehouse
 
-    with workspace_alone(root, "the rebuild of the database") as workspace:
-        if is_outdated(workspace):
+    with locked_workspace(root, "the rebuild of the database") as workspace:
+        if needs_rebuild(workspace):
             say("the database is gone, damaged or of an earlier release; it is rebuilt from the parts")
             for judge, why in rebuild_warehouse(workspace).items():
                 say(f"the scores of judge {judge} are left out of the database: {why}")

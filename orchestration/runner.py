@@ -17,12 +17,12 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
-from assets.experiments.registry import outdated as outdated_experiments
+from assets.experiments.registry import stale as outdated_experiments
 from assets.fit.documents import FitDocument
 from assets.judging.journal import recover
 from assets.metadata import is_blocked, reasons_of
-from assets.report.outdated import Outdated, Partition, State, states
-from assets.state.rebuild import is_outdated, rebuild_warehouse
+from assets.report.staleness import Partition, StalePartition, State, states
+from assets.state.rebuild import needs_rebuild, rebuild_warehouse
 from assets.state.repair import verify_some
 from assets.state.retention import finish_forgetting, sweep
 from assets.workspace import Workspace
@@ -31,7 +31,7 @@ from orchestration.alerts import failure_message
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, materialisations
 from orchestration.instance import end_abandoned_runs, follow_partitions, report_unchanged, under_way
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, NO_RETRY, ORDER, Launch, plan, requests, split_partition
-from orchestration.plan import INDEX, Tried, all_outdated, due_canaries, partitions_under_way, ready
+from orchestration.plan import INDEX, Tried, due_canaries, find_stale, partitions_under_way, ready
 
 _MOST_STEPS = 40
 """A run has about five steps. One that reaches this number requests the same work again and again."""
@@ -66,7 +66,7 @@ class Outcome:
     materialised: list[Partition] = field(default_factory=list[Partition])
     left_to_daemon: int = 0
     failures: dict[Partition, str] = field(default_factory=dict[Partition, str])
-    outdated: set[str] = field(default_factory=set[str])
+    stale: set[str] = field(default_factory=set[str])
     waits_for: str | None = None
     known: Mapping[str, State] = field(default_factory=dict[str, "State"])
 
@@ -111,7 +111,7 @@ def run_stale(
         verify_some(workspace)
         follow_partitions(workspace, instance)
         run, outcome = _Run(workspace, instance, scope, unreported), Outcome()
-        unreadable = rebuild_warehouse(workspace) if is_outdated(workspace) else {}
+        unreadable = rebuild_warehouse(workspace) if needs_rebuild(workspace) else {}
         outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
         launches = plan(requests([again] if again is not None else []), instance) or run.next()
         for _ in range(_MOST_STEPS):
@@ -152,7 +152,7 @@ class Scope:
     judge: str | None
     by_name: bool
 
-    def wants(self, one: Outdated) -> bool:
+    def wants(self, one: StalePartition) -> bool:
         """Return whether a stale partition is in scope."""
         if one.asset not in self.assets or one.partition is None:
             return one.asset in self.assets
@@ -173,15 +173,15 @@ class _Run:
         self._workspace, self._instance, self._scope = workspace, instance, scope
         self._tried = Tried(most=1)
         says = "the run that was to make it was killed"
-        self._unreported = [Outdated(*key, "", says=says) for key in unreported if key[0] not in _INDEPENDENT]
+        self._unreported = [StalePartition(*key, "", reason=says) for key in unreported if key[0] not in _INDEPENDENT]
         self._experiments = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
-        self._stale = self._in_scope = dict[Partition, Outdated]()
+        self._stale = self._in_scope = dict[Partition, StalePartition]()
         self._known: dict[str, State] = {}
 
     def next(self) -> list[Launch]:
         """Return the runs of the next step; none where nothing is left to do."""
         self._known = states(self._workspace)
-        self._stale = {one.key: one for one in self._unreported} | all_outdated(self._workspace, self._known)
+        self._stale = {one.key: one for one in self._unreported} | find_stale(self._workspace, self._known)
         self._stale |= due_canaries(self._workspace, self._stale)
         self._in_scope = {key: one for key, one in self._stale.items() if self._scope.wants(one)}
         busy = partitions_under_way(self._instance)
@@ -204,14 +204,14 @@ class _Run:
         outcome.left_to_daemon, outcome.known = under_way(self._instance), self._known
         if not outcome.left_to_daemon:  # what a run of Dagster may be about to make is left to it
             failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
-            outcome.outdated = {str(name) for asset, name in self._in_scope if asset == "aggregates"} - failed
+            outcome.stale = {str(name) for asset, name in self._in_scope if asset == "aggregates"} - failed
         if self._scope.by_name and not outcome.materialised and not outcome.failures:
             outcome.waits_for = self._waits_for()
 
     def _waits_for(self) -> str | None:
         """Return the first stale stage out of scope, of a test set without a fit, before the last selected stage."""
         last = max((ORDER.index(asset) for asset in self._scope.assets if asset not in _INDEPENDENT), default=0)
-        for one in sorted(all_outdated(self._workspace).values(), key=lambda one: ORDER.index(one.asset)):
+        for one in sorted(find_stale(self._workspace).values(), key=lambda one: ORDER.index(one.asset)):
             testsets = one.testsets or (split_partition(one.asset, str(one.partition))[1] or "",)
             if ORDER.index(one.asset) < last and one.asset not in self._scope.assets and self._lack_a_fit(testsets):
                 return one.asset

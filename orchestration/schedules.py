@@ -27,13 +27,13 @@ def build_schedules(mount: Mount, load: Callable[[], Workspace], settings: Setti
     )
     def nightly_schedule(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
         from orchestration.instance import delete_old_runs
-        from orchestration.plan import Seen, look
+        from orchestration.plan import Cursor, request_stale
 
         tonight = context.scheduled_execution_time.isoformat()
         yield dg.RunRequest(f"{tonight} night", asset_selection=[mount.key("night")], tags={REASON: "nightly"})
         # A daemon that was down runs several ticks at once; partitions of unfinished runs are not requested again.
         workspace = load()
-        asked, _ = look(workspace, context.instance, Seen(), run_key=tonight)
+        asked, _ = request_stale(workspace, context.instance, Cursor(), run_key=tonight)
         yield from asked
         delete_old_runs(workspace, context.instance, settings.keep_runs_days)
 

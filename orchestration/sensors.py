@@ -109,20 +109,20 @@ class _CursorNotifier(Notifier):
 
 def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
     """Report what needs a person, resolve what is over, and send the heartbeat of a successful night."""
-    from assets.judging.bill import bill_of_night
+    from assets.judging.bill import latest_bill_message
     from assets.report.verdicts import current_verdicts
-    from orchestration.instance import last_night
-    from orchestration.plan import all_outdated, partitions_under_way
+    from orchestration.instance import last_nightly_run
+    from orchestration.plan import find_stale, partitions_under_way
 
-    report_conditions(notifier, workspace, instance, current_verdicts(workspace), settings.nightly, all_outdated)
+    report_conditions(notifier, workspace, instance, current_verdicts(workspace), settings.nightly, find_stale)
     notifier.send()
-    last = last_night(instance, workspace.mount)
+    last = last_nightly_run(instance, workspace.mount)
     if last is None or not notifier.needs_heartbeat(last):
         return
     if not partitions_under_way(instance, workspace.mount) and all(
-        one.only_waits for one in all_outdated(workspace).values()
+        one.only_waits for one in find_stale(workspace).values()
     ):
-        notifier.send_heartbeat(last, bill_of_night(workspace))
+        notifier.send_heartbeat(last, latest_bill_message(workspace))
 
 
 def _moment(folder: Path, instance: dg.DagsterInstance) -> str:
@@ -146,16 +146,16 @@ def _stale_assets_sensor(
         "`on_change`, or switched on here without either, as soon as files change.",
     )
     def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        from orchestration.plan import Seen, look
+        from orchestration.plan import Cursor, request_stale
 
-        seen = record_of(Seen, json.loads(context.cursor or "{}"))
+        seen = record_of(Cursor, json.loads(context.cursor or "{}"))
         now, moment = time.time(), _moment(folder, context.instance)
         if moment == seen.moment and now - seen.looked_at < _WATCHED_EVERY_S:
             return dg.SkipReason("no run has ended and no file of the workspace has changed since the last look")
         settings = read_settings(folder)
         only_at_night = settings.nightly is not None and not settings.on_change
         seen = replace(seen, moment=moment, looked_at=now)
-        asked, seen = look(load(), context.instance, seen, only_at_night=only_at_night)
+        asked, seen = request_stale(load(), context.instance, seen, only_at_night=only_at_night)
         if asked:  # a run may begin and end before the next tick, which would then find the same moment
             seen = replace(seen, moment="")
         cursor = json.dumps(asdict(seen))

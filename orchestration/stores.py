@@ -34,7 +34,7 @@ _FETCHED = "fetched"
 _log = logging.getLogger(__name__)
 
 
-def workspace_to_look_at(root: Path) -> Workspace:
+def read_workspace(root: Path) -> Workspace:
     """Read a workspace for a command that changes nothing, after fetching what is new in its store.
 
     Raises ``InputError`` where care.yaml or what it names is missing or invalid, and ``WarehouseError`` where the store
@@ -51,7 +51,7 @@ def workspace_to_look_at(root: Path) -> Workspace:
 
 
 @contextmanager
-def store_held(
+def store_lease(
     workspace: Workspace, who: str, say: Callable[[str], object], patience: float | None, *, alone: bool
 ) -> Generator[None]:
     """Hold the lease of the workspace's store, if it has one: one machine writes at a time.

@@ -61,7 +61,7 @@ def steps_of(workspace: Workspace, instance: dg.DagsterInstance, run: dg.Dagster
     return found
 
 
-def nights(workspace: Workspace, instance: dg.DagsterInstance, since: datetime) -> dict[str, list[Step]]:
+def steps_by_day(workspace: Workspace, instance: dg.DagsterInstance, since: datetime) -> dict[str, list[Step]]:
     """Return the steps by date, the latest last."""
     found = defaultdict[str, list[Step]](list)
     for record in ended_runs(instance, since):
@@ -79,7 +79,7 @@ def stages_of_last_night(workspace: Workspace, instance: dg.DagsterInstance) -> 
     """Return the last date with a run, and its stages; an empty date where there is none."""
     latest = instance.get_run_records(limit=1)
     since = latest[0].update_timestamp - _WEEK - timedelta(days=1) if latest else datetime.now(UTC)
-    found = nights(workspace, instance, since)
+    found = steps_by_day(workspace, instance, since)
     date = max(found, default="")
     first = f"{datetime.fromisoformat(date) - _WEEK:%F}" if date else ""
     return date, stages(found.get(date, []), [found[night] for night in found if first <= night < date])

@@ -26,7 +26,7 @@ from care_ops.config import AdmissionRule, FitConfig, StructureConfig, with_prof
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
-from judges.spec import JudgeSpec, LocalModel, explain, load_spec, load_yaml, meets_anything, read_model
+from judges.spec import JudgeSpec, LocalModel, explain, guards_settings, load_spec, load_yaml, read_model
 from warehouse.remote.address import usable_address
 from warehouse.testsets import ImportSource, RecordedScores, TestsetSpec, VersionsSource, names_an_address, resolve
 
@@ -310,7 +310,7 @@ def data_folder(root: Path, settings: Settings) -> Path:
     return (root / (COPY if names_an_address(settings.data) else settings.data)).absolute()
 
 
-@meets_anything
+@guards_settings
 def read_settings(root: Path) -> Settings:
     """Read care.yaml without judges and test sets.
 

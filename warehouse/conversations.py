@@ -33,7 +33,7 @@ def messages_of(value: Any) -> list[Message]:
     return messages if are_messages else []
 
 
-def parted(messages: Sequence[Message]) -> tuple[str | None, str | None]:
+def split_answer(messages: Sequence[Message]) -> tuple[str | None, str | None]:
     """Split a conversation after the last message of the user, into prompt and answer.
 
     >>> parted([{"role": "user", "content": "2 + 2?"}, {"role": "assistant", "content": "4"}])

@@ -20,7 +20,7 @@ import duckdb
 
 from care_ops.errors import WarehouseError, release
 from warehouse.refusals import refusal
-from warehouse.storage import DamagedError, set_aside
+from warehouse.storage import DamagedError, quarantine
 
 SCHEMA_VERSION = 13
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
@@ -104,7 +104,7 @@ class Warehouse:
         _log.info("%s: the database is deleted.", self.path)
         for path in (self.path, self._sibling(".wal"), self._mark):
             if path.is_dir():
-                set_aside(path, "there is a folder in place of the database")
+                quarantine(path, "there is a folder in place of the database")
             path.unlink(missing_ok=True)
 
     def replace_by(self, other: Warehouse) -> None:

@@ -23,7 +23,7 @@ def load_fits(
     What is damaged or missing is left out, and the latest fit version as a whole if anything of it is: `care run` then
     builds it again. Fits ``again`` are loaded again, because their annotations have changed.
     """
-    editions = store.editions(testset)
+    editions = store.fit_versions(testset)
     wanted, known = {fit_id for e in editions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
     for fit_id in known - wanted | known & set(again):
         _drop(connection, ("fits", "weights", "aggregates", "evaluations"), "fit_id", fit_id)

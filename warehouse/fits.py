@@ -26,11 +26,11 @@ from warehouse.storage import (
     find_sound,
     folder_of,
     names_in,
+    quarantine,
     read_lines,
     read_sound,
     read_table,
     readable_lines,
-    set_aside,
     write_document,
     write_lines,
     write_table,
@@ -114,7 +114,7 @@ def _if_any(values: Array | None) -> Array | None:
 
 
 @dataclass(frozen=True)
-class EditionInputs:
+class FitVersionInputs:
     """The inputs of a fit version.
 
     Attributes
@@ -148,13 +148,13 @@ class EditionInputs:
 
 
 @dataclass(frozen=True)
-class Edition:
+class FitVersion:
     """A fit version: the fits of a test set by aggregator, and their inputs."""
 
     edition: str
     testset: str
     fits: dict[str, str]
-    inputs: EditionInputs
+    inputs: FitVersionInputs
     made_at: str = field(default_factory=now)
 
 
@@ -246,7 +246,7 @@ class FitStore:
     def _annotation_file(self, testset: str, fit_id: str, kind: type[object]) -> Path:
         return self.folder(testset) / f"fit={fit_id}.{kind.__name__.lower()}.json"
 
-    def has_edition(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:
+    def has_fit_version(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:
         """Return whether a fit version can be read, and the files of its fits exist."""
         fits = all(self.fit_file(testset, fit_id).is_file() for fit_id in fit_ids)
         return fits and self.edition(testset, edition) is not None
@@ -254,9 +254,9 @@ class FitStore:
     def _edition_file(self, testset: str, edition: str) -> Path:
         return self.folder(testset) / f"edition={edition}.json"
 
-    def write_edition(self, edition: Edition) -> Edition:
+    def write_fit_version(self, edition: FitVersion) -> FitVersion:
         """Store a fit version and return it; one that exists keeps its time."""
-        others = self.editions(edition.testset)
+        others = self.fit_versions(edition.testset)
         known = next((kept for kept in others if kept.edition == edition.edition), None)
         if known is not None:
             edition = replace(edition, made_at=known.made_at)
@@ -266,19 +266,19 @@ class FitStore:
             write_document(self._edition_file(edition.testset, edition.edition), document_of(edition))
         return edition
 
-    def editions(self, testset: str) -> list[Edition]:
+    def fit_versions(self, testset: str) -> list[FitVersion]:
         """Return all readable fit versions, oldest first."""
         files = self.folder(testset).glob("edition=*.json")
-        editions = [find_sound(path, partial(read_record, kind=Edition)) for path in files]
+        editions = [find_sound(path, partial(read_record, kind=FitVersion)) for path in files]
         return sorted((e for e in editions if e is not None), key=lambda e: (e.made_at, e.edition))
 
-    def edition(self, testset: str, edition: str) -> Edition | None:
+    def edition(self, testset: str, edition: str) -> FitVersion | None:
         """Return a fit version by its id; None if it is missing or damaged."""
-        return find_sound(self._edition_file(testset, edition), partial(read_record, kind=Edition))
+        return find_sound(self._edition_file(testset, edition), partial(read_record, kind=FitVersion))
 
     def leave_out(self, testset: str, items: Collection[str]) -> None:
         """Remove items from the labels of fit versions and from the details of fits; their rows stay."""
-        for edition in self.editions(testset):
+        for edition in self.fit_versions(testset):
             labels = edition.inputs.labels
             if labels.keys() & set(items):
                 kept = {item: label for item, label in labels.items() if item not in items}
@@ -320,18 +320,18 @@ class FitStore:
                 damage = damage or f"{path}: it is damaged ({error})"
         if not damage:
             return publications
-        set_aside(path, damage)
+        quarantine(path, damage)
         if publications:
             write_lines(path, [document_of(publication) for publication in publications])
         return publications
 
-    def published(self, testset: str) -> tuple[Publication, Edition] | None:
+    def published(self, testset: str) -> tuple[Publication, FitVersion] | None:
         """Return the current publication and its fit version, or None."""
         log = self.publications(testset)
         edition = self.edition(testset, log[-1].edition) if log else None
         return None if edition is None else (log[-1], edition)
 
-    def remove_edition(self, edition: Edition, kept: Sequence[Edition]) -> int:
+    def remove_fit_version(self, edition: FitVersion, kept: Sequence[FitVersion]) -> int:
         """Delete a fit version and those of its fits that no kept version has; return the bytes freed."""
         shared = {fit_id for e in kept for fit_id in e.fits.values()}
         folder = self.folder(edition.testset)

@@ -88,7 +88,7 @@ def replacing(path: Path) -> Generator[Path]:
         with temporary.open("rb") as file:
             os.fsync(file.fileno())
         if path.is_dir():
-            set_aside(path, _IS_A_FOLDER)
+            quarantine(path, _IS_A_FOLDER)
         with _record_of(path).replacing(path, temporary):
             temporary.replace(path)
         _sync_folder(path.parent)
@@ -321,7 +321,7 @@ def _as_damage(path: Path, unreadable: tuple[type[Exception], ...]) -> Generator
         raise DamagedError(f"{path}: it is damaged ({reason})") from None
 
 
-def set_aside(path: Path, why: str) -> Path:
+def quarantine(path: Path, why: str) -> Path:
     """Quarantine a file that cannot be read; a note and the log give the reason. Returns its new path."""
     stamp = datetime.now(UTC).strftime("%Y%m%dT%H%M%S%f")
     target = path.parent / DAMAGED / f"{path.name}.{stamp}"
@@ -354,7 +354,7 @@ def read_sound(path: Path, read: Callable[[Path], T], then: str, missing: str = 
             raise
         raise WarehouseError(f"{path}: {missing}") from None
     except DamagedError as error:
-        target = set_aside(path, str(error))
+        target = quarantine(path, str(error))
         raise DamagedError(f"{error}. It was quarantined as {target}{then}") from None
 
 

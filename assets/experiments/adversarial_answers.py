@@ -13,7 +13,7 @@ from assets.experiments.versions import NO_VERSIONS, Versions, triggered
 from assets.workspace import Workspace
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
-from care_ops.least import LEAST_GOLD
+from care_ops.minimum_sizes import MIN_GOLD
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.versions import TRIGGERS
@@ -46,7 +46,7 @@ def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
         _tell(f"{versions.testset}, {len(versions.judges)} judges", rates, tables, conclusions)
     conclusions += [] if recorded else [NO_VERSIONS]
     for panel in panels(workspace):
-        if panel.binary and (panel.gold == 0).sum() >= LEAST_GOLD:
+        if panel.binary and (panel.gold == 0).sum() >= MIN_GOLD:
             p = len(panel.scores.judges)
             for judges in (p // 2, p):
                 by_aggregator = false_positives(panel, judges, attacked)

@@ -13,7 +13,7 @@ from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_tensor import CareTensor, States
 from care_ops.aggregators.care_tensor_paper import four_states
 from care_ops.errors import FitError
-from care_ops.least import LEAST_ITEMS
+from care_ops.minimum_sizes import MIN_ITEMS
 from care_ops.results.association import benjamini_hochberg, mean_by_unit, permuted, residual_ranks
 from care_ops.results.interpret import FEATURES, text_features
 from care_ops.scores import Array, canonical_order, restore
@@ -35,10 +35,10 @@ def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFinding
     for panel in panels(workspace):
         names, features = _features(workspace, panel)
         by_unit = mean_by_unit(features, panel.units)
-        if not names or len(by_unit) < LEAST_ITEMS:
+        if not names or len(by_unit) < MIN_ITEMS:
             why = "its items carry no responses, and no features are declared"
             if names:
-                why = f"not run, its items are of {len(by_unit)} split units, and it takes {LEAST_ITEMS}"
+                why = f"not run, its items are of {len(by_unit)} split units, and it takes {MIN_ITEMS}"
             conclusions.append(f"{panel.testset}: {why}.")
             continue
         for rows, latent, how in _latents(panel):

@@ -17,8 +17,8 @@ from care_ops.anchors import NO_ANCHORS
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import InputError
 from care_ops.fit import try_structure
-from care_ops.least import LEAST_GOLD
 from care_ops.metrics import auc, is_binary, tau
+from care_ops.minimum_sizes import MIN_GOLD
 from care_ops.moments.state import accumulate, shrink
 from care_ops.scores import Array, ScoreMatrix, content_seed
 from care_ops.structure.factors import Factors, extract, posterior
@@ -84,7 +84,7 @@ def panels(workspace: Workspace) -> list[ExperimentPanel]:
     return [
         panel
         for panel in every_panel(workspace)
-        if declared[panel.testset].version_columns is None and (~np.isnan(panel.gold)).sum() >= LEAST_GOLD
+        if declared[panel.testset].version_columns is None and (~np.isnan(panel.gold)).sum() >= MIN_GOLD
     ]
 
 

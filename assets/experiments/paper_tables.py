@@ -12,7 +12,7 @@ from assets.experiments.panels import ExperimentPanel, panels
 from assets.workspace import Workspace
 from care_ops.config import LABEL_FREE, PAPER_PROFILE
 from care_ops.fit import fit_panel
-from care_ops.least import LEAST_GOLD, LEAST_JUDGES
+from care_ops.minimum_sizes import MIN_GOLD, MIN_JUDGES
 from care_ops.records import Aggregate
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.selection import Penalised, fit_grid
@@ -50,7 +50,7 @@ def run(workspace: Workspace, *, splits: int) -> ExperimentFindings:
         by_rows = dict[str, Errors]()
         for which, kept in ((_ALL, scores), (_COMPLETE, complete(scores))):
             gold = np.array([gold_of.get(item, np.nan) for item in kept.item_ids])
-            if (~np.isnan(gold)).sum() < LEAST_GOLD or len(kept.judges) < LEAST_JUDGES:
+            if (~np.isnan(gold)).sum() < MIN_GOLD or len(kept.judges) < MIN_JUDGES:
                 continue
             by_rows[which] = label_free(panel, kept, gold)
             if which == _COMPLETE:

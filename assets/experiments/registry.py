@@ -49,7 +49,7 @@ def experiments() -> "dict[str, Experiment]":
     return {module.EXPERIMENT.key: module.EXPERIMENT for module in modules}
 
 
-def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
+def stale(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     """Return the experiments that have no findings, or stale ones.
 
     The ledger is stale if an experiment that it reads is.
@@ -59,10 +59,10 @@ def outdated(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     return [*keys, LEDGER] if keys and LEDGER in among and LEDGER not in keys else keys
 
 
-def outdated_kept(workspace: Workspace) -> list[str]:
+def stale_findings(workspace: Workspace) -> list[str]:
     """Return the experiments whose stored findings are stale."""
     kept = [key for key in KEYS if workspace.experiment_file(key).exists()]
-    return outdated(workspace, kept) if kept else []
+    return stale(workspace, kept) if kept else []
 
 
 def reads_now(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
@@ -127,7 +127,7 @@ def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
     findings = replace(findings, tables=[*as_printed(key, findings.measures), *findings.tables])
     registered.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
     every = list(experiments().values())
-    page = write_experiments(workspace.report_folder, workspace, every, outdated_kept(workspace))[key]
+    page = write_experiments(workspace.report_folder, workspace, every, stale_findings(workspace))[key]
     return dg.MaterializeResult(
         asset_key=key,
         metadata={

@@ -30,13 +30,13 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     from care_ops.fit import run_aggregators
     from care_ops.frozen import freeze_all
     from warehouse.fit_rows import load_fits
-    from warehouse.fits import Edition, EditionInputs, FitRecord
+    from warehouse.fits import FitRecord, FitVersion, FitVersionInputs
     from warehouse.matrix import read_admission
     from warehouse.panel_rows import slice_versions
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
-    config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
+    config, anchors = workspace.fit_config(testset), workspace.labels_of(testset)
     scores, state = folder.read_panel(), read_moments(folder)
     solved, document = read_structure(folder)
     answers, failures = run_aggregators(scores, state, solved, config, anchors)
@@ -51,11 +51,11 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     with workspace.warehouse.writer() as connection:
         panel, slices = tuple(read_admission(connection, testset)), slice_versions(connection, testset)
         people, judges = dict(anchors.labels), keys_of_judges(workspace, testset)
-        made_of = EditionInputs(slices, panel, duplicates, settings, code, people, judges)
+        made_of = FitVersionInputs(slices, panel, duplicates, settings, code, people, judges)
         for name, aggregate in answers.items():
             record = FitRecord(fit_ids[name], testset, inputs, code, scores.item_ids, scores.judges, aggregate)
             workspace.fits.write_fit(record)
-        edition = workspace.fits.write_edition(Edition(version[:16], testset, fit_ids, made_of))
+        edition = workspace.fits.write_fit_version(FitVersion(version[:16], testset, fit_ids, made_of))
         load_fits(connection, workspace.fits, testset, fit_ids.values())
     failures = {**document.failures, **failures}
     made_from = (scores.fingerprint(), settings, code)

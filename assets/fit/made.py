@@ -53,7 +53,7 @@ class MadeDocument:
     content: str = ""
 
 
-def made(folder: FitFolder, asset: str) -> MadeDocument:
+def built_from(folder: FitFolder, asset: str) -> MadeDocument:
     """Read the versions of a result's inputs; empty where it was never built."""
     return folder.find(MadeDocument, f"made.{asset}") or MadeDocument("")
 
@@ -109,7 +109,7 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     if asset == "report":
         latest = workspace.fits.publications(testset)[-1:]
         shown = [(publication.edition, publication.published_by, publication.pinned) for publication in latest]
-        return content_hash([code, shown, [made(folder, each).version for each in (*RESULTS, "review")]])
+        return content_hash([code, shown, [built_from(folder, each).version for each in (*RESULTS, "review")]])
     fit = folder.find(FitDocument)
     made_of: list[object] = [code, None if fit is None else fit.edition]
     if asset != "factors":

@@ -14,7 +14,7 @@ from care_ops.errors import InputError, WarehouseError
 
 _CONNECT_TIMEOUT_S = 10
 
-LEAST_ROWS = 30_000_000
+MIN_ROWS = 30_000_000
 """Where nobody asks for Dask, test sets with fewer items stay here: a cluster costs more than it saves (bench.md)."""
 
 ROWS_A_SHARD = 524_288
@@ -85,7 +85,7 @@ def _summed(
 def dask_client(rows: int, dask: DaskConfig = FROM_ENVIRONMENT) -> Generator["Client | None"]:
     """A client of the cluster that is named; without one, None where nobody asks for workers and the rows are few."""
     scheduler = dask.scheduler()
-    if scheduler is None and (dask.workers == 0 or (dask.workers is None and rows < LEAST_ROWS)):
+    if scheduler is None and (dask.workers == 0 or (dask.workers is None and rows < MIN_ROWS)):
         yield None
         return
     from dask.system import CPU_COUNT

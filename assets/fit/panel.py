@@ -13,7 +13,7 @@ from assets.judge_keys import scales_of_asked
 from assets.metadata import table
 from assets.versions import panel_version
 from assets.workspace import Workspace
-from care_ops.least import LEAST_JUDGES
+from care_ops.minimum_sizes import MIN_JUDGES
 from warehouse.items import numbers_in
 
 if TYPE_CHECKING:
@@ -77,7 +77,7 @@ def admit(workspace: Workspace, testset: str) -> "tuple[list[JudgeCheck], ScoreM
         replace_panel(connection, testset, checks)
         slices = slice_versions(connection, testset)
     admitted = scores.select_judges([c.judge for c in checks if c.admitted])
-    if admitted.shape[1] < LEAST_JUDGES:
+    if admitted.shape[1] < MIN_JUDGES:
         loosen = "`panel: {admit: all}` in care.yaml lets in all that vary"
         why = too_few(scores, checks, loosen=loosen, declare="`panel: {absent: not_asked}` in care.yaml")
         raise dg.Failure(f"test set {testset!r}: {why}")

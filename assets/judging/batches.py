@@ -61,7 +61,7 @@ def every_batch(workspace: Workspace) -> dict[tuple[str, str], list[Batch]]:
     return {place: batches for place, batches in found.items() if batches}
 
 
-def told(workspace: Workspace) -> list[str]:
+def batch_messages(workspace: Workspace) -> list[str]:
     """Describe each open batch in a sentence."""
     return [
         f"judge {judge}: {batch.questions:,} questions on {testset} are in a batch since {batch.since:.16} UTC "

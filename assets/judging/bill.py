@@ -33,7 +33,7 @@ _OTHER_COLUMNS = ("unknown", "settled", "latencies")
 
 
 @dataclass(frozen=True)
-class NightBill:
+class DailyBill:
     """A row of the view ``bills``: one judge on one test set on one day; the view ``askings`` describes the columns."""
 
     night: str
@@ -208,27 +208,27 @@ class Account:
         self.nights.append(batch.night)
 
 
-def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[NightBill]:
+def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[DailyBill]:
     """Read the bill of the last day on which anything was asked, for one test set or judge, or for all."""
     if not workspace.warehouse.usable():
         return []
-    columns = ", ".join(entry.name for entry in fields(NightBill)).replace("night", "night::VARCHAR", 1)
+    columns = ", ".join(entry.name for entry in fields(DailyBill)).replace("night", "night::VARCHAR", 1)
     with workspace.warehouse.reader() as connection:
         rows = connection.execute(
             f"SELECT {columns} FROM bills WHERE testset = coalesce($1, testset) AND judge = coalesce($2, judge) "
             "QUALIFY night = max(night) OVER () ORDER BY testset, judge",
             [testset, judge],
         ).fetchall()
-    return [NightBill(*row) for row in rows]
+    return [DailyBill(*row) for row in rows]
 
 
-def bill_of_night(workspace: Workspace) -> str:
+def latest_bill_message(workspace: Workspace) -> str:
     """Describe the bill of the last day and its forecast in one sentence; empty if nothing was asked."""
     rows = [row for row in bills(workspace) if row.tokens_in or row.dollars or row.dollars is None]
     return f"Judges took {in_words(rows)} on {rows[0].night} (UTC)." if rows else ""
 
 
-def in_words(rows: Sequence[NightBill]) -> str:
+def in_words(rows: Sequence[DailyBill]) -> str:
     """Describe the total dollars and tokens of several rows."""
     dollars, forecast = sum(row.dollars or 0.0 for row in rows), [row.forecast_dollars for row in rows]
     text = f"US $ {dollars:,.4f}"

@@ -27,7 +27,7 @@ from judges.items import FROM_A_FILE, Score, Status
 from judges.pool import Pool
 
 if TYPE_CHECKING:
-    from assets.judging.asked_again import Retests
+    from assets.judging.retests import Retests
     from assets.judging.stored_items import StoredItems
 
 CHECK = "same_model"
@@ -67,19 +67,17 @@ class Answer:
 )
 def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Ask a judge about scored items again, and compare."""
-    from assets.judging.asked_again import AskedAgain, forget_change, is_as_before, note
+    from assets.judging.retests import Retest, forget_change, is_as_before, record_retest
     from care_ops.results.attribution import of_judges
 
     judge = context.partition_key
     answers = ask_again(workspace, judge)
     day = today().toordinal()
     again = [
-        AskedAgain(day, a.testset, a.item_key, a.kept / a.span, a.today / a.span)
-        for a in answers
-        if a.today is not None
+        Retest(day, a.testset, a.item_key, a.kept / a.span, a.today / a.span) for a in answers if a.today is not None
     ]
     moved = sum(abs(row.moved) for row in again) / len(again) if again else None
-    kept = note(workspace, judge, len({judge, *watched(workspace)}), again, day)
+    kept = record_retest(workspace, judge, len({judge, *watched(workspace)}), again, day)
     changed = kept.changed
     before, now = _names(a.kept_by for a in answers), _names(a.today_by for a in answers if a.today is not None)
     others = workspace.judge(judge).engine.needs.endpoint and not now <= before
@@ -135,7 +133,7 @@ def watched(workspace: Workspace) -> list[str]:
 
 def due(workspace: Workspace) -> list[str]:
     """Return the judges to retest today (UTC): once a day, and only if they scored something before today."""
-    from assets.judging.asked_again import retests
+    from assets.judging.retests import retests
 
     day = today()
     asked = {judge: retests(workspace, judge).asked for judge in watched(workspace)}
@@ -178,7 +176,7 @@ def ask_again(workspace: Workspace, judge: str) -> list[Answer]:
 
     Raises ``JudgeError`` if the judge cannot be built or asked, or its spend limit is too low.
     """
-    from assets.judging.asked_again import retests, span_of
+    from assets.judging.retests import retests, span_of
     from assets.judging.stored_items import StoredItems
 
     if workspace.judge(judge).engine.needs.recordings:

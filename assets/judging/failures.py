@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Unheard:
+class IncompleteScores:
     """A judge whose scores of a test set are incomplete or partly failed.
 
     Attributes
@@ -100,7 +100,9 @@ def answers(workspace: Workspace, judge: str, testset: str, *columns: str) -> li
     return workspace.parts.read_scores(judge, testset, wanted, key=key, aside=False).sort_by("created_at").to_pylist()
 
 
-def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> list[Unheard]:
+def incomplete_scores(
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str
+) -> list[IncompleteScores]:
     """Return the judges of a test set whose scores are incomplete or partly failed, sorted."""
     from warehouse.parts import Attempts
 
@@ -118,7 +120,7 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
         [testset, list(map(str, MAY_PASS))],
     ).fetchall()
     failed = {judge: set(keys) for judge, keys in failures if judge in workspace.judges}
-    incomplete: list[Unheard] = []
+    incomplete: list[IncompleteScores] = []
     for judge in workspace.judges_of(testset):
         spec = workspace.judge(judge)
         try:
@@ -126,19 +128,21 @@ def unheard(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset
             if spec.engine.needs.endpoint:
                 workspace.parts.must_not_pay_twice(judge, testset)
         except CareError as error:
-            incomplete.append(Unheard(judge, items, False, items, why=str(error)))
+            incomplete.append(IncompleteScores(judge, items, False, items, why=str(error)))
             continue
         question, _ = question_of(workspace, judge, testset)
         *inputs, scored = slices.get(judge, (None, None, 0))
         in_batch = sum(one.items for one in open_batches(workspace, judge, testset) if one.judge_key == question)
         if inputs != [key, items_hash]:
             given = len(workspace.parts.done(judge, testset, key)) if in_batch else 0
-            incomplete.append(Unheard(judge, items, False, max(0, items - given), in_batch=in_batch))
+            incomplete.append(IncompleteScores(judge, items, False, max(0, items - given), in_batch=in_batch))
             continue
         failed_items = failed.get(judge, set[str]()) if spec.engine.needs.template else set[str]()
         if failed_items or scored < items or in_batch:
             attempts = Attempts(workspace.parts.scores_folder(judge, testset), key)
             given_up = failed_items & attempts.spent(spec.attempts)
             left = len(failed_items - given_up)
-            incomplete.append(Unheard(judge, items, True, items - scored, left, len(given_up), in_batch=in_batch))
+            incomplete.append(
+                IncompleteScores(judge, items, True, items - scored, left, len(given_up), in_batch=in_batch)
+            )
     return incomplete

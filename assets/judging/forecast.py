@@ -92,12 +92,12 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
         except CareError as error:
             rows.append(Forecast("", testset, failure=str(error)))
             continue
-        there = texts_there(items)
+        there = available_texts(items)
         for judge in judges:
             if testset not in workspace.testsets_of(judge):
                 continue
             try:
-                must_have_texts(workspace, judge, testset, there)
+                check_texts(workspace, judge, testset, there)
                 question, criterion = question_of(workspace, judge, testset)
                 before = asked[judge, question] if criterion else set[str]()
                 row = _of(workspace, judge, testset, items, known.get(judge), before)
@@ -109,7 +109,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
     return rows
 
 
-def texts_there(items: Iterable[Item | ItemRecord]) -> set[str]:
+def available_texts(items: Iterable[Item | ItemRecord]) -> set[str]:
     """Return the texts (``prompt``, ``response`` ...) that at least one of these items has."""
     there = set[str]()
     for item in items:
@@ -117,13 +117,13 @@ def texts_there(items: Iterable[Item | ItemRecord]) -> set[str]:
     return there
 
 
-def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
+def check_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
     """Refuse a judge whose template needs a text that no item of a test set has.
 
     Raises ``JudgeError`` or ``InputError`` if a text is not among those that are ``there`` (``texts_there``), and as
     ``must_suit``.
     """
-    must_suit(workspace, judge, testset, there)
+    check_template(workspace, judge, testset, there)
     template = _template(workspace, judge, testset)
     if template is not None and (missing := [name for name in template.needs if name not in there]):
         names = ", ".join(missing)
@@ -133,7 +133,7 @@ def must_have_texts(workspace: Workspace, judge: str, testset: str, there: Colle
         )
 
 
-def must_suit(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
+def check_template(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
     """Refuse a judge whose answers would be meaningless for a test set.
 
     Raises ``JudgeError`` if its template shows one answer of items that have two, or prefers the right one while
@@ -151,7 +151,7 @@ def must_suit(workspace: Workspace, judge: str, testset: str, there: Collection[
         raise JudgeError(wrong)
 
 
-def other_scale(workspace: Workspace, judge: str, testset: str) -> str:
+def scale_warning(workspace: Workspace, judge: str, testset: str) -> str:
     """Return a warning if a judge answers on another scale than its test set has, without conversion; else empty.
 
     The scale is that of the test set's file, or else that of recorded grades.
@@ -177,7 +177,7 @@ def other_scale(workspace: Workspace, judge: str, testset: str) -> str:
     )
 
 
-def of_flagged(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
+def injection_warning(spec: JudgeSpec, to_ask: Sequence[Item]) -> str:
     """Return a warning if a language model is about to read items that speak to it; else empty."""
     flags = flagged(to_ask) if spec.engine.needs.template else {}
     if not flags:
@@ -215,7 +215,7 @@ def _of(
     questions = max(0, len(fresh) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
     left = max(0, len(to_ask) - sum(batch.items for batch in waiting))
-    says = "; ".join(filter(None, (other_scale(workspace, judge, testset), of_flagged(wanted.spec, to_ask))))
+    says = "; ".join(filter(None, (scale_warning(workspace, judge, testset), injection_warning(wanted.spec, to_ask))))
     return replace(found, testset=testset, items=left, given_up=given_up, says=says)
 
 

@@ -20,7 +20,7 @@ from assets.judge_keys import engine_context, judge_key
 from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
 from assets.judging.criteria import question_of
-from assets.judging.forecast import expected, must_suit, rates, sample_of, texts_there
+from assets.judging.forecast import available_texts, check_template, expected, rates, sample_of
 from assets.judging.journal import recover
 from assets.judging.pending import pending
 from assets.metadata import as_read, failure, made_from, table
@@ -191,7 +191,7 @@ def score_pending(
         items = items_of(testset)
         try:  # an error in one test set costs nothing, and does not affect the others
             key = judge_key(workspace, judge, testset)
-            must_suit(workspace, judge, testset, texts_there(sample_of(items)))
+            check_template(workspace, judge, testset, available_texts(sample_of(items)))
             scored = store_recorded(workspace, judge, testset, items) if recorded else 0
         except CareError as error:
             failed[testset] = str(error)

@@ -22,7 +22,7 @@ from care_ops.results.reasons import capital, feature_in_words
 from care_ops.results.verdict import minute_of
 from care_ops.scores import ScoreMatrix
 from warehouse.documents import plain
-from warehouse.fits import Edition, FitRecord, Publication
+from warehouse.fits import FitRecord, FitVersion, Publication
 from warehouse.matrix import read_scores
 
 _log = logging.getLogger(__name__)
@@ -33,7 +33,7 @@ _ITEMS_COMPARED = 10
 """Items that a comparison of two fits names, those that moved most."""
 
 
-def find(workspace: Workspace, edition: str) -> Edition:
+def find(workspace: Workspace, edition: str) -> FitVersion:
     """Find a fit version by its id, the beginning of that, or the id of one of its fits.
 
     Raises ``InputError`` where none or several match.
@@ -41,7 +41,7 @@ def find(workspace: Workspace, edition: str) -> Edition:
     candidates = {
         kept.edition: kept
         for testset in workspace.testsets
-        for kept in workspace.fits.editions(testset)
+        for kept in workspace.fits.fit_versions(testset)
         if kept.edition.startswith(edition) or edition in kept.fits.values()
     }
     if len(candidates) != 1:
@@ -50,11 +50,11 @@ def find(workspace: Workspace, edition: str) -> Edition:
     return next(iter(candidates.values()))
 
 
-def latest(workspace: Workspace, testset: str) -> Edition | None:
+def latest(workspace: Workspace, testset: str) -> FitVersion | None:
     """Return the version of a test set's current fit, which need not be the newest one; None where there is none."""
     now = workspace.fit_folder(testset).find(FitDocument)
     found = None if now is None else workspace.fits.edition(testset, now.edition)
-    return found or next(reversed(workspace.fits.editions(testset)), None)
+    return found or next(reversed(workspace.fits.fit_versions(testset)), None)
 
 
 def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
@@ -71,7 +71,7 @@ def trend(workspace: Workspace, testset: str, most: int) -> list[dict[str, Any]]
 
 
 @dataclass(frozen=True)
-class HeldBack:
+class BlockedFit:
     """The latest fit of a test set where it is blocked, and the published one.
 
     Attributes
@@ -86,8 +86,8 @@ class HeldBack:
 
     edition: str
     made_at: str
-    says: tuple[str, ...]
-    published: Edition | None
+    messages: tuple[str, ...]
+    published: FitVersion | None
     lacks_scores: bool
 
     def reading(self) -> str:
@@ -97,7 +97,7 @@ class HeldBack:
         return f"People read fit {self.published.edition}, made {minute_of(self.published.made_at)}."
 
 
-def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
+def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
     """Return the latest fit if a blocking check failed on it and nobody has published it since: it has no page.
 
     Where another fit is pinned, checks of the new fit alone block nothing.
@@ -113,10 +113,10 @@ def held_back(workspace: Workspace, testset: str) -> HeldBack | None:
     says = tuple(finding.says for finding in blocking)
     lacks = any(finding.check == "missing_scores" for finding in blocking)
     made_at, read = waiting.made_at if waiting else "", published[1] if published is not None else None
-    return HeldBack(review.edition, made_at, says, read, lacks)
+    return BlockedFit(review.edition, made_at, says, read, lacks)
 
 
-def published_before(workspace: Workspace, testset: str, edition: str) -> Edition | None:
+def published_before(workspace: Workspace, testset: str, edition: str) -> FitVersion | None:
     """Return the version published before this one, or the published one where this one never was."""
     log = [publication.edition for publication in workspace.fits.publications(testset)]
     if edition in log:
@@ -125,14 +125,14 @@ def published_before(workspace: Workspace, testset: str, edition: str) -> Editio
     return next((kept for kept in earlier if kept is not None), None)
 
 
-def _history_rows(workspace: Workspace, testset: str) -> list[tuple[Edition, dict[str, Any]]]:
+def _history_rows(workspace: Workspace, testset: str) -> list[tuple[FitVersion, dict[str, Any]]]:
     """List the kept versions, oldest first, with their rows."""
     log = workspace.fits.publications(testset)
     current = log[-1].edition if log else None
-    waiting = held_back(workspace, testset)
-    rows: list[tuple[Edition, dict[str, Any]]] = []
-    before: Edition | None = None
-    for edition in workspace.fits.editions(workspace.testset(testset).name):
+    waiting = blocked_fit(workspace, testset)
+    rows: list[tuple[FitVersion, dict[str, Any]]] = []
+    before: FitVersion | None = None
+    for edition in workspace.fits.fit_versions(workspace.testset(testset).name):
         published = [p for p in log if p.edition == edition.edition]
         state = "" if not published else "published" if edition.edition == current else "was published"
         reviewed = None if published else workspace.fits.find_annotation(testset, edition.edition, ReviewDocument)
@@ -156,13 +156,13 @@ def _history_rows(workspace: Workspace, testset: str) -> list[tuple[Edition, dic
     return rows
 
 
-def order_of(workspace: Workspace, edition: Edition, aggregator: str) -> float | None:
+def order_of(workspace: Workspace, edition: FitVersion, aggregator: str) -> float | None:
     """Return the order of an aggregate against gold (AUC, or Kendall's tau); None without gold."""
     evaluation = workspace.fits.find_annotation(edition.testset, edition.fits[aggregator], Evaluation)
     return None if evaluation is None else evaluation.order
 
 
-def reasons(before: Edition, after: Edition) -> list[str]:
+def reasons(before: FitVersion, after: FitVersion) -> list[str]:
     """Describe how the inputs of two fit versions differ."""
     old, new = before.inputs, after.inputs
     added, removed = new.slices.keys() - old.slices.keys(), old.slices.keys() - new.slices.keys()
@@ -186,7 +186,9 @@ def reasons(before: Edition, after: Edition) -> list[str]:
     return sentences or ["made again"]
 
 
-def changed_since(workspace: Workspace, edition: Edition, labels: Mapping[str, float]) -> tuple[list[str], list[str]]:
+def changed_since(
+    workspace: Workspace, edition: FitVersion, labels: Mapping[str, float]
+) -> tuple[list[str], list[str]]:
     """List judges whose key changed since a fit version, and items whose label changed.
 
     Where both are empty, the fit version describes the current scores.
@@ -199,7 +201,7 @@ def changed_since(workspace: Workspace, edition: Edition, labels: Mapping[str, f
     )
 
 
-def changed_labels(before: Edition, after: Edition) -> str | None:
+def changed_labels(before: FitVersion, after: FitVersion) -> str | None:
     """Describe how the labels of two fit versions differ; None where they do not."""
     old, new = before.inputs.labels, after.inputs.labels
     counts = {
@@ -264,7 +266,7 @@ class Moved:
         ]
 
 
-def difference(workspace: Workspace, before: Edition, after: Edition, aggregator: str) -> Moved:
+def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggregator: str) -> Moved:
     """Compare two fit versions.
 
     Raises ``InputError`` where they are of different test sets, or one lacks the aggregator.
@@ -301,7 +303,7 @@ def difference(workspace: Workspace, before: Edition, after: Edition, aggregator
     )
 
 
-def kept_fit(workspace: Workspace, edition: Edition, aggregator: str) -> FitRecord:
+def kept_fit(workspace: Workspace, edition: FitVersion, aggregator: str) -> FitRecord:
     """Read one aggregator's fit; ``InputError`` where the version has none."""
     if aggregator not in edition.fits:
         raise InputError(f"fit {edition.edition} has no {aggregator!r}; it has {', '.join(edition.fits)}")
@@ -326,7 +328,7 @@ def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = 
         load_fits(connection, workspace.fits, testset, rebuilt)
 
 
-def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned: bool) -> None:
+def promote(workspace: Workspace, edition: FitVersion, *, by: str, why: str, pinned: bool) -> None:
     """Publish a kept fit version by hand, and load its rows again.
 
     Raises ``WarehouseError`` where one of its fits is damaged or gone; the published version then stays.
@@ -336,7 +338,7 @@ def promote(workspace: Workspace, edition: Edition, *, by: str, why: str, pinned
     publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned), edition.fits.values())
 
 
-def evaluate_first(workspace: Workspace, edition: Edition) -> None:
+def evaluate_first(workspace: Workspace, edition: FitVersion) -> None:
     """Evaluate the latest fit version unless it is evaluated, because readers expect that of a published one."""
     from assets.results.evaluation import evaluate_latest
 
@@ -345,7 +347,7 @@ def evaluate_first(workspace: Workspace, edition: Edition) -> None:
         evaluate_latest(workspace, testset)
 
 
-def accept(workspace: Workspace, testset: str, why: str) -> Edition:
+def accept(workspace: Workspace, testset: str, why: str) -> FitVersion:
     """Publish the latest fit version by hand, evaluating it first if necessary.
 
     Raises ``InputError`` where there is no fit.
@@ -358,7 +360,7 @@ def accept(workspace: Workspace, testset: str, why: str) -> Edition:
     return edition
 
 
-def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
+def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
     """Publish and pin the version that was published before the current one.
 
     Raises ``InputError`` where there is none.
@@ -373,7 +375,7 @@ def rollback(workspace: Workspace, testset: str, why: str) -> Edition:
     return edition
 
 
-def score(workspace: Workspace, edition: Edition, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
+def score(workspace: Workspace, edition: FitVersion, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
     """Score items with a kept fit, without fitting again.
 
     Raises ``FitError`` where the aggregator does not follow from one item's scores, or a judge of the fit is missing.
@@ -400,7 +402,7 @@ def _not_of_scores_alone(fit: FitRecord, fidelity: float, others: Sequence[str])
     return f"{why}. {capital(f'{typed}add the items to the test set, and `care run` estimates them')}"
 
 
-def extend(workspace: Workspace, edition: Edition) -> int:
+def extend(workspace: Workspace, edition: FitVersion) -> int:
     """Score the items that are new since a pinned fit with its frozen functions; return how many.
 
     Only items of the latest panel are scored. Aggregators that do not follow from one item's scores leave them without

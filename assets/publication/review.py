@@ -21,7 +21,7 @@ from care_ops.errors import WarehouseError
 
 if TYPE_CHECKING:
     from care_ops.records import Certificate
-    from warehouse.fits import Edition, EditionInputs, FitRecord
+    from warehouse.fits import FitRecord, FitVersion, FitVersionInputs
 
 _log = logging.getLogger(__name__)
 
@@ -46,7 +46,7 @@ _MOST_MISSING_RISE, _MOST_DUPLICATES_RISE = 0.05, 0.01
 """By how much the share of missing scores, and of items that repeat another's texts, may rise between two fits that are
 published: a judge in twenty, or an item in a hundred, may come and go without anything being wrong."""
 
-_LEAST_COSINE = 0.70
+_MIN_COSINE = 0.70
 """Minimum cosine between loadings or weights of two fits: 45 degrees, beyond which quality is more another thing."""
 
 _SAME_ANSWER = 0.99
@@ -54,7 +54,7 @@ _SAME_ANSWER = 0.99
 
 
 @dataclass(frozen=True)
-class ReviewedEdition:
+class ReviewedFit:
     """A fit version as the checks read it.
 
     Attributes
@@ -69,7 +69,7 @@ class ReviewedEdition:
         Whether the estimate has concerns.
     """
 
-    inputs: "EditionInputs"
+    inputs: "FitVersionInputs"
     best: "FitRecord | None"
     certificate: "Certificate | None"
     loadings: dict[str, float]
@@ -111,11 +111,11 @@ class ReviewedEdition:
 )
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the checks; publish where none blocks."""
-    from assets.publication.editions import held_back
+    from assets.publication.editions import blocked_fit
 
     testset = context.partition_key
     reviewed = (review_latest if context.selected_asset_keys else look)(workspace, testset)
-    is_held = held_back(workspace, testset) is not None
+    is_held = blocked_fit(workspace, testset) is not None
     return dg.MaterializeResult(
         data_version=dg.DataVersion(f"{reviewed.state}-{reviewed.edition}"),
         metadata={
@@ -139,7 +139,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     from assets.publication.editions import evaluate_first, extend, follow_files, publish
     from warehouse.fits import Publication
 
-    document, edition = look(workspace, testset), latest_edition(workspace, testset)
+    document, edition = look(workspace, testset), latest_fit_version(workspace, testset)
     published = workspace.fits.published(testset)
     blocking = {finding.check for finding in document.findings if finding.blocks}
     if published is not None and published[1].edition == edition.edition:
@@ -159,7 +159,7 @@ def look(workspace: Workspace, testset: str) -> ReviewDocument:
     """Run the checks on the latest fit version, without publishing or storing anything."""
     from assets.publication.editions import published_before
 
-    edition, published = latest_edition(workspace, testset), workspace.fits.published(testset)
+    edition, published = latest_fit_version(workspace, testset), workspace.fits.published(testset)
     if published is not None and published[1].edition == edition.edition:
         publication = published[0]
         by_hand = publication.published_by != "review"
@@ -174,7 +174,7 @@ def look(workspace: Workspace, testset: str) -> ReviewDocument:
     return ReviewDocument(state, edition.edition, tuple(findings))
 
 
-def latest_edition(workspace: Workspace, testset: str) -> "Edition":
+def latest_fit_version(workspace: Workspace, testset: str) -> "FitVersion":
     """Return the version of a test set's last fit; ``WarehouseError`` where it is gone."""
     from assets.fit.documents import FitDocument
 
@@ -198,7 +198,9 @@ def _result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> 
     return CheckResult(check, passed, message, numbers, blocks=not passed and CHECKS[check][0])
 
 
-def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "Edition | None") -> list[CheckResult]:
+def checks_of(
+    workspace: Workspace, testset: str, edition: "FitVersion", before: "FitVersion | None"
+) -> list[CheckResult]:
     """Run every check of a fit version against the published one."""
     from assets.fit.kept import read_fitted
     from assets.results.gold import aligned
@@ -226,10 +228,10 @@ def checks_of(workspace: Workspace, testset: str, edition: "Edition", before: "E
 
 def _changed(
     workspace: Workspace,
-    edition: "Edition",
-    before: "Edition | None",
-    latest: ReviewedEdition,
-    previous: ReviewedEdition | None,
+    edition: "FitVersion",
+    before: "FitVersion | None",
+    latest: ReviewedFit,
+    previous: ReviewedFit | None,
 ) -> list[CheckResult]:
     """Check that the recommended estimate did not turn or drift, unless new labels explain it.
 
@@ -263,7 +265,7 @@ def _changed(
     ]
 
 
-def _compared(latest: ReviewedEdition, previous: ReviewedEdition | None, limits: ReviewConfig) -> list[CheckResult]:
+def _compared(latest: ReviewedFit, previous: ReviewedFit | None, limits: ReviewConfig) -> list[CheckResult]:
     """Compare the recommended estimate with the previous one of the same aggregator."""
     previous = previous if previous is not None and previous.aggregator == latest.aggregator else None
     return [
@@ -272,7 +274,7 @@ def _compared(latest: ReviewedEdition, previous: ReviewedEdition | None, limits:
     ]
 
 
-def _with_labels_of(workspace: Workspace, before: "Edition", latest: ReviewedEdition) -> ReviewedEdition | None:
+def _with_labels_of(workspace: Workspace, before: "FitVersion", latest: ReviewedFit) -> ReviewedFit | None:
     """Fit the recommended aggregator to the latest panel with the labels of an earlier version.
 
     None where the aggregator gives no estimate.
@@ -285,7 +287,7 @@ def _with_labels_of(workspace: Workspace, before: "Edition", latest: ReviewedEdi
     scores, config = folder.read_panel(), workspace.fit_config(before.testset)
     scored = set(scores.item_ids)
     labels = {item: label for item, label in before.inputs.labels.items() if item in scored}
-    anchors = replace(workspace.anchors_of(testset), labels=labels)
+    anchors = replace(workspace.labels_of(testset), labels=labels)
     answers, _ = run_aggregators(
         scores,
         read_moments(folder),
@@ -299,7 +301,7 @@ def _with_labels_of(workspace: Workspace, before: "Edition", latest: ReviewedEdi
     return replace(latest, best=FitRecord("", testset, "", "", scores.item_ids, scores.judges, answer))
 
 
-def read_reviewed(workspace: Workspace, testset: str, edition: "Edition", *, earlier: bool = False) -> ReviewedEdition:
+def read_reviewed(workspace: Workspace, testset: str, edition: "FitVersion", *, earlier: bool = False) -> ReviewedFit:
     """Read what the checks need of a fit version; parts are empty where fits of an ``earlier`` version are lost."""
     from assets.fit.details import CareDetails, StructuredDetails, read_details
 
@@ -308,7 +310,7 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition", *, ear
     fits = {each: read(testset, edition.fits[each]) for each in {name, "care_svd"} & {*edition.fits}}
     best, structured = fits.get(name), fits.get("care_svd")
     loadings = None if structured is None else structured.answer.loadings
-    return ReviewedEdition(
+    return ReviewedFit(
         edition.inputs,
         best,
         None if structured is None else read_details(structured.answer, StructuredDetails).certificate,
@@ -319,7 +321,7 @@ def read_reviewed(workspace: Workspace, testset: str, edition: "Edition", *, ear
     )
 
 
-def _shrunk(latest: ReviewedEdition, previous: ReviewedEdition | None, judges: set[str]) -> CheckResult:
+def _shrunk(latest: ReviewedFit, previous: ReviewedFit | None, judges: set[str]) -> CheckResult:
     admitted = latest.inputs.admitted
     lost = sorted((previous.inputs.admitted & judges) - admitted) if previous else []
     refused = {row.judge: row.reason for row in latest.inputs.panel if not row.admitted}
@@ -333,7 +335,7 @@ def _shrunk(latest: ReviewedEdition, previous: ReviewedEdition | None, judges: s
     return _result("panel_shrunk", not lost, message, {"lost": len(lost)})
 
 
-def _missing(latest: ReviewedEdition, previous: ReviewedEdition | None) -> CheckResult:
+def _missing(latest: ReviewedFit, previous: ReviewedFit | None) -> CheckResult:
     rise = latest.missing - previous.missing if previous else 0.0
     passed, message = rise <= _MOST_MISSING_RISE, "of the panel's scores are missing"
     if not passed:
@@ -367,14 +369,14 @@ def _turned(check: str, before: dict[str, float] | None, after: dict[str, float]
     which = "care_svd's quality factor" if check == "quality_factor" else "what is called quality"
     message = (
         f"cosine {cosine:.2f} with the published one"
-        if cosine >= _LEAST_COSINE
-        else f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {_LEAST_COSINE:.2f}). Give "
+        if cosine >= _MIN_COSINE
+        else f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {_MIN_COSINE:.2f}). Give "
         "anchors (care.yaml) to say which factor is quality, or `care fits accept`"
     )
-    return _result(check, cosine >= _LEAST_COSINE, message, {"cosine": cosine})
+    return _result(check, cosine >= _MIN_COSINE, message, {"cosine": cosine})
 
 
-def _drift(latest: ReviewedEdition, previous: ReviewedEdition | None, limits: ReviewConfig) -> CheckResult:
+def _drift(latest: ReviewedFit, previous: ReviewedFit | None, limits: ReviewConfig) -> CheckResult:
     """Check the drift of the estimates against its limits; an undefined number passes."""
     from care_ops.results.drift import drift
 
@@ -407,7 +409,7 @@ def _leakage(leaked: list[str]) -> CheckResult:
     return _result("gold_leakage", not leaked, message if leaked else "no judge copies gold", {"judges": len(leaked)})
 
 
-def _duplicates(latest: ReviewedEdition, previous: ReviewedEdition | None) -> CheckResult:
+def _duplicates(latest: ReviewedFit, previous: ReviewedFit | None) -> CheckResult:
     share = latest.inputs.duplicates
     rise = share - previous.inputs.duplicates if previous else 0.0
     message = f"{share:.1%} of the items repeat another's texts outside their split unit"
@@ -429,7 +431,7 @@ def _ambiguous(*, is_doubtful: bool) -> CheckResult:
     return _result("ambiguous_quality", not is_doubtful, message, {})
 
 
-def _states(workspace: Workspace, testset: str, edition: "Edition") -> CheckResult:
+def _states(workspace: Workspace, testset: str, edition: "FitVersion") -> CheckResult:
     from assets.fit.details import CareTensorDetails, read_details
 
     fit_id = edition.fits.get("care_tensor")

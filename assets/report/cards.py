@@ -7,8 +7,8 @@ import numpy as np
 from scipy.stats import rankdata
 
 from assets.report.data import JudgeRow, ReportData, Retest, WeightCell
-from care_ops.least import LABELS_TO_ADVISE, LEAST_LABELS
 from care_ops.metrics import auc, is_binary, tau
+from care_ops.minimum_sizes import LABELS_TO_ADVISE, MIN_LABELS
 from care_ops.records import DropEvidence
 from care_ops.results.judge_gate import Measure, agreement_with_people, may_gate
 from care_ops.scores import Array
@@ -162,7 +162,7 @@ def _may_gate(judge: str, scores: Array, gold: Array, *, votes: bool) -> str:
     Of ``votes``, which are 0 and 1 or a share of such, more than one half passes.
     """
     known = ~np.isnan(gold) & ~np.isnan(scores)
-    if known.sum() < LEAST_LABELS:
+    if known.sum() < MIN_LABELS:
         return ""
     low, high = scores[known].min(), scores[known].max()
     binary = is_binary(gold)

@@ -10,7 +10,7 @@ import numpy as np
 
 from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
-from assets.judging.bill import NightBill, in_words
+from assets.judging.bill import DailyBill, in_words
 from assets.publication.editions import Moved
 from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.records import Aggregate, Comparison, Dropping, Evaluation, Intervals, JudgeCheck
@@ -21,12 +21,12 @@ from care_ops.sparsity import is_sparse
 NOT_LEFT_OUT = Dropping(refused="the fit has not been made without each judge yet")
 """Of a fit by an earlier release, or before `intervals` has run."""
 
-_LEAST_LINK = 1e-6
+_MIN_LINK = 1e-6
 """Partial correlation up to which the solver's zeros are zeros."""
 
 
 @dataclass(frozen=True)
-class EditionShown:
+class FitVersionShown:
     """Ids of the fit version that a page shows and of the published one, and when the former was built."""
 
     edition: str
@@ -143,14 +143,14 @@ class ReportData:
     systems: SystemsDocument
     labels_seen: int
     intervals: Mapping[str, Intervals] = field(default_factory=dict[str, Intervals])
-    edition: EditionShown | None = None
+    edition: FitVersionShown | None = None
     made_at: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
     changes: Changes | None = None
     retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
     flips: Mapping[str, str] = field(default_factory=dict[str, str])
     not_asked: bool = False
     dropping: Dropping = NOT_LEFT_OUT
-    bill: Sequence[NightBill] = ()
+    bill: Sequence[DailyBill] = ()
     correlation: Array | None = None
     missing_share: float = 0.0
     provenance: Mapping[str, Any] = field(default_factory=dict[str, Any])
@@ -284,7 +284,7 @@ class ReportData:
         if self.partial_correlations is None:
             return None
         ordered, judges = self.partial_correlations[np.ix_(self.judge_order, self.judge_order)], self.judges
-        pairs = np.argwhere(np.triu(np.abs(ordered) > _LEAST_LINK, 1)).tolist()
+        pairs = np.argwhere(np.triu(np.abs(ordered) > _MIN_LINK, 1)).tolist()
         links = [(judges[a], judges[b], float(ordered[a, b])) for a, b in pairs]
         return sorted(links, key=lambda link: -abs(link[2]))
 

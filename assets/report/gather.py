@@ -9,7 +9,7 @@ from assets.fit.stages import fit_code, recommended
 from assets.judging.bill import bills
 from assets.publication.editions import difference, order_of, published_before, reasons
 from assets.report.assemble import completed
-from assets.report.data import NOT_LEFT_OUT, Changes, EditionShown, ReportData
+from assets.report.data import NOT_LEFT_OUT, Changes, FitVersionShown, ReportData
 from assets.results.comparison import compared_in
 from assets.results.documents import DroppingDocument, FactorsDocument, SystemsDocument
 from assets.results.gold import panel_items
@@ -19,7 +19,7 @@ from care_ops.admission import means_not_asked
 from care_ops.errors import FitError, WarehouseError, listed
 from care_ops.records import Evaluation, Intervals
 from care_ops.results.verdict import minute_of
-from warehouse.fits import Edition
+from warehouse.fits import FitVersion
 from warehouse.matrix import read_admission
 
 _log = logging.getLogger(__name__)
@@ -27,14 +27,14 @@ _log = logging.getLogger(__name__)
 
 def gather(workspace: Workspace, testset: str) -> ReportData:
     """Read the record of a page from the stored results; raises the errors of ``read_fitted``."""
-    folder, anchors = workspace.fit_folder(testset), workspace.anchors_of(testset)
+    folder, anchors = workspace.fit_folder(testset), workspace.labels_of(testset)
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
         checks = read_admission(connection, testset)
     aggregates = read_answers(workspace, testset, scores, fit)
     structure, structure_document = read_structure(folder)
     log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, fit.edition)
-    edition = EditionShown(fit.edition, log[-1].edition if log else None, kept.made_at if kept else "")
+    edition = FitVersionShown(fit.edition, log[-1].edition if log else None, kept.made_at if kept else "")
     left_out, items = folder.find(DroppingDocument), panel_items(scores, workspace.parts.read_gold(testset), anchors)
     data = ReportData(
         title=testset,
@@ -77,7 +77,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     )
 
 
-def _changes(workspace: Workspace, after: Edition) -> Changes | None:
+def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
     """Compare a fit version with the one published before it; None where that is not kept."""
     testset = after.testset
     before = published_before(workspace, testset, after.edition)
@@ -102,7 +102,7 @@ def _changes(workspace: Workspace, after: Edition) -> Changes | None:
     )
 
 
-def _systems_moved(workspace: Workspace, testset: str, before: Edition) -> list[str]:
+def _systems_moved(workspace: Workspace, testset: str, before: FitVersion) -> list[str]:
     """Describe how the order of the systems differs from that by an earlier fit; empty where it is the same."""
     now = workspace.fit_folder(testset).find(SystemsDocument)
     if not workspace.testset(testset).systems or now is None or not now.systems:

@@ -21,23 +21,23 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 
     Where a person pinned another fit, the page of that one stays, and the verdict describes this one.
     """
-    from assets.publication.editions import held_back
+    from assets.publication.editions import blocked_fit
     from assets.report.documents import FactsDocument
     from assets.report.gather import gather
-    from assets.report.outdated import state_of
     from assets.report.page import write_page
     from assets.report.retests import flip_rate, last_retest, why_no_retest
+    from assets.report.staleness import state_of
     from assets.report.to_label import items_to_label, write_items_to_label
     from assets.report.verdict_facts import store_facts
     from assets.report.verdicts import keep, note_failures, verdict_on
 
     testset = context.partition_key
-    if held_back(workspace, testset) is not None:
+    if blocked_fit(workspace, testset) is not None:
         raise dg.Failure(
             f"The page is not drawn, because a check of `review` blocks the latest fit of {testset!r}. Compare it with "
             f"the published fit by `care fits diff {testset}`, or publish it by `care fits accept {testset}`."
         )
-    judges, anchors = workspace.judges_of(testset), workspace.anchors_of(testset)
+    judges, anchors = workspace.judges_of(testset), workspace.labels_of(testset)
     flips = {judge: rate for judge in judges if (rate := flip_rate(workspace, judge, testset))}
     retests = {j: last_retest(context.instance, j, workspace.mount) or why_no_retest(workspace, j) for j in judges}
     data = replace(gather(workspace, testset), retests=retests, flips=flips)

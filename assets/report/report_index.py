@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     import duckdb
 
-    from assets.report.outdated import State
+    from assets.report.staleness import State
     from care_ops.results.verdict import Verdict
 
 _NIGHTS_SHOWN = 60
@@ -31,7 +31,7 @@ _NIGHTS_SHOWN = 60
 )
 def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """List the test sets with their verdicts."""
-    verdicts = tell(workspace)
+    verdicts = write_verdicts(workspace)
     return dg.MaterializeResult(
         metadata={
             "page": dg.MetadataValue.path(str(workspace.report_folder / "index.html")),
@@ -41,7 +41,7 @@ def report_index(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult
     )
 
 
-def tell(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "dict[str, Verdict]":
+def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "dict[str, Verdict]":
     """Write the verdict on every test set to its page, to the index and to the database.
 
     ``known`` are the states of the test sets, for a caller that has them.
@@ -50,7 +50,7 @@ def tell(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "d
     from assets.report.page import write_index, write_trend
     from assets.report.to_label import is_filled_in
     from assets.report.verdict_facts import store_blocked_facts
-    from assets.report.verdicts import MADE, current_verdicts, index_version, keep, lacks_facts, write_verdicts
+    from assets.report.verdicts import INPUTS, current_verdicts, index_version, keep, lacks_facts, write_verdicts
     from warehouse.storage import delete, write_document
 
     for testset in sorted(workspace.testsets):
@@ -68,7 +68,7 @@ def tell(workspace: Workspace, known: "Mapping[str, State] | None" = None) -> "d
     for path in gone(workspace):
         if path.suffix != ".csv" or not is_filled_in(path):
             delete(path)
-    write_document(folder / MADE, {"version": version})
+    write_document(folder / INPUTS, {"version": version})
     return verdicts
 
 
@@ -83,7 +83,7 @@ def gone(workspace: Workspace) -> list[Path]:
 
 def _evidence(workspace: Workspace, name: str) -> list[str]:
     """Describe evidence of changed judges or systems; empty where neither is measured."""
-    from assets.judging.asked_again import retests
+    from assets.judging.retests import retests
     from assets.results.attribution import changes
     from care_ops.results.attribution import FALSE_ALARMS, of_judges, of_systems
 

@@ -18,8 +18,8 @@ from care_ops.concerns import CareSummary
 from care_ops.config import Calibration, FitConfig
 from care_ops.errors import CareError, FitError
 from care_ops.fit import fit_panel
-from care_ops.least import TELLING_SCORES
 from care_ops.metrics import rank_correlation
+from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.records import Aggregate
 from care_ops.results.coverage import coverage_of
 from care_ops.results.drift import copies_of_gold
@@ -130,11 +130,11 @@ def _sizes(data: ReportData) -> dict[str, Array]:
 def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
     """What a column seems to hold instead of scores: an id, or a size of the text; None where it seems to be scores."""
     present = column[~np.isnan(column)]
-    if len(present) >= TELLING_SCORES and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
+    if len(present) >= MIN_SCORES_TO_DESCRIBE and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
         return "an id or a count (whole numbers that never repeat)"
     for what, size in sizes.items():
         known = ~np.isnan(column) & ~np.isnan(size)
-        if known.sum() >= TELLING_SCORES and abs(rank_correlation(column, size)) >= _SAME_ORDER:
+        if known.sum() >= MIN_SCORES_TO_DESCRIBE and abs(rank_correlation(column, size)) >= _SAME_ORDER:
             return f"the number of {what} of the response"
     return None
 
@@ -150,7 +150,7 @@ def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
     """Store what the verdict needs to know of a fit, and how it differs from the published fit where it is another."""
     testset, shown, changes = data.title, data.edition, data.changes
     assert shown is not None  # a page of a workspace
-    of_fit = (workspace.fit_config(testset), workspace.anchors_of(testset))
+    of_fit = (workspace.fit_config(testset), workspace.labels_of(testset))
     declared = workspace.review.declared
     facts = fit_facts(data, *of_fit, edition=shown.edition, made_at=shown.made_at, declared=declared)
     if changes is not None and changes.moved is not None and facts.coverage is not None:

@@ -11,23 +11,23 @@ from typing import Any
 
 from assets.code import code_version
 from assets.fit.documents import FitDocument
-from assets.fit.made import made, result_version
+from assets.fit.made import built_from, result_version
 from assets.hashing import content_hash
-from assets.judging.failures import Unheard
+from assets.judging.failures import IncompleteScores
 from assets.publication.documents import ReviewDocument
-from assets.publication.editions import HeldBack, held_back
+from assets.publication.editions import BlockedFit, blocked_fit
 from assets.report.documents import BLOCKED, FactsDocument, FailuresDocument, HeldDocument
 from assets.report.names import labels_name, page_name
-from assets.report.outdated import State, states
+from assets.report.staleness import State, states
 from assets.results.attribution import changes
 from assets.results.documents import SystemsDocument
 from assets.workspace import Workspace
 from care_ops.results.attribution import of_judges, of_systems
-from care_ops.results.decide import Standing, decide
+from care_ops.results.decide import FitStatus, decide
 from care_ops.results.fit_facts import FitFacts
 from care_ops.results.reasons import capital
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
-from warehouse.fits import Edition
+from warehouse.fits import FitVersion
 from warehouse.storage import find_sound, read_document, write_bytes
 
 _MADE_FROM = ("items", "panel", "aggregates")
@@ -36,7 +36,7 @@ _MADE_FROM = ("items", "panel", "aggregates")
 FILE = "verdicts.json"
 """Every verdict as JSON, beside the index."""
 
-MADE = "index.made.json"
+INPUTS = "index.made.json"
 """What the index was made from, beside it."""
 
 
@@ -53,7 +53,7 @@ def shown(workspace: Workspace) -> list[str]:
 
 def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     """Return the current verdict on a test set."""
-    folder, held = workspace.fit_folder(testset), held_back(workspace, testset)
+    folder, held = workspace.fit_folder(testset), blocked_fit(workspace, testset)
     first = held is not None and held.published is None
     document, published = folder.find(FactsDocument), workspace.fits.published(testset)
     facts = None if document is None else document.facts
@@ -66,7 +66,7 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
         return _of_pinned(workspace, published[1], latest.edition, facts, status, todo)
     read = held.published
     if read and (theirs := workspace.fits.find_annotation(testset, read.edition, FitFacts)) is not None:
-        sentence = f"The published fit by itself: {decide(theirs, Standing(), todo).headline}"
+        sentence = f"The published fit by itself: {decide(theirs, FitStatus(), todo).headline}"
         status = replace(status, notes=(Reason("publication", sentence), *status.notes))
     waiting = folder.find(HeldDocument)
     if waiting is None or waiting.facts.edition != held.edition:  # its report has not been made yet
@@ -75,7 +75,7 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
 
 
 def _of_pinned(
-    workspace: Workspace, pinned: Edition, newer: str, drawn: FitFacts | None, status: Standing, todo: Remedies
+    workspace: Workspace, pinned: FitVersion, newer: str, drawn: FitFacts | None, status: FitStatus, todo: Remedies
 ) -> Verdict:
     """Return the verdict on a pinned fit, with notes on the newer one that is not published."""
     facts, its = (workspace.fits.find_annotation(pinned.testset, e, FitFacts) for e in (pinned.edition, newer))
@@ -86,20 +86,22 @@ def _of_pinned(
         todo = replace(todo, use=Step("Read the estimates in the view `latest_aggregates` of the database."))
     notes = [Reason("publication", sentence), *status.notes]
     if its is not None:
-        notes.insert(1, Reason("publication", f"The newer fit by itself: {decide(its, Standing(), todo).headline}"))
+        notes.insert(1, Reason("publication", f"The newer fit by itself: {decide(its, FitStatus(), todo).headline}"))
     if facts is None and not status.failures:
         unknown = f"No verdict is kept of fit {pinned.edition}, which a person pinned."
         return Verdict("held back", unknown, tuple(notes), (todo.decide,), pinned.edition, pinned.made_at)
     return decide(facts, replace(status, notes=tuple(notes)), todo)
 
 
-def _status(workspace: Workspace, testset: str, state: State, held: HeldBack | None) -> Standing:
+def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit | None) -> FitStatus:
     unverified = workspace.testset(testset).unverified()
-    stale = [_unscored(entry) for entry in state.owing if entry.unscored and not entry.why]
+    stale = [_unscored(entry) for entry in state.incomplete if entry.unscored and not entry.why]
     with_file = workspace.testset(testset).recorded is not None
-    recorded = [entry for entry in state.owing if with_file and workspace.judge(entry.judge).engine.needs.recordings]
+    recorded = [
+        entry for entry in state.incomplete if with_file and workspace.judge(entry.judge).engine.needs.recordings
+    ]
     unread = {entry.judge: entry.why for entry in recorded if entry.why}
-    incomplete = [entry for entry in state.owing if entry.judge not in unread]
+    incomplete = [entry for entry in state.incomplete if entry.judge not in unread]
     notes = [
         Reason("owing judge", sentence, (entry.judge,)) for entry in incomplete for sentence in _partly_scored(entry)
     ]
@@ -108,7 +110,7 @@ def _status(workspace: Workspace, testset: str, state: State, held: HeldBack | N
     failures = [f"Recorded scores cannot be read: {why}" for why in dict.fromkeys(unread.values())]
     failures += [f"`{asset}` could not be made: {why}" for asset, why in failed.items()]
     failures += [f"Labels cannot be read: {unlabelled}"] if unlabelled else []
-    several = () if unlabelled else workspace.anchors_of(testset).repeats
+    several = () if unlabelled else workspace.labels_of(testset).repeats
     notes += [Reason("labels", f"{capital(sentence.removeprefix('warning: '))}.") for sentence in several]
     judges, systems = changes(workspace, testset)
     remedy = "What it says of systems is held until another `revision` in its file has everything scored anew."
@@ -118,9 +120,9 @@ def _status(workspace: Workspace, testset: str, state: State, held: HeldBack | N
     compared = workspace.fit_folder(testset).find(SystemsDocument)
     if compared is not None and compared.refused:
         notes.append(Reason("no systems", f"Systems are not compared: {compared.refused.removeprefix('systems: ')}."))
-    return Standing(
+    return FitStatus(
         failures=tuple(failures),
-        held_back=held.says if held else (),
+        held_back=held.messages if held else (),
         held_edition=held.edition if held else None,
         held_made_at=held.made_at if held else None,
         reading=held.reading() if held else "",
@@ -132,14 +134,14 @@ def _status(workspace: Workspace, testset: str, state: State, held: HeldBack | N
 
 def _changed_since(workspace: Workspace, testset: str, state: State) -> list[Reason]:
     """Name the inputs that changed since the latest fit; nothing without a fit."""
-    names = [name for one in state.outdated if one.asset in _MADE_FROM for name in one.changed]
+    names = [name for one in state.stale if one.asset in _MADE_FROM for name in one.changed]
     if not names or workspace.fit_folder(testset).find(FitDocument) is None:
         return []
     changed = f"{capital(', '.join(dict.fromkeys(names)))} changed since the last run."
     return [Reason("stale", changed, detail="`care run` brings it up to date.")]
 
 
-def _unscored(entry: Unheard) -> Reason:
+def _unscored(entry: IncompleteScores) -> Reason:
     """Explain scores that the fit lacks and the next run requests."""
     why = (
         "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
@@ -151,7 +153,7 @@ def _unscored(entry: Unheard) -> Reason:
     return Reason("stale", sentence, (entry.judge,), why)
 
 
-def _partly_scored(entry: Unheard) -> list[str]:
+def _partly_scored(entry: IncompleteScores) -> list[str]:
     """Explain scores that are missing from the fit."""
     if entry.why:
         return [f"Judge {entry.judge} cannot be asked: {entry.why}"]
@@ -257,7 +259,7 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
         return False
     if not (workspace.report_folder / "index.html").is_file() or any(lacks_facts(workspace, t) for t in current):
         return True
-    made_from = find_sound(workspace.report_folder / MADE, read_document)
+    made_from = find_sound(workspace.report_folder / INPUTS, read_document)
     if made_from is None or made_from.get("version") != index_version(workspace, current):
         return True
     now, last = json.loads(_as_json(current)), stored_verdicts(workspace)
@@ -267,19 +269,19 @@ def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps
 
 def lacks_facts(workspace: Workspace, testset: str) -> bool:
     """Return whether a blocked fit, whose report Dagster skips, lacks the facts for its verdict."""
-    if held_back(workspace, testset) is None:
+    if blocked_fit(workspace, testset) is None:
         return False
     folder = workspace.fit_folder(testset)
     fit, held = folder.find(FitDocument), folder.find(HeldDocument)
     is_there = fit is not None and held is not None and held.facts.edition == fit.edition
-    return not is_there or made(folder, BLOCKED).version != result_version(workspace, testset, "report")
+    return not is_there or built_from(folder, BLOCKED).version != result_version(workspace, testset, "report")
 
 
 def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
     """Hash the inputs of the index: its code, verdicts without steps and times, all pages and reviews."""
     code = code_version("assets.report.report_index", "care_ops")
     folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
-    pages = {t: [made(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
+    pages = {t: [built_from(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
     sentence = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
     return content_hash([code, pages, sentence])
 

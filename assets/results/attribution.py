@@ -9,7 +9,7 @@ from datetime import datetime
 import pyarrow as pa
 
 from assets.judge_keys import judge_key, keys_of_judges
-from assets.judging.asked_again import LEAST_TOLD, retests, span_of
+from assets.judging.retests import JUDGE_FALSE_ALARMS, retests, span_of
 from assets.results.documents import SystemsDocument
 from assets.workspace import Workspace
 from care_ops.records import ChangePoint
@@ -46,7 +46,7 @@ def changed_systems(workspace: Workspace, testset: str) -> dict[str, ChangePoint
     moving = [judge for judge in judges if workspace.judge(judge).engine.needs.endpoint]
     references = _references(workspace, testset, moving)
     others = sum(bool(spec.systems) for spec in workspace.testsets.values())
-    share = LEAST_TOLD / others / max(len({*before, *new}), 1)
+    share = JUDGE_FALSE_ALARMS / others / max(len({*before, *new}), 1)
     found = {s: change(of_system(before.get(s, ()), new[s], references, moving, _COMPARED), share) for s in sorted(new)}
     return {system: changed for system, changed in found.items() if changed is not None}
 

@@ -18,10 +18,10 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
-from care_ops.least import LEAST_LABELS
+from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.records import Comparison
 from care_ops.results.rates import Labelled, Rates, Repeats, rates_of
-from care_ops.results.systems import anchors_as_labels, bradley_terry, mean_differences
+from care_ops.results.systems import bradley_terry, labels_of_anchors, mean_differences
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.items import ItemColumnsRead
 
@@ -70,7 +70,7 @@ def compare(
         There is nothing to compare.
     """
     units = items.units()
-    labels = anchors_as_labels(items.item_ids, anchors)
+    labels = labels_of_anchors(items.item_ids, anchors)
     chance = np.array([anchors.chance_of(item) or 1.0 for item in items.item_ids], dtype=np.float64)
     alike = len(np.unique(chance[~np.isnan(labels)])) <= 1
     unweighted = labels if alike else np.full(len(labels), np.nan)
@@ -111,7 +111,7 @@ def compared_in(
     items = workspace.parts.read_gold(testset)
     named = workspace.parts.read_systems(testset, workspace.systems_of(testset, columns))
     answer = workspace.fits.read_fit(testset, fits[name]).in_order(items.item_ids)
-    anchors, config = workspace.anchors_of(testset), workspace.fit_config(testset)
+    anchors, config = workspace.labels_of(testset), workspace.fit_config(testset)
     return compare(name, answer.estimate, items, named, anchors, panel, config)
 
 
@@ -128,7 +128,7 @@ def _all_labelled(system_of: Sequence[str | None], labels: Array) -> bool:
     """Return whether at least two systems have enough labels each."""
     counts = Counter(name for name, label in zip(system_of, labels, strict=True) if name and not np.isnan(label))
     names = {name for name in system_of if name}
-    return len(names) >= 2 and all(counts[name] >= LEAST_LABELS for name in names)
+    return len(names) >= 2 and all(counts[name] >= MIN_LABELS for name in names)
 
 
 def _by_labels(rates: Rates) -> SystemsDocument:

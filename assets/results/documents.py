@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from care_ops.concerns import FOLLOWS_FEATURE
-from care_ops.least import FOLLOWS
+from care_ops.minimum_sizes import FOLLOWS
 from care_ops.records import ChangePoint, Comparison, Dropping
 
 

@@ -37,7 +37,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     from care_ops.records import Evaluation
     from warehouse.fit_rows import load_fits
 
-    anchors, scale = workspace.anchors_of(testset), workspace.testset(testset).scale
+    anchors, scale = workspace.labels_of(testset), workspace.testset(testset).scale
     folder = workspace.fit_folder(testset)
     folder.remove(Evaluation, BEST_JUDGE)
     fit_ids = folder.read(FitDocument).by_aggregator

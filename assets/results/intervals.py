@@ -24,7 +24,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     from warehouse.fit_rows import load_fits
 
     testset, folder = context.partition_key, workspace.fit_folder(context.partition_key)
-    config, anchors = workspace.fit_config(testset), workspace.anchors_of(testset)
+    config, anchors = workspace.fit_config(testset), workspace.labels_of(testset)
     scores, fit = read_fitted(folder)
     items = panel_items(scores, workspace.parts.read_gold(testset), anchors)
     whole, units = read_answers(workspace, testset, scores, fit), items.units()

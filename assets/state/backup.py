@@ -14,12 +14,12 @@ import yaml
 from assets.state.rebuild import rebuild_warehouse
 from assets.state.repair import findings
 from assets.workspace import Workspace
-from care_ops.errors import InputError, WarehouseError, door
+from care_ops.errors import InputError, WarehouseError, guard
 from judges.spec import load_yaml
 from warehouse.remote.address import INDEX_FOLDER
 from warehouse.storage import replacing
 
-MADE_AGAIN = ("care.duckdb", "care.duckdb.wal", "report", "dagster", INDEX_FOLDER)
+REBUILT = ("care.duckdb", "care.duckdb.wal", "report", "dagster", INDEX_FOLDER)
 """Entries of the data folder that a backup leaves out: the database and pages are rebuilt, Dagster's record of runs is
 no result, and the index of a store holds for one folder only."""
 
@@ -68,7 +68,10 @@ def unpack(path: Path, folder: Path) -> int:
     if folder.exists() and any(folder.iterdir()):
         raise InputError(f"{folder} is not empty; name a folder that does not exist yet")
     # a compressed file could expand to a thousand times its size
-    with door(path, "name a backup of a workspace, a tar file that is not packed"), tarfile.open(path, "r:") as archive:
+    with (
+        guard(path, "name a backup of a workspace, a tar file that is not packed"),
+        tarfile.open(path, "r:") as archive,
+    ):
         folder.mkdir(parents=True, exist_ok=True)
         with TemporaryDirectory(dir=folder) as half:
             archive.extractall(half, filter="data")
@@ -129,7 +132,7 @@ def _files(workspace: Workspace) -> Iterator[tuple[Path, Path]]:
             yield file, file.relative_to(root)
     for file in _below(data, hidden=True):
         name = file.relative_to(data)
-        if name.parts[0] not in MADE_AGAIN:
+        if name.parts[0] not in REBUILT:
             yield file, Path("data") / name
 
 

@@ -23,14 +23,14 @@ from assets.workspace import Workspace
 )
 def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Count stale partitions, and list the test sets whose latest fit is blocked."""
-    from assets.publication.editions import held_back
-    from assets.report.outdated import outdated, states
+    from assets.publication.editions import blocked_fit
+    from assets.report.staleness import stale_partitions, states
     from assets.state.repair import verify_some
 
     verify_some(workspace)
-    found = outdated(workspace, states(workspace)).values()
+    found = stale_partitions(workspace, states(workspace)).values()
     rows = [{"asset": one.asset, "partition": one.partition or "", "why": one.why} for one in found]
-    held = [t for t in sorted(workspace.testsets) if held_back(workspace, t) is not None]
+    held = [t for t in sorted(workspace.testsets) if blocked_fit(workspace, t) is not None]
     return dg.MaterializeResult(
         metadata={
             "testsets": len(workspace.testsets),

@@ -20,7 +20,7 @@ from warehouse.panel_rows import LongWrite, replace_panel
 _log = logging.getLogger(__name__)
 
 
-def is_outdated(workspace: Workspace) -> bool:
+def needs_rebuild(workspace: Workspace) -> bool:
     """Return whether there are parts without a usable database of this release.
 
     Raises ``WarehouseError`` where a later release of CARE made the database.

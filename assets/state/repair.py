@@ -26,10 +26,10 @@ from warehouse.storage import (
     find_sound,
     noted,
     notes_below,
+    quarantine,
     read_document,
     read_lines,
     read_table,
-    set_aside,
     write_document,
 )
 
@@ -205,7 +205,7 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
             workspace.fits.publications(unquote(path.parent.name.removeprefix("testset=")))
             yield Finding(path, "ok", f"{error}; it was set aside, and {then}")
         else:
-            yield Finding(path, "ok", f"{error}; it was set aside as {set_aside(path, str(error))}, and {then}")
+            yield Finding(path, "ok", f"{error}; it was set aside as {quarantine(path, str(error))}, and {then}")
     except WarehouseError as error:  # of the system, not of the file
         yield Finding(path, "fails", str(error))
 
@@ -233,7 +233,7 @@ def _dagster(
     settings = home / "dagster.yaml"
     broken = _broken_settings(settings, refused_settings) if settings.exists() else None
     if broken is not None and repair:
-        yield Finding(settings, "ok", f"{broken}; it was set aside as {set_aside(settings, broken)}, and {_AGAIN}")
+        yield Finding(settings, "ok", f"{broken}; it was set aside as {quarantine(settings, broken)}, and {_AGAIN}")
     elif broken is not None:
         yield Finding(settings, "fails", f"{broken}. `care doctor --repair` sets it aside, and {_AGAIN}")
     reasons: list[str] = []

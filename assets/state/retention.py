@@ -21,7 +21,7 @@ from assets.state.rebuild import rebuild_warehouse
 from assets.workspace import FORGOTTEN, Workspace, forgotten_key
 from care_ops.errors import CareError, InputError
 from warehouse.documents import document_of, read_record
-from warehouse.fits import Edition
+from warehouse.fits import FitVersion
 from warehouse.parts import PartStore
 from warehouse.storage import (
     DAMAGED,
@@ -57,7 +57,7 @@ class Removable:
     what: str
     why: str
     paths: tuple[Path, ...] = ()
-    edition: Edition | None = None
+    edition: FitVersion | None = None
 
     @property
     def size(self) -> int:
@@ -88,7 +88,7 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
     """
     doomed, before = list[Removable](), time.time() - days * _DAY_S
     for testset in workspace.fits.testsets():
-        all_editions = workspace.fits.editions(testset)
+        all_editions = workspace.fits.fit_versions(testset)
         kept = {e.edition for e in all_editions[-editions:]} if editions else set[str]()
         kept |= {p.edition for p in workspace.fits.publications(testset)[-10:]}
         kept |= {now.edition} if (now := latest(workspace, testset)) is not None else set()
@@ -150,8 +150,8 @@ def remove(workspace: Workspace, doomed: list[Removable]) -> int:
     gone = {r.edition.edition for r in doomed if r.edition is not None}
     for entry in doomed:
         if entry.edition is not None:
-            kept = [e for e in workspace.fits.editions(entry.edition.testset) if e.edition not in gone]
-            freed += workspace.fits.remove_edition(entry.edition, kept)
+            kept = [e for e in workspace.fits.fit_versions(entry.edition.testset) if e.edition not in gone]
+            freed += workspace.fits.remove_fit_version(entry.edition, kept)
         freed += entry.size
         for path in entry.paths:
             delete(path)

@@ -28,9 +28,9 @@ from care_ops.errors import FitError, InputError, listed
 from care_ops.errors import counted as counted_words
 from care_ops.fit import Fit, Watch, fit_panel, unwatched
 from care_ops.labels import Drawn
-from care_ops.least import LEAST_JUDGES
+from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.records import JudgeCheck
-from care_ops.results.decide import Standing, decide
+from care_ops.results.decide import FitStatus, decide
 from care_ops.results.dropping import leave_each_out
 from care_ops.results.fit_facts import trend
 from care_ops.results.interpret import check_declared, counted
@@ -189,7 +189,7 @@ def fit_table(
     if POSITION not in config.fit.not_quality and not facts.failure:
         facts = replace(facts, trend=trend(fit.aggregates.get("care", fit.aggregates[lead]).estimate))
     notes = (*_perhaps_judges(table), *_guessed_scales(table), *_flagged(table))
-    verdict = decide(facts, Standing(notes=notes), remedies)
+    verdict = decide(facts, FitStatus(notes=notes), remedies)
     return TableFit(fit, page, verdict, items_to_label(page, table.anchors), table.items, table.anchors)
 
 
@@ -274,7 +274,7 @@ def admit(table: ScoreTable, config: TableConfig) -> tuple[ScoreMatrix, list[Jud
     scores, out_of_range = within_scale(table.scores, config.fit.scale)
     checks = check_panel(scores, config.admission, out_of_range=out_of_range)
     admitted = [check.judge for check in checks if check.admitted]
-    if len(admitted) < LEAST_JUDGES:
+    if len(admitted) < MIN_JUDGES:
         why = too_few(scores, checks, loosen="--admit all lets in all that vary", declare="--absent not_asked")
         raise FitError(f"{table.source}: {why}")
     return scores.select_judges(admitted), checks

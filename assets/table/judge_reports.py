@@ -12,7 +12,7 @@ from assets.table.rating import check_labels
 from care_ops.anchors import Anchors
 from care_ops.errors import FitError, InputError
 from care_ops.labels import Labels
-from care_ops.least import LEAST_LABELS
+from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.judge_gate import GateAdvice, Measure, PeopleAgreement, Statistic, agreement_with_people
 from care_ops.results.judge_report import JudgeReport, Share, position_effect, report_of
 from care_ops.results.rates import Labelled
@@ -85,7 +85,7 @@ def judge_reports(
         except FitError as error:
             left_out[name] = str(error)
     panel = None
-    if len(labelled) >= LEAST_LABELS and only in (None, PANEL):
+    if len(labelled) >= MIN_LABELS and only in (None, PANEL):
         cut = config.fit.cut if config.fit.cut is not None else float(np.nanmean([report.cut for report in reports]))
         panel = agreement_with_people(
             PANEL, answer, given, weights, cut, grades=grades, units=people.units, level=level

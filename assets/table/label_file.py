@@ -17,7 +17,7 @@ from hashlib import blake2b
 from pathlib import Path
 
 from assets.labels import read_labels
-from care_ops.errors import InputError, door
+from care_ops.errors import InputError, guard
 from care_ops.labels import Label
 from warehouse.items import ItemRecord
 from warehouse.sources.bounds import within_memory
@@ -79,7 +79,7 @@ class LabelFile:
         if not path.exists():
             return cls(path, [])
         remedy = "save it as CSV in UTF-8, or name another file with --output"
-        with door(path, remedy), within_memory(path), path.open(newline="", encoding="utf-8-sig") as file:
+        with guard(path, remedy), within_memory(path), path.open(newline="", encoding="utf-8-sig") as file:
             reader = csv.DictReader(file)
             if tuple(reader.fieldnames or ()) != COLUMNS:
                 raise InputError(
@@ -92,7 +92,7 @@ class LabelFile:
         return cls(path, rows)
 
     @contextmanager
-    def alone(self) -> Generator[None]:
+    def locked(self) -> Generator[None]:
         """Lock the file, and read the rows that other sessions have written.
 
         Where folders cannot be locked, two changes within the same few milliseconds may still meet.
@@ -120,7 +120,7 @@ class LabelFile:
     def change(self, k: int, row: LabelRow) -> None:
         """Replace a row and write the file; keep a label that another session has added meanwhile."""
         before = self.rows[k]
-        with self.alone():
+        with self.locked():
             places = [j for j, other in enumerate(self.rows) if other == before]
             if row.label:
                 empty = (j for j, other in enumerate(self.rows) if other.item_id == row.item_id and not other.label)

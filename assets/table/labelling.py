@@ -11,7 +11,7 @@ from assets.table.label_file import LabelRow
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.labels import Labels
-from care_ops.least import LEAST_LABELS
+from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.rates import Labelled, labels_needed, rates_of
 from care_ops.scores import ScoreMatrix
 
@@ -67,10 +67,10 @@ def labels_for_width(
     """
     if width <= 0:
         raise InputError(f"--width is half an interval, above 0; got {width:g}")
-    if panel is None or len(labels.sample) < LEAST_LABELS:
+    if panel is None or len(labels.sample) < MIN_LABELS:
         needed = (float(norm.ppf((1 + level) / 2)) / width) ** 2 * 0.25
         why = "labels of 0 and 1 of which half pass, without help from the judges" + (
-            "" if panel is None else f"; {LEAST_LABELS} labels would say more"
+            "" if panel is None else f"; {MIN_LABELS} labels would say more"
         )
         return math.ceil(needed / (1 + needed / items)), why
     names = panel.item_ids

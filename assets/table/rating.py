@@ -19,15 +19,15 @@ from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.fit import Watch, unwatched
 from care_ops.labels import Drawn, Labels
-from care_ops.least import LABELS_TO_SETTLE
 from care_ops.metrics import rank_correlation
+from care_ops.minimum_sizes import LABELS_TO_SETTLE
 from care_ops.results.gate import Decision, gate, rogan_gladen
 from care_ops.results.pairs import Duels, duel_gate
 from care_ops.results.rates import LEVEL, Labelled, Rates, Repeats
 from care_ops.results.repeats import VarianceSplit, passes_of_tasks, variance_split
 from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import mean_of_present
-from warehouse.sources.files import Tell
+from warehouse.sources.files import Report
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
@@ -40,7 +40,7 @@ def read_rated_table(
     labels: TableSource | Mapping[str, float],
     columns: ScoreColumns,
     reading: ReadingOptions,
-    tell: Tell,
+    tell: Report,
     *,
     drawn: Drawn | None = None,
     systems: Sequence[str] = (),

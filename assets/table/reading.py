@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError, counted, guarded, listed
-from care_ops.least import LEAST_COLUMNS
+from care_ops.minimum_sizes import MIN_COLUMNS
 from warehouse.items import ItemRecord, refuse_strangers
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
@@ -57,8 +57,8 @@ def read_table(
     of the same items and judges.
     """
     from assets.table.fitting import ScoreTable
-    from care_ops.strays import on_one_scale
-    from warehouse.sources.files import items_named, read_scores, texts_beside_scores
+    from care_ops.outliers import on_one_scale
+    from warehouse.sources.files import items_named, read_scores, texts_in_scores
 
     readings: list[Reading] = []
 
@@ -75,10 +75,10 @@ def read_table(
         raise InputError(f"{source}: {error}") from error
     described, read = [], of_scores[0]
     if inputs.items is None:
-        described, read = texts_beside_scores(inputs.scores, read, options)
+        described, read = texts_in_scores(inputs.scores, read, options)
     keep(read.noting(done))
     matrix = _with_families(scores, inputs.judges, options, keep)
-    if matrix.shape[1] < LEAST_COLUMNS:
+    if matrix.shape[1] < MIN_COLUMNS:
         raise InputError(f"{source}: there is one judge, {matrix.judges[0]!r}; a panel needs at least three")
     item = usual_item(of_scores[0], columns)
     records = items_named(recorded, of_scores[0].columns["item"]) | {record.item_id: record for record in described}

@@ -14,7 +14,7 @@ from care_ops.metrics import evaluate
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.selection import Penalised, Selection, select_with_labels, select_without_labels, validation_items
 from warehouse.items import ItemRecord
-from warehouse.sources.files import Tell, read_items, read_scores
+from warehouse.sources.files import Report, read_items, read_scores
 from warehouse.sources.reading import Reading
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions, ScoreColumns
@@ -87,7 +87,7 @@ def select_table(
     config: FitConfig,
     columns: ScoreColumns,
     options: ReadingOptions,
-    tell: Tell,
+    tell: Report,
     watch: Watch = unwatched,
 ) -> Choice:
     """Read the tables, admit judges, and search the paper's grid.
@@ -124,7 +124,7 @@ def _gold_and_units(
     split: str | None,
     item_column: str | None,
     options: ReadingOptions,
-    tell: Tell,
+    tell: Report,
 ) -> tuple[str, Array, list[str]]:
     """Return the table's name, and gold (NaN if none) and split unit (by default the id) of each scored item."""
     readings: list[Reading] = []

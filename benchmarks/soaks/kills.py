@@ -62,7 +62,7 @@ def _make_old_fits(folder: Path) -> None:
     run(folder)
     workspace = load_workspace(folder)
     for number in range(10):
-        promote(workspace, workspace.fits.editions("one")[-1], by="promote", why=f"number {number}", pinned=False)
+        promote(workspace, workspace.fits.fit_versions("one")[-1], by="promote", why=f"number {number}", pinned=False)
 
 
 GC = ("admin", "gc", "--yes", "--editions", "1", "--months", "0", "--days", "0")

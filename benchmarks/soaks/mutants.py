@@ -50,7 +50,7 @@ TESTS = (
     *(f"tests/warehouse/test_{name}.py" for name in ("item_texts", "storage", "store")),
 )
 
-TESTS_S, LEAST_S = 30.0, 120.0
+TESTS_S, MIN_S = 30.0, 120.0
 """Seconds of tests that a mutant meets, as they took under coverage, and those that it has beside four times that."""
 
 _FILES_AT_ONCE = 8
@@ -242,7 +242,7 @@ def walk(mutant: Mutant, tree: Path, covered: Mapping[str, Mapping[str, object]]
     named = [name for name in new if Path(mutant.file).stem in (tree / name.partition("::")[0]).read_text()]
     tests = named or new or chosen(mutant, covered)
     seconds = sum(float(covered[name]["seconds"]) for name in tests if name in covered)  # type: ignore[arg-type]
-    return ending_of(mutant, tree, tests, LEAST_S + 4 * seconds) if tests else "survived"
+    return ending_of(mutant, tree, tests, MIN_S + 4 * seconds) if tests else "survived"
 
 
 def report(

@@ -36,7 +36,7 @@ from pathlib import Path
 import dagster as dg
 
 from orchestration.instance import under_way, workspace_instance
-from orchestration.plan import all_outdated
+from orchestration.plan import find_stale
 from orchestration.workspace import load_workspace
 from tests.support.deployed import Deployment, postgres, postgres_binaries
 from tests.support.servers import kill
@@ -187,7 +187,7 @@ class Soak:
 
     def _to_make(self) -> int:
         """Count missing and stale partitions."""
-        return len(all_outdated(load_workspace(self._deployment.workspace)))
+        return len(find_stale(load_workspace(self._deployment.workspace)))
 
     def _wait_until_over(self, instance: dg.DagsterInstance) -> bool:
         """Wait until nothing has been missing or running for a while; returns whether that happened."""

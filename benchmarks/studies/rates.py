@@ -55,7 +55,7 @@ SYSTEMS = {"frank": "model_name", "hanna": "system", "triviaqa_judges_v1": "exam
 """Column of a folder's items that names the system."""
 
 LABELS = (20, 50, 100)
-LEAST_ITEMS = 200
+MIN_ITEMS = 200
 LEVEL = 0.9
 
 
@@ -117,7 +117,7 @@ def cells(panel: PreparedView) -> Iterator[Cell]:
         return
     system = column_of(view.family, column, view.scores.item_ids)
     members = {name: np.flatnonzero(system == name) for name in np.unique(system)}
-    members = {name: rows for name, rows in members.items() if len(rows) >= LEAST_ITEMS}
+    members = {name: rows for name, rows in members.items() if len(rows) >= MIN_ITEMS}
     gap = {
         (a, b): abs(float(view.gold[members[a]].mean() - view.gold[members[b]].mean()))
         for a in members

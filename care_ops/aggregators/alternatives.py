@@ -18,8 +18,8 @@ from care_ops.concerns import (
     OPPOSED_LOADING,
     Concern,
 )
-from care_ops.least import LEAST_VOICES, TELLING_ITEMS
 from care_ops.metrics import rank_correlation
+from care_ops.minimum_sizes import MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE
 from care_ops.models.duplicates import Duplicates
 from care_ops.models.feature_effects import FeatureEffect
 from care_ops.models.one_factor import OneFactor
@@ -136,15 +136,15 @@ class LabelFree:
 def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern, ...]:
     """List the concerns for which the estimate is the plain average."""
     found: list[Concern] = []
-    if judges < LEAST_VOICES:
+    if judges < MIN_DISTINCT_JUDGES:
         found.append("few judges")
-    if items < TELLING_ITEMS:
+    if items < MIN_ITEMS_TO_COMPARE:
         found.append("few items")
     if model.signal < MIN_SIGNAL:
         found.append("no common signal")
     if float(np.mean(model.raw_loadings < OPPOSED_LOADING)) >= MAX_OPPOSED:
         found.append("opposed")
-    if model.second > MAX_SECOND_FACTOR and judges > LEAST_VOICES - 1:
+    if model.second > MAX_SECOND_FACTOR and judges > MIN_DISTINCT_JUDGES - 1:
         found.append("two groups")
     return tuple(found)
 

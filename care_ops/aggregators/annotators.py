@@ -9,7 +9,7 @@ from scipy.special import expit
 
 from care_ops.aggregators.base import Problem
 from care_ops.errors import FitError
-from care_ops.least import LEAST_JUDGES
+from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.models import annotators
 from care_ops.models.answers import MOST_LEVELS, Answers
 from care_ops.records import Aggregate
@@ -28,7 +28,7 @@ def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
     Raises ``FitError`` where there are fewer than three judges or all votes are alike.
     """
     p = problem.scores.shape[1]
-    if p < LEAST_JUDGES:
+    if p < MIN_JUDGES:
         raise FitError(f"{name}: an annotator model needs at least three judges, there are {p}")
     grades, values = votes(problem)
     if len(np.unique(grades[grades >= 0])) < 2:

@@ -10,7 +10,7 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.blocks import by_rows
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
-from care_ops.least import LEAST_ITEMS, LEAST_JUDGES
+from care_ops.minimum_sizes import MIN_ITEMS, MIN_JUDGES
 from care_ops.models.sparse_factor import SparseFactor
 from care_ops.models.sparse_factor import fit as fit_sparse_factor
 from care_ops.moments.state import Moments, shrink
@@ -134,7 +134,7 @@ class Aggregator:
 def check_size(scores: ScoreMatrix) -> None:
     """Raise ``FitError`` for a panel that is too small for a factor."""
     n, p = scores.shape
-    if p < LEAST_JUDGES or n < LEAST_ITEMS:
+    if p < MIN_JUDGES or n < MIN_ITEMS:
         raise FitError(f"factor analysis: at least three judges and ten items are needed, there are {p} and {n}")
 
 

@@ -19,8 +19,8 @@ from care_ops.aggregators.label_free import label_free
 from care_ops.aggregators.latent import family_of
 from care_ops.calibration import probability_curve, to_panel_scale
 from care_ops.config import POSITION
-from care_ops.least import FOLLOWS, LABELS_TO_CONFIRM
 from care_ops.metrics import changed, rank_correlation
+from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_CONFIRM
 from care_ops.models import factor_analysis
 from care_ops.models.label_model import Columns, LabelledFit, fit_labels
 from care_ops.moments.state import for_correlation, shrink

@@ -9,7 +9,7 @@ from care_ops.aggregators.base import TOO_SPARSE, Problem, unit_weights
 from care_ops.calibration import to_panel_scale
 from care_ops.config import StructureConfig
 from care_ops.errors import FitError
-from care_ops.least import LEAST_ITEMS, LEAST_JUDGES
+from care_ops.minimum_sizes import MIN_ITEMS, MIN_JUDGES
 from care_ops.moments.missing import condition
 from care_ops.moments.state import Moments, shrink
 from care_ops.records import Aggregate
@@ -18,7 +18,7 @@ from care_ops.structure.bounds import directions_error, identifiability, misspec
 from care_ops.structure.conic import sharpen
 from care_ops.structure.factors import (
     Factors,
-    choose_by_anchors,
+    choose_by_labels,
     effective_judges,
     extract,
     posterior,
@@ -76,9 +76,9 @@ def fit_structure(
         There are fewer than three judges or ten items, or no factor appears at any tau.
     """
     p, n = moments.p, moments.n
-    if p < LEAST_JUDGES:
+    if p < MIN_JUDGES:
         raise FitError(f"structure: at least three judges are needed, there are {p}")
-    if n < LEAST_ITEMS:
+    if n < MIN_ITEMS:
         raise FitError(f"structure: at least ten items are needed, there are {n}")
     if moments.sparse:
         raise FitError(f"structure: {TOO_SPARSE}")
@@ -133,7 +133,7 @@ def care_svd(problem: Problem) -> Aggregate:
     rows, labels = problem.anchors.rows(problem.scores.item_ids)
     if len(rows):
         filled, _ = condition(problem.standardised[rows], correlation)
-        factors = choose_by_anchors(factors, filled, labels)
+        factors = choose_by_labels(factors, filled, labels)
     weights, strength = factors.weights, float(factors.strengths[factors.quality])
     latent, sd = posterior(problem.standardised, weights, strength, correlation)
     estimate, _, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)

@@ -14,7 +14,7 @@ from scipy.stats import binom
 from care_ops.aggregators.base import Problem
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
-from care_ops.least import LABELS_TO_CONFIRM
+from care_ops.minimum_sizes import LABELS_TO_CONFIRM
 from care_ops.models import cp, mixture
 from care_ops.models.answers import softmax
 from care_ops.models.mixture import Mixture
@@ -216,7 +216,7 @@ class CareTensor:
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
             of_anchors, label_free = softmax(fitted.log_joint[rows])[0], quality
-            quality = quality_by_anchors(of_anchors, labels, label_free)
+            quality = quality_by_labels(of_anchors, labels, label_free)
             details |= confirmed_by_anchors(of_anchors, labels, label_free)
         return States(fitted, quality, ranks_of_equal_quality(quality, fitted.weights), score, views, details)
 
@@ -387,7 +387,7 @@ def view_starts(
     return starts, details
 
 
-def quality_by_anchors(posterior: Array, labels: Array, label_free: Array | None = None) -> Array:
+def quality_by_labels(posterior: Array, labels: Array, label_free: Array | None = None) -> Array:
     """Q of each state by labelled items (step F), shape (k,).
 
     With two label values it is the label-free map where the labels do not speak against that (``evidence_for``), else
@@ -468,7 +468,7 @@ def confirmed_by_anchors(posterior: Array, labels: Array, label_free: Array) -> 
     right, fold = 0, np.arange(len(labels)) % _FOLDS
     for held_out in (fold == f for f in range(_FOLDS)):
         if np.ptp(labels[~held_out]) > 0:
-            quality = quality_by_anchors(posterior[~held_out], labels[~held_out], label_free)
+            quality = quality_by_labels(posterior[~held_out], labels[~held_out], label_free)
             right += int(np.sum((posterior[held_out] @ quality > 0.5) == target[held_out]))
     commoner = max(float(target.mean()), 1 - float(target.mean()))
     by_chance = float(binom.sf(right - 1, len(labels), commoner))

@@ -17,7 +17,7 @@ from care_ops.aggregators.care_tensor import (
 )
 from care_ops.calibration import to_panel_scale
 from care_ops.errors import FitError
-from care_ops.least import JUDGES_OF_FOUR_STATES
+from care_ops.minimum_sizes import JUDGES_OF_FOUR_STATES
 from care_ops.models import cp, mixture
 from care_ops.records import Aggregate
 from care_ops.scores import Array

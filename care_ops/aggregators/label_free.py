@@ -30,7 +30,7 @@ from care_ops.aggregators.sparse_panel import estimate_sparse_panel
 from care_ops.blocks import by_rows
 from care_ops.config import POSITION
 from care_ops.errors import FitError, listed
-from care_ops.least import LEAST_VOICES
+from care_ops.minimum_sizes import MIN_DISTINCT_JUDGES
 from care_ops.models import factor_analysis, one_factor
 from care_ops.models.duplicates import Duplicates, find_duplicates
 from care_ops.models.feature_effects import controlled, remove_feature_effects, surely_follow, unit_feature
@@ -252,7 +252,7 @@ def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:
     p = len(panel.correlation)
     agreement = (panel.correlation.sum(axis=1) - 1.0) / (p - 1)
     weak = agreement + 2.0 / np.sqrt(panel.items) < rules.weak * float(np.median(agreement))
-    return weak if int((~weak).sum()) >= LEAST_VOICES - 1 else np.zeros(p, dtype=np.bool_)
+    return weak if int((~weak).sum()) >= MIN_DISTINCT_JUDGES - 1 else np.zeros(p, dtype=np.bool_)
 
 
 def _by_rank_or_score(panel: _Panel, rules: Rules) -> Array:

@@ -6,7 +6,7 @@ from numpy.typing import NDArray
 from care_ops.aggregators.alternatives import LabelFree, score_correlation, unit_score
 from care_ops.aggregators.base import Problem, row_mean, unit_weights
 from care_ops.concerns import MIN_AGREEMENT, Concern
-from care_ops.least import LEAST_VOICES, TELLING_ITEMS
+from care_ops.minimum_sizes import MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE
 from care_ops.models.duplicates import Duplicates
 
 SPARSE_SHARE = 0.5
@@ -25,8 +25,8 @@ def estimate_sparse_panel(problem: Problem) -> LabelFree:
     factor, of_factor = unit_score(model.quality, scored), unit_weights(model.loading / model.variance)
     latent = unit_score(SPARSE_SHARE * factor + (1.0 - SPARSE_SHARE) * mean, scored)
     p = len(problem.scores.judges)
-    concerns: list[Concern] = ["few judges"] if p < LEAST_VOICES else []
-    if int(scored.sum()) < TELLING_ITEMS:
+    concerns: list[Concern] = ["few judges"] if p < MIN_DISTINCT_JUDGES else []
+    if int(scored.sum()) < MIN_ITEMS_TO_COMPARE:
         concerns.append("few items")
     if score_correlation(mean, factor, scored) < MIN_AGREEMENT:
         concerns.append("alternatives")

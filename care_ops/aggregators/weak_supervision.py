@@ -4,7 +4,7 @@ import numpy as np
 
 from care_ops.aggregators.base import TOO_SPARSE, Problem, unit_weights
 from care_ops.errors import FitError
-from care_ops.least import LEAST_JUDGES
+from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.records import Aggregate
 
 
@@ -17,7 +17,7 @@ def universal_weak_supervision(problem: Problem) -> Aggregate:
     """
     values = problem.scores.values
     p = values.shape[1]
-    if p < LEAST_JUDGES:
+    if p < MIN_JUDGES:
         raise FitError(f"uws: the triplet estimate needs at least three judges, there are {p}")
     m = problem.moments
     if problem.sparse:

@@ -10,7 +10,7 @@ from care_ops.blocks import by_columns, by_rows
 from care_ops.samples import is_sampled
 from care_ops.scores import Array
 
-LEAST_UNIQUENESS = 0.02
+MIN_UNIQUENESS = 0.02
 """Least unique share of a judge's variance, which keeps a judge from becoming the factor (a Heywood case)."""
 
 _NOISE_PRIOR = 0.5
@@ -96,7 +96,7 @@ def fit(correlation: Array, factors: int, *, max_iterations: int = 1_000) -> Fac
         start,
         jac=True,
         method="L-BFGS-B",
-        bounds=[(float(np.log(LEAST_UNIQUENESS)), 0.0)] * len(correlation),
+        bounds=[(float(np.log(MIN_UNIQUENESS)), 0.0)] * len(correlation),
         options={"maxiter": max_iterations, "ftol": 1e-14, "gtol": 1e-9},
     )
     uniqueness = np.exp(optimum.x)

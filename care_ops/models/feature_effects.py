@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.stats import rankdata
 
 from care_ops.blocks import by_rows
-from care_ops.least import LEAST_ITEMS
+from care_ops.minimum_sizes import MIN_ITEMS
 from care_ops.scores import Array
 
 _EXCESS_RAMP, _SEES_RAMP, _SIZE_RAMP = (0.15, 0.25), (0.45, 0.60), (0.10, 0.20)
@@ -32,7 +32,7 @@ MIN_EVIDENCE = 0.5
 """Evidence, the product of the three ramps, from which an effect is removed, in proportion to it. Removing on weaker
 evidence lowered Kendall's tau by .014 on a recorded panel and gained nowhere (``make bench-real``)."""
 
-_LEAST_LEFT = 0.01
+_MIN_LEFT = 0.01
 """Share of a judge's variance that must be left: one that follows nothing but the feature keeps its scores."""
 
 _DIGITS = 9
@@ -110,7 +110,7 @@ def feature_effect(standardised: Array, w: Array, families: NDArray[np.intp]) ->
     removed = removed if removed >= MIN_EVIDENCE and energy > 2.0 * by_chance else 0.0
     spread = (w**2 @ seen) / np.maximum(np.diag(count), 1.0)
     left = 1.0 - spread * removed * own * (2.0 * slopes - removed * own)
-    return FeatureEffect(np.where(left > _LEAST_LEFT, own, 0.0), removed)
+    return FeatureEffect(np.where(left > _MIN_LEFT, own, 0.0), removed)
 
 
 def controlled(standardised: Array, w: Array) -> Array:
@@ -139,7 +139,7 @@ def surely_follow(standardised: Array, w: Array) -> NDArray[np.bool_]:
 def unit_feature(feature: Array) -> Array | None:
     """Standardise a feature, NaN as the mean; None where it is the same for nearly all items."""
     known = feature[~np.isnan(feature)]
-    if len(known) < LEAST_ITEMS or np.mean(known != np.median(known)) < 0.05 or np.std(known) <= 0:
+    if len(known) < MIN_ITEMS or np.mean(known != np.median(known)) < 0.05 or np.std(known) <= 0:
         return None
     return np.where(np.isnan(feature), 0.0, (feature - known.mean()) / known.std())
 

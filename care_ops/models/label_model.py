@@ -39,7 +39,7 @@ AT_RANDOM = 0.05
 _FLAT = 10.0
 """Prior variance of the intercept, so large that the labels alone decide where they lie; on sides, in that of noise."""
 
-_MOST_STEPS, _STEP_ENDS, _LEAST_CURVATURE = 50, 1e-6, 1e-12
+_MOST_STEPS, _STEP_ENDS, _MIN_CURVATURE = 50, 1e-6, 1e-12
 """Of Newton's method, in standard deviations of the noise."""
 
 _DRAWS = 500
@@ -208,7 +208,7 @@ def _on_sides(sides: Array, counts: Array, features: Array, noise: float, mean: 
     while True:
         below = log_ndtr(sides * at)
         ratio = np.exp(-0.5 * at**2 - below) / np.sqrt(2 * np.pi)
-        root = np.sqrt(np.maximum(counts * ratio * (ratio + sides * at), _LEAST_CURVATURE))
+        root = np.sqrt(np.maximum(counts * ratio * (ratio + sides * at), _MIN_CURVATURE))
         residual = root * (at - mean) + counts * sides * ratio / root
         dual, evidence = _condition(root[:, None] * features, 1.0, residual)
         before, at = at, mean + features @ (features.T @ (root * dual))

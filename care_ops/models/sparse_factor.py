@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.models.factor_analysis import LEAST_UNIQUENESS
+from care_ops.models.factor_analysis import MIN_UNIQUENESS
 from care_ops.scores import Array
 
 PRIOR_SCORES = 10.0
@@ -110,5 +110,5 @@ def _judges(scores: _Scores, quality: Array, spread: Array, prior_scores: float)
     loading = (xq - x1 * q1 / count) / across
     level = (x1 - loading * q1) / count
     variance = (x2 - level * x1 - loading * xq) / count
-    least = LEAST_UNIQUENESS * np.maximum(x2 / count - (x1 / count) ** 2, 1e-12)
+    least = MIN_UNIQUENESS * np.maximum(x2 / count - (x1 / count) ** 2, 1e-12)
     return level, loading, np.maximum(variance, least)

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from scipy.sparse.csgraph import connected_components
 
 from care_ops.errors import FitError, InputError
-from care_ops.least import LEAST_JUDGES
+from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.scores import Array
 from care_ops.sparsity import FIT_GROUPS_APART, is_crowd, is_sparse, lacks_pairs
 
@@ -95,7 +95,7 @@ class Moments:
             a, b = map(int, np.argwhere(self.count2 == 0)[0])
             pair = f"moments: judges {_name(judges, a)} and {_name(judges, b)} scored no item in common"
             groups, group = connected_components(self.count2 > 0, directed=False)
-            if groups > 1 and np.bincount(group).min() >= LEAST_JUDGES:
+            if groups > 1 and np.bincount(group).min() >= MIN_JUDGES:
                 raise FitError(f"{pair}, nor did others of their {groups} groups; {FIT_GROUPS_APART}")
             raise FitError(f"{pair}; drop one of them")
         partial_mean = self.partial2 / self.count2

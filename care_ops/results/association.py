@@ -6,7 +6,7 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import false_discovery_control, rankdata
 
-from care_ops.least import LEAST_ITEMS
+from care_ops.minimum_sizes import MIN_ITEMS
 from care_ops.scores import Array
 
 
@@ -27,7 +27,7 @@ def permuted(latent: Array, features: Array, resamples: int, rng: np.random.Gene
     correlations, p_values = np.full((h, f), np.nan), np.full((h, f), np.nan)
     for c in range(f):
         scored = ~np.isnan(features[:, c]) & ~np.isnan(latent).any(axis=1)
-        if scored.sum() < LEAST_ITEMS or np.ptp(features[scored, c]) == 0:
+        if scored.sum() < MIN_ITEMS or np.ptp(features[scored, c]) == 0:
             continue
         b = _unit(rankdata(features[scored, c])[:, None])[:, 0]
         a = _unit(rankdata(latent[scored], axis=0))
@@ -50,7 +50,7 @@ def residual_ranks(feature: Array, other: Array) -> Array:
     """Residuals of a feature's ranks in a regression on the ranks of another one, shape (n,); NaN where unknown."""
     both_known = ~np.isnan(feature) & ~np.isnan(other)
     out = np.full(len(feature), np.nan)
-    if both_known.sum() < LEAST_ITEMS or np.ptp(feature[both_known]) == 0:
+    if both_known.sum() < MIN_ITEMS or np.ptp(feature[both_known]) == 0:
         return out
     a, b = rankdata(feature[both_known]), rankdata(other[both_known])
     slope = np.cov(a, b)[0, 1] / max(float(np.var(b, ddof=1)), 1e-12)

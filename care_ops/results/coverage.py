@@ -7,8 +7,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import counted, listed
-from care_ops.least import LEAST_SCORES, TELLING_ITEMS
 from care_ops.metrics import rank_correlation
+from care_ops.minimum_sizes import MIN_ITEMS_TO_COMPARE, MIN_SCORES
 from care_ops.scores import Array, ScoreMatrix, mean_of_present
 from care_ops.sparsity import components, is_sparse
 
@@ -98,7 +98,7 @@ class Coverage:
             return None
         return (
             f"{self.few:,} of {counted(self.items, 'item')} {'has' if self.few == 1 else 'have'} fewer than "
-            f"{LEAST_SCORES} scores: where two judges differ, nothing says which is wrong, so the estimates of such "
+            f"{MIN_SCORES} scores: where two judges differ, nothing says which is wrong, so the estimates of such "
             "items are little more than guesses drawn towards the mean."
         )
 
@@ -158,7 +158,7 @@ def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
         items=scores.shape[0],
         judges=scores.shape[1],
         missing=int((~present).sum()),
-        few=int(((by_item > 0) & (by_item < LEAST_SCORES)).sum()),
+        few=int(((by_item > 0) & (by_item < MIN_SCORES)).sum()),
         unscored=int((by_item == 0).sum()),
         not_asked=not_asked,
         sparse=is_sparse(scores.values),
@@ -169,7 +169,7 @@ def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
 
 def _absent_by_score(values: Array, present: NDArray[np.integer]) -> float:
     scored = int((present > 0).sum())
-    if scored < TELLING_ITEMS or present.min() == present.max():
+    if scored < MIN_ITEMS_TO_COMPARE or present.min() == present.max():
         return 0.0
     centred = values - mean_of_present(values)
     spread = np.sqrt(mean_of_present(centred**2))

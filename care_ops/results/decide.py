@@ -4,14 +4,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from care_ops.errors import listed
-from care_ops.least import LEAST_JUDGES
+from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.results.fit_facts import FitFacts
 from care_ops.results.reasons import capital, feature_in_words, reasons_of, refused, state_of
 from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict
 
 
 @dataclass(frozen=True)
-class Standing:
+class FitStatus:
     """What has happened to a test set since its fit was made.
 
     Attributes
@@ -46,7 +46,7 @@ class Standing:
     notes: tuple[Reason, ...] = ()
 
 
-def decide(facts: FitFacts | None, standing: Standing, remedies: Remedies) -> Verdict:
+def decide(facts: FitFacts | None, standing: FitStatus, remedies: Remedies) -> Verdict:
     """The verdict on a fit, or on a test set that has none yet.
 
     What happened last counts first: a failure, then a fit that is held back, then one that is stale, and only then what
@@ -76,7 +76,7 @@ def _verdict(
     return Verdict(state, sentence, tuple(reasons), _steps(state, facts, remedies), edition, made_at)
 
 
-def _held_back(facts: FitFacts | None, standing: Standing, said: Sequence[Reason], remedies: Remedies) -> Verdict:
+def _held_back(facts: FitFacts | None, standing: FitStatus, said: Sequence[Reason], remedies: Remedies) -> Verdict:
     """The verdict where a new fit waits for a person: what changed, how far the answer moves, what it is by itself."""
     waits = [f"not every item has been scored yet by {listed(standing.owing, 4)}"] if standing.owing else []
     sentence = f"A new fit waits for you: {_ended('; '.join([*waits, *(standing.changes or standing.held_back[:1])]))}"
@@ -95,7 +95,7 @@ def _held_back(facts: FitFacts | None, standing: Standing, said: Sequence[Reason
     return Verdict("held back", sentence, tuple(reasons), steps, standing.held_edition, standing.held_made_at)
 
 
-def _since(standing: Standing) -> list[Reason]:
+def _since(standing: FitStatus) -> list[Reason]:
     """What happened since the fit, the gravest first."""
     failures = [Reason("failure", _ended(sentence)) for sentence in standing.failures]
     return [*failures, *standing.stale, *standing.notes]
@@ -109,7 +109,7 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         return (remedies.again,)
     if facts is None:
         return (_after("Mend what the first sentence names, then", remedies.again),)
-    if state == "failed" and len(facts.admitted) < LEAST_JUDGES:
+    if state == "failed" and len(facts.admitted) < MIN_JUDGES:
         return (Step("Give scores of more judges, then fit again.", remedies.again.command),)
     if state == "failed" and facts.failure is not None:
         said = "Mend what the sentence names, then fit again: by the same judges and scores the answer stays the same."

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import chi2
 
-from care_ops.least import LEAST_ITEMS
 from care_ops.metrics import rank_correlation
+from care_ops.minimum_sizes import MIN_ITEMS
 from care_ops.scores import Array, varies
 
 _BINS = 10
@@ -48,11 +48,11 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
     a, b = (np.array(list(values.values()), dtype=np.float64) for values in (then, now))
     common = sorted(then.keys() & now.keys())
     x, y = (np.array([values[i] for i in common], dtype=np.float64) for values in (then, now))
-    few = min(len(a), len(b)) < LEAST_ITEMS
+    few = min(len(a), len(b)) < MIN_ITEMS
     psi, chance = (float("nan"), float("nan")) if few else population_stability(a, b)
     spread = float(a.std()) if varies(a) else 0.0
     shift = float("nan") if few or spread == 0 else float((b.mean() - a.mean()) / spread)
-    return Drift(len(common), psi, chance, shift, rank_correlation(x, y, at_least=LEAST_ITEMS))
+    return Drift(len(common), psi, chance, shift, rank_correlation(x, y, at_least=MIN_ITEMS))
 
 
 def population_stability(before: Array, after: Array) -> tuple[float, float]:

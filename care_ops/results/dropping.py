@@ -21,7 +21,7 @@ from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.frozen import FAITHFUL, Frozen, freeze, with_features
-from care_ops.least import LABELS_TO_ADVISE, LEAST_JUDGES
+from care_ops.minimum_sizes import LABELS_TO_ADVISE, MIN_JUDGES
 from care_ops.records import NO_REFITS, DropEvidence, Dropping
 from care_ops.results.uncertainty import Spread, rows_by_unit
 from care_ops.scores import Array, ScoreMatrix, content_seed
@@ -123,7 +123,7 @@ def _refused(scores: ScoreMatrix, labels: Array, names: Sequence[str]) -> str:
         )
     if np.ptp(labels[known]) == 0:
         return "only labels can say that a judge should go, and all of them are alike"
-    if judges <= LEAST_JUDGES:
+    if judges <= MIN_JUDGES:
         return (
             f"the panel has {judges} judges, and without one of them nothing says which of the others is wrong where "
             "they differ"

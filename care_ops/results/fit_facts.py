@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from care_ops.concerns import FOLLOWS_FEATURE, CareSummary
-from care_ops.least import LABELS_TO_SETTLE, TELLING_ITEMS
 from care_ops.metrics import rank_correlation
+from care_ops.minimum_sizes import LABELS_TO_SETTLE, MIN_ITEMS_TO_COMPARE
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage
 from care_ops.results.sides import Sides
@@ -100,10 +100,10 @@ class LabelEvidence:
 def trend(estimate: Array) -> float:
     """Return the rank correlation (Spearman) of an estimate (n,), in the order of its file, with the position.
 
-    It is 0 where chance may explain it: within three standard errors, or by fewer than ``TELLING_ITEMS`` items.
+    It is 0 where chance may explain it: within three standard errors, or by fewer than ``MIN_ITEMS_TO_COMPARE`` items.
     """
     position = np.arange(len(estimate), dtype=np.float64)
-    found = rank_correlation(estimate, position, at_least=TELLING_ITEMS)
+    found = rank_correlation(estimate, position, at_least=MIN_ITEMS_TO_COMPARE)
     return found if abs(found) > 3.0 / np.sqrt(len(estimate)) else 0.0
 
 

@@ -10,8 +10,8 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from care_ops.errors import FitError, InputError
-from care_ops.least import LEAST_LABELS
-from care_ops.results.rates import DRAWS, LEVEL, Difference, Labelled, apart
+from care_ops.minimum_sizes import MIN_LABELS
+from care_ops.results.rates import DRAWS, LEVEL, Difference, Labelled, differ
 from care_ops.results.sequential import rates_at_looks
 from care_ops.scores import Array
 
@@ -62,7 +62,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
         The same system twice, a system without items, a margin that is negative or wider than any difference, or as in
         ``rates_at_looks``.
     TooFewLabelsError
-        A system has fewer than ``LEAST_LABELS``.
+        A system has fewer than ``MIN_LABELS``.
     """
     labels, systems = given.labels, given.systems or ()
     known = labels[~np.isnan(labels)]
@@ -75,10 +75,10 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
     if given.order is None:
         told = [name for name, label in zip(systems, labels, strict=True) if not np.isnan(label)]
         counts = {name: told.count(name) for name in (new, old)}
-        if lacking := {name: LEAST_LABELS - n for name, n in counts.items() if n < LEAST_LABELS}:
+        if lacking := {name: MIN_LABELS - n for name, n in counts.items() if n < MIN_LABELS}:
             raise TooFewLabelsError(
                 f"{' and '.join(f'{name} has {count} labels of random items' for name, count in counts.items())}, "
-                f"where {LEAST_LABELS} of each are needed: label "
+                f"where {MIN_LABELS} of each are needed: label "
                 f"{' and '.join(f'{more} more of {name}' for name, more in lacking.items())}"
             )
     compared = replace(given, systems=[name if name in (new, old) else None for name in systems])
@@ -127,7 +127,7 @@ def rogan_gladen(
     InputError
         Labels are not 0 and 1, or not of a simple random sample.
     TooFewLabelsError
-        A system has fewer than ``LEAST_LABELS`` that pass or that fail.
+        A system has fewer than ``MIN_LABELS`` that pass or that fail.
     """
     if given.chance is not None and len(set(given.chance.tolist())) > 1:
         raise InputError("rogan-gladen needs a simple random sample; these items had different probabilities")
@@ -136,7 +136,7 @@ def rogan_gladen(
     passes = np.where(np.isnan(given.estimate), np.nan, (given.estimate > cut).astype(np.float64))
     names = np.array([name or "" for name in given.systems or ()])
     first, second = (_corrected(passes[names == name], given.labels[names == name], name, rng) for name in (new, old))
-    return decided(apart(new, old, first - second, level), margin)
+    return decided(differ(new, old, first - second, level), margin)
 
 
 def _corrected(passes: Array, labels: Array, name: str, rng: np.random.Generator) -> Array:
@@ -147,10 +147,10 @@ def _corrected(passes: Array, labels: Array, name: str, rng: np.random.Generator
         raise InputError("gate: rogan-gladen corrects shares; give labels of 0 and 1")
     right = {value: int((said[label == value] == value).sum()) for value in (1.0, 0.0)}
     count = {value: int((label == value).sum()) for value in (1.0, 0.0)}
-    if min(count.values()) < LEAST_LABELS:
+    if min(count.values()) < MIN_LABELS:
         raise TooFewLabelsError(
             f"{name} has {count[1.0]} labels that pass and {count[0.0]} that fail; rogan-gladen needs "
-            f"{LEAST_LABELS} of each, to know the judges' errors on this system: label more of its items"
+            f"{MIN_LABELS} of each, to know the judges' errors on this system: label more of its items"
         )
     tpr, tnr = (rng.beta(right[v] + 0.5, count[v] - right[v] + 0.5, DRAWS) for v in (1.0, 0.0))
     share = rng.beta(judged.sum() + 0.5, len(judged) - judged.sum() + 0.5, DRAWS)

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from care_ops.errors import InputError
-from care_ops.least import LEAST_ITEMS
 from care_ops.metrics import rank_correlation
+from care_ops.minimum_sizes import MIN_ITEMS
 from care_ops.scores import Array
 from care_ops.visible import visible
 
@@ -92,7 +92,7 @@ def feature_correlations(scores: Array, features: Array) -> Array:
     out = np.full((scores.shape[1], features.shape[1]), np.nan)
     for r in range(scores.shape[1]):
         for c in range(features.shape[1]):
-            out[r, c] = rank_correlation(scores[:, r], features[:, c], at_least=LEAST_ITEMS)
+            out[r, c] = rank_correlation(scores[:, r], features[:, c], at_least=MIN_ITEMS)
     return out
 
 

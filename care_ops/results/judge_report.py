@@ -12,8 +12,8 @@ from scipy.stats import beta, norm
 from scipy.stats import t as student
 
 from care_ops.errors import FitError
-from care_ops.least import LEAST_ITEMS, LEAST_LABELS
 from care_ops.metrics import rank_correlation
+from care_ops.minimum_sizes import MIN_ITEMS, MIN_LABELS
 from care_ops.results.judge_gate import PeopleAgreement, agreement_with_people
 from care_ops.results.rates import LEVEL, Labelled, Repeats, rates_of
 from care_ops.scores import Array
@@ -70,7 +70,7 @@ def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) 
     """
     both = ~np.isnan(one) & ~np.isnan(other)
     count = int(both.sum())
-    if count < LEAST_ITEMS:
+    if count < MIN_ITEMS:
         return None
     apart = one[both] - other[both]
     half = float(student.ppf((1 + level) / 2, count - 1)) * float(apart.std(ddof=1)) / np.sqrt(count)
@@ -146,11 +146,11 @@ def report_of(
     Raises
     ------
     FitError
-        The judge has scored fewer than ``LEAST_LABELS`` labelled items.
+        The judge has scored fewer than ``MIN_LABELS`` labelled items.
     """
     labels, rows = given.labels, np.flatnonzero(~np.isnan(scores) & ~np.isnan(given.labels))
-    if len(rows) < LEAST_LABELS:
-        raise FitError(f"{judge}: {len(rows)} labels of items that it scored; {LEAST_LABELS} are needed")
+    if len(rows) < MIN_LABELS:
+        raise FitError(f"{judge}: {len(rows)} labels of items that it scored; {MIN_LABELS} are needed")
     passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
     right = np.where(passes > 0, people, 1.0 - people)
     doubt = np.abs(scores - cut)
@@ -211,7 +211,7 @@ def _sent(doubt: Array, rows: NDArray[np.intp], right: Array, weights: Array) ->
 def _length(lengths: Array, scores: Array, labels: Array, level: float) -> LengthEffect | None:
     """None where fewer than ten items have both a length and a score, or one of the two does not vary."""
     known = ~np.isnan(lengths) & ~np.isnan(scores)
-    by_judge = rank_correlation(lengths, scores, at_least=LEAST_ITEMS)
+    by_judge = rank_correlation(lengths, scores, at_least=MIN_ITEMS)
     if np.isnan(by_judge):
         return None
     half = float(norm.ppf((1 + level) / 2)) / np.sqrt(max(int(known.sum()) - 3, 1))

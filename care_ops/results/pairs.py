@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from care_ops.errors import FitError, InputError
-from care_ops.least import LEAST_LABELS
+from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.gate import Decision, TooFewLabelsError, check_the_two, decided
 from care_ops.results.rates import LEVEL, Difference, Labelled, Rate, Rates, Repeats
 from care_ops.results.sequential import rates_at_looks
@@ -48,7 +48,7 @@ class Duels(Labelled):
     def rates(self) -> DuelRates:
         """Each system's share of wins in the pairs where it met another one, the best first.
 
-        Raises ``FitError`` where no system has ``LEAST_LABELS`` labels of its pairs.
+        Raises ``FitError`` where no system has ``MIN_LABELS`` labels of its pairs.
         """
         found, left_out = list[Rate](), dict[str, str]()
         names = self.met
@@ -72,7 +72,7 @@ class Duels(Labelled):
         InputError
             They never met.
         FitError
-            There are fewer than ``LEAST_LABELS`` labels of their pairs.
+            There are fewer than ``MIN_LABELS`` labels of their pairs.
         """
         return self._seen_by(first, second).of_wins(first, second)
 
@@ -88,9 +88,9 @@ class Duels(Labelled):
         rows, side = np.array([row for row, _ in seen], dtype=np.intp), np.array([sign for _, sign in seen])
         labels = 0.5 + side * (self.labels[rows] - 0.5)
         count = int((~np.isnan(labels)).sum())
-        if count < LEAST_LABELS:
+        if count < MIN_LABELS:
             against = "" if opponent is None else f" against {opponent}"
-            raise FitError(f"{count} labels of the pairs of {system}{against}; {LEAST_LABELS} are needed")
+            raise FitError(f"{count} labels of the pairs of {system}{against}; {MIN_LABELS} are needed")
         answer, balanced = _turned_answer(self.estimate[rows], side)
         place = {row: k for k, (row, _) in enumerate(seen)}
         items = Labelled(
@@ -134,7 +134,7 @@ def duel_gate(duels: Duels, new: str, old: str, margin: float = 0.0) -> Decision
     InputError
         The same system twice, a negative margin, or two systems that never met.
     TooFewLabelsError
-        There are fewer than ``LEAST_LABELS`` labels of their pairs.
+        There are fewer than ``MIN_LABELS`` labels of their pairs.
     """
     check_the_two(new, old, margin, 1.0)
     try:

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import FitError, InputError
-from care_ops.least import LEAST_LABELS
+from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.models.factor_analysis import normal_scores
 from care_ops.models.label_means import draw_means, variance_within
 from care_ops.models.passing import System, draw_shares
@@ -167,7 +167,7 @@ class Rates:
         """The difference of two systems, from the same joint draws; ``InputError`` where one has no rate."""
         self.require(first, second)
         one, other = (self._draws[:, self._names.index(name)] for name in (first, second))
-        return apart(first, second, one - other, self.level)
+        return differ(first, second, one - other, self.level)
 
     def require(self, *names: str) -> None:
         """``InputError`` where one of these systems has no rate."""
@@ -179,10 +179,10 @@ class Rates:
 
     def of_wins(self, first: str, second: str) -> Difference:
         """The difference of two systems where a label is the share of a win of ``first``, and the rest ``second``'s."""
-        return apart(first, second, 2.0 * self._draws[:, 0] - 1.0, self.level)
+        return differ(first, second, 2.0 * self._draws[:, 0] - 1.0, self.level)
 
 
-def apart(first: str, second: str, draws: Array, level: float) -> Difference:
+def differ(first: str, second: str, draws: Array, level: float) -> Difference:
     """Two systems' difference from draws of it, (d,), with an equal-tailed interval of this level."""
     value, lo, hi = _summary(draws, level)
     return Difference(first, second, value, lo, hi, float((draws > 0).mean() + 0.5 * (draws == 0).mean()))
@@ -211,7 +211,7 @@ def rates_of(
     InputError
         A level or a chance outside (0, 1].
     FitError
-        No system has ``LEAST_LABELS`` labels.
+        No system has ``MIN_LABELS`` labels.
     """
     by_name, labels = given.rows_by_system(), given.labels
     chance = _checked(labels, given.chance, level)
@@ -246,15 +246,15 @@ def _with_labels(
     left_out: dict[str, str] = {}
     for name, rows in by_name.items():
         labelled = np.flatnonzero(~np.isnan(labels[rows]))
-        if len(labelled) < LEAST_LABELS:
-            left_out[name] = f"{len(labelled)} labels; {LEAST_LABELS} are needed"
+        if len(labelled) < MIN_LABELS:
+            left_out[name] = f"{len(labelled)} labels; {MIN_LABELS} are needed"
             continue
         seen = rows[labelled]
         weights = _weights(chance[seen]) * counts[seen]
         systems[name] = System(score[rows], labelled, labels[seen], weights, chosen=bool(np.ptp(chance[seen]) > 0))
     if not systems:
         said = "; ".join(f"{name}: {why}" for name, why in left_out.items())
-        raise FitError(f"rates: no system has {LEAST_LABELS} labels ({said})")
+        raise FitError(f"rates: no system has {MIN_LABELS} labels ({said})")
     return systems, left_out
 
 

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from care_ops.admission import why_left_out
 from care_ops.concerns import FOLLOWS_FEATURE, Concern
 from care_ops.errors import counted, listed
-from care_ops.least import FOLLOWS, LABELS_TO_SETTLE, LEAST_JUDGES, LEAST_VOICES, TELLING_ITEMS
+from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_SETTLE, MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE, MIN_JUDGES
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage, coverage_of, cut_off
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
@@ -45,7 +45,7 @@ def _in_words(features: Sequence[str]) -> str:
 
 def refused(facts: FitFacts) -> str | None:
     """Why the fit gives no answer that could be trusted; None where it gives one."""
-    if len(facts.admitted) < LEAST_JUDGES:
+    if len(facts.admitted) < MIN_JUDGES:
         return capital(f"{refusal(facts.admitted)}.")
     return None if facts.failure is None else f"There is no answer to judge: {facts.failure}."
 
@@ -125,10 +125,10 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
     message, detail = {
         "few judges": (
             f"Only {independent} judges score independently: where two share a mistake, nothing shows it. Use at least "
-            f"{LEAST_VOICES}.",
+            f"{MIN_DISTINCT_JUDGES}.",
             "",
         ),
-        "few items": (f"{items} are too few to compare the judges; {TELLING_ITEMS} are needed.", ""),
+        "few items": (f"{items} are too few to compare the judges; {MIN_ITEMS_TO_COMPARE} are needed.", ""),
         "no common signal": (
             "The judges hardly agree with one another, so there is nothing to combine.",
             f"Each correlates with their common factor by {facts.signal:+.2f} on average.",

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 import scipy
 
-from care_ops.least import TELLING_SCORES
+from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.scores import Array, mean_of_present
 
 _LEVEL = 0.99
@@ -62,7 +62,7 @@ def _share(chosen: Array, systems: Sequence[tuple[str, str] | None], level: floa
         pair: len(own) + len(mirrors[pair]) for pair, own in groups.items() if min(len(own), len(mirrors[pair])) > 1
     }
     total = sum(sizes.values())
-    if sum(len(groups[pair]) for pair in sizes) < TELLING_SCORES:
+    if sum(len(groups[pair]) for pair in sizes) < MIN_SCORES_TO_DESCRIBE:
         return np.nan, False
     parts = [(size / total, np.array(groups[pair])) for pair, size in sizes.items()]
     variance = sum(weight**2 * own.var(ddof=1) / len(own) for weight, own in parts)

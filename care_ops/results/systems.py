@@ -17,7 +17,7 @@ from scipy.stats import t as student
 
 from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.errors import FitError, InputError
-from care_ops.least import LEAST_LABELS
+from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.records import Comparison
 from care_ops.scores import Array
 
@@ -122,7 +122,7 @@ def bradley_terry(
     if sides and _tells_sides(games.design):
         games = replace(games, design=np.column_stack([games.design, np.ones(len(games.design))]))
     labelled_units = len(np.unique(games.unit[games.labelled]))
-    corrected = labelled_units >= max(LEAST_LABELS, games.design.shape[1])
+    corrected = labelled_units >= max(MIN_LABELS, games.design.shape[1])
     used, freedom = (int(games.labelled.sum()), labelled_units - 1) if corrected else (0, games.units - 1)
     strength, influence, trust = _by_labels(games) if corrected else _by_estimates(games)
     strongest_first = sorted(range(len(names)), key=lambda k: -strength[k])
@@ -215,7 +215,7 @@ def _tells_sides(design: Array) -> bool:
     return bool(np.abs(told - 1.0).max() > 1e-6)
 
 
-def anchors_as_labels(item_ids: Sequence[str], anchors: Anchors = NO_ANCHORS) -> Array:
+def labels_of_anchors(item_ids: Sequence[str], anchors: Anchors = NO_ANCHORS) -> Array:
     """Labels on which estimates may rest, in the order of the items, shape (n,); NaN where there is none."""
     usable = {item: label for item, label in anchors.labels.items() if anchors.chance_of(item) is not None}
     return np.array([usable.get(item_id, np.nan) for item_id in item_ids], dtype=np.float64)
@@ -230,12 +230,12 @@ def _difference(
     rows: dict[str, NDArray[np.intp]],
     level: float,
 ) -> Comparison:
-    """The comparison of two systems by their means, corrected where each has ``LEAST_LABELS`` labelled units."""
+    """The comparison of two systems by their means, corrected where each has ``MIN_LABELS`` labelled units."""
     count = int(unit.max()) + 1
     from_estimates, from_labels = np.zeros(count), np.zeros(count)
     mean, correction_label, correction_estimate = 0.0, 0.0, 0.0
     seen = {name: rows[name][~np.isnan(labels[rows[name]])] for name in (first, second)}
-    labelled = min(len(np.unique(unit[r])) for r in seen.values()) >= LEAST_LABELS
+    labelled = min(len(np.unique(unit[r])) for r in seen.values()) >= MIN_LABELS
     for name, sign in ((first, 1.0), (second, -1.0)):
         every, some = rows[name], seen[name]
         mean_estimate = float(estimate[every].mean())

@@ -12,7 +12,7 @@ from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import Watch, fit_panel, unwatched
-from care_ops.least import LEAST_RESAMPLES
+from care_ops.minimum_sizes import MIN_RESAMPLES
 from care_ops.records import Aggregate, Intervals
 from care_ops.scores import Array, ScoreMatrix, content_seed, varies
 from care_ops.sparsity import is_sparse
@@ -101,7 +101,7 @@ def weight_intervals(
         for name, refit in weights.items():
             refits[name].append(refit)
     shrink = float(np.sqrt(drawn_units / len(members)))
-    enough = [name for name in weighted if len(refits[name]) >= LEAST_RESAMPLES]
+    enough = [name for name in weighted if len(refits[name]) >= MIN_RESAMPLES]
     return {name: _intervals(scores.judges, weighted[name], refits[name], shrink) for name in enough}
 
 

@@ -19,10 +19,10 @@ QualityRule = Literal["leading", "balance", "style", "anchors"]
 
 _RELATIVE_RANK_TOLERANCE = 1e-6
 
-_LEAST_MASS = 0.1
+_MIN_MASS = 0.1
 """Share of tr L below which a factor is not a candidate for quality without labels."""
 
-_LEAST_GAIN = 1e-3
+_MIN_GAIN = 1e-3
 """Nats of evenness between the two signs of a confounder: below it the confounder has no sure sign."""
 
 
@@ -78,7 +78,7 @@ class Factors:
 
     def candidates(self) -> NDArray[np.intp]:
         """Factors strong enough to be quality when no label speaks for them."""
-        return np.flatnonzero(self.mass >= min(_LEAST_MASS, float(self.mass.max())))
+        return np.flatnonzero(self.mass >= min(_MIN_MASS, float(self.mass.max())))
 
 
 def extract(low_rank: Array, correlation: Array) -> Factors:
@@ -142,7 +142,7 @@ def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Facto
     return _chosen(factors, -style, "style")
 
 
-def choose_by_anchors(factors: Factors, scores: Array, labels: Array) -> Factors:
+def choose_by_labels(factors: Factors, scores: Array, labels: Array) -> Factors:
     """The factor, and the sign, whose score follows the labels best (paper, human-anchor criterion).
 
     The factors stay as they are with fewer than two labels, or with equal ones. With few labels chance may choose.
@@ -187,7 +187,7 @@ def subtract_confounders(factors: Factors) -> Array:
             continue
         confounder = factors.strengths[i] * factors.directions[:, i]
         gain = float(_evenness(quality - confounder) - _evenness(quality + confounder))
-        if abs(gain) >= _LEAST_GAIN:
+        if abs(gain) >= _MIN_GAIN:
             weights = weights - np.sign(gain) * confounder
     return weights / np.linalg.norm(weights)
 

@@ -10,7 +10,7 @@ from typing import Annotated, Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
-from care_ops.errors import InputError, JudgeError, door
+from care_ops.errors import InputError, JudgeError, guard
 from judges.items import TEXTS, Item
 from judges.prompts.fence import FENCE, disarmed, fence_word, reminder
 from judges.spec import LanguageModel, read_model
@@ -164,7 +164,7 @@ class Template(BaseModel):
             word = fence_word(self.question, texts.values())
             context |= {**texts, _OPENS: f"<<{word}\n", _CLOSES: f"\n{word}>>"}
             after = reminder(word)
-        with door(f"template {self.name!r}", "correct its instructions or item", JudgeError):
+        with guard(f"template {self.name!r}", "correct its instructions or item", JudgeError):
             parts = (_compiled(part, self.fenced)[0].render(context) for part in (self.instructions, self.item))
             instructions, shown = parts
         return "\n\n".join(filter(None, (instructions, self._criteria_text(), shown, after))).strip()

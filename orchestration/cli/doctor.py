@@ -54,10 +54,10 @@ def _package(name: str) -> dict[str, str]:
 
 
 def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
 
     try:
-        loaded = workspace_to_look_at(folder)
+        loaded = read_workspace(folder)
     except CareError as error:
         return [_row("workspace", "fails", str(error))]
     rows = [_row("workspace", "ok", f"{len(loaded.testsets)} test sets, {len(loaded.judges)} judges")]
@@ -80,7 +80,7 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
     """Return a row for each damaged or repaired file of the data folder."""
     from assets.state.repair import findings
     from orchestration.dagster_internals import refused_settings
-    from orchestration.locks import alone, hold_daemon_lock
+    from orchestration.locks import exclusive_lock, hold_daemon_lock
 
     if not loaded.data.exists():
         return []
@@ -88,7 +88,7 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
         if not repair:
             files = findings(loaded, refused_settings=refused_settings, repair=False)
         else:
-            with alone(loaded, "care doctor --repair"):
+            with exclusive_lock(loaded, "care doctor --repair"):
                 daemon = hold_daemon_lock(loaded)
                 try:
                     files = findings(loaded, refused_settings=refused_settings, repair=True)
@@ -101,12 +101,12 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
 
 def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:
     """Return rows for what is wrong with a test set, and note which texts it has."""
-    from assets.judging.forecast import texts_there
+    from assets.judging.forecast import available_texts
     from assets.sources import has_all_scored, read_source
 
     rows: list[dict[str, str]] = []
     try:
-        texts[name] = texts_there(read_source(loaded, name))
+        texts[name] = available_texts(read_source(loaded, name))
         has_all_scored(loaded, name)
     except CareError as error:
         texts.pop(name, None)
@@ -131,7 +131,7 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
     """Return rows for what may keep a judge from running, or why it gave no score."""
     from assets.judge_keys import judge_key
     from assets.judging.failures import why_nothing_came
-    from assets.judging.forecast import must_have_texts, other_scale
+    from assets.judging.forecast import check_texts, scale_warning
     from judges.engines.checks import checks
 
     spec = loaded.judge(name)
@@ -142,8 +142,8 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
         try:
             judge_key(loaded, name, testset)
             if testset in texts:
-                must_have_texts(loaded, name, testset, texts[testset])
-            if said := other_scale(loaded, name, testset):
+                check_texts(loaded, name, testset, texts[testset])
+            if said := scale_warning(loaded, name, testset):
                 states.append(("warns", said))
             if said := why_nothing_came(loaded, name, testset):
                 states.append(("warns", f"test set {testset}: {said}"))

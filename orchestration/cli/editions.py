@@ -16,7 +16,7 @@ from orchestration.cli.output import Json, Root, console, errors, print_failures
 if TYPE_CHECKING:
     from assets.workspace import Workspace
     from orchestration.runner import Outcome
-    from warehouse.fits import Edition
+    from warehouse.fits import FitVersion
 
 fits = Commands(help="The fits of a test set that are kept: compare, publish and undo.", no_args_is_help=True)
 
@@ -28,9 +28,9 @@ _JUDGES_SHOWN = 10
 
 
 def _load(workspace: Path) -> Workspace:
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
 
-    return workspace_to_look_at(workspace)
+    return read_workspace(workspace)
 
 
 def _update(loaded: Workspace, testset: str) -> Outcome:
@@ -128,11 +128,11 @@ def diff(
     show([asdict(move) for move in changes.items], "items that moved most, in standard deviations", as_json=False)
 
 
-def _last_two(loaded: Workspace, testset: str) -> tuple[Edition, Edition]:
+def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
     """Return the published and the latest fit; if they are the same, the one before it and it."""
     from assets.publication.editions import latest
 
-    editions, now = loaded.fits.editions(loaded.testset(testset).name), latest(loaded, testset)
+    editions, now = loaded.fits.fit_versions(loaded.testset(testset).name), latest(loaded, testset)
     published = loaded.fits.published(testset)
     if len(editions) < 2 or now is None:
         raise InputError(
@@ -154,9 +154,9 @@ def accept(
 ) -> None:
     """Publish the latest fit of a test set, although the review held it back or another fit is pinned."""
     from assets.publication.editions import accept as publish_latest
-    from orchestration.locks import workspace_alone
+    from orchestration.locks import locked_workspace
 
-    with workspace_alone(workspace, "care fits accept") as loaded:
+    with locked_workspace(workspace, "care fits accept") as loaded:
         edition = publish_latest(loaded, loaded.testset(testset).name, why)
         outcome = _update(loaded, testset)
     _end(outcome, f"{testset}: {edition.edition} is published")
@@ -167,9 +167,9 @@ def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
     """Publish a kept fit and pin it: later nights are kept beside it, new items are scored with it."""
     from assets.publication.editions import extend, find
     from assets.publication.editions import promote as publish
-    from orchestration.locks import workspace_alone
+    from orchestration.locks import locked_workspace
 
-    with workspace_alone(workspace, "care fits promote") as loaded:
+    with locked_workspace(workspace, "care fits promote") as loaded:
         edition = find(loaded, fit)
         publish(loaded, edition, by="promote", why=why, pinned=True)
         added = extend(loaded, edition)
@@ -184,9 +184,9 @@ def rollback(
 ) -> None:
     """Publish and pin the fit that was published before the present one."""
     from assets.publication.editions import rollback as publish_previous
-    from orchestration.locks import workspace_alone
+    from orchestration.locks import locked_workspace
 
-    with workspace_alone(workspace, "care fits rollback") as loaded:
+    with locked_workspace(workspace, "care fits rollback") as loaded:
         edition = publish_previous(loaded, loaded.testset(testset).name, why)
         outcome = _update(loaded, testset)
     _end(outcome, f"{testset}: {edition.edition} is published again, and pinned")
@@ -214,7 +214,7 @@ def score(
     from warehouse.storage import write_bytes
 
     loaded = _load(workspace)
-    matrix = read_scores(scores, form.columns, options=form.reading, tell=tables.tell).scores
+    matrix = read_scores(scores, form.columns, options=form.reading, tell=tables.print_reading).scores
     rows = score_with(loaded, find(loaded, fit), aggregator, matrix)
     if out is None:
         show(rows, f"{len(rows)} items by {aggregator} of {fit}", as_json=json)

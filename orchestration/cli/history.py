@@ -30,10 +30,10 @@ def history(
 ) -> None:
     """Show for each day of a month (UTC) time, steps, questions, tokens and dollars."""
     from orchestration.instance import workspace_instance
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
     from orchestration.timings import stages_of_last_night
 
-    loaded, title = workspace_to_look_at(workspace), "Nights, by the day (UTC) on which their runs began"
+    loaded, title = read_workspace(workspace), "Nights, by the day (UTC) on which their runs began"
     with workspace_instance(loaded) as instance:
         if time:
             night, rows = stages_of_last_night(loaded, instance)
@@ -50,7 +50,7 @@ def history(
 
 def _nights(loaded: Workspace, instance: dg.DagsterInstance) -> list[dict[str, Any]]:
     """Return a row for each day, the latest first, with the bills of judges."""
-    from orchestration.timings import nights
+    from orchestration.timings import steps_by_day
 
     paid: dict[str, dict[str, Any]] = {}
     if loaded.warehouse.usable():
@@ -59,7 +59,7 @@ def _nights(loaded: Workspace, instance: dg.DagsterInstance) -> list[dict[str, A
             found = connection.execute(f"SELECT night::VARCHAR, {sums} FROM bills GROUP BY night").fetchall()
         paid = {night: dict(zip(_PAID, values, strict=True)) for night, *values in found}
     rows = list[dict[str, Any]]()
-    for night, steps in reversed(nights(loaded, instance, datetime.now(UTC) - _SHOWN).items()):
+    for night, steps in reversed(steps_by_day(loaded, instance, datetime.now(UTC) - _SHOWN).items()):
         rows.append({"night": night, "steps": len(steps), "failed": sum(not step.succeeded for step in steps)})
         rows[-1] |= {"seconds": sum(step.seconds for step in steps), **paid.get(night, dict.fromkeys(_PAID))}
     return rows

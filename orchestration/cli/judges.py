@@ -123,7 +123,7 @@ def new(
 
 def _print_notes_on(judge: str, workspace: Path) -> None:
     """Print which test sets a new judge cannot score, or scores on another scale."""
-    from assets.judging.forecast import must_suit, other_scale, sample_of, texts_there
+    from assets.judging.forecast import available_texts, check_template, sample_of, scale_warning
     from assets.judging.stored_items import StoredItems
     from orchestration.workspace import load_workspace
 
@@ -133,10 +133,10 @@ def _print_notes_on(judge: str, workspace: Path) -> None:
         return
     for testset in loaded.testsets_of(judge):
         stored = loaded.parts.items_file(testset).is_file()
-        there = texts_there(sample_of(StoredItems(loaded.parts, testset))) if stored else ()
+        there = available_texts(sample_of(StoredItems(loaded.parts, testset))) if stored else ()
         try:
-            must_suit(loaded, judge, testset, there)
-            note = other_scale(loaded, judge, testset)
+            check_template(loaded, judge, testset, there)
+            note = scale_warning(loaded, judge, testset)
         except CareError as error:
             note = f"{testset}: {error}"
         if note:
@@ -285,10 +285,10 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
     from judges.items import FROM_A_FILE
     from orchestration.definitions import build_defs
     from orchestration.instance import workspace_instance
-    from orchestration.locks import workspace_alone
+    from orchestration.locks import locked_workspace
     from orchestration.runner import run_launches
 
-    with workspace_alone(workspace, "care judges retest") as loaded:
+    with locked_workspace(workspace, "care judges retest") as loaded:
         if loaded.judge(name).engine.needs.recordings:
             raise InputError(f"judge {name!r}: {FROM_A_FILE}")
         if loaded.canary.items == 0:
@@ -313,13 +313,13 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 def _launches(loaded: Workspace, name: str) -> list[Launch]:
     """Return the canary and the reports that show its result, except of blocked or stale fits."""
     from assets.fit.kept import panel_is_newer
-    from assets.publication.editions import held_back
+    from assets.publication.editions import blocked_fit
     from assets.report.names import page_name
     from orchestration.launches import Launch
 
     launches = [Launch(("canary",), (name,))]
     for testset in loaded.testsets_of(name):
         is_drawn = (loaded.report_folder / page_name(testset)).is_file()
-        if is_drawn and held_back(loaded, testset) is None and not panel_is_newer(loaded.fit_folder(testset)):
+        if is_drawn and blocked_fit(loaded, testset) is None and not panel_is_newer(loaded.fit_folder(testset)):
             launches.append(Launch(("report",), (testset,)))
     return launches

@@ -85,7 +85,7 @@ def label(
     possible = subject.answers(answers)
     file = LabelFile(subject.output, [])
     rater = rater or getpass.getuser()
-    with file.alone():
+    with file.locked():
         if width is not None:
             return _print_labels_needed(subject, file, width)
         if imported is not None:
@@ -108,21 +108,21 @@ def label(
 def _subject(testset: str | None, root: Path, items: Path | None, scores: Path | None, output: Path | None) -> _Subject:
     from assets.table.fitting import TableConfig
     from care_ops.scales import scale_of_grades
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
     from warehouse.items import refuse_strangers
     from warehouse.sources.files import read_items, read_scores
 
     if (testset is None) == (items is None):
         raise InputError("name a test set of the workspace, or give --items, the table of items to label")
     if testset is None and items is not None:
-        records = {record.item_id: record for record in read_items(items, tell=tables.tell)}
-        panel = None if scores is None else read_scores(scores, tell=tables.tell).scores
+        records = {record.item_id: record for record in read_items(items, tell=tables.print_reading)}
+        panel = None if scores is None else read_scores(scores, tell=tables.print_reading).scores
         refuse_strangers(() if panel is None else panel.item_ids, records, items)
         scale = None if panel is None else scale_of_grades(panel)
         return _Subject(records, panel, TableConfig().fit, scale, output or Path("labels.csv"))
     if scores is not None:
         raise InputError("--scores goes with --items; a workspace has its own scores")
-    loaded = workspace_to_look_at(root)
+    loaded = read_workspace(root)
     spec = loaded.testset(str(testset))
     folder = loaded.fit_folder(spec.name)
     records = {record.item_id: record for record in loaded.parts.read_items(spec.name)}
@@ -166,7 +166,7 @@ def _take(subject: _Subject, file: LabelFile, table: Path, rater: str) -> None:
     from warehouse.fits import now
 
     # The file of labels knows how the items were drawn, so the table's notes on that are not printed.
-    labels = read_labels(table, tell=lambda reading: tables.tell(replace(reading, notes=())))
+    labels = read_labels(table, tell=lambda reading: tables.print_reading(replace(reading, notes=())))
     filled, repeated = file.merge(labels.given, rater, now())
     console.print(f"{filled} labels taken, and {repeated} second labels; {labelling_progress(file)}")
     _print_effect(subject, file)

@@ -208,9 +208,9 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
     """Print how far each system is behind the best, by the published answer."""
     from assets.report.gather import gather
     from assets.results.comparison import compared_in
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
 
-    loaded, columns = workspace_to_look_at(root), tuple(system or ())
+    loaded, columns = read_workspace(root), tuple(system or ())
     if not loaded.systems_of(testset, columns):
         raise InputError(f"test set {testset!r} declares no systems; name their column by --system, or in its YAML")
     data, published = gather(loaded, testset), loaded.fits.published(testset)
@@ -246,9 +246,9 @@ def _of_workspace(
     from assets.results.attribution import changes
     from assets.table.rating import workspace_table
     from care_ops.results.attribution import of_judges
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
 
-    loaded = workspace_to_look_at(root)
+    loaded = read_workspace(root)
     if gate and (judges := changes(loaded, loaded.testset(testset).name)[0]):
         console.print(f"not compared until it is anchored again: {' '.join(of_judges(judges))}")
         raise typer.Exit(JUDGE_CHANGED)
@@ -256,7 +256,7 @@ def _of_workspace(
     file = labels or loaded.labels_file(testset)
     if file is None:
         raise InputError(f"test set {testset!r} has no anchors in care.yaml; give --labels")
-    given = read_labels(file, tell=tables.tell, unstated=drawn)
+    given = read_labels(file, tell=tables.print_reading, unstated=drawn)
     if edition is not None:
         _end_where_measured_otherwise(loaded, testset, edition, given)
     return table, given, config
@@ -296,7 +296,7 @@ def read_with_labels(
     if labels is None:
         raise InputError("no labels to compare with: give --labels, a table of item_id and label")
     inputs = TableInputs(scores, items, judges, fit_labels)
-    how = form.columns, form.reading, tables.tell
+    how = form.columns, form.reading, tables.print_reading
     return read_rated_table(inputs, labels, *how, drawn=drawn, systems=system or (), cut=cut)
 
 

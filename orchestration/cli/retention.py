@@ -25,9 +25,9 @@ def gc(
 ) -> None:
     """Delete old fits, and scores of removed or changed judges; merge small files."""
     from assets.state.retention import merge, removable, remove, scattered
-    from orchestration.locks import workspace_alone
+    from orchestration.locks import locked_workspace
 
-    with workspace_alone(workspace, "care admin gc") as loaded:
+    with locked_workspace(workspace, "care admin gc") as loaded:
         to_delete = removable(loaded, editions=editions, months=months, days=days)
         rows = [{"what": entry.what, "why": entry.why, "bytes": entry.size or None} for entry in to_delete]
         to_merge = scattered(loaded)
@@ -57,9 +57,9 @@ def forget(
     from assets.labels import read_labels
     from assets.state.retention import forget as remove_item
     from assets.state.retention import still_held
-    from orchestration.locks import workspace_alone
+    from orchestration.locks import locked_workspace
 
-    with workspace_alone(workspace, "care admin forget") as loaded:
+    with locked_workspace(workspace, "care admin forget") as loaded:
         removed = remove_item(loaded, testset, item)
     counts = ", ".join(f"{count} in {place}" for place, count in removed.items())
     console.print(f"{item} is forgotten: {counts}. `care run` writes the pages again")
@@ -79,10 +79,10 @@ def backup(
     """Copy the workspace into one file: settings, your files, scores and fits; what CARE makes again is left out."""
     from assets.state.backup import write_backup
     from assets.state.retention import still_held
-    from orchestration.locks import workspace_alone
+    from orchestration.locks import locked_workspace
     from warehouse.testsets import resolve
 
-    with workspace_alone(workspace, "care admin backup") as loaded:
+    with locked_workspace(workspace, "care admin backup") as loaded:
         outside: set[str] = set()
         for named in (path for testset in loaded.testsets for path in still_held(loaded, testset)):
             with suppress(InputError):  # an address, or a variable that is not set

@@ -58,7 +58,7 @@ def run(
     Exits with 1 if something failed, and with 130 after Ctrl-C. A new fit that waits for your review is no failure.
     """
     from orchestration.instance import deployed_home
-    from orchestration.locks import workspace_alone
+    from orchestration.locks import locked_workspace
     from orchestration.stores import leave_record_of_runs
     from orchestration.workspace import FULL_SIZE
 
@@ -70,7 +70,7 @@ def run(
     if dry_run:
         print_forecast(workspace, testset, judge, as_json=json)
         return
-    with _interruptible(), workspace_alone(workspace, "care run") as loaded:
+    with _interruptible(), locked_workspace(workspace, "care run") as loaded:
         if testset is not None:
             loaded.testset(testset)  # refuses a name that the workspace does not have
         if judge is not None:
@@ -109,10 +109,10 @@ def _interruptible() -> Generator[None]:
 
 def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict], *, narrowed: bool) -> None:
     """Send alerts of failures and of what waits for a person, and that others are resolved."""
-    from assets.judging.bill import bill_of_night
+    from assets.judging.bill import latest_bill_message
     from orchestration.alert_causes import failure_cause, notifier_of, report_conditions, report_failures
     from orchestration.instance import workspace_instance
-    from orchestration.plan import all_outdated
+    from orchestration.plan import find_stale
     from orchestration.workspace import read_settings
 
     settings = read_settings(loaded.root)
@@ -120,16 +120,16 @@ def _alert(loaded: Workspace, outcome: Outcome, verdicts: Mapping[str, Verdict],
     if not notifier.has_recipient:
         return
     with workspace_instance(loaded) as instance:
-        report_conditions(notifier, loaded, instance, verdicts, settings.nightly, all_outdated)
+        report_conditions(notifier, loaded, instance, verdicts, settings.nightly, find_stale)
     report_failures(notifier, [failure_cause(*place, why) for place, why in outcome.failures.items()])
     notifier.send()
     if not (narrowed or outcome.failures) and notifier.needs_heartbeat(now := time.time()):
-        notifier.send_heartbeat(now, bill_of_night(loaded))
+        notifier.send_heartbeat(now, latest_bill_message(loaded))
 
 
 def _update_verdicts(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> dict[str, Verdict]:
     """Return the verdict on every test set with its failures, and update pages and index."""
-    from assets.report.report_index import tell
+    from assets.report.report_index import write_verdicts
     from assets.report.verdicts import current_verdicts, index_differs, note_failures
     from orchestration.alert_causes import testset_of_failure
 
@@ -141,7 +141,7 @@ def _update_verdicts(loaded: Workspace, outcome: Outcome, *, narrowed: bool) -> 
         if testset in failed or not narrowed:
             note_failures(loaded, testset, failed.get(testset, {}))
     verdicts = current_verdicts(loaded, outcome.known)
-    return tell(loaded, outcome.known) if index_differs(loaded, verdicts, steps=True) else verdicts
+    return write_verdicts(loaded, outcome.known) if index_differs(loaded, verdicts, steps=True) else verdicts
 
 
 def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_json: bool, everything: bool) -> None:
@@ -165,7 +165,7 @@ def _print_results(loaded: Workspace, verdicts: Mapping[str, Verdict], *, as_jso
 
 def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: bool) -> None:
     """Print what is left to Dagster or to batches, how much was materialised, and the path of the report."""
-    from assets.judging.batches import told
+    from assets.judging.batches import batch_messages
 
     if outcome.left_to_daemon:
         errors.print(
@@ -173,9 +173,9 @@ def _print_end(loaded: Workspace, outcome: Outcome, seconds: float, *, as_json: 
             "what depends on them is left to it",
             style="yellow",
         )
-    for sentence in told(loaded):
+    for sentence in batch_messages(loaded):
         errors.print(sentence)
-    for testset in sorted(outcome.outdated):
+    for testset in sorted(outcome.stale):
         errors.print(
             f"{testset}: its fit is stale; run `care run` again",
             style="yellow",
@@ -263,9 +263,9 @@ def _by_testset(rows: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
 def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_json: bool) -> None:
     """Print a row for each judge and test set with items to score, and their sum."""
     from assets.judging.forecast import forecast
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
 
-    workspace = workspace_to_look_at(folder)
+    workspace = read_workspace(folder)
     judges = [judge] if judge else sorted(workspace.judges)
     rows = forecast(workspace, judges, [testset] if testset else sorted(workspace.testsets))
     if as_json:

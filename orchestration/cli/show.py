@@ -17,7 +17,7 @@ from care_ops.errors import InputError, WarehouseError
 from orchestration.cli.output import Json, Root, Why, console, errors, print_verdict, show
 
 if TYPE_CHECKING:
-    from assets.report.outdated import State
+    from assets.report.staleness import State
     from assets.workspace import Workspace
     from care_ops.results.verdict import Verdict
 
@@ -37,11 +37,11 @@ def status(
     ] = False,
 ) -> None:
     """Show verdicts, scores of each judge, what is missing, stale or failed, and the bill."""
-    from assets.report.outdated import states
+    from assets.report.staleness import states
     from assets.report.verdicts import current_verdicts
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
 
-    loaded = workspace_to_look_at(workspace)
+    loaded = read_workspace(workspace)
     with loaded.warehouse.reader() if loaded.warehouse.usable() else nullcontext():  # opened once for all below
         known = states(loaded)
         slices = _judged(loaded, known)
@@ -51,7 +51,7 @@ def status(
         return
     if "failed" in slices.values() or any(verdict.state == "failed" for verdict in verdicts.values()):
         raise typer.Exit(1)
-    if any(state.outdated for state in known.values()) or any(
+    if any(state.stale for state in known.values()) or any(
         v.state in ("held back", "stale") for v in verdicts.values()
     ):
         raise typer.Exit(_STALE)
@@ -65,8 +65,8 @@ def _print_status(
     json: bool,
     why: bool,
 ) -> None:
-    from assets.judging.batches import told
-    from assets.judging.bill import bill_of_night, bills
+    from assets.judging.batches import batch_messages
+    from assets.judging.bill import bills, latest_bill_message
 
     if json:
         paid = {(bill.judge, bill.testset): bill.dollars for bill in bills(loaded)}
@@ -85,19 +85,19 @@ def _print_status(
     ]
     show(rows, f"{loaded.root}", as_json=False)
     console.print("scores / items; empty: the judge does not score the test set", style="dim")
-    if bill := bill_of_night(loaded):
+    if bill := latest_bill_message(loaded):
         console.print(bill)
-    for sentence in filter(None, (loaded.labels_of_nobody(), *told(loaded))):
+    for sentence in filter(None, (loaded.labels_of_nobody(), *batch_messages(loaded))):
         console.print(sentence)
     if any((loaded.data / "experiments").glob("*")):
         _print_experiments(loaded)
 
 
 def _print_experiments(loaded: Workspace) -> None:
-    from assets.experiments.registry import KEYS, outdated_kept
+    from assets.experiments.registry import KEYS, stale_findings
     from orchestration.instance import failed_last, workspace_instance
 
-    if outdated := outdated_kept(loaded):
+    if outdated := stale_findings(loaded):
         console.print(f"experiments out of date: {', '.join(outdated)}")
     with workspace_instance(loaded) as instance:
         failed = sorted(key.path[-1] for key in failed_last(instance, [loaded.mount.key(key) for key in KEYS]))
@@ -130,10 +130,10 @@ def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str,
         counts = {(judge, testset): (n_ok, n_items) for judge, testset, n_ok, n_items in rows}
     found: dict[tuple[str, str], str] = {}
     for testset, state in known.items():
-        outdated = {(one.asset, one.partition) for one in state.outdated}
-        broken = {entry.judge for entry in state.owing if entry.why}
-        stale = {entry.judge for entry in state.owing if not entry.loaded}
-        sent = {entry.judge: f", {entry.in_batch} in a batch" for entry in state.owing if entry.in_batch}
+        outdated = {(one.asset, one.partition) for one in state.stale}
+        broken = {entry.judge for entry in state.incomplete if entry.why}
+        stale = {entry.judge for entry in state.incomplete if not entry.loaded}
+        sent = {entry.judge: f", {entry.in_batch} in a batch" for entry in state.incomplete if entry.in_batch}
         for judge in workspace.judges_of(testset):
             n_ok, n_items = counts.get((judge, testset), (0, None))
             is_silent = not n_ok and judge not in broken
@@ -157,9 +157,9 @@ def report(
     open_: Annotated[bool, typer.Option("--open", help="Open the report in a browser.")] = False,
 ) -> None:
     """Print the path of the report, or open it in a browser."""
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
 
-    index = workspace_to_look_at(workspace).report_folder / "index.html"
+    index = read_workspace(workspace).report_folder / "index.html"
     if not index.exists():
         raise InputError(f"{index}: there is no report yet; run `care run --workspace {workspace}` first")
     console.print(str(index))
@@ -174,9 +174,9 @@ def ui(
 ) -> None:
     """Serve Dagster's UI over the workspace on localhost, with its daemon, until interrupted."""
     from orchestration.locks import hold_daemon_lock
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
 
-    loaded = workspace_to_look_at(workspace)
+    loaded = read_workspace(workspace)
     environment = _environment(loaded)
     hold_daemon_lock(loaded)
     errors.print(f"http://127.0.0.1:{port} (Ctrl-C ends it)")
@@ -186,9 +186,9 @@ def ui(
 def daemon(workspace: Root = Path()) -> None:
     """Run Dagster's daemon over the workspace without the UI, until interrupted."""
     from orchestration.locks import hold_daemon_lock
-    from orchestration.stores import workspace_to_look_at
+    from orchestration.stores import read_workspace
 
-    loaded = workspace_to_look_at(workspace)
+    loaded = read_workspace(workspace)
     environment = _environment(loaded)
     hold_daemon_lock(loaded)
     _become_daemon(environment)

@@ -199,10 +199,10 @@ def read_table(
 ) -> ScoreTable:
     """Read every file and print how each was read; ``scales`` are the panel's and the judges'."""
     inputs = TableInputs(scores, items, judges, labels, *scales)
-    return read_inputs(inputs, form.columns, form.reading, tell)
+    return read_inputs(inputs, form.columns, form.reading, print_reading)
 
 
-def tell(reading: Reading) -> None:
+def print_reading(reading: Reading) -> None:
     """Print on standard error how a file was read."""
     first, *more = reading.sentences()
     errors.print(f"read {first}")

@@ -26,7 +26,7 @@ from care_ops.records import Certificate, Comparison, DropEvidence, Dropping, Ev
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
 from warehouse.documents import document_of
-from warehouse.fits import Edition, FitStore, Publication
+from warehouse.fits import FitStore, FitVersion, Publication
 from warehouse.storage import DamagedError, write_document, write_lines
 
 CERTIFICATE = Certificate(2.0, 1.5, 0.25, 1e-6, 40, converged=False)
@@ -139,11 +139,11 @@ def test_editions_and_publications_that_hold_something_else_are_set_aside(tmp_pa
     store = FitStore(tmp_path)
     edition = {"edition": "e", "testset": "one", "fits": {"avg": "f"}, "made_at": "2026"}
     write_document(store.folder("one") / "edition=e.json", {**edition, "inputs": {"slices": {"a": "x"}}})
-    (kept,) = store.editions("one")
-    assert isinstance(kept, Edition)
+    (kept,) = store.fit_versions("one")
+    assert isinstance(kept, FitVersion)
     assert (kept.inputs.slices, kept.inputs.admitted, kept.inputs.duplicates) == ({"a": "x"}, set(), 0.0)
     write_document(store.folder("one") / "edition=e.json", {**edition, "inputs": {"panel": [{"judge": "a"}]}})
-    assert store.editions("one") == []
+    assert store.fit_versions("one") == []
 
     store.publish(Publication("one", "e", "review"))
     (log,) = store.folder("one").glob("publications.jsonl")

@@ -103,7 +103,7 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     kept = fits.read_fit("one", published.fits["care"])
     fits.write_fit(replace(kept, fit_id="older"))
     fits.annotate("one", "older", fits.read_annotation("one", kept.fit_id, Evaluation))
-    fits.write_edition(replace(published, edition="before", fits={"care": "older"}))
+    fits.write_fit_version(replace(published, edition="before", fits={"care": "older"}))
     for edition in ("before", published.edition):
         fits.publish(Publication("one", edition, "promote"))
     data = gather(load_workspace(after_a_night), "one")

@@ -5,8 +5,8 @@ import pytest
 
 from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
-from care_ops.least import LABELS_TO_ADVISE
 from care_ops.metrics import auc
+from care_ops.minimum_sizes import LABELS_TO_ADVISE
 from care_ops.results.dropping import MOST_JUDGES, evidence_by_labels, leave_each_out
 from care_ops.scores import ScoreMatrix
 

@@ -79,7 +79,7 @@ def test_style_is_right_against_length_and_wrong_where_good_answers_are_long(rng
 def test_anchors_are_right_with_thirty_labels_and_wrong_with_unlucky_ones(rng):
     planted = Planted(rng, 0.8 * SIGNED, 1.0 * BROAD)
     some = rng.choice(N, 30, replace=False)
-    chosen = f.choose_by_anchors(planted.factors, planted.scores[some], -planted.quality[some])
+    chosen = f.choose_by_labels(planted.factors, planted.scores[some], -planted.quality[some])
     assert chosen.rule == "anchors"
     assert planted.names_quality(chosen)
     assert np.corrcoef(planted.scores @ chosen.weights, planted.quality)[0, 1] < 0  # the sign is the labels'
@@ -87,12 +87,12 @@ def test_anchors_are_right_with_thirty_labels_and_wrong_with_unlucky_ones(rng):
     # two labels, drawn where confounder and quality happen to rise together
     both = planted.quality + planted.confounder
     unlucky = np.array([np.argmin(both), np.argmax(both)])
-    misled = f.choose_by_anchors(planted.factors, planted.scores[unlucky], planted.quality[unlucky])
+    misled = f.choose_by_labels(planted.factors, planted.scores[unlucky], planted.quality[unlucky])
     assert misled.rule == "anchors"
     assert misled.quality == 0  # both follow two points perfectly: the stronger is taken
     assert not planted.names_quality(misled)
     for labels in (np.array([1.0]), np.ones(3)):
-        assert f.choose_by_anchors(planted.factors, planted.scores[: len(labels)], labels) is planted.factors
+        assert f.choose_by_labels(planted.factors, planted.scores[: len(labels)], labels) is planted.factors
 
 
 def test_weak_factors_are_no_candidates(rng):

@@ -14,7 +14,7 @@ from care_ops.fit import fit_panel
 from care_ops.metrics import auc
 from care_ops.models import factor_analysis, sparse_factor
 from care_ops.results.coverage import coverage_of
-from care_ops.results.decide import Standing, decide
+from care_ops.results.decide import FitStatus, decide
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
 from care_ops.results.verdict import Remedies, Step
 from care_ops.sparsity import comparable, components, is_sparse, scales_are_unlike
@@ -236,7 +236,7 @@ def verdict(scores, *, not_asked):
     judges = tuple(JudgeFacts(judge, admitted=True) for judge in scores.judges)
     coverage = coverage_of(scores, not_asked=not_asked)
     facts = FitFacts("e", "2026-01-01T00:00", scores.shape[0], judges, coverage=coverage)
-    return decide(facts, Standing(), Remedies(STEP, STEP, STEP, STEP))
+    return decide(facts, FitStatus(), Remedies(STEP, STEP, STEP, STEP))
 
 
 def test_the_verdict_says_where_items_have_fewer_than_three_scores():

@@ -9,7 +9,7 @@ import pytest
 
 from care_ops.concerns import Changed, Concern
 from care_ops.results import reasons
-from care_ops.results.decide import Standing, decide
+from care_ops.results.decide import FitStatus, decide
 from care_ops.results.fit_facts import FitFacts, FollowedFeature, JudgeFacts, LabelEvidence
 from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
@@ -26,7 +26,7 @@ REMOVED = replace(CLEAR, feature="words", removed=("words",), kept=Changed(0.95,
 
 
 def verdict_on(facts: FitFacts | None, **standing) -> Verdict:
-    return decide(facts, Standing(**standing), REMEDIES)
+    return decide(facts, FitStatus(**standing), REMEDIES)
 
 
 def topics(facts: FitFacts, topic: str) -> list[Reason]:

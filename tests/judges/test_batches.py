@@ -11,7 +11,7 @@ from functools import lru_cache
 
 import pytest
 
-from assets.judging.batches import open_batches, told
+from assets.judging.batches import batch_messages, open_batches
 from assets.judging.bill import Account, purses
 from assets.judging.judge_inference import score_pending
 from assets.judging.stored_items import StoredItems
@@ -96,13 +96,13 @@ def test_one_run_sends_and_the_next_collects(folder, server):
     assert statuses(folder).total() == N - batch.items
     assert (batch.questions, len(batch.lines), batch.batch_id) == (count - 1, count - 1, "batch-0")
     assert server.batches["batch-0"]["metadata"] == {"care": batch.token}
-    (says,) = told(load_workspace(folder))
+    (says,) = batch_messages(load_workspace(folder))
     assert f"judge api: {count - 1} questions on one are in a batch since" in says
     assert f"(batch-0), 0 of {count - 1} done; the next run collects them" in says
     server.batches["batch-0"]["request_counts"]["completed"] = 9
     for _ in range(2):
         ask(folder)
-    assert f"9 of {count - 1} done" in told(load_workspace(folder))[0]
+    assert f"9 of {count - 1} done" in batch_messages(load_workspace(folder))[0]
     assert len(server.batches) == 1
     server.work()
     ask(folder)
@@ -521,7 +521,7 @@ def test_a_line_asks_for_all_criteria_and_each_test_set_takes_its_own(two, serve
     assert (len(server.requests), len(lines)) == (1, MANY - 1), "one question first, and the file for both test sets"
     for body in lines:
         assert [*body["response_format"]["json_schema"]["schema"]["properties"]] == [*CRITERIA.values()]
-    (says,) = told(load_workspace(two))
+    (says,) = batch_messages(load_workspace(two))
     assert f"{MANY - 1} questions on helpful are in a batch" in says
     waits = {name: [b.items for b in open_batches(load_workspace(two), "api", name)] for name in CRITERIA}
     assert waits == {"helpful": [MANY - 1], "right": [MANY - 1]}
@@ -587,7 +587,7 @@ def test_two_criteria_killed_at_any_step_pay_once(made_of_two, tmp_path, monkeyp
             for _ in range(2):
                 ask(folder)
             assert scores_of_two(folder) == all_of_two(), step
-            assert told(load_workspace(folder)) == [], step
+            assert batch_messages(load_workspace(folder)) == [], step
             twice = sum(server.paid.values()) - len(server.paid)  # the question that is asked alone at first
             assert twice in (0, 1), step
             assert server.tokens[0] - billed(folder)["tokens_in"] in (0, 100 * twice), step

@@ -19,7 +19,7 @@ pytestmark = [
     pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a CUDA GPU; run it on a machine that has one"),
 ]
 
-LEAST_SHARE = {"vllm": 0.3, "transformers": 0.15}
+MIN_SHARE = {"vllm": 0.3, "transformers": 0.15}
 
 
 @pytest.fixture(scope="module")
@@ -56,7 +56,7 @@ def test_scores_on_the_gpu_are_those_on_the_cpu(tmp_path, kind, dtype, least):
     assert alike > least
 
 
-@pytest.mark.parametrize("kind", sorted(LEAST_SHARE))
+@pytest.mark.parametrize("kind", sorted(MIN_SHARE))
 def test_prompts_are_read_at_a_fair_share_of_the_chip_and_the_pool_adds_little(setup, peak, kind):
     if kind == "vllm":
         pytest.importorskip("vllm")
@@ -67,7 +67,7 @@ def test_prompts_are_read_at_a_fair_share_of_the_chip_and_the_pool_adds_little(s
         f"\n{kind} on {torch.cuda.get_device_name()}: {engine:,.0f} prompt tokens/s, {share:.0%} of the "
         f"{peak / 1e12:.0f} TFLOP/s measured; through the pool {pool:,.0f}, time {engine / pool:.3f} of the engine's"
     )
-    assert share > LEAST_SHARE[kind]
+    assert share > MIN_SHARE[kind]
     assert engine / pool < 1.1
 
 

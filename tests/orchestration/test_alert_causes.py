@@ -17,7 +17,7 @@ import pytest
 
 from assets.partitions import JUDGES
 from assets.publication.review import review_latest
-from assets.report.outdated import Outdated, State, states
+from assets.report.staleness import StalePartition, State, states
 from assets.report.verdicts import known_failures, note_failure
 from care_ops.errors import CareError
 from orchestration.alert_causes import failures_of_run, forget_mended_failures, note_failures_of_run
@@ -299,7 +299,7 @@ def test_a_failure_is_forgotten_once_its_asset_is_materialised(daemon):
     note_failure(workspace, "one", "panel", "too few judges")
     note_failure(workspace, "one", "items", "it cannot be read, again")
     assert known_failures(workspace, "one") == {"panel": "too few judges", "items": "it cannot be read, again"}
-    forget_mended_failures(workspace, {"one": State((Outdated("panel", "one", "of now"),))})
+    forget_mended_failures(workspace, {"one": State((StalePartition("panel", "one", "of now"),))})
     assert list(known_failures(workspace, "one")) == ["panel"]
     forget_mended_failures(workspace, states(workspace))
     assert known_failures(workspace, "one") == {}, "nothing is outdated"

@@ -13,7 +13,7 @@ from zoneinfo import ZoneInfo
 import dagster as dg
 import pytest
 
-from assets.judging.bill import bill_of_night
+from assets.judging.bill import latest_bill_message
 from assets.report.names import page_name
 from care_ops.errors import InputError, WarehouseError
 from orchestration.alert_causes import _LOST, failure_cause, report_conditions, report_failures
@@ -22,7 +22,7 @@ from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
 from orchestration.launches import requests
 from orchestration.locks import hold_daemon_lock
-from orchestration.plan import Seen, all_outdated, look
+from orchestration.plan import Cursor, find_stale, request_stale
 from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
 from tests.support.workspaces import JUDGES, QUICK, care, make, run
 
@@ -296,7 +296,7 @@ def test_a_late_night_is_not_resolved_by_care_run(hook, tmp_path):
             notifier.send()
 
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr("orchestration.instance.last_night", lambda *_: 0.0)
+            patch.setattr("orchestration.instance.last_nightly_run", lambda *_: 0.0)
             look()
             look()
         assert [(each["kind"], each["state"]) for each in taken] == [("night late", "open")]
@@ -380,7 +380,7 @@ def test_a_deadline_after_midnight_is_on_the_next_day():
 
 
 def outdated(workspace) -> dict[str, set[str | None]]:
-    return requests(all_outdated(workspace))
+    return requests(find_stale(workspace))
 
 
 @pytest.mark.slow
@@ -403,7 +403,7 @@ def test_the_schedule_begins_a_night_and_the_sensor_requests_what_is_missing(aft
         assert request.asset_selection == [dg.AssetKey("night")]
 
         def asked():
-            requested, _ = look(loaded, instance, Seen())
+            requested, _ = request_stale(loaded, instance, Cursor())
             return {tuple(key.to_user_string() for key in r.asset_selection or ()) for r in requested}
 
         assert asked() == set()
@@ -463,4 +463,4 @@ def test_care_run_alerts_once_resolves_and_then_sends_the_heartbeat(hook, tmp_pa
     over, beat = taken[1:]
     assert (over["key"], over["state"]) == (alert["key"], "resolved")
     assert beat["path"] == "/secret/beat"
-    assert beat["bill"] == bill_of_night(load_workspace(folder))
+    assert beat["bill"] == latest_bill_message(load_workspace(folder))

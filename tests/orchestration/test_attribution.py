@@ -9,7 +9,7 @@ import pytest
 
 import warehouse.parts
 from assets.judge_keys import keys_of_judges
-from assets.judging.asked_again import AskedAgain, note, retests
+from assets.judging.retests import Retest, record_retest, retests
 from assets.results.attribution import changed_systems, changes
 from assets.results.documents import SystemsDocument
 from orchestration.workspace import load_workspace
@@ -72,8 +72,8 @@ def live(first_night, tmp_path, monkeypatch):
             drawn = 0.02 * rng.normal(size=12) + late * judge / 10
             if asked:
                 rows = zip(again, drawn.tolist(), strict=True)
-                again = [AskedAgain(began + night, "one", keys_of[i], 0.5, 0.5 + d) for i, d in rows]
-                note(workspace, "api", 1, again, began + night)
+                again = [Retest(began + night, "one", keys_of[i], 0.5, 0.5 + d) for i, d in rows]
+                record_retest(workspace, "api", 1, again, began + night)
         loaded = load_workspace(folder)
         return folder, began, retests(loaded, "api").changed, changed_systems(loaded, "one")
 
@@ -94,7 +94,7 @@ def test_a_system_that_fell_is_named_everywhere_until_a_person_accepts_its_answe
     trend = (workspace.report_folder / "trend.html").read_text()
     for text in (care(folder, "status"), trend, (folder / "alerts.jsonl").read_text()):
         assert said in " ".join(text.split())
-    assert "with a probability of at most 5%, over all nights together" in trend
+    assert "with a probability of at most 5%, over all runs" in trend
     assert changes(workspace, "one") == ({}, systems)
     _, edition = workspace.fits.published("one")
     on = datetime.fromordinal(systems["new"].told).replace(tzinfo=UTC).isoformat()

@@ -6,7 +6,7 @@ from io import BytesIO
 import pytest
 from typer.testing import CliRunner
 
-from assets.state.backup import MADE_AGAIN
+from assets.state.backup import REBUILT
 from orchestration.cli.app import app
 from orchestration.workspace import read_settings
 from tests.support.workspaces import care, make, query, run, score_rows
@@ -158,7 +158,7 @@ def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(after_a_nig
     assert list(file.parent.iterdir()) == [file], "no temporary file stays"
     with tarfile.open(file) as archive:
         names = archive.getnames()
-    assert not [name for name in names if name.startswith((".venv", *(f"data/{made}" for made in MADE_AGAIN)))]
+    assert not [name for name in names if name.startswith((".venv", *(f"data/{made}" for made in REBUILT)))]
     restored = tmp_path / "restored"
     typed("admin", "restore", str(file), str(restored))
     outcome = run(restored)

@@ -7,8 +7,8 @@ import time
 import pytest
 
 from assets.report.names import page_name
-from assets.report.outdated import LOOK_EVERY_S
-from orchestration.plan import Tried, all_outdated, ready
+from assets.report.staleness import LOOK_EVERY_S
+from orchestration.plan import Tried, find_stale, ready
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
 from tests.support.workspaces import care, care_json, make, query, ran, run
@@ -79,7 +79,7 @@ def test_the_daemon_looks_at_an_open_batch_now_and_then(night, monkeypatch):
 
     def looks():
         workspace = load_workspace(folder)
-        stale = all_outdated(workspace)
+        stale = find_stale(workspace)
         tried.look(stale, ())
         asked = ready(workspace, stale, tried)
         tried.note(asked)

@@ -8,7 +8,7 @@ from datetime import UTC, date, datetime
 
 import pytest
 
-from assets.judging.bill import bill_of_night, bills
+from assets.judging.bill import bills, latest_bill_message
 from assets.report.names import page_name
 from judges.prices import listed
 from judges.spec import OpenAIEngine
@@ -122,7 +122,7 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
     assert '<tr><td>length</td><td class="n">0.0000</td>' in page
     total = sum(server.dollars_at(*PRICES[name]) for name, server in servers.items())
     assert query(folder, "SELECT sum(dollars) FROM bills WHERE testset = 'one'")[0][0] == pytest.approx(total)
-    says = bill_of_night(load_workspace(folder))
+    says = latest_bill_message(load_workspace(folder))
     assert f"US $ {total:,.4f}" in says
     assert " ".join(says.split()) in " ".join(care(folder, "status").split())
     dollars = {row["judge"]: row["dollars"] for row in care_json(folder, "status")}

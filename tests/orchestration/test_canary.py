@@ -8,15 +8,15 @@ from html import unescape
 import dagster as dg
 import pytest
 
-from assets.judging.asked_again import retests
 from assets.judging.canary import ask_again as ask_judge_again
+from assets.judging.retests import retests
 from assets.report.names import page_name
-from assets.report.report_index import tell
+from assets.report.report_index import write_verdicts
 from assets.report.retests import why_no_retest
 from care_ops.errors import JudgeError
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
-from orchestration.plan import Seen, look
+from orchestration.plan import Cursor, request_stale
 from orchestration.workspace import load_workspace
 from tests.support.openai_server import Server, answer
 from tests.support.workspaces import QUICK, care, make, run, score_rows
@@ -64,7 +64,7 @@ def page_of(folder):
 
 def trend_of(folder, *, anew=False):
     if anew:
-        tell(load_workspace(folder))
+        write_verdicts(load_workspace(folder))
     return (load_workspace(folder).report_folder / "trend.html").read_text()
 
 
@@ -123,7 +123,7 @@ def test_a_run_asks_once_a_day_and_the_daemon_by_the_same_rule(workspace, monkey
     monkeypatch.setattr(canary, "today", lambda: tomorrow)
     loaded = load_workspace(folder)
     with workspace_instance(loaded) as instance:
-        requests, _ = look(loaded, instance, Seen())
+        requests, _ = request_stale(loaded, instance, Cursor())
     assert [[*request.asset_selection] for request in requests] == [[dg.AssetKey("canary")]]
     assert requests[0].tags["dagster/partition"] == "api"
     asked, shift[0] = len(server.requests), 3

@@ -186,7 +186,7 @@ def test_a_workspace_gets_a_second_table_as_a_test_set_of_its_own(tables):
     [["--items", "items.csv"], ["--scale", "0", "10"], ["--separator", ";"]],
 )
 def test_reading_options_are_refused_without_a_table(tables, idle):
-    assert f"{idle[0]} says how a table" in " ".join(care("init", tables / "mine", *idle, code=2).split())
+    assert f"{idle[0]} applies to a table of scores" in " ".join(care("init", tables / "mine", *idle, code=2).split())
     assert not (tables / "mine").exists()
     care("init", tables / "mine", "--template", "empty")
     for which in ("asset", "--all"):

@@ -6,16 +6,16 @@ import yaml
 
 import care_eval
 from care_ops.metrics import tau
-from orchestration import story
+from orchestration import demo
 from warehouse.sources.demo import generate
 from warehouse.testsets import TestsetSpec
 
 
 def drawn(name: str, seed: int):
     """The test set's items, and its judges as functions of question and answer; 0 is the demo."""
-    spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(story.testset_files()[name])})
-    programs, judges = story.judge_files(seed), {}
-    for judge, declared in story.JUDGES.items():
+    spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(demo.testset_files()[name])})
+    programs, judges = demo.judge_files(seed), {}
+    for judge, declared in demo.JUDGES.items():
         if name in declared["testsets"]:
             names: dict = {}
             exec(programs[f"{judge}.py"], names)
@@ -61,7 +61,7 @@ def matches_description(name: str, verdict, order) -> bool:
 
 @pytest.mark.parametrize("name", ["clear", "length", "copies"])
 def test_each_demo_test_set_leads_to_its_verdict_on_other_draws(name):
-    """The demo's own draw, and four of five others; ``orchestration.story`` says how often of twenty."""
+    """The demo's own draw, and four of five others; ``orchestration.demo`` says how often of twenty."""
     draws = [fit_draw(name, seed) for seed in range(6)]
     assert all(order["care"] > order["avg"] - 0.005 for _, order in draws)
     said = [matches_description(name, verdict, order) for verdict, order in draws]

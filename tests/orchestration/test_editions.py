@@ -183,7 +183,7 @@ def test_a_fit_that_is_made_again_keeps_its_time_its_place_and_its_state(nights)
 def in_files(folder, edition, aggregator="care"):
     """The estimates that the files of an edition have."""
     fits = load_workspace(folder).fits
-    kept = next(e for e in fits.editions("one") if e.edition == edition)
+    kept = next(e for e in fits.fit_versions("one") if e.edition == edition)
     fit = fits.read_fit("one", kept.fits[aggregator])
     return sorted(fit.estimates.items())
 
@@ -214,7 +214,7 @@ def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(aft
 def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     folder = nights
     first = care_json(folder, "fits", "list", "one")[-1]["edition"]
-    panel = load_workspace(folder).fits.editions("one")[0]
+    panel = load_workspace(folder).fits.fit_versions("one")[0]
     known = load_workspace(folder).fits.read_fit("one", panel.fits["avg"])
     rows = query(
         folder,
@@ -293,7 +293,7 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
         file.write("anchors: {one: anchors.csv}\n")
     assert not run(folder).failures
     loaded = load_workspace(folder)
-    edition = loaded.fits.editions("one")[-1]
+    edition = loaded.fits.fit_versions("one")[-1]
     fit = loaded.fits.read_fit("one", edition.fits["care"])
     answer = replace(fit.answer, details=fit.answer.details | {"label_first": ["i5", item]})
     loaded.fits.write_fit(replace(fit, answer=answer))
@@ -305,7 +305,7 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     assert f"still labels it: {folder / 'anchors.csv'}" in said
     assert files_that_name(folder, item) == set()
     kept = load_workspace(folder)
-    assert len(kept.fits.editions("one")[-1].inputs.labels) == 26
+    assert len(kept.fits.fit_versions("one")[-1].inputs.labels) == 26
     assert kept.fits.read_fit("one", edition.fits["care"]).answer.details["label_first"] == ["i5"]
     assert not run(folder).failures, "the label of an item that is not there is no label"
     assert files_that_name(folder, item) == set()
@@ -337,8 +337,8 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     assert run(folder).materialised == []
 
     store = load_workspace(folder).fits
-    first, *others = store.editions("one")
-    store.remove_edition(first, others)  # as a deletion does that is killed before it comes to the database
+    first, *others = store.fit_versions("one")
+    store.remove_fit_version(first, others)  # as a deletion does that is killed before it comes to the database
     assert (first.edition,) in editions(folder)
     assert "nothing to delete" in care(folder, "admin", "gc", *keep, "--yes")
     assert editions(folder) == [(edition.edition,) for edition in others]

@@ -25,7 +25,7 @@ from assets.experiments.orthogonality import errors_at
 from assets.experiments.panels import ExperimentPanel
 from assets.experiments.paper_tables import recorded, tuned
 from assets.experiments.program_integration import Candidate, greedy
-from assets.experiments.registry import KEYS, experiments, outdated
+from assets.experiments.registry import KEYS, experiments, stale
 from assets.experiments.sweep import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.experiments.theory_rates import slope_of
 from assets.experiments.versions import Versions
@@ -60,11 +60,11 @@ def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_pat
     assert not first.failures
     assert not {asset for asset, _ in first.materialised} & set(KEYS), "no night needs them"
     workspace = load_workspace(folder)
-    assert outdated(workspace) == list(KEYS)
+    assert stale(workspace) == list(KEYS)
 
     made = run(folder, selection=QUICK)
     assert {asset for asset, _ in made.materialised} == {"tensor_against_svd", "injected_bias", "quality_factor"}
-    assert set(outdated(workspace)) == set(KEYS) - {a for a, _ in made.materialised}
+    assert set(stale(workspace)) == set(KEYS) - {a for a, _ in made.materialised}
     page = (workspace.report_folder / "experiment-quality_factor.html").read_text()
     assert says(workspace, "quality_factor")["says"][0].split(":")[0] == "one"
     assert "Each factor taken for quality in turn" in page
@@ -90,7 +90,7 @@ def test_what_was_made_at_a_larger_size_is_kept(tmp_path, monkeypatch):
     def asked(seeds: int, items: int) -> list[str]:
         monkeypatch.setitem(size, "seeds", seeds)
         monkeypatch.setitem(size, "items", items)
-        return outdated(load_workspace(folder), ("orthogonality",))
+        return stale(load_workspace(folder), ("orthogonality",))
 
     assert asked(3, 400) == ["orthogonality"]
     assert not run(folder, selection="key:orthogonality").failures
@@ -412,7 +412,7 @@ def test_a_run_with_experiments_makes_them_after_the_fits(tmp_path):
     folder = make(tmp_path / "ws", n=20)
     care(folder, "run", "--experiments")
     workspace = load_workspace(folder)
-    assert outdated(workspace) == []
+    assert stale(workspace) == []
     with workspace.warehouse.reader() as connection:
         assert connection.execute("SELECT count(*) FROM latest_fits").fetchone() != (0,)
     care(folder, "run", "--experiments")

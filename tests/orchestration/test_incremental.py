@@ -12,7 +12,7 @@ import pytest
 
 from assets.code import code_version
 from assets.fit import made as made_module
-from assets.report.outdated import Outdated
+from assets.report.staleness import StalePartition
 from care_ops.errors import CareError
 from care_ops.metrics import evaluate
 from orchestration import runner
@@ -264,7 +264,7 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(after_a_n
     spec.write_text(text)
     outcome = run(folder)
     assert not outcome.failures
-    assert not outcome.outdated
+    assert not outcome.stale
     assert ran(outcome, "scores") == ["redundancy|one"]
     assert all(ran(outcome, asset) == ["one"] for asset in FIT), "one fit, with its scores"
     assert judges_of_fit(folder) == set(JUDGES)
@@ -274,10 +274,10 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(after_a_n
 
 
 def test_a_fit_older_than_its_scores_is_reported(after_a_night, monkeypatch):
-    stale = {("aggregates", "one"): Outdated("aggregates", "one", "the same each time")}
-    monkeypatch.setattr(runner, "all_outdated", lambda *_: stale)
+    stale = {("aggregates", "one"): StalePartition("aggregates", "one", "the same each time")}
+    monkeypatch.setattr(runner, "find_stale", lambda *_: stale)
     outcome = run(after_a_night)
-    assert outcome.outdated == {"one"}, "it was made once, and is still asked for"
+    assert outcome.stale == {"one"}, "it was made once, and is still asked for"
     assert ran(outcome, "aggregates") == ["one"]
     assert "one: its fit is stale; run `care run` again" in care(after_a_night, "run")
 

@@ -66,7 +66,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
         (["--panel", "../panels/demo"], "no panel '../panels/demo'"),
         (["../../x", "--program", "length"], "'../../x' has a slash"),
         (["..\\x", "--program", "length"], "has a slash"),
-        (["Length", "--program", "length"], "'length' and 'Length' differ by capitals"),
+        (["Length", "--program", "length"], "'length' and 'Length' differ only by capitals"),
     ],
 )
 def test_what_cannot_be_written_is_told(folder, arguments, words):
@@ -130,7 +130,7 @@ def test_probes_of_a_program(folder):
 def test_probes_of_a_judge_that_answers_nothing(folder):
     (folder / "judges" / "file.yaml").write_text("engine: {kind: program, file: judge.py, unsafe: true}\n")
     (folder / "judge.py").write_text("def program_judge(query, response):\n    raise ValueError('broken')\n")
-    assert "of no use" in care("judges", "test", "file", "--workspace", folder, code=1)
+    assert "could not be compared" in care("judges", "test", "file", "--workspace", folder, code=1)
 
 
 def test_position_bias_of_a_judge_that_likes_what_it_sees_first(folder, monkeypatch):

@@ -42,7 +42,7 @@ def folder(first_night, tmp_path):
 def care_fit(folder):
     """The details of the latest ``care``, its order against gold, and what Dagster shows of its evaluation."""
     workspace = load_workspace(folder)
-    edition = workspace.fits.editions("demo")[-1]
+    edition = workspace.fits.fit_versions("demo")[-1]
     fit = workspace.fits.read_fit("demo", edition.fits["care"])
     evaluated = evaluate_latest(workspace, "demo")
     order = workspace.fits.find_annotation("demo", fit.fit_id, Evaluation).order

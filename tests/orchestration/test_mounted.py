@@ -19,9 +19,9 @@ from orchestration.alert_causes import failures_of_run, is_ours
 from orchestration.alerts import Notifier
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, pool_slots
 from orchestration.definitions import build_defs
-from orchestration.instance import follow_partitions, last_night
+from orchestration.instance import follow_partitions, last_nightly_run
 from orchestration.mounted import GPU
-from orchestration.plan import Seen, look
+from orchestration.plan import Cursor, request_stale
 from orchestration.resources import WorkspaceResource
 from orchestration.sensors import _notify
 from orchestration.workspace import AlertSettings, Settings, load_workspace
@@ -106,9 +106,9 @@ def test_two_workspaces_of_one_location_are_both_brought_up_to_date_and_do_not_m
             with workspace as resources:
                 loaded = resources.w
             assert loaded.root == folder
-            seen = Seen()
+            seen = Cursor()
             for _ in range(12):
-                asked, seen = look(loaded, instance, seen)
+                asked, seen = request_stale(loaded, instance, seen)
                 for request in asked:
                     materialise(defs, instance, request)
                 if not asked:
@@ -151,7 +151,7 @@ def test_a_run_is_assigned_to_its_workspace(two):
         }
         told = {name: (is_ours(TEAM_A, instance, run), is_ours(ALONE, instance, run)) for name, run in runs.items()}
         assert told == {"a": (True, False), "b": (False, False), "host": (False, False)}
-        assert last_night(instance, TEAM_A) is None
+        assert last_nightly_run(instance, TEAM_A) is None
 
 
 def test_failures_of_other_projects_steps_send_no_alert(two):
@@ -180,7 +180,7 @@ def test_the_heartbeat_ignores_runs_of_other_workspaces(two, monkeypatch):
     workspace = replace(load_workspace(two[0]), mount=TEAM_A)
     beats = []
     monkeypatch.setattr("orchestration.alerts._post", lambda _address, document, _setting: beats.append(document))
-    monkeypatch.setattr("orchestration.plan.all_outdated", lambda _workspace: {})
+    monkeypatch.setattr("orchestration.plan.find_stale", lambda _workspace: {})
     notifier = Notifier(AlertSettings(heartbeat="https://localhost/beat"), workspace.root, workspace.data)
     job = mounted(two).resolve_job_def(IMPLICIT_ASSET_JOB)
     with dg.instance_for_test() as instance:
@@ -286,9 +286,9 @@ def test_a_judge_that_needs_a_gpu_shares_no_run_with_one_that_does_not(tmp_path)
     with dg.instance_for_test() as instance:
         follow_partitions(workspace, instance)
         defs = build_defs(folder)
-        (items,) = look(workspace, instance, Seen())[0]
+        (items,) = request_stale(workspace, instance, Cursor())[0]
         materialise(defs, instance, items)
-        asked, _ = look(workspace, instance, Seen())
+        asked, _ = request_stale(workspace, instance, Cursor())
         ranges = {
             (r.tags["dagster/asset_partition_range_start"], r.tags["dagster/asset_partition_range_end"]) for r in asked
         }

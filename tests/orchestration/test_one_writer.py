@@ -25,7 +25,7 @@ from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
 from orchestration.definitions import build_defs
 from orchestration.instance import dagster_home, end_abandoned_runs, workspace_instance
-from orchestration.locks import PATIENCE, alone, hold_daemon_lock, runs_that_wait, together
+from orchestration.locks import PATIENCE, exclusive_lock, hold_daemon_lock, runs_that_wait, shared_lock
 from orchestration.runner import run_stale
 from orchestration.workspace import load_workspace
 from tests.support.servers import free_port, started, wait_for_ui, wait_until
@@ -93,7 +93,7 @@ def impatient(monkeypatch):
 )
 def test_the_holder_of_the_workspace_is_named(tmp_path, impatient, words):
     folder = make(tmp_path / "ws")
-    with alone(load_workspace(folder), "care something"):
+    with exclusive_lock(load_workspace(folder), "care something"):
         printed = output_of(folder, *words, code=1)
     assert f"`care something` (process {os.getpid()}, since 20" in printed
     assert "is at work on" in printed
@@ -103,11 +103,11 @@ def test_the_lock_is_free_again_after_its_holder(tmp_path, impatient):
     workspace = load_workspace(make(tmp_path / "ws"))
     with (
         pytest.raises(WarehouseError, match="care admin gc"),
-        alone(workspace, "care admin gc"),
-        alone(workspace, "care run"),
+        exclusive_lock(workspace, "care admin gc"),
+        exclusive_lock(workspace, "care run"),
     ):
         pass
-    with alone(workspace, "care run"):
+    with exclusive_lock(workspace, "care run"):
         pass
     assert not list((folder_of(workspace) / "working").iterdir())
 
@@ -115,7 +115,7 @@ def test_the_lock_is_free_again_after_its_holder(tmp_path, impatient):
 def test_a_command_waits_for_another_and_sees_its_changes(after_a_night):
     workspace = load_workspace(after_a_night)
     with in_the_background(workspace, "admin", "gc", "--days", "0") as process:
-        with alone(workspace, "care something"):
+        with exclusive_lock(workspace, "care something"):
             wait_until(lambda: b"waiting" in process.output())
             (workspace.root / "judges" / "length.yaml").unlink()
         assert process.wait(timeout=60) == 0, process.output()
@@ -129,7 +129,11 @@ def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
     workspace = load_workspace(make(tmp_path / "ws"))
     monkeypatch.setenv(PATIENCE, "0.2")
     started = time.monotonic()
-    with pytest.raises(WarehouseError, match="wait for it to end, or stop it"), alone(workspace), alone(workspace):
+    with (
+        pytest.raises(WarehouseError, match="wait for it to end, or stop it"),
+        exclusive_lock(workspace),
+        exclusive_lock(workspace),
+    ):
         pass
     assert time.monotonic() - started >= 0.2
     assert "waiting for `care` (process" in capsys.readouterr().err
@@ -137,7 +141,7 @@ def test_a_command_gives_up_after_a_time(tmp_path, monkeypatch, capsys):
 
 def test_runs_of_dagster_share_the_workspace_and_are_all_named(tmp_path, impatient):
     workspace = load_workspace(make(tmp_path / "ws"))
-    with together(workspace, "first-of-two", print), together(workspace, "second-of-two", print):
+    with shared_lock(workspace, "first-of-two", print), shared_lock(workspace, "second-of-two", print):
         printed = output_of(workspace.root, "admin", "gc", code=1)
     assert f"Dagster's run first-of (process {os.getpid()}, since" in printed
     assert f"Dagster's run second-o (process {os.getpid()}, since" in printed
@@ -147,10 +151,10 @@ def test_runs_that_come_later_queue_behind_a_command_that_waits(tmp_path):
     workspace = load_workspace(make(tmp_path / "ws"))
     order: list[str] = []
     with ThreadPoolExecutor(2) as threads:
-        with together(workspace, "at work", print):
-            command = threads.submit(hold, alone(workspace, "care admin gc"), lambda: order.append("command"))
+        with shared_lock(workspace, "at work", print):
+            command = threads.submit(hold, exclusive_lock(workspace, "care admin gc"), lambda: order.append("command"))
             wait_until(lambda: list((folder_of(workspace) / "waiting").glob("*")))
-            later = threads.submit(hold, together(workspace, "later", print), lambda: order.append("later run"))
+            later = threads.submit(hold, shared_lock(workspace, "later", print), lambda: order.append("later run"))
             wait_until(lambda: runs_that_wait(workspace) == {"later"})
         command.result(timeout=30)
         later.result(timeout=30)
@@ -171,9 +175,9 @@ def test_a_killed_holder_is_not_named(tmp_path):
         assert process.stdout is not None
         assert process.stdout.readline() == b"holds it\n"
         process.kill()
-    with together(workspace, "alive", print), pytest.MonkeyPatch.context() as patch:
+    with shared_lock(workspace, "alive", print), pytest.MonkeyPatch.context() as patch:
         patch.setenv(PATIENCE, "0")
-        with pytest.raises(WarehouseError) as refused, alone(workspace):
+        with pytest.raises(WarehouseError) as refused, exclusive_lock(workspace):
             pass
     assert "run alive" in str(refused.value)
     assert f"process {process.pid}," not in str(refused.value)
@@ -184,7 +188,7 @@ def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_
     """Else the command, which needs the place, and the run would wait for each other."""
     workspace = load_workspace(after_a_night)
     with workspace_instance(workspace) as instance, materialising(workspace, "panel", "one") as process:
-        with alone(workspace, "care something"):
+        with exclusive_lock(workspace, "care something"):
             wait_until(lambda: runs_that_wait(workspace))
             (waiting,) = runs_that_wait(workspace)
             assert instance.event_log_storage.get_concurrency_info("warehouse_writer").claimed_slots == []
@@ -209,7 +213,7 @@ def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(after_a_
         workspace_instance(workspace) as instance,
         materialising(workspace, "moments,structure,aggregates,review", "one") as process,
     ):
-        with alone(workspace, "care something"):
+        with exclusive_lock(workspace, "care something"):
             wait_until(lambda: runs_that_wait(workspace))
             write_items(workspace.root, edited=7)
             defs = build_defs(workspace.root, workspace)
@@ -235,7 +239,7 @@ def test_a_run_in_several_processes_shares_the_workspace_in_each(after_a_night, 
     job = dg.reconstructable(every_result_in_several_processes)
     with dg.instance_for_test() as instance, ThreadPoolExecutor(1) as threads:
         instance.add_dynamic_partitions("testsets", ["one"])
-        with alone(workspace, "care something"):
+        with exclusive_lock(workspace, "care something"):
             done = threads.submit(
                 dg.execute_job,
                 job,
@@ -391,9 +395,9 @@ def test_locks_are_held_as_nfs_holds_them(tmp_path, monkeypatch):
     monkeypatch.setattr(fcntl, "flock", as_nfs_does)
     store = (tmp_path / "store").as_uri()
     workspace = load_workspace(make(tmp_path / "ws", care=f"data: {store}\n"))
-    with together(workspace, "one run", print), together(workspace, "another run", print):
+    with shared_lock(workspace, "one run", print), shared_lock(workspace, "another run", print):
         assert not runs_that_wait(workspace)
-    with alone(workspace, "care test"):
+    with exclusive_lock(workspace, "care test"):
         pass
     assert hold_daemon_lock(workspace)
     with workspace_instance(workspace):

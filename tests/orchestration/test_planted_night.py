@@ -19,7 +19,7 @@ import pytest
 from assets.publication.documents import ReviewDocument
 from assets.report.data import ReportData
 from assets.report.gather import gather
-from assets.report.outdated import State
+from assets.report.staleness import State
 from assets.report.verdicts import verdict_on
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import run

@@ -200,7 +200,7 @@ def test_a_gate_against_a_kept_edition_says_that_labels_or_a_judge_have_changed(
 
     label(passed)
     assert not run(folder).failures
-    edition = load_workspace(folder).fits.editions("one")[-1].edition
+    edition = load_workspace(folder).fits.fit_versions("one")[-1].edition
     command = ["gate", "one", "new", "--against", "old", "--workspace", folder, "--against-edition", edition]
     assert care(*command)[0] == 0
     label([*passed, f"i60,{int(names[60] == 'new')},random"])

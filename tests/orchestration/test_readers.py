@@ -23,7 +23,7 @@ def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(after
     folder = after_a_night
     write_items(folder, edited=7)
     assert not run(folder, selection=UP_TO_THE_FIT).failures
-    latest = load_workspace(folder).fits.editions("one")[-1]
+    latest = load_workspace(folder).fits.fit_versions("one")[-1]
     unevaluated = query(
         folder,
         "SELECT count(*) FROM edition_fits LEFT JOIN evaluations e USING (fit_id) "
@@ -64,11 +64,11 @@ def test_a_database_that_a_killed_writer_left_unfinished_is_replaced_with_its_lo
 def test_a_fit_that_is_deleted_while_its_list_is_read_is_left_out(after_a_night):
     """A link to nothing is listed and cannot be read, as a file that is deleted between the two."""
     workspace = load_workspace(after_a_night)
-    kept = workspace.fits.editions("one")
+    kept = workspace.fits.fit_versions("one")
     (workspace.fits.folder("one") / "edition=gone.json").symlink_to("nowhere")
     (workspace.fits.folder("one") / f"fit={kept[0].fits['care']}.evaluation.json").unlink()
     (workspace.fits.folder("one") / f"fit={kept[0].fits['care']}.evaluation.json").symlink_to("nowhere")
-    assert workspace.fits.editions("one") == kept
+    assert workspace.fits.fit_versions("one") == kept
     assert kept[0].edition in care(after_a_night, "fits", "list", "one")
 
 

@@ -66,7 +66,7 @@ def test_states_that_depend_on_their_starts_are_a_warning(folder):
     """The fixture has no care_tensor, so that its fit is handed over as one."""
     workspace = load_workspace(folder)
     assert finding(folder, "states").says == "care_tensor gave no answer"
-    edition = workspace.fits.editions("one")[-1]
+    edition = workspace.fits.fit_versions("one")[-1]
     fit = workspace.fits.read_fit("one", edition.fits["care_svd"])
     told = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "anchors_confirm": False}
 

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import dagster as dg
 import pytest
 
-from assets.report.outdated import Outdated
+from assets.report.staleness import StalePartition
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.definitions import build_defs
 from orchestration.instance import daemon_is_alive, dagster_home, end_abandoned_runs, under_way, workspace_instance
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, plan, requests, split_partition
-from orchestration.plan import INDEX, Tried, all_outdated, partitions_under_way, ready
+from orchestration.plan import INDEX, Tried, find_stale, partitions_under_way, ready
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, ran, run, write_items
 
@@ -108,7 +108,7 @@ def test_a_storage_of_dagster_that_a_kill_left_half_created_is_rebuilt(tmp_path,
 
 
 def stale(workspace) -> dict[str, set[str | None]]:
-    return requests(all_outdated(workspace))
+    return requests(find_stale(workspace))
 
 
 def test_a_change_of_a_source_is_found_by_its_version(after_a_night):
@@ -138,8 +138,8 @@ def test_an_unreadable_source_blocks_no_fit_and_is_tried_once_per_command(after_
     assert again.materialised == []
 
 
-def one(asset, partition="x", version="1", **more) -> Outdated:
-    return Outdated(asset, partition, version, **more)
+def one(asset, partition="x", version="1", **more) -> StalePartition:
+    return StalePartition(asset, partition, version, **more)
 
 
 def asked(stale, tried, busy=()):

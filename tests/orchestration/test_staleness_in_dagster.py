@@ -11,7 +11,7 @@ import httpx
 import pytest
 
 from orchestration.instance import dagster_home, delete_old_runs, workspace_instance
-from orchestration.plan import all_outdated
+from orchestration.plan import find_stale
 from orchestration.workspace import load_workspace
 from tests.support.servers import dagster_webserver
 from tests.support.workspaces import make, run, write_items, write_judge, write_testset
@@ -73,7 +73,7 @@ def shown(address: str) -> set[tuple[str, str | None]]:
 
 
 def ours(folder) -> set[tuple[str, str | None]]:
-    return {*all_outdated(load_workspace(folder))}
+    return {*find_stale(load_workspace(folder))}
 
 
 def test_dagster_and_care_name_the_same_stale_partitions(folder):
@@ -123,9 +123,9 @@ def test_dagster_and_care_name_the_same_stale_partitions_after_the_code_changed(
     with (source / "assets" / "results" / "evaluation.py").open("a") as module:
         module.write("\nCHANGED = True\n")
     asked = (
-        "import json, pathlib; from orchestration.plan import all_outdated; "
+        "import json, pathlib; from orchestration.plan import find_stale; "
         "from orchestration.workspace import load_workspace; "
-        f"print(json.dumps([*all_outdated(load_workspace(pathlib.Path({str(folder)!r})))]))"
+        f"print(json.dumps([*find_stale(load_workspace(pathlib.Path({str(folder)!r})))]))"
     )
     done = subprocess.run([sys.executable, "-c", asked], cwd=source, capture_output=True, text=True, check=True)
     stale = {(asset, partition) for asset, partition in json.loads(done.stdout.splitlines()[-1])}

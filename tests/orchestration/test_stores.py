@@ -20,9 +20,9 @@ import pytest
 from care_ops.errors import WarehouseError
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
-from orchestration.locks import PATIENCE, alone
+from orchestration.locks import PATIENCE, exclusive_lock
 from orchestration.runner import run_stale
-from orchestration.stores import workspace_to_look_at
+from orchestration.stores import read_workspace
 from orchestration.workspace import load_workspace
 from tests.support.servers import LocalServer, free_port, started, wait_until
 from tests.support.workspaces import QUICK, care, make, query, score_rows
@@ -313,7 +313,7 @@ def test_what_another_machine_publishes_is_what_the_database_here_answers(worksp
 
     monkeypatch.setattr("assets.state.rebuild.rebuild_warehouse", killed)
     with pytest.raises(KeyboardInterrupt):
-        workspace_to_look_at(here)
+        read_workspace(here)
     assert query(here, ESTIMATES) == later, "the files have come, and the database is still behind"
     monkeypatch.undo()
     assert "pinned" in care(here, "fits", "list", "one")
@@ -362,7 +362,7 @@ def one_sentence(said: str) -> str:
 def test_two_machines_do_not_work_at_once(workspace, address, monkeypatch):
     here, there = workspace("here"), workspace("there")
     monkeypatch.setenv(PATIENCE, "0")
-    with alone(load_workspace(here), "care run"):
+    with exclusive_lock(load_workspace(here), "care run"):
         said = care(there, "admin", "gc", code=1)
         assert "`care run` on " in said
         assert f"is at work on {address}" in " ".join(said.split())

@@ -337,7 +337,7 @@ def call(rng: random.Random, folder: Path) -> None:
     from assets.table.options import table_config
     from assets.table.reading import TableInputs, read_table, reading_options, score_columns
     from care_eval.table import as_table
-    from warehouse.sources.files import tell_nobody
+    from warehouse.sources.files import ignore_reading
 
     columns = {"item_id": [f"i{k}" for k in range(6)], **{judge: [float(k % 4) for k in range(6)] for judge in "abc"}}
     odd = {"scores": hostile.spoilt(columns, rng) if rng.random() < 0.7 else columns}
@@ -358,7 +358,7 @@ def call(rng: random.Random, folder: Path) -> None:
     families = hostile.spoilt({"a": "x", "b": "y"}, rng) if rng.random() < 0.3 else None
     config = table_config(options)
     inputs = TableInputs(as_table(odd["scores"], "scores"), None, families, anchors, config.fit.scale, config.scales)
-    read_table(inputs, score_columns(None, None, None, None), reading_options(None, None, None, None), tell_nobody)
+    read_table(inputs, score_columns(None, None, None, None), reading_options(None, None, None, None), ignore_reading)
 
 
 def command(rng: random.Random, folder: Path) -> None:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from assets.publication.editions import ItemMove, Moved, WeightMove
-from assets.report.data import Changes, EditionShown, ReportData
+from assets.report.data import Changes, FitVersionShown, ReportData
 from assets.results.documents import FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.metrics import evaluate
 from care_ops.records import Aggregate, Comparison, Intervals, JudgeCheck
@@ -71,7 +71,7 @@ def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, see
         labels_seen=20,
         provenance={"source": "made up"},
         intervals={"care": Intervals(names, weights - 0.01, weights + 0.01)},
-        edition=EditionShown("edition-2", "edition-2") if workspace else None,
+        edition=FitVersionShown("edition-2", "edition-2") if workspace else None,
         made_at="2026-11-22 03:00",
         partial_correlations=partial,
         changes=_changes(scores, estimate=aggregates["care"].estimate, weights=weights) if workspace else None,

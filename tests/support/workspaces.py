@@ -17,7 +17,7 @@ from judges.panels import find, judge_files
 from orchestration.cli.app import app
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
-from orchestration.locks import alone
+from orchestration.locks import exclusive_lock
 from orchestration.runner import Outcome, run_stale
 from orchestration.template import template
 from orchestration.workspace import load_workspace
@@ -102,7 +102,7 @@ def begins_with(folder: Path, code: str, environment: Mapping[str, str]) -> dict
 def run(folder: Path, **narrow: str) -> Outcome:
     """Run ``care run`` in this process."""
     workspace = load_workspace(folder)
-    with alone(workspace, "care run"), workspace_instance(workspace) as instance:
+    with exclusive_lock(workspace, "care run"), workspace_instance(workspace) as instance:
         return run_stale(build_defs(folder, workspace), workspace, instance, **narrow)  # type: ignore[arg-type]
 
 

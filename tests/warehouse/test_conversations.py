@@ -5,8 +5,8 @@ import json
 import pandas as pd
 import pytest
 
-from warehouse.conversations import messages_of, parted, transcript
-from warehouse.sources.files import read_items, read_scores, texts_beside_scores
+from warehouse.conversations import messages_of, split_answer, transcript
+from warehouse.sources.files import read_items, read_scores, texts_in_scores
 
 OPENAI = [
     {"role": "system", "content": "Be brief."},
@@ -36,10 +36,10 @@ ANTHROPIC = [
 
 
 def test_the_answer_is_what_follows_the_users_last_message():
-    prompt, answer = parted(OPENAI)
+    prompt, answer = split_answer(OPENAI)
     assert prompt == "System: Be brief.\n\nUser: Weather in Oslo?"
     assert answer == 'Assistant: calls weather({"city": "Oslo"})\n\nTool: -3 C\n\nAssistant: It is -3 C in Oslo.'
-    prompt, answer = parted(ANTHROPIC)
+    prompt, answer = split_answer(ANTHROPIC)
     assert prompt == "Weather in Oslo?"
     assert (
         answer == 'Assistant: I look.\ncalls weather({"city": "Oslo"})\n\nTool: -3 C\n\nAssistant: It is -3 C in Oslo.'
@@ -47,9 +47,9 @@ def test_the_answer_is_what_follows_the_users_last_message():
 
 
 def test_one_question_and_one_answer_have_no_speaker_names():
-    assert parted([{"from": "human", "value": "2 + 2?"}, {"from": "gpt", "value": "4"}]) == ("2 + 2?", "4")
-    assert parted([{"role": "assistant", "content": "4"}]) == (None, "4")
-    assert parted([{"role": "user", "content": "2 + 2?"}]) == ("2 + 2?", None)
+    assert split_answer([{"from": "human", "value": "2 + 2?"}, {"from": "gpt", "value": "4"}]) == ("2 + 2?", "4")
+    assert split_answer([{"role": "assistant", "content": "4"}]) == (None, "4")
+    assert split_answer([{"role": "user", "content": "2 + 2?"}]) == ("2 + 2?", None)
 
 
 @pytest.mark.parametrize(
@@ -70,7 +70,7 @@ def test_a_file_of_conversations_is_read(tmp_path, written):
         frame = pd.DataFrame({"id": [r["id"] for r in rows], "messages": [json.dumps(r["messages"]) for r in rows]})
         frame.to_csv(path, index=False) if written.endswith("csv") else frame.to_parquet(path)
     for record, talk in zip(read_items(path), (OPENAI, ANTHROPIC), strict=True):
-        assert (record.prompt, record.response) == parted(talk)
+        assert (record.prompt, record.response) == split_answer(talk)
         assert record.metadata == {}
 
 
@@ -78,7 +78,7 @@ def test_both_conversations_of_a_pair(tmp_path):
     frame = pd.DataFrame({"item": ["x"], "conversation_a": [OPENAI], "conversation_b": [OPENAI[:2] + OPENAI[4:]]})
     (record,) = read_items(frame)
     assert record.prompt == "System: Be brief.\n\nUser: Weather in Oslo?"
-    assert record.response == parted(OPENAI)[1]
+    assert record.response == split_answer(OPENAI)[1]
     assert record.response_2 == "It is -3 C in Oslo."
 
 
@@ -94,7 +94,7 @@ def test_conversations_in_a_table_of_scores_are_texts_of_the_items(tmp_path):
     rows = [{"id": f"q{k}", "messages": OPENAI, "gpt": 3 + k, "claude": 4 + k, "qwen": 5 - k} for k in range(4)]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
     scores = read_scores(path, tell=told.append).scores
-    records, reading = texts_beside_scores(path, told[0])
+    records, reading = texts_in_scores(path, told[0])
     assert scores.judges == ("gpt", "claude", "qwen")
-    assert records[0].response == parted(OPENAI)[1]
+    assert records[0].response == split_answer(OPENAI)[1]
     assert reading.columns["response"] == "messages"

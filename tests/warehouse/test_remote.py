@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from care_ops.errors import InputError, WarehouseError
-from orchestration.locks import alone
+from orchestration.locks import exclusive_lock
 from orchestration.workspace import load_workspace
 from warehouse.remote import lease as leases
 from warehouse.remote import objects
@@ -230,7 +230,7 @@ DELETES_BY_ITSELF = {
     ("warehouse/storage.py", "replacing"),
     ("warehouse/storage.py", "delete"),
     ("warehouse/storage.py", "delete_folder"),
-    ("warehouse/storage.py", "set_aside"),
+    ("warehouse/storage.py", "quarantine"),
     ("warehouse/remote/copy.py", "_compare"),
     ("warehouse/remote/copy.py", "_download"),
     ("warehouse/database.py", "remove"),
@@ -262,14 +262,14 @@ def test_a_folder_that_was_written_without_its_store_is_no_copy_any_more(tmp_pat
     """Nobody could tell which of its files the store lacks."""
     settings = tmp_path / "care.yaml"
     settings.write_text(f"data: {store.as_uri()}\n")
-    with alone(load_workspace(tmp_path)):
+    with exclusive_lock(load_workspace(tmp_path)):
         write_bytes(tmp_path / "data" / "report" / "a", b"stored")
     settings.write_text("data: data\n")
     monkeypatch.delitem(records, tmp_path / "data")  # as in the process of another command
-    with alone(load_workspace(tmp_path)):
+    with exclusive_lock(load_workspace(tmp_path)):
         write_bytes(tmp_path / "data" / "report" / "a", b"on disk")
     settings.write_text(f"data: {store.as_uri()}\n")
-    with pytest.raises(InputError, match="holds files of its own"), alone(load_workspace(tmp_path)):
+    with pytest.raises(InputError, match="holds files of its own"), exclusive_lock(load_workspace(tmp_path)):
         pass
 
 

@@ -11,7 +11,7 @@ from assets.labels import read_labels
 from assets.table.fitting import TableConfig, systems_of
 from assets.table.reading import TableInputs, read_table
 from care_ops.errors import InputError
-from warehouse.sources.files import read_items, read_scores, tell_nobody
+from warehouse.sources.files import ignore_reading, read_items, read_scores
 from warehouse.testsets import ReadingOptions, ScoreColumns
 
 JUDGES = ("gpt", "claude", "qwen", "llama", "mistral")
@@ -64,7 +64,7 @@ def test_a_column_of_systems_that_parts_nothing_does_not_join_the_ids(answers):
 
 
 def test_systems_are_compared_without_a_table_of_items(answers):
-    table = read_table(TableInputs(long(answers)), ScoreColumns(), ReadingOptions(), tell_nobody)
+    table = read_table(TableInputs(long(answers)), ScoreColumns(), ReadingOptions(), ignore_reading)
     assert systems_of(table, TableConfig(systems=("model",)))[:4] == [("s0",), ("s1",), ("s2",), ("s0",)]
     assert table.items["q1 / s2"].split_unit == "q1"
 
@@ -130,7 +130,7 @@ def test_nested_scores_are_columns_or_rows(answers, tmp_path, ending):
         scores = read_scores(path).scores
         assert scores.judges == JUDGES
         np.testing.assert_array_equal(scores.values, one[list(JUDGES)].to_numpy())
-    table = read_table(TableInputs(objects), ScoreColumns(), ReadingOptions(), tell_nobody)
+    table = read_table(TableInputs(objects), ScoreColumns(), ReadingOptions(), ignore_reading)
     assert table.items["q3"].response == "text"
 
 

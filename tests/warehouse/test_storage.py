@@ -14,7 +14,7 @@ import pytest
 from care_ops.errors import WarehouseError
 from warehouse.artifacts import FitFolder
 from warehouse.database import Warehouse
-from warehouse.fits import Edition, EditionInputs, FitStore, Publication
+from warehouse.fits import FitStore, FitVersion, FitVersionInputs, Publication
 from warehouse.items import ItemRecord
 from warehouse.parts import PartStore
 from warehouse.storage import (
@@ -24,12 +24,12 @@ from warehouse.storage import (
     noted,
     notes_below,
     notes_in,
+    quarantine,
     read_document,
     read_lines,
     read_table,
     readable_lines,
     replacing,
-    set_aside,
     write_bytes,
     write_document,
     write_lines,
@@ -129,9 +129,9 @@ def test_a_quarantined_file_is_kept_with_a_reason(tmp_path, caplog):
     path = tmp_path / "below" / "file.json"
     write_bytes(path, b"{")
     with caplog.at_level(logging.WARNING):
-        first = set_aside(path, "it is damaged")
+        first = quarantine(path, "it is damaged")
     write_bytes(path, b"[")
-    second = set_aside(path, "again")
+    second = quarantine(path, "again")
     assert not path.exists()
     assert (first.read_bytes(), second.read_bytes()) == (b"{", b"[")
     assert "it is damaged. It was quarantined as " in caplog.text
@@ -139,7 +139,7 @@ def test_a_quarantined_file_is_kept_with_a_reason(tmp_path, caplog):
     assert [noted(note) for note in notes] == [first, second]
     assert [note.read_text() for note in notes] == ["it is damaged\n", "again\n"]
     assert list(notes_below(tmp_path)) == notes
-    assert set_aside(path, "gone").parent == first.parent  # another process was faster
+    assert quarantine(path, "gone").parent == first.parent  # another process was faster
     assert notes_in(path.parent) == notes
 
 
@@ -299,13 +299,13 @@ def test_a_stage_reports_damaged_input(tmp_path):
 def test_damaged_fit_versions_are_left_out_and_the_log_continues(tmp_path):
     store = FitStore(tmp_path)
     for name in ("first", "second"):
-        store.write_edition(Edition(name, "one", {"avg": f"fit of {name}"}, EditionInputs(), made_at=name))
+        store.write_fit_version(FitVersion(name, "one", {"avg": f"fit of {name}"}, FitVersionInputs(), made_at=name))
         store.publish(Publication("one", name, "review"))
     write_bytes(tmp_path / "testset=one" / "edition=first.json", b"{")
-    assert [edition.edition for edition in store.editions("one")] == ["second"]
-    assert store.has_edition("one", "second", [])
-    assert not store.has_edition("one", "second", ["fit of second"])
-    assert not store.has_edition("one", "first", []), "it is damaged"
+    assert [edition.edition for edition in store.fit_versions("one")] == ["second"]
+    assert store.has_fit_version("one", "second", [])
+    assert not store.has_fit_version("one", "second", ["fit of second"])
+    assert not store.has_fit_version("one", "first", []), "it is damaged"
     log = tmp_path / "testset=one" / "publications.jsonl"
     log.write_bytes(b"#" + log.read_bytes())
     assert [publication.edition for publication in store.publications("one")] == ["second"]

@@ -17,10 +17,10 @@ from warehouse.artifacts import FitFolder
 from warehouse.database import Warehouse
 from warehouse.fit_rows import load_fits
 from warehouse.fits import (
-    Edition,
-    EditionInputs,
     FitRecord,
     FitStore,
+    FitVersion,
+    FitVersionInputs,
     Publication,
 )
 from warehouse.items import ItemRecord
@@ -289,7 +289,7 @@ def test_the_same_fit_again_keeps_its_evaluation(store, tmp_path):
     kept = FitStore(tmp_path / "fits")
     kept.annotate("set one", "f", EVALUATION)
     kept.annotate("set one", "f", INTERVALS)
-    kept.write_edition(Edition("e", "set one", {"avg": "f"}, EditionInputs()))
+    kept.write_fit_version(FitVersion("e", "set one", {"avg": "f"}, FitVersionInputs()))
     for _ in range(2):
         kept.write_fit(a_fit())
         with warehouse.writer() as connection:
@@ -302,9 +302,11 @@ def test_the_same_fit_again_keeps_its_evaluation(store, tmp_path):
 def test_on_a_clock_that_was_set_back_the_latest_still_comes_last(store, tmp_path):
     _, warehouse = store
     kept = FitStore(tmp_path / "fits")
-    kept.write_edition(Edition("first", "set one", {}, EditionInputs(), made_at="2026-11-22T10:00:00+00:00"))
-    second = kept.write_edition(Edition("second", "set one", {}, EditionInputs(), made_at="2026-11-21T10:00:00+00:00"))
-    assert kept.editions("set one")[-1] == second
+    kept.write_fit_version(FitVersion("first", "set one", {}, FitVersionInputs(), made_at="2026-11-22T10:00:00+00:00"))
+    second = kept.write_fit_version(
+        FitVersion("second", "set one", {}, FitVersionInputs(), made_at="2026-11-21T10:00:00+00:00")
+    )
+    assert kept.fit_versions("set one")[-1] == second
     kept.publish(Publication("set one", "first", "review", published_at="2026-11-22T10:00:00+00:00"))
     kept.publish(Publication("set one", "second", "review", published_at="2026-11-21T10:00:00+00:00"))
     with warehouse.writer() as connection:
@@ -323,12 +325,12 @@ def test_an_answer_counts_before_a_failure_whatever_the_clock(store, monkeypatch
 def test_what_is_published_is_what_people_read(store, tmp_path):
     _, warehouse = store
     kept = FitStore(tmp_path / "fits")
-    inputs = EditionInputs({"a": "x"}, (ADMITTED,), 0.25, "s", "c")
-    old, new = (Edition(f"e{k}", "set one", {"avg": fit}, inputs) for k, fit in ((1, "f"), (2, "g")))
+    inputs = FitVersionInputs({"a": "x"}, (ADMITTED,), 0.25, "s", "c")
+    old, new = (FitVersion(f"e{k}", "set one", {"avg": fit}, inputs) for k, fit in ((1, "f"), (2, "g")))
     with warehouse.writer() as connection:
         for edition, fit in ((old, a_fit()), (new, a_fit("g", last=9.0))):
             kept.write_fit(fit)
-            kept.write_edition(edition)
+            kept.write_fit_version(edition)
             load_fits(connection, kept, "set one")
     kept.annotate("set one", "f", EVALUATION)
     kept.annotate("set one", "f", INTERVALS)
@@ -362,8 +364,8 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
         load_fits(connection, kept, "set one")
         assert everything(connection) == live, "the files are the record"
 
-    assert kept.remove_edition(new, [old]) > 0
-    assert kept.editions("set one") == [old]
+    assert kept.remove_fit_version(new, [old]) > 0
+    assert kept.fit_versions("set one") == [old]
     with pytest.raises(WarehouseError, match="care fits list"):
         kept.read_fit("set one", "g")
 

@@ -14,7 +14,7 @@ from typing import Any
 import pyarrow as pa
 
 from care_ops.errors import InputError
-from warehouse.conversations import messages_of, parted
+from warehouse.conversations import messages_of, split_answer
 from warehouse.importers.collected import Collector, files_of, is_label, label_of, numbered, parsed, text_of
 from warehouse.items import ItemRecord
 from warehouse.sources.bounds import refuse_size
@@ -144,6 +144,6 @@ def _answer(sample: Mapping[str, Any]) -> str | None:
     """Return what follows the user's last message, if tools were called, or the text of the first choice."""
     messages = messages_of(sample.get("messages"))
     if any(message.get("tool_calls") for message in messages):
-        return parted(messages)[1]
+        return split_answer(messages)[1]
     choices = (sample.get("output") or {}).get("choices") or []
     return text_of(choices[0].get("message", {}).get("content")) if choices else None

@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
 
-from care_ops.errors import InputError, door
+from care_ops.errors import InputError, guard
 from warehouse.importers import alpaca_eval, deepeval, inspect_ai, langfuse, lm_eval, phoenix, promptfoo, released
 from warehouse.importers.collected import Collector, ImportedScores
 from warehouse.sources.bounds import within_memory
@@ -56,7 +56,7 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
         opened.append(file)
 
     remedy = f"give the files of {kind} unchanged; docs/data.md has the versions"
-    with door(opened, remedy), within_memory(path):
+    with guard(opened, remedy), within_memory(path):
         collector = Collector(str(path), tell)
         importer(path, collector)
         return collector.finished()

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from care_ops.errors import InputError
 from care_ops.scores import ScoreMatrix
-from warehouse.conversations import messages_of, parted, transcript
+from warehouse.conversations import messages_of, split_answer, transcript
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.sources.columns import (
     HOLDS_TEXT,
@@ -47,7 +47,7 @@ from warehouse.sources.shapes import (
     values_of_items,
     whole_items,
 )
-from warehouse.sources.tables import TableSource, meets_anything, of_mapping, read_input_table
+from warehouse.sources.tables import TableSource, guarded_reader, of_mapping, read_input_table
 from warehouse.sources.values import as_texts, identifiers, refuse_repeated, refuse_repeated_items, refuse_spaces
 from warehouse.testsets import AS_FOUND, ItemColumns, ReadingOptions, ScoreColumns
 
@@ -66,7 +66,7 @@ _PAIRS = tuple((f"{name}_{left}", f"{name}_{right}") for name in _ANSWERS for le
 _FAMILY = ("family", "base_model", "vendor", "provider")
 _MEANS = "judges scored an item several times, which {!r} counts: the mean of these scores is taken"
 
-Tell = Callable[[Reading], object]
+Report = Callable[[Reading], object]
 """A function that receives the record of how a table was read."""
 
 
@@ -95,16 +95,16 @@ class RecordedTable:
         return np.append(self.scores.values[:, self.scores.judges.index(judge)], np.nan)[row]
 
 
-def tell_nobody(reading: Reading) -> None:
+def ignore_reading(reading: Reading) -> None:
     """Ignore how a table was read."""
 
 
-@meets_anything
+@guarded_reader
 def read_scores(
     source: TableSource,
     columns: ScoreColumns | None = None,
     options: ReadingOptions = AS_FOUND,
-    tell: Tell = tell_nobody,
+    tell: Report = ignore_reading,
 ) -> RecordedTable:
     """Read recorded scores from a long table (item, judge, score) or a wide one (item, and one column per judge).
 
@@ -127,7 +127,7 @@ def read_scores(
     return replace(recorded, item_values=item_values)
 
 
-@meets_anything
+@guarded_reader
 def recorded_judges(
     source: TableSource, columns: ScoreColumns | None = None, options: ReadingOptions = AS_FOUND
 ) -> list[str]:
@@ -139,8 +139,8 @@ def recorded_judges(
     return judge_columns(input_table, item_or_index(input_table, chosen.item), columns, options.grades)[0]
 
 
-@meets_anything
-def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, ScoreMatrix]:
+@guarded_reader
+def read_orders(source: TableSource, tell: Report = ignore_reading) -> dict[str, ScoreMatrix]:
     """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
 
     A score means the same in either order, such as how much better the item's first text is.
@@ -163,7 +163,7 @@ def read_orders(source: TableSource, tell: Tell = tell_nobody) -> dict[str, Scor
     return matrices
 
 
-@meets_anything
+@guarded_reader
 def read_items(
     source: TableSource,
     columns: ItemColumns | None = None,
@@ -171,7 +171,7 @@ def read_items(
     drop: Sequence[str] = (),
     options: ReadingOptions = AS_FOUND,
     item: str | None = None,
-    tell: Tell = tell_nobody,
+    tell: Report = ignore_reading,
 ) -> list[ItemRecord]:
     """Read items, in the order of the file.
 
@@ -219,7 +219,7 @@ def _item_texts(texts: dict[str, Any]) -> dict[str, str | None]:
     talks = {name: messages for name, value in texts.items() if (messages := messages_of(value))}
     read = {name: transcript(talks[name]) if name in talks else _text(value) for name, value in texts.items()}
     for name in talks.keys() & {"response", "response_2"}:
-        before, read[name] = parted(talks[name])
+        before, read[name] = split_answer(talks[name])
         read["prompt"] = read.get("prompt") or before
     return read
 
@@ -232,7 +232,7 @@ def items_named(recorded: RecordedTable, item: str) -> dict[str, ItemRecord]:
     }
 
 
-def texts_beside_scores(
+def texts_in_scores(
     source: TableSource, reading: Reading, options: ReadingOptions = AS_FOUND
 ) -> tuple[list[ItemRecord], Reading]:
     """Return the items' texts, if a wide table of scores has them too, and the completed record of the reading."""
@@ -296,9 +296,9 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
     return [text.strip() or None if text else None for text in texts]
 
 
-@meets_anything
+@guarded_reader
 def read_families(
-    source: TableSource | Mapping[str, str], options: ReadingOptions = AS_FOUND, tell: Tell = tell_nobody
+    source: TableSource | Mapping[str, str], options: ReadingOptions = AS_FOUND, tell: Report = ignore_reading
 ) -> dict[str, str]:
     """Read families from a column of judges and a column of families, as {judge: family}, without empty ones."""
     table = of_mapping(source, "families", "judge", "family")

@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy as np
 
-from care_ops.errors import InputError, door, how_to_install
-from warehouse.conversations import messages_of, parted, transcript
+from care_ops.errors import InputError, guard, how_to_install
+from warehouse.conversations import messages_of, split_answer, transcript
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.testsets import HuggingFaceSource, resolve
 
@@ -62,7 +62,7 @@ def _load(source: HuggingFaceSource, base: Path, name: str) -> Any:
         if source.files is not None:
             root = str(folder) if folder.is_dir() else f"hf://datasets/{source.dataset}@{source.revision}"
             kind = source.files.rpartition(".")[2].removesuffix("l")
-            with door(name, "try again when the hub answers"):
+            with guard(name, "try again when the hub answers"):
                 return datasets.load_dataset(kind, data_files=f"{root}/{source.files}", split="train")
         where = str(folder) if folder.is_dir() else source.dataset
         return datasets.load_dataset(where, source.config, split=source.split, revision=source.revision)
@@ -145,5 +145,5 @@ def _text(value: Any, *, last: bool = False) -> str | None:
     """Return a value as a judge reads it: all messages, each under its role, or those of the ``last`` answer."""
     messages = messages_of(value) if isinstance(value, list) else []
     if messages:
-        return parted(messages)[1] if last else transcript(messages)
+        return split_answer(messages)[1] if last else transcript(messages)
     return None if value is None else str(value)

@@ -12,7 +12,7 @@ from typing import Any, ParamSpec, Protocol, TypeVar, runtime_checkable
 
 import pyarrow as pa
 
-from care_ops.errors import InputError, door
+from care_ops.errors import InputError, guard
 from warehouse.sources.bounds import refuse_bomb, refuse_size, within_memory
 from warehouse.sources.delimited import read_delimited
 from warehouse.sources.input_table import COMPRESSED, InputTable, Plan, WantedColumns, name_columns, refuse_repeated
@@ -51,20 +51,20 @@ P = ParamSpec("P")
 R = TypeVar("R")
 
 
-def meets_anything(function: Callable[P, R]) -> Callable[P, R]:
+def guarded_reader(function: Callable[P, R]) -> Callable[P, R]:
     """Bound memory and turn unexpected errors into ``InputError`` in a function whose first argument is a table."""
 
     @wraps(function)
     def bounded(*args: P.args, **kwargs: P.kwargs) -> R:
         first = next(iter([*args, *kwargs.values()]), None)
         where, remedy = (first, _REMEDY) if isinstance(first, (str, Path)) else ("the table", _OF_FRAMES)
-        with door(where, remedy), within_memory(where):
+        with guard(where, remedy), within_memory(where):
             return function(*args, **kwargs)
 
     return bounded
 
 
-@meets_anything
+@guarded_reader
 def read_input_table(
     source: TableSource, plan: Plan = lambda _: WantedColumns(), options: ReadingOptions = AS_FOUND
 ) -> InputTable:

@@ -4,34 +4,34 @@ Every module that asks "is this enough?" takes its answer from here. Two questio
 one misleads as too little of the other does.
 """
 
-LEAST_JUDGES = 3
+MIN_JUDGES = 3
 """On a panel, and of a factor or a structure. Where two disagree, nothing says which of them is wrong."""
 
-LEAST_COLUMNS = 2
-"""Of an array that anybody may aggregate: means and votes answer, all else says that it needs ``LEAST_JUDGES``."""
+MIN_COLUMNS = 2
+"""Of an array that anybody may aggregate: means and votes answer, all else says that it needs ``MIN_JUDGES``."""
 
 JUDGES_OF_FOUR_STATES = 7
 """Of the paper's Algorithm 2: Kruskal's condition on three views of two judges and more, with a constant in each."""
 
-LEAST_VOICES = 4
+MIN_DISTINCT_JUDGES = 4
 """Of which more can be seen than which of them agree: of three, one factor explains every correlation."""
 
 FOLLOWS = 0.5
 """Rank correlation (Spearman) with a feature of the texts from which on a factor is said to follow it."""
 
-LEAST_ITEMS = 10
+MIN_ITEMS = 10
 """Of a correlation, a factor or a fall: by fewer, one of .6 is within chance."""
 
-TELLING_ITEMS = 60
+MIN_ITEMS_TO_COMPARE = 60
 """By which judges can be told apart; by fewer the weights are mostly noise."""
 
-LEAST_SCORES = 3
+MIN_SCORES = 3
 """Of an item on which an estimate can rest. Where two differ, nothing says which of them is wrong."""
 
-TELLING_SCORES = 20
+MIN_SCORES_TO_DESCRIBE = 20
 """Of a judge or a column, from which its range, its spread, its agreement and its kind are read."""
 
-LEAST_LABELS = 5
+MIN_LABELS = 5
 """Of a system or a judge, from different split units, before anything is said of it or corrected by it."""
 
 LABELS_TO_SETTLE = 10
@@ -43,8 +43,8 @@ LABELS_TO_CONFIRM = 20
 LABELS_TO_ADVISE = 30
 """From which on a normal approximation holds: for a slope, for advice on a judge. A shift needs fewer."""
 
-LEAST_GOLD = 50
+MIN_GOLD = 50
 """Labels of a panel on which an experiment measures methods against each other."""
 
-LEAST_RESAMPLES = 20
+MIN_RESAMPLES = 20
 """Of a bootstrap. The ends of an interval of fewer are single draws."""

@@ -12,14 +12,14 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from assets.fit.documents import FitDocument, PanelDocument, StructureDocument
-from assets.fit.made import RESULTS, SOLVED, made, result_version
+from assets.fit.made import RESULTS, SOLVED, built_from, result_version
 from assets.fit.stages import fit_code, stage_code
 from assets.hashing import content_hash
 from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
-from assets.judging.failures import Unheard, has_abstained, slice_name, unheard
+from assets.judging.failures import IncompleteScores, has_abstained, incomplete_scores, slice_name
 from assets.publication.documents import ReviewDocument
-from assets.publication.editions import held_back
+from assets.publication.editions import blocked_fit
 from assets.report.names import items_name, page_name
 from assets.versions import items_code, judge_version, panel_version, readable_source_version, settings_version
 from assets.workspace import Workspace
@@ -43,7 +43,7 @@ Partition = tuple[str, str | None]
 
 
 @dataclass(frozen=True)
-class Outdated:
+class StalePartition:
     """A stale partition of an asset.
 
     Attributes
@@ -64,7 +64,7 @@ class Outdated:
     partition: str | None
     version: str
     changed: tuple[str, ...] = ()
-    says: str = ""
+    reason: str = ""
     testsets: tuple[str, ...] = ()
     only_waits: bool = False
 
@@ -76,7 +76,7 @@ class Outdated:
     @property
     def why(self) -> str:
         """Return the reason, in words."""
-        return f"{', '.join(self.changed)} changed" if self.changed else self.says or "it is missing"
+        return f"{', '.join(self.changed)} changed" if self.changed else self.reason or "it is missing"
 
 
 @dataclass(frozen=True)
@@ -87,14 +87,14 @@ class State:
     ----------
     outdated : tuple of Outdated
         Its stale partitions in the order of the stages, with each judge whose scores are missing.
-    owing : tuple of Unheard
+    owing : tuple of IncompleteScores
         The judges whose scores are incomplete or partly failed.
     items_hash : str or None
         Hash of its items in the database.
     """
 
-    outdated: tuple[Outdated, ...]
-    owing: tuple[Unheard, ...] = ()
+    stale: tuple[StalePartition, ...]
+    incomplete: tuple[IncompleteScores, ...] = ()
     items_hash: str | None = None
 
 
@@ -110,7 +110,7 @@ def states(workspace: Workspace) -> dict[str, State]:
 def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str) -> State:
     """Read the state of a test set."""
     row = connection.execute("SELECT source_version, items_hash FROM testsets WHERE testset = ?", [testset]).fetchone()
-    incomplete, found = unheard(workspace, connection, testset), [*_items(workspace, testset, row)]
+    incomplete, found = incomplete_scores(workspace, connection, testset), [*_items(workspace, testset, row)]
     if row is None or not workspace.parts.items_file(testset).is_file():  # there is nothing to score
         return State(tuple(found), tuple(incomplete), None if row is None else row[1])
     for entry in incomplete:
@@ -120,28 +120,30 @@ def state_of(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testse
     return State(tuple(found), tuple(incomplete), row[1])
 
 
-def outdated(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, Outdated]:
+def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[Partition, StalePartition]:
     """Collect the stale partitions of all test sets; a judge, which is loaded once for all of them, is listed once."""
     incomplete: dict[str, list[str]] = {}
-    found: dict[Partition, Outdated] = {}
+    found: dict[Partition, StalePartition] = {}
     for testset, state in known.items():
-        for entry in state.outdated:
+        for entry in state.stale:
             if entry.asset == "judge_inference":
                 incomplete.setdefault(str(entry.partition), []).append(testset)
             else:
                 found[entry.key] = entry
     for judge, testsets in incomplete.items():
         items = {testset: known[testset].items_hash for testset in workspace.testsets_of(judge)}
-        missing = [entry for testset in testsets for entry in known[testset].owing if entry.judge == judge]
+        missing = [entry for testset in testsets for entry in known[testset].incomplete if entry.judge == judge]
         waits = all(entry.only_waits for entry in missing)
         version = content_hash([judge_version(workspace, judge), items, *([int(time.time() / LOOK_EVERY_S)] * waits)])
         says = f"{'the batch' if waits else 'it lacks scores'} of {', '.join(testsets)}{' is open' if waits else ''}"
-        entry = Outdated("judge_inference", judge, version, says=says, testsets=tuple(testsets), only_waits=waits)
+        entry = StalePartition(
+            "judge_inference", judge, version, reason=says, testsets=tuple(testsets), only_waits=waits
+        )
         found[entry.key] = entry
     return found
 
 
-def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[Outdated]:
+def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[StalePartition]:
     """Yield items and gold, which are read together, where they are stale."""
     changed: list[str] = []
     says = ""
@@ -158,26 +160,28 @@ def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | Non
         version, says = content_hash(str(error)), f"its source cannot be read: {error}"
     version = content_hash([version, items_code()])
     for asset in ("items", "gold"):
-        yield Outdated(asset, testset, version, tuple(changed), says)
+        yield StalePartition(asset, testset, version, tuple(changed), says)
 
 
 def _judged(
-    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: Unheard, items_hash: str
-) -> Iterator[Outdated]:
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: IncompleteScores, items_hash: str
+) -> Iterator[StalePartition]:
     """Yield the judge where its scores are missing, and its scores where they are to be loaded."""
     if not (entry.incomplete or entry.to_ask or entry.why or entry.in_batch):
         return  # every missing score was requested as often as the judge's `attempts` allow
     key = "" if entry.why else judge_key(workspace, entry.judge, testset)
     given = len(workspace.parts.done(entry.judge, testset, key)) if key else 0
     if entry.why or not _has_answered(workspace, connection, testset, entry):
-        yield Outdated("judge_inference", entry.judge, "")
+        yield StalePartition("judge_inference", entry.judge, "")
         if given <= max(entry.in_batch, entry.items - entry.unscored if entry.loaded else 0):
             return  # otherwise the scores that it has given so far are loaded
     version = content_hash([key, items_hash, entry.to_ask, given])
-    yield Outdated("scores", slice_name(entry.judge, testset), version, says="the judge has scored since")
+    yield StalePartition("scores", slice_name(entry.judge, testset), version, reason="the judge has scored since")
 
 
-def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: Unheard) -> bool:
+def _has_answered(
+    workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, entry: IncompleteScores
+) -> bool:
     """Return whether the parts hold the scores that the database lacks."""
     judge, key = entry.judge, judge_key(workspace, entry.judge, testset)
     rows = connection.execute("SELECT item_key FROM items WHERE testset = ?", [testset]).fetchall()
@@ -190,7 +194,7 @@ def _has_answered(workspace: Workspace, connection: duckdb.DuckDBPyConnection, t
 
 def _without_scores(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
-) -> Iterator[Outdated]:
+) -> Iterator[StalePartition]:
     """Yield loaded scores without any value; loading them again reports the reason."""
     rows = connection.execute(
         "SELECT judge, judge_key FROM slices WHERE testset = ? AND n_ok = 0 AND n_items > 0 ORDER BY judge", [testset]
@@ -205,12 +209,12 @@ def _without_scores(
         ).fetchall()
         if not has_abstained(workspace, judge, [status for (status,) in statuses]):
             version = content_hash([key, items_hash, "no score"])
-            yield Outdated("scores", slice_name(judge, testset), version, says="no item has a score")
+            yield StalePartition("scores", slice_name(judge, testset), version, reason="no item has a score")
 
 
 def _fitted(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, items_hash: str
-) -> Iterator[Outdated]:
+) -> Iterator[StalePartition]:
     """Yield the stale stages of the fit, its review, results and page."""
     from warehouse.panel_rows import slice_versions
 
@@ -226,10 +230,10 @@ def _fitted(
         changed = ("scores", *changed)
     panel_outdated = panel is None or rescored or bool(changed) or not _is_whole(folder, panel)
     if panel_outdated:
-        yield Outdated("panel", testset, content_hash([seen, settings, stage_code("panel")]), changed)
+        yield StalePartition("panel", testset, content_hash([seen, settings, stage_code("panel")]), changed)
     fingerprint = panel.panel if panel is not None else ""
     if unread := workspace.unread_labels(testset):  # `aggregates` fails with this message, and other test sets go on
-        yield Outdated("aggregates", testset, content_hash(unread), says=f"its labels cannot be read: {unread}")
+        yield StalePartition("aggregates", testset, content_hash(unread), reason=f"its labels cannot be read: {unread}")
         return
     fit_settings = settings_version(workspace, testset)
     inputs = {
@@ -243,9 +247,13 @@ def _fitted(
         version = content_hash([fingerprint, fit_settings, fit_code()])
         kept = whole and not (rescored or panel_outdated)
         for asset in (*SOLVED, "aggregates"):
-            kept = kept and asset in SOLVED and made(folder, asset).version == result_version(workspace, testset, asset)
+            kept = (
+                kept
+                and asset in SOLVED
+                and built_from(folder, asset).version == result_version(workspace, testset, asset)
+            )
             if not kept:
-                yield Outdated(asset, testset, version, changed)
+                yield StalePartition(asset, testset, version, changed)
     yield from _followed(workspace, connection, testset, fit, refit=refit)
 
 
@@ -269,17 +277,17 @@ def _changes(
 
 def _followed(
     workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument | None, *, refit: bool
-) -> Iterator[Outdated]:
+) -> Iterator[StalePartition]:
     """Yield the stale ones of a fit's review, results and page; all of them where the fit is rebuilt."""
     folder = workspace.fit_folder(testset)
     lost = set() if fit is None else _lost_findings(workspace, connection, testset, fit)
     stale: list[str] = []
     for asset in ("review", *RESULTS, "report"):
-        if asset == "report" and not refit and "review" not in stale and held_back(workspace, testset) is not None:
+        if asset == "report" and not refit and "review" not in stale and blocked_fit(workspace, testset) is not None:
             return
         version = result_version(workspace, testset, asset)
         is_there = asset not in _FILES or (folder.path / f"{_FILES[asset]}.json").is_file()
-        other = made(folder, asset).version != version
+        other = built_from(folder, asset).version != version
         if asset == "review":
             is_there = is_there and not _unpublished(workspace, testset)
         if asset == "report":
@@ -287,7 +295,7 @@ def _followed(
         if refit or other or not is_there or asset in lost or (asset == "report" and stale):
             stale.append(asset)
             why = "the fit is stale" if refit else "its inputs changed" if other else ""
-            yield Outdated(asset, testset, version, says=why)
+            yield StalePartition(asset, testset, version, reason=why)
 
 
 def _pages(testset: str) -> tuple[str, str]:
@@ -307,7 +315,7 @@ def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset:
     folder = workspace.fit_folder(testset)
     structure = folder.find(StructureDocument)
     solved = structure is not None and structure.solution is not None
-    kept = workspace.fits.has_edition(testset, fit.edition, list(fit.by_aggregator.values()))
+    kept = workspace.fits.has_fit_version(testset, fit.edition, list(fit.by_aggregator.values()))
     return known and kept and folder.has_fit(solved=solved)
 
 

@@ -16,18 +16,18 @@ from urllib.parse import quote
 from assets.judge_keys import effective_spec, judge_key
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from care_ops.least import LEAST_ITEMS
+from care_ops.minimum_sizes import MIN_ITEMS
 from care_ops.records import ChangePoint
 from care_ops.results.attribution import FALSE_ALARMS, Difference, change
 from warehouse.documents import document_of, read_record
 from warehouse.storage import file_state, find_sound, write_document
 
-LEAST_TOLD = FALSE_ALARMS / 2
+JUDGE_FALSE_ALARMS = FALSE_ALARMS / 2
 """Share of false alarms that the judges of a workspace have together; the other half is the systems'."""
 
 
 @dataclass(frozen=True)
-class AskedAgain:
+class Retest:
     """An item that a judge was asked about again on a day (``date.toordinal``), with the stored and the new score.
 
     Scores are in shares of the scale.
@@ -53,7 +53,7 @@ class Retests:
     """
 
     judge_keys: dict[str, str] = field(default_factory=dict[str, str])
-    rows: tuple[AskedAgain, ...] = ()
+    rows: tuple[Retest, ...] = ()
     changed: ChangePoint | None = None
     asked: int = 0
 
@@ -81,24 +81,24 @@ def retests(workspace: Workspace, judge: str) -> Retests:
     return Retests(current, rows, kept.changed if rows else None, kept.asked or max((r.night for r in rows), default=0))
 
 
-def note(workspace: Workspace, judge: str, watched: int, rows: Sequence[AskedAgain], day: int) -> Retests:
+def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence[Retest], day: int) -> Retests:
     """Add retests of a judge, one of ``watched`` judges; a change that was detected stays until it is cleared."""
     before = retests(workspace, judge)
     keys = {testset: judge_key(workspace, judge, testset) for testset in {row.testset for row in rows}}
     now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed, day)
     if now.changed is None:
-        now = replace(now, changed=change(now.differences(), LEAST_TOLD / max(watched, 1)))
+        now = replace(now, changed=change(now.differences(), JUDGE_FALSE_ALARMS / max(watched, 1)))
     write_document(_file(workspace, judge), document_of(now))
     return now
 
 
-def is_as_before(changed: ChangePoint, again: Sequence[AskedAgain]) -> bool:
+def is_as_before(changed: ChangePoint, again: Sequence[Retest]) -> bool:
     """Check whether a judge that had changed is, by these retests, nearer to its old scores than to its new ones."""
     shift = sum(row.moved for row in again) / max(len(again), 1)
-    return len(again) >= LEAST_ITEMS and abs(shift) < abs(changed.shift) / 2
+    return len(again) >= MIN_ITEMS and abs(shift) < abs(changed.shift) / 2
 
 
-def forget_change(workspace: Workspace, judge: str, again: Sequence[AskedAgain]) -> None:
+def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> None:
     """Remove a judge's retests since its change, except the last: its former model answers again."""
     kept = retests(workspace, judge)
     if kept.changed is not None:

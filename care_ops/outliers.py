@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from care_ops.errors import listed
-from care_ops.least import TELLING_SCORES
+from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.scales import SIZES, Brought, Scale, brought_to_one_scale
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import scales_are_unlike
@@ -35,7 +35,7 @@ tails (Student's t with two degrees of freedom) not one in ten thousand lies bey
 
 
 @dataclass(frozen=True)
-class Strays:
+class Outliers:
     """Numbers of a judge that are taken as missing."""
 
     judge: str
@@ -63,13 +63,13 @@ def on_one_scale(
 
     Raises ``InputError`` as ``brought_to_one_scale`` does.
     """
-    scores, strays = without_strays(scores, declared) if scale is None else (scores, ())
+    scores, strays = without_outliers(scores, declared) if scale is None else (scores, ())
     scores, brought = brought_to_one_scale(scores, scale, declared)
     said = [one.sentence for one in (*strays, *brought)]
     return scores, brought, said + ([_UNLIKE] if scales_are_unlike(scores.values) else [])
 
 
-def without_strays(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Strays, ...]]:
+def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
     """The scores, strays missing; and whose they were.
 
     A stray lies far outside of all else that its judge says. On a usual scale (shares, grades, per cent) it is more
@@ -99,19 +99,19 @@ def without_strays(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[
     }
     sizes = {judge: _size(column) for judge, column in columns.items()}
     usual = float(np.median([size for size in sizes.values() if size is not None] or [SIZES[0]]))
-    found: list[Strays] = []
+    found: list[Outliers] = []
     values = scores.values
     for judge, column in columns.items():
         size = sizes[judge]
         stray = _far_off(column) if size is None else _beyond(column, max(size, usual))
         rest = column[~stray & ~np.isnan(column)]
         count = int(stray.sum()) + len(rest)
-        if not stray.any() or stray.sum() > _MOST * count or count < TELLING_SCORES or rest.min() == rest.max():
+        if not stray.any() or stray.sum() > _MOST * count or count < MIN_SCORES_TO_DESCRIBE or rest.min() == rest.max():
             continue
         values = values.copy() if values is scores.values else values
         values[stray, scores.judges.index(judge)] = np.nan
         said = tuple(np.unique(column[stray])[::-1].tolist())
-        found.append(Strays(judge, said, int(stray.sum()), count, float(rest.min()), float(rest.max())))
+        found.append(Outliers(judge, said, int(stray.sum()), count, float(rest.min()), float(rest.max())))
     if not found:
         return scores, ()
     return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families, scores.features), tuple(found)

@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
+from care_ops.outliers import without_outliers
 from care_ops.scores import ScoreMatrix
-from care_ops.strays import without_strays
 
 ITEMS = 200
 
@@ -52,7 +52,7 @@ def heavy(rng):
 )
 def test_what_lies_far_outside_of_all_other_scores_is_missing_and_said(rng, draw, stray):
     scores = panel(rng, draw, j2=stray)
-    found, (told,) = without_strays(scores, {})
+    found, (told,) = without_outliers(scores, {})
     assert np.isnan(found.values[: len(stray), 2]).all()
     rest = scores.values.copy()
     rest[: len(stray), 2] = np.nan
@@ -62,7 +62,7 @@ def test_what_lies_far_outside_of_all_other_scores_is_missing_and_said(rng, draw
 
 
 def test_a_code_that_every_judge_gives_is_no_grade(rng):
-    found, told = without_strays(panel(rng, grades(1, 10), **{f"j{k}": [-1] * (k + 1) for k in range(5)}), {})
+    found, told = without_outliers(panel(rng, grades(1, 10), **{f"j{k}": [-1] * (k + 1) for k in range(5)}), {})
     assert [int(np.isnan(column).sum()) for column in found.values.T] == [1, 2, 3, 4, 5]
     assert len(told) == 5
 
@@ -85,17 +85,17 @@ def test_a_code_that_every_judge_gives_is_no_grade(rng):
 )
 def test_what_may_be_a_score_stays_one(rng, draw, instead):
     scores = panel(rng, draw, j2=instead)
-    assert without_strays(scores, {}) == (scores, ())
+    assert without_outliers(scores, {}) == (scores, ())
 
 
 def test_a_declared_scale_says_what_is_a_score(rng):
     scores = panel(rng, grades(1, 10), j2=[-1])
-    assert without_strays(scores, {"j2": (-1, 10)}) == (scores, ())
-    assert without_strays(scores, {"j1": (0, 10)})[1]
+    assert without_outliers(scores, {"j2": (-1, 10)}) == (scores, ())
+    assert without_outliers(scores, {"j1": (0, 10)})[1]
 
 
 def test_strays_are_strays_in_any_order(rng):
     scores = panel(rng, grades(1, 10), j2=[-1], j4=[99, 99])
     order = rng.permutation(ITEMS)
     turned = ScoreMatrix(scores.values[order], tuple(scores.item_ids[k] for k in order), scores.judges)
-    assert without_strays(turned, {})[1] == without_strays(scores, {})[1]
+    assert without_outliers(turned, {})[1] == without_outliers(scores, {})[1]
