@@ -91,7 +91,7 @@ def read_module(name: str) -> _Module:
     if _PREFIX:
         text = text.replace(f"from {_PREFIX}", "from ")
     code = code_of(_TYPING.sub("", text))
-    return _Module(_digest(code.encode() + _data_beside(os.path.dirname(path))), _imports(code))  # noqa: PTH120
+    return _Module(_digest(code.encode() + _data_files(os.path.dirname(path))), _imports(code))  # noqa: PTH120
 
 
 def code_of(text: str) -> str:
@@ -111,12 +111,12 @@ def _file(name: str) -> str | None:
 
 
 @cache
-def _data_beside(folder: str) -> bytes:
+def _data_files(folder: str) -> bytes:
     """Files that are no Python in a package's folder, and in its folders that are no packages."""
     content = b""
     for entry in sorted(os.scandir(folder), key=lambda entry: entry.name):
         if entry.is_dir() and entry.name != "__pycache__" and not os.path.exists(f"{entry.path}/__init__.py"):  # noqa: PTH110
-            content += _data_beside(entry.path)
+            content += _data_files(entry.path)
         elif entry.name.endswith(_DATA):
             content += entry.name.encode() + Path(entry.path).read_bytes()
     return content

@@ -40,5 +40,5 @@ class Mount:
         return None
 
 
-ALONE = Mount()
+UNMOUNTED = Mount()
 """The only workspace of a Dagster."""

@@ -14,10 +14,10 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 from annotated_types import Ge, Interval
 
 from assets.hashing import FileHashes, content_hash
-from assets.mount import ALONE, Mount
-from care_ops.anchors import NO_ANCHORS, Anchors
+from assets.mount import UNMOUNTED, Mount
 from care_ops.config import NOTHING_ELSE, POSITION, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import CareError, InputError, listed, sentence
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from judges.pool import PoolConfig
 from judges.prompts import find
 from judges.ray_cluster import RayConfig
@@ -58,7 +58,7 @@ class Memory:
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
     recorded_scores: dict[str, RecordedTable] = field(default_factory=dict[str, "RecordedTable"])
     recorded_versions: dict[str, dict[str, str]] = field(default_factory=dict[str, "dict[str, str]"])
-    anchors: dict[str, Anchors] = field(default_factory=dict[str, Anchors])
+    anchors: dict[str, FitLabels] = field(default_factory=dict[str, FitLabels])
     judge_keys: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 
 
@@ -170,7 +170,7 @@ class Workspace:
     dask: DaskConfig
     experiments: str
     store: str | None = None
-    mount: Mount = ALONE
+    mount: Mount = UNMOUNTED
     anchors: Mapping[str, str] = field(default_factory=dict[str, str])
     memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 
@@ -332,15 +332,15 @@ class Workspace:
         """Return the file of the labels for a test set's fit; None where care.yaml names none."""
         return resolve(self.anchors[testset], self.root) if testset in self.anchors else None
 
-    def labels_of(self, testset: str) -> Anchors:
+    def labels_of(self, testset: str) -> FitLabels:
         """Read the labels for a test set's fit, once; ``InputError`` where their file cannot be read."""
         if testset not in self.memory.anchors and (file := self.labels_file(testset)) is not None:
             from assets.labels import read_labels
 
             labels, forgotten = read_labels(file), self.forgotten_items()
             given = tuple(x for x in labels.given if forgotten_key(testset, x.item_id) not in forgotten)
-            self.memory.anchors[testset] = Anchors.of(replace(labels, given=given))
-        return self.memory.anchors.get(testset, NO_ANCHORS)
+            self.memory.anchors[testset] = FitLabels.of(replace(labels, given=given))
+        return self.memory.anchors.get(testset, NO_LABELS)
 
     def unread_labels(self, testset: str) -> str:
         """Return why the labels of a test set cannot be read; empty where they can."""

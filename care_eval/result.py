@@ -193,7 +193,7 @@ class FitResult:
         """A summary of at most ten lines and a thousand characters."""
         more = "see .summary(), .to_frame(), .judges_frame(), .figures(), .report('report.html')"
         verdict = wrap(self.verdict.headline, _LINE, max_lines=2, placeholder=" ...")
-        lines = [*[*self._head(), *self._doubts()][: 9 - len(verdict)], more]
+        lines = [*[*self._head(), *self._concerns()][: 9 - len(verdict)], more]
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
@@ -221,7 +221,7 @@ class FitResult:
         ]
         return [line for line in lines if line]
 
-    def _doubts(self) -> list[str]:
+    def _concerns(self) -> list[str]:
         """At most two lines: judges that are not on the panel, and aggregators that could not answer."""
         page = self.table.page
         refused = ", ".join(check.judge for check in page.checks if not check.admitted)

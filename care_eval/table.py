@@ -47,8 +47,8 @@ def in_python(function: Callable[P, R]) -> Callable[P, R]:
                         arguments[name] = as_table(value, name)
             return function(*given.args, **given.kwargs)
         except CareError as error:
-            told = _OPTION.sub(lambda option: option[1].replace("-", "_") + "=", str(error))
-            raise type(error)(told) from error
+            reported = _OPTION.sub(lambda option: option[1].replace("-", "_") + "=", str(error))
+            raise type(error)(reported) from error
 
     return wrapped
 

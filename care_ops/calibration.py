@@ -97,7 +97,7 @@ def to_labels(
     estimate, labels : (m,) arrays
         Estimates and labels of the labelled items, without NaN.
     weights : (m,) array, optional
-        How much each label counts (``Anchors.weights``); ones by default.
+        How much each label counts (``FitLabels.weights``); ones by default.
     known : bool
         Whether a scale is declared: a slope of 1 then is a good guess, and another takes more labels.
     """
@@ -105,15 +105,15 @@ def to_labels(
         return None
     weights = np.ones(len(labels)) if weights is None else weights
     m, share = float(weights.sum()), weights / weights.sum()
-    seen, said = float(share @ estimate), float(share @ labels)
+    seen, label_mean = float(share @ estimate), float(share @ labels)
     if m < (LABELS_TO_SETTLE if known else MIN_LABELS) or np.ptp(estimate) == 0 or np.ptp(labels) == 0:
-        return (said - seen) * m / (m + 3), 1.0
-    sds = np.sqrt([share @ (estimate - seen) ** 2, share @ (labels - said) ** 2])
-    found = float(share @ ((estimate - seen) * (labels - said))) / float(sds.prod())
+        return (label_mean - seen) * m / (m + 3), 1.0
+    sds = np.sqrt([share @ (estimate - seen) ** 2, share @ (labels - label_mean) ** 2])
+    found = float(share @ ((estimate - seen) * (labels - label_mean))) / float(sds.prod())
     possible = np.linspace(0.0, 1.0, 1001)
     log = -((possible - found) ** 2) * (m - 2) / (2 * max(1 - found**2, 1e-12))
     unit = float(np.average(possible, weights=np.exp(log - log.max())) * sds[1] / sds[0])
-    return said - unit * seen, unit
+    return label_mean - unit * seen, unit
 
 
 def prevalence_threshold(estimate: Array, prevalence: float) -> float:
@@ -138,7 +138,7 @@ def probability_curve(latent: Array, labels: Array, weights: Array | None = None
     labels : (m,) array
         0 or 1, or where an item has several labels the share of them that is 1.
     weights : (m,) array, optional
-        How much each label counts (``Anchors.weights``); ones by default.
+        How much each label counts (``FitLabels.weights``); ones by default.
 
     Returns
     -------
@@ -158,9 +158,9 @@ def probability_curve(latent: Array, labels: Array, weights: Array | None = None
         spread = np.sqrt(posterior @ (points - centre) ** 2)
         points = _grid(centre, np.maximum(6.0 * spread, np.ptp(points, axis=0) * 2.0 / _GRID))
     posterior = _posterior(points, latent, labels, weights)
-    told = posterior > posterior.max() * 1e-6
-    probability = scipy.special.expit(points[told, :1] + points[told, 1:] * _LATENT)
-    return _LATENT, posterior[told] @ probability / posterior[told].sum()
+    likely = posterior > posterior.max() * 1e-6
+    probability = scipy.special.expit(points[likely, :1] + points[likely, 1:] * _LATENT)
+    return _LATENT, posterior[likely] @ probability / posterior[likely].sum()
 
 
 def _grid(centre: Array, width: Array) -> Array:

@@ -87,9 +87,9 @@ def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Gen
         if not isinstance(error, Exception) and type(error).__name__ != "PanicException":  # of a library in Rust
             raise
         place = where[-1] if isinstance(where, list) else where
-        said = f"{type(error).__name__}: {str(error)[:_LONGEST]}".removesuffix(": ")
-        said = "its parts are in one another, too deep to be read" if isinstance(error, RecursionError) else said
-        raise kind(sentence(f"{place}: cannot be read ({said}); {remedy}")) from error
+        message = f"{type(error).__name__}: {str(error)[:_LONGEST]}".removesuffix(": ")
+        message = "its parts are in one another, too deep to be read" if isinstance(error, RecursionError) else message
+        raise kind(sentence(f"{place}: cannot be read ({message}); {remedy}")) from error
 
 
 def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], Callable[P, R]]:

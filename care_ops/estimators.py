@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import (
     Calibration,
     FitConfig,
@@ -23,6 +22,7 @@ from care_ops.config import (
 )
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.frozen import freeze
 from care_ops.minimum_sizes import MIN_COLUMNS
 from care_ops.scores import Array, ScoreMatrix
@@ -102,7 +102,7 @@ class PanelEstimator:
         config = self._config()
         (aggregator,) = config.aggregators
         solve = "exactly" if aggregator in STRUCTURED else "not"
-        aggregate = fit_panel(scores, config, _anchors(y, scores.item_ids), solve=solve).aggregates[aggregator]
+        aggregate = fit_panel(scores, config, _fit_labels(y, scores.item_ids), solve=solve).aggregates[aggregator]
         self.n_features_in_ = scores.shape[1]
         self.estimate_ = aggregate.estimate
         self.sd_ = aggregate.sd
@@ -285,20 +285,20 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
     return values
 
 
-def _anchors(y: ArrayLike | None, item_ids: Sequence[str]) -> Anchors:
+def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
     """The labels that are given, by item.
 
     Raises ``ArrayError`` where there is not one number an item.
     """
     if y is None:
-        return NO_ANCHORS
+        return NO_LABELS
     try:
         labels = np.asarray(y, dtype=np.float64)
     except (ValueError, TypeError) as error:
         raise ArrayError(f"y holds what is no number ({error}); give labels as numbers, NaN for none") from error
     if labels.shape != (len(item_ids),):
         raise ArrayError(f"y has shape {labels.shape}; give a label, or NaN, for each of {len(item_ids)} items")
-    return Anchors({item: float(label) for item, label in zip(item_ids, labels, strict=True) if not np.isnan(label)})
+    return FitLabels({item: float(label) for item, label in zip(item_ids, labels, strict=True) if not np.isnan(label)})
 
 
 def _judge(column: int) -> str:

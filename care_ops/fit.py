@@ -11,9 +11,9 @@ from care_ops.aggregators.base import OF_SCORES, Aggregator, Problem
 from care_ops.aggregators.care_svd import EXACTLY, ROUGHLY, Effort, fit_structure
 from care_ops.aggregators.placement import placed
 from care_ops.aggregators.registry import REGISTRY
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.minimum_sizes import MIN_COLUMNS
 from care_ops.moments.state import Moments, of_panel
 from care_ops.records import Aggregate
@@ -63,7 +63,7 @@ class Fit:
 def fit_panel(
     scores: ScoreMatrix,
     config: FitConfig,
-    anchors: Anchors = NO_ANCHORS,
+    anchors: FitLabels = NO_LABELS,
     *,
     solve: Solve = "exactly",
     watch: Watch = unwatched,
@@ -74,7 +74,7 @@ def fit_panel(
     ----------
     scores : ScoreMatrix
         Admitted judges only.
-    anchors : Anchors
+    anchors : FitLabels
         Items whose label the fit may see.
     solve : {"exactly", "roughly", "not"}
         Whether the structure is solved to its certificate, as roughly as a resample needs it, or not at all.
@@ -114,7 +114,7 @@ def try_structure(
         return None, {}, {"structure": str(error)}
 
 
-def problem_of(scores: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS) -> Problem:
+def problem_of(scores: ScoreMatrix, config: FitConfig, anchors: FitLabels = NO_LABELS) -> Problem:
     """The problem that ``care`` solves on a panel; no structure is solved."""
     panel = scores.canonical()
     rng = np.random.default_rng([content_seed(panel), config.seed])
@@ -126,7 +126,7 @@ def run_aggregators(
     moments: Moments,
     structure: Structure | None,
     config: FitConfig,
-    anchors: Anchors = NO_ANCHORS,
+    anchors: FitLabels = NO_LABELS,
     *,
     registry: Mapping[str, Aggregator] = REGISTRY,
     watch: Watch = unwatched,
@@ -163,7 +163,7 @@ def run_aggregators(
                 structure,
                 np.random.default_rng([content, config.seed]),
                 config,
-                anchors if aggregator.uses_labels else NO_ANCHORS,
+                anchors if aggregator.uses_labels else NO_LABELS,
             )
             vars(problem).update(computed)
             try:

@@ -98,10 +98,10 @@ class Labels:
     @cached_property
     def opinions(self) -> Mapping[str, list[float]]:
         """The mean label of each rater, by item; a label that does not say whose it is, is of a rater of its own."""
-        said: dict[str, dict[object, list[float]]] = {item: {} for item in self.by_item}
+        by_rater: dict[str, dict[object, list[float]]] = {item: {} for item in self.by_item}
         for k, label in enumerate(self.given):
-            said[label.item_id].setdefault(label.rater or k, []).append(label.value)
-        return {item: [sum(own) / len(own) for own in raters.values()] for item, raters in said.items()}
+            by_rater[label.item_id].setdefault(label.rater or k, []).append(label.value)
+        return {item: [sum(own) / len(own) for own in raters.values()] for item, raters in by_rater.items()}
 
     @cached_property
     def values(self) -> Mapping[str, float]:

@@ -76,8 +76,8 @@ def evaluate(
         return Evaluation(n)
     if not is_binary(g):
         filled = None if scale is None else float(np.mean(np.abs(fill_uniformly(e, *scale) - g)))
-        apart = auc(e, g) if len(np.unique(g)) == 2 else None
-        return Evaluation(n, tau(e, g), apart, mae=float(np.mean(np.abs(e - g))), mae_filled=filled)
+        distance = auc(e, g) if len(np.unique(g)) == 2 else None
+        return Evaluation(n, tau(e, g), distance, mae=float(np.mean(np.abs(e - g))), mae_filled=filled)
     given = None if p_quality is None or np.isnan(p_quality[measured]).any() else p_quality[measured]
     found = Evaluation(
         n, tau(e, g), auc(e, g), calibration_error=None if given is None else calibration_error(given, g)
@@ -86,12 +86,12 @@ def evaluate(
         return found
     decided, right = e > threshold, g > 0.5
     spread = np.ones(n) if sd is None else sd[measured]
-    doubt = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
+    uncertainty = -np.abs(e - threshold) / np.where(spread > 0, spread, 1.0)
     return replace(
         found,
         accuracy=float(np.mean(decided == right)),
         balanced_accuracy=_balanced(decided, right),
-        risk_coverage=risk_coverage_gain(doubt, decided != right),
+        risk_coverage=risk_coverage_gain(uncertainty, decided != right),
     )
 
 
@@ -115,7 +115,7 @@ def tau(estimate: Array, gold: Array) -> float | None:
     return None if np.isnan(coefficient) else coefficient
 
 
-def risk_coverage_gain(doubt: Array, wrong: NDArray[np.bool_]) -> float | None:
+def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | None:
     """Share of the avoidable errors that are avoided by abstaining where doubt is greatest.
 
     The area under the curve of error rate against share answered, the least doubtful first (Geifman and El-Yaniv,
@@ -131,7 +131,7 @@ def risk_coverage_gain(doubt: Array, wrong: NDArray[np.bool_]) -> float | None:
     n, errors = len(wrong), int(wrong.sum())
     if errors in (0, n):
         return None
-    _, place, size = np.unique(doubt, return_inverse=True, return_counts=True)
+    _, place, size = np.unique(uncertainty, return_inverse=True, return_counts=True)
     expected = (np.bincount(place, wrong.astype(np.float64)) / size)[np.sort(place)]
     answered = np.arange(1, n + 1)
     area = float(np.mean(np.cumsum(expected) / answered))

@@ -65,8 +65,8 @@ def on_one_scale(
     """
     scores, strays = without_outliers(scores, declared) if scale is None else (scores, ())
     scores, brought = brought_to_one_scale(scores, scale, declared)
-    said = [one.sentence for one in (*strays, *brought)]
-    return scores, brought, said + ([_UNLIKE] if scales_are_unlike(scores.values) else [])
+    sentences = [one.sentence for one in (*strays, *brought)]
+    return scores, brought, sentences + ([_UNLIKE] if scales_are_unlike(scores.values) else [])
 
 
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
@@ -110,8 +110,8 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
             continue
         values = values.copy() if values is scores.values else values
         values[stray, scores.judges.index(judge)] = np.nan
-        said = tuple(np.unique(column[stray])[::-1].tolist())
-        found.append(Outliers(judge, said, int(stray.sum()), count, float(rest.min()), float(rest.max())))
+        values_found = tuple(np.unique(column[stray])[::-1].tolist())
+        found.append(Outliers(judge, values_found, int(stray.sum()), count, float(rest.min()), float(rest.max())))
     if not found:
         return scores, ()
     return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families, scores.features), tuple(found)

@@ -54,7 +54,7 @@ class JudgeCheck:
     reason : str or None
         Why the judge is not admitted.
     notes : str or None
-        What is reported about the judge without any consequence.
+        What is told about the judge without any consequence.
     missing_rate : float
         Share of the scores that are missing or out of range.
     mode_share : float
@@ -124,7 +124,7 @@ class Aggregate:
         Quality before it was placed on the panel's scale: of most aggregators it does not change when a judge's scale
         does (law 3).
     labels_used : int
-        Anchors that the answer rests on.
+        Labels that the answer rests on.
     details : dict
         JSON-able provenance: penalties, rule, certificate, views, warnings.
     """

@@ -12,7 +12,7 @@ from care_ops.scores import Array, mean_of_present, varies
 _NARROW = 0.1
 """Share of the range of all scores below which a judge's own range is narrow."""
 
-FIT_GROUPS_APART = "fit each group's scores by themselves, or let some items be scored by judges of all groups"
+FIT_GROUPS_REMEDY = "fit each group's scores by themselves, or let some items be scored by judges of all groups"
 """What to do where groups of judges share no item, so that no score says how one stands to the other."""
 
 

@@ -65,7 +65,7 @@ def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tup
     answer.
     """
     hub = _hub()
-    with _told(repository):
+    with _hub_errors(repository):
         found = hub.HfApi().repo_info(repository, repo_type=kind, timeout=20)
     return str(found.sha), bool(found.gated)
 
@@ -77,7 +77,7 @@ def fetch(repository: str, revision: str) -> None:
     """
     hub = _hub()
     importlib.import_module("huggingface_hub.utils").disable_progress_bars()  # the terminal shows who scores
-    with _told(repository):
+    with _hub_errors(repository):
         hub.snapshot_download(repository, revision=revision, allow_patterns=_LOADED, ignore_patterns=_NOT_LOADED)
 
 
@@ -89,7 +89,7 @@ def _hub() -> Any:
 
 
 @contextmanager
-def _told(repository: str) -> Generator[None]:
+def _hub_errors(repository: str) -> Generator[None]:
     """Turn errors of the hub's client into a ``JudgeError``."""
     errors: Any = importlib.import_module("huggingface_hub.errors")
     with guard(f"the hub's answer about {repository!r}", "try again later", JudgeError):

@@ -18,7 +18,7 @@ from sqlalchemy.exc import DatabaseError
 
 from assets.judging.scores import left_out
 from assets.metadata import is_behind, made_from
-from assets.mount import ALONE, Mount
+from assets.mount import UNMOUNTED, Mount
 from assets.partitions import JUDGES, TESTSETS, slice_key
 from assets.workspace import Workspace
 from care_ops.errors import WarehouseError
@@ -242,7 +242,7 @@ def under_way(instance: dg.DagsterInstance) -> int:
     return len(unfinished_runs(instance)) + len(unfinished_backfills(instance))
 
 
-def backfills_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> bool:
+def backfills_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> bool:
     """Return whether a backfill of this workspace is unfinished."""
     asked = (backfill.asset_selection for backfill in unfinished_backfills(instance))
     return any(keys is None or any(mount.asset(key.to_user_string()) for key in keys) for keys in asked)
@@ -290,7 +290,7 @@ def report_unchanged(
             instance.report_runless_asset_event(left_out(workspace, key))
 
 
-def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = ALONE) -> float | None:
+def last_nightly_run(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> float | None:
     """Return when `night` was last materialised, in seconds since 1970."""
     event = instance.get_latest_materialization_event(mount.key("night"))
     return None if event is None else event.timestamp

@@ -9,7 +9,7 @@ import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.fit.made import FIT
-from assets.mount import ALONE, Mount
+from assets.mount import UNMOUNTED, Mount
 from assets.partitions import JUDGES, TESTSETS, slice_key
 
 _logger = logging.getLogger(__name__)
@@ -79,7 +79,7 @@ def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]
 
 
 def plan(
-    requested: Requests, instance: dg.DagsterInstance, mount: Mount = ALONE, gpu_judges: Set[str] = frozenset()
+    requested: Requests, instance: dg.DagsterInstance, mount: Mount = UNMOUNTED, gpu_judges: Set[str] = frozenset()
 ) -> list[Launch]:
     """Group requested partitions into runs, in ``ORDER``; partitions that have been deleted are left out.
 
@@ -118,7 +118,9 @@ def _rectangles(slices: Set[str | None], judges: Sequence[str], testsets: Sequen
             yield tuple(str(slice_key(judge, testset)) for judge in grouped for testset in stretch)
 
 
-def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = ALONE) -> set[tuple[str, str | None]]:
+def planned_by(
+    run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = UNMOUNTED
+) -> set[tuple[str, str | None]]:
     """Return what a run is to materialise, by its tags: (asset, partition or None)."""
     assets = [asset for key in run.asset_selection or () if (asset := mount.asset(key.to_user_string()))]
     if RANGE_START_TAG not in run.tags:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 import dagster as dg
 
 from assets.fit.made import FIT, RESULTS
-from assets.mount import ALONE, Mount
+from assets.mount import UNMOUNTED, Mount
 from assets.report.staleness import Partition, StalePartition, State, stale_partitions, states
 from assets.report.verdicts import current_verdicts, index_differs
 from assets.workspace import Workspace
@@ -114,7 +114,7 @@ def due_canaries(workspace: Workspace, stale: Mapping[Partition, StalePartition]
     return {one.key: one for one in asked}
 
 
-def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = ALONE) -> set[Partition]:
+def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[Partition]:
     """Return what unfinished runs are to materialise."""
     return {key for record in unfinished_runs(instance) for key in planned_by(record.dagster_run, instance, mount)}
 

@@ -13,10 +13,10 @@ from assets.results.gold import panel_items
 from assets.workspace import Workspace
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
-from care_ops.anchors import NO_ANCHORS
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import InputError
 from care_ops.fit import try_structure
+from care_ops.fit_labels import NO_LABELS
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.minimum_sizes import MIN_GOLD
 from care_ops.moments.state import accumulate, shrink
@@ -97,7 +97,7 @@ def every_panel(workspace: Workspace) -> list[ExperimentPanel]:
             continue
         scores, items = folder.read_panel(), workspace.parts.read_gold(testset)
         if {*scores.item_ids} <= {*items.item_ids}:
-            known, config = panel_items(scores, items, NO_ANCHORS), workspace.fit_config(testset)
+            known, config = panel_items(scores, items, NO_LABELS), workspace.fit_config(testset)
             panels_read.append(ExperimentPanel(testset, scores, known.gold, known.units(), known.responses, config))
     return panels_read
 

@@ -14,10 +14,10 @@ from assets.experiments.panels import problem_of
 from assets.experiments.planted import named
 from assets.report.charts import Series
 from care_ops.aggregators.care_tensor_paper import four_states
-from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import run_aggregators
+from care_ops.fit_labels import FitLabels
 from care_ops.simulate import ConfoundedDraw
 from care_ops.structure.views import Views
 
@@ -49,7 +49,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     scores, cut = named(draw.scores), float(draw.scores.mean())
     rest = np.ones(len(draw.scores), dtype=bool)
     rest[np.random.default_rng([seed, 3]).choice(len(rest), LABELS, replace=False)] = False
-    labels = Anchors({scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(~rest)})
+    labels = FitLabels({scores.item_ids[k]: float(draw.quality[k]) for k in np.flatnonzero(~rest)})
     problem = problem_of(scores, FitConfig())
     fitted = partial(run_aggregators, scores, problem.moments, problem.structure)
     found = dict(fitted(FitConfig((*BASELINES, "care", "care_svd"), cut))[0])

@@ -386,12 +386,12 @@ def score(workspace: Workspace, edition: FitVersion, aggregator: str, scores: Sc
         raise FitError(f"fit {edition.edition} was kept without the function that scores new items; run `care run`")
     if functions[aggregator].fidelity < FAITHFUL:
         others = [name for name, function in functions.items() if function.fidelity >= FAITHFUL]
-        raise FitError(_not_of_scores_alone(fit, functions[aggregator].fidelity, others))
+        raise FitError(_unscorable_message(fit, functions[aggregator].fidelity, others))
     estimate = functions[aggregator].apply(scores)
     return [{"item_id": i, "estimate": e} for i, e in zip(scores.item_ids, plain(estimate), strict=True)]
 
 
-def _not_of_scores_alone(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:
+def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) -> str:
     """Explain why a fit cannot score a new item, and which ``others`` of its version can."""
     name = fit.answer.name
     removed = [feature_in_words(each) for each in fit.answer.details.get("removed_effects", ())]

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from assets.report.staleness import State
     from care_ops.results.verdict import Verdict
 
-_NIGHTS_SHOWN = 60
+_RUNS_SHOWN = 60
 
 
 @dg.asset(
@@ -60,7 +60,7 @@ def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = N
     version = index_version(workspace, verdicts)
     with workspace.warehouse.reader() as connection:
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
-    editions = {name: trend(workspace, name, _NIGHTS_SHOWN) for name in verdicts}
+    editions = {name: trend(workspace, name, _RUNS_SHOWN) for name in verdicts}
     write_index(folder, rows)
     write_trend(folder, editions, {name: _evidence(workspace, name) for name in verdicts})
     write_verdicts(workspace, verdicts)

@@ -13,14 +13,14 @@ import dagster as dg
 from assets.judge_keys import effective_spec, engine_context
 from assets.judging.canary import CHECK
 from assets.judging.failures import answers
-from assets.mount import ALONE, Mount
+from assets.mount import UNMOUNTED, Mount
 from assets.report.data import Retest
 from assets.workspace import Workspace
 from judges.items import FROM_A_FILE, ONE
 from judges.spec import OpenAIEngine, ProgramEngine
 
 
-def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = ALONE) -> Retest | None:
+def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNTED) -> Retest | None:
     """Read the last retest of a judge; None where there is none."""
     records = instance.fetch_materializations(
         dg.AssetRecordsFilter(asset_key=mount.key("canary"), asset_partitions=[judge]), limit=1

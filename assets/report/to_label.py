@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assets.report.data import ReportData
-from care_ops.anchors import Anchors
+from care_ops.fit_labels import FitLabels
 from warehouse.items import ITEM_TEXTS, ItemRecord
 from warehouse.sources.delimited import allow_long_fields
 from warehouse.spreadsheets import NUMBER, as_meant, csv_of
@@ -26,7 +26,7 @@ TO_LABEL = 20
 """Items that are proposed, drawn at random: no choice beats that (benchmarks/results/labelling.md)."""
 
 
-def items_to_label(data: ReportData, anchors: Anchors) -> dict[str, Drawn]:
+def items_to_label(data: ReportData, anchors: FitLabels) -> dict[str, Drawn]:
     """Draw items to label, with how each was drawn.
 
     They enlarge the sample that the labels are of by the next items in an order that goes by their ids alone, so that
@@ -53,13 +53,13 @@ def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
     return heapq.nsmallest(labelled + TO_LABEL, item_ids, key=place)
 
 
-def _alike(anchors: Anchors) -> bool:
+def _alike(anchors: FitLabels) -> bool:
     """Whether the labelled items on which estimates may rest are a simple random sample."""
     return len(set((anchors.sample or {}).values())) <= 1
 
 
 def write_items_to_label(
-    path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], anchors: Anchors
+    path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], anchors: FitLabels
 ) -> list[str]:
     """Write the table: item_id, the texts that are known, an empty column ``label``, ``drawn`` and ``probability``.
 
@@ -98,7 +98,7 @@ def write_items_to_label(
     ]
 
 
-def _drawn(item_id: str, anchors: Anchors) -> dict[str, str]:
+def _drawn(item_id: str, anchors: FitLabels) -> dict[str, str]:
     """How a labelled item was drawn, as it is written; the equal probability of a simple random sample is left out."""
     chance = anchors.chance_of(item_id)
     if chance is None or not _alike(anchors):

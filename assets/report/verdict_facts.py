@@ -13,11 +13,11 @@ from assets.report.documents import BLOCKED, HeldDocument
 from assets.report.sampled import over_sample
 from assets.workspace import Workspace
 from care_ops.admission import outside_scale
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.concerns import CareSummary
 from care_ops.config import Calibration, FitConfig
 from care_ops.errors import CareError, FitError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_SCORES_TO_DESCRIBE
 from care_ops.records import Aggregate
@@ -38,7 +38,7 @@ _ITEMS_COMPARED = 5_000
 def fit_facts(
     data: ReportData,
     config: FitConfig,
-    anchors: Anchors = NO_ANCHORS,
+    anchors: FitLabels = NO_LABELS,
     *,
     edition: str,
     made_at: str,
@@ -80,7 +80,7 @@ def fit_facts(
     )
 
 
-def _care(data: ReportData, config: FitConfig, anchors: Anchors) -> Aggregate:
+def _care(data: ReportData, config: FitConfig, anchors: FitLabels) -> Aggregate:
     """Return the estimate of ``care`` in this fit, or fit it where only other aggregators were configured.
 
     Raises ``FitError`` where ``care`` gives no answer on this panel.

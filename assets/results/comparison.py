@@ -14,14 +14,14 @@ from assets.fit.stages import recommended
 from assets.results.documents import LOG_ODDS, SystemRecord, SystemsDocument
 from assets.results.gold import aligned
 from assets.workspace import Workspace
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.records import Comparison
 from care_ops.results.rates import Labelled, Rates, Repeats, rates_of
-from care_ops.results.systems import bradley_terry, labels_of_anchors, mean_differences
+from care_ops.results.systems import bradley_terry, mean_differences, usable_labels
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.items import ItemColumnsRead
 
@@ -39,7 +39,7 @@ def compare(
     estimate: Array,
     items: ItemColumnsRead,
     named: Named,
-    anchors: Anchors,
+    anchors: FitLabels,
     panel: ScoreMatrix,
     config: FitConfig,
 ) -> SystemsDocument:
@@ -55,7 +55,7 @@ def compare(
         Whose estimates they are.
     estimate : (n,) array
         In the order of ``items``, as ``named`` is.
-    anchors : Anchors
+    anchors : FitLabels
         Labels; those on which estimates may rest correct the values. Where items were labelled with unequal
         probabilities, they do so only where each system has enough of them, because differences that the judges see
         are corrected without weights.
@@ -70,7 +70,7 @@ def compare(
         There is nothing to compare.
     """
     units = items.units()
-    labels = labels_of_anchors(items.item_ids, anchors)
+    labels = usable_labels(items.item_ids, anchors)
     chance = np.array([anchors.chance_of(item) or 1.0 for item in items.item_ids], dtype=np.float64)
     alike = len(np.unique(chance[~np.isnan(labels)])) <= 1
     unweighted = labels if alike else np.full(len(labels), np.nan)
@@ -115,7 +115,7 @@ def compared_in(
     return compare(name, answer.estimate, items, named, anchors, panel, config)
 
 
-def recommended_answer(panel: ScoreMatrix, config: FitConfig, anchors: Anchors = NO_ANCHORS) -> Array:
+def recommended_answer(panel: ScoreMatrix, config: FitConfig, anchors: FitLabels = NO_LABELS) -> Array:
     """Return the recommended estimate in the order of the panel's items.
 
     Labels that are to correct it must not be among the anchors: an answer that has seen a label is too close to it.

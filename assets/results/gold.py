@@ -5,14 +5,14 @@ from dataclasses import replace
 
 import numpy as np
 
-from care_ops.anchors import Anchors
+from care_ops.fit_labels import FitLabels
 from care_ops.metrics import evaluate
 from care_ops.records import Aggregate, Evaluation
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.items import ItemColumnsRead
 
 
-def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -> ItemColumnsRead:
+def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: FitLabels) -> ItemColumnsRead:
     """Bring items into the panel's order, without gold of labelled items and of their split units."""
     if list(scores.item_ids) == items.item_ids:
         return replace(items, gold=held_out_gold(items, anchors))
@@ -27,7 +27,7 @@ def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: Anchors) -
     )
 
 
-def held_out_gold(items: ItemColumnsRead, anchors: Anchors) -> Array:
+def held_out_gold(items: ItemColumnsRead, anchors: FitLabels) -> Array:
     """Return gold with NaN for labelled items and their split units."""
     if not anchors.labels:
         return items.gold

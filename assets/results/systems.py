@@ -20,7 +20,7 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     from assets.results.attribution import changed_systems
     from assets.results.comparison import compared_in
     from assets.results.documents import SystemsDocument
-    from care_ops.results.systems import labels_of_anchors
+    from care_ops.results.systems import usable_labels
 
     testset = context.partition_key
     folder, declared = workspace.fit_folder(testset), workspace.testset(testset).systems
@@ -40,7 +40,7 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
     return dg.MaterializeResult(
         metadata={
             "aggregator": compared.aggregator,
-            "labels": sum(label == label for label in labels_of_anchors(panel.item_ids, anchors).tolist()),
+            "labels": sum(label == label for label in usable_labels(panel.item_ids, anchors).tolist()),
             "labels_of_chosen_items_left_out": anchors.left_out,
             "differences": table([asdict(comparison) for comparison in compared.comparisons[:200]]),
             "systems": bars("system", {system.system: system.value for system in compared.systems}),

@@ -22,11 +22,11 @@ from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import evaluations, panel_items
 from assets.sources import flagged
 from care_ops.admission import check_panel, means_not_asked
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import POSITION, AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError, listed
 from care_ops.errors import counted as counted_words
 from care_ops.fit import Fit, Watch, fit_panel, unwatched
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.labels import Drawn
 from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.records import JudgeCheck
@@ -71,7 +71,7 @@ class ScoreTable:
     source: str
     scores: ScoreMatrix
     items: Mapping[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
-    anchors: Anchors = NO_ANCHORS
+    anchors: FitLabels = NO_LABELS
     readings: Sequence[Reading] = ()
     brought: Sequence[Brought] = ()
 
@@ -137,7 +137,7 @@ class TableFit:
     verdict: Verdict
     to_label: Mapping[str, Drawn]
     items: Mapping[str, ItemRecord]
-    anchors: Anchors
+    anchors: FitLabels
 
 
 def fit_table(

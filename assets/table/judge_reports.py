@@ -9,8 +9,8 @@ from assets.results.comparison import recommended_answer
 from assets.results.gold import aligned
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns
 from assets.table.rating import check_labels
-from care_ops.anchors import Anchors
 from care_ops.errors import FitError, InputError
+from care_ops.fit_labels import FitLabels
 from care_ops.labels import Labels
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.judge_gate import GateAdvice, Measure, PeopleAgreement, Statistic, agreement_with_people
@@ -70,7 +70,7 @@ def judge_reports(
     given = np.array([labels.values[i] if i in labels.sample else np.nan for i in item_ids], dtype=np.float64)
     labelled = [item for item in item_ids if item in labels.sample]
     weights = np.zeros(len(item_ids))
-    weights[~np.isnan(given)] = Anchors.of(labels).weights(labelled)
+    weights[~np.isnan(given)] = FitLabels.of(labels).weights(labelled)
     chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
     people, lengths = Labelled(answer, given, units=item_columns(table).units(), chance=chance), _lengths(table)
     grades = _grades(table, every)

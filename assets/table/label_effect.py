@@ -7,9 +7,9 @@ import numpy as np
 
 from assets.results.comparison import recommended_answer
 from care_ops import samples
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, counted
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.metrics import rank_correlation
 from care_ops.scores import Array, ScoreMatrix
 
@@ -49,7 +49,7 @@ class LabelEffect:
         )
 
 
-def label_effect(panel: ScoreMatrix, config: FitConfig, anchors: Anchors) -> LabelEffect | None:
+def label_effect(panel: ScoreMatrix, config: FitConfig, anchors: FitLabels) -> LabelEffect | None:
     """Fit a panel without labels, without the last ten, and with all of them.
 
     Returns None without labels of scored items, where items are too many to fit thrice, or where no fit is possible.
@@ -81,10 +81,10 @@ def _expected_changes(last: int, labels: int) -> float:
     return 1.0 + 1.65 * float(np.sqrt(last * labels / (labels + BATCH)))
 
 
-def _only(anchors: Anchors, items: Iterable[str]) -> Anchors:
+def _only(anchors: FitLabels, items: Iterable[str]) -> FitLabels:
     kept = {item: anchors.labels[item] for item in items}
     if not kept:
-        return NO_ANCHORS
+        return NO_LABELS
     sample = None if anchors.sample is None else {i: p for i, p in anchors.sample.items() if i in kept}
     return replace(anchors, labels=kept, sample=sample)
 

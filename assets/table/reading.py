@@ -14,7 +14,7 @@ from warehouse.testsets import ReadingOptions, ScoreColumns
 
 if TYPE_CHECKING:
     from assets.table.fitting import ScoreTable
-    from care_ops.anchors import Anchors
+    from care_ops.fit_labels import FitLabels
     from care_ops.scales import Scale
     from care_ops.scores import ScoreMatrix
     from warehouse.sources.reading import Reading
@@ -84,7 +84,7 @@ def read_table(
     records = items_named(recorded, of_scores[0].columns["item"]) | {record.item_id: record for record in described}
     if inputs.items is not None:
         records = _read_items(inputs.items, matrix, item, options, keep)
-    anchors = _read_anchors(inputs.anchors, item, options, keep)
+    anchors = _read_labels(inputs.anchors, item, options, keep)
     anchors.rows(matrix.item_ids)
     return ScoreTable(source, matrix, records, anchors, readings, brought=brought)
 
@@ -95,18 +95,18 @@ def usual_item(of_scores: Reading, columns: ScoreColumns) -> str:
     return found if "," in found else columns.item_id
 
 
-def _read_anchors(
+def _read_labels(
     source: TableSource | Mapping[str, float] | None,
     item: str,
     options: ReadingOptions,
     tell: Callable[[Reading], object],
-) -> Anchors:
+) -> FitLabels:
     from assets.labels import read_labels
-    from care_ops.anchors import NO_ANCHORS, Anchors
+    from care_ops.fit_labels import NO_LABELS, FitLabels
 
     if source is None or (isinstance(source, Mapping) and not source):
-        return NO_ANCHORS
-    return Anchors.of(read_labels(source, item, options, tell))
+        return NO_LABELS
+    return FitLabels.of(read_labels(source, item, options, tell))
 
 
 def _with_families(

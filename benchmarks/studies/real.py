@@ -36,9 +36,9 @@ from threadpoolctl import threadpool_limits
 
 import care_eval
 from care_ops.aggregators.label_free import RULES, Rules, label_free
-from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
+from care_ops.fit_labels import FitLabels
 from care_ops.moments.state import accumulate
 from care_ops.scores import Array
 from tests.support.panels import NEARLY_BEST, WORST, Panel, View, panels, ridge, supervised
@@ -182,7 +182,7 @@ def with_labels(panel_list: Sequence[Panel]) -> None:
                 rest, labels = ~np.isin(panel.view.units, panel.view.units[rows]), panel.view.gold[rows]
                 if np.ptp(labels) == 0:
                     continue
-                anchors = Anchors({scores.item_ids[int(r)]: float(panel.view.gold[r]) for r in rows})
+                anchors = FitLabels({scores.item_ids[int(r)]: float(panel.view.gold[r]) for r in rows})
                 answer = fit_panel(scores, FitConfig(aggregators=("care",)), anchors, solve="not").aggregates["care"]
                 drawn["care"].append(panel.gain(answer.estimate, rest))
                 drawn["ridge"].append(panel.gain(shrunk_ridge(panel, z, rows, labels), rest))

@@ -6,10 +6,10 @@ from functools import cached_property
 
 import numpy as np
 
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.blocks import by_rows
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.minimum_sizes import MIN_ITEMS, MIN_JUDGES
 from care_ops.models.sparse_factor import SparseFactor
 from care_ops.models.sparse_factor import fit as fit_sparse_factor
@@ -50,7 +50,7 @@ class Problem:
     structure: Structure | None
     rng: np.random.Generator
     config: FitConfig = field(default_factory=FitConfig)
-    anchors: Anchors = NO_ANCHORS
+    anchors: FitLabels = NO_LABELS
 
     @property
     def cut(self) -> float | None:

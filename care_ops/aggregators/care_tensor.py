@@ -215,9 +215,9 @@ class CareTensor:
         quality = label_free_map(score)
         rows, labels = problem.anchors.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
-            of_anchors, label_free = softmax(fitted.log_joint[rows])[0], quality
-            quality = quality_by_labels(of_anchors, labels, label_free)
-            details |= confirmed_by_anchors(of_anchors, labels, label_free)
+            of_labels, label_free = softmax(fitted.log_joint[rows])[0], quality
+            quality = quality_by_labels(of_labels, labels, label_free)
+            details |= confirmed_by_labels(of_labels, labels, label_free)
         return States(fitted, quality, ranks_of_equal_quality(quality, fitted.weights), score, views, details)
 
     def components(self, problem: Problem, views: Views, values: Array) -> MixtureWithDetails:
@@ -436,7 +436,7 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
     return float(np.sum(mapped - betaln(1 + upper, 1 + lower)))
 
 
-def confirmed_by_anchors(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
+def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
     """Whether anchors speak for the label-free map, or else for the states as they map them.
 
     Where labels and judges tell the same, one confirms the other. Where they do not, the answer rests on the labels:

@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 
 from care_ops.aggregators.base import Problem
-from care_ops.anchors import Anchors
 from care_ops.calibration import as_distributed, fill_uniformly, prevalence_threshold, to_labels
 from care_ops.errors import FitError, InputError, listed
+from care_ops.fit_labels import FitLabels
 from care_ops.records import Aggregate
 from care_ops.scores import Array
 
 
-def placed(aggregate: Aggregate, problem: Problem, anchors: Anchors) -> Aggregate:
+def placed(aggregate: Aggregate, problem: Problem, anchors: FitLabels) -> Aggregate:
     """The aggregate on the declared scale, with the declared threshold; itself where nothing is declared.
 
     No map falls where the estimate rises. Decisions at the aggregate's own threshold stay as they are, unless the map

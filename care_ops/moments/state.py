@@ -18,7 +18,7 @@ from scipy.sparse.csgraph import connected_components
 from care_ops.errors import FitError, InputError
 from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.scores import Array
-from care_ops.sparsity import FIT_GROUPS_APART, is_crowd, is_sparse, lacks_pairs
+from care_ops.sparsity import FIT_GROUPS_REMEDY, is_crowd, is_sparse, lacks_pairs
 
 Index = NDArray[np.intp]
 
@@ -96,7 +96,7 @@ class Moments:
             pair = f"moments: judges {_name(judges, a)} and {_name(judges, b)} scored no item in common"
             groups, group = connected_components(self.count2 > 0, directed=False)
             if groups > 1 and np.bincount(group).min() >= MIN_JUDGES:
-                raise FitError(f"{pair}, nor did others of their {groups} groups; {FIT_GROUPS_APART}")
+                raise FitError(f"{pair}, nor did others of their {groups} groups; {FIT_GROUPS_REMEDY}")
             raise FitError(f"{pair}; drop one of them")
         partial_mean = self.partial2 / self.count2
         return self.sum2 / self.count2 - partial_mean * partial_mean.T
@@ -134,9 +134,9 @@ class Moments:
         pair_variance = pair_square - partial_mean**2
         rounding = 64 * np.finfo(np.float64).eps * np.sqrt(self.count2) * pair_square  # of sums of so many terms
         varies = (pair_variance > rounding) & (pair_variance > 1e-300)
-        told = varies & varies.T
+        varying = varies & varies.T
         pair_variance = np.where(varies, pair_variance, 1.0)
-        correlation = np.where(told, covariance / np.sqrt(pair_variance * pair_variance.T), 0.0)
+        correlation = np.where(varying, covariance / np.sqrt(pair_variance * pair_variance.T), 0.0)
         correlation = np.clip(0.5 * (correlation + correlation.T), -1.0, 1.0)
         np.fill_diagonal(correlation, 1.0)
         return correlation

@@ -117,8 +117,8 @@ def change(found: Iterable[Difference], false_alarms: float) -> ChangePoint | No
     rounds = defaultdict[int, dict[int, list[float]]](dict)
     for each in found:
         rounds[each.round].setdefault(each.night, []).append(each.size)
-    told = (_of_round(nights, false_alarms / (k * (k + 1))) for k, nights in rounds.items())
-    return min((one for one in told if one is not None), key=lambda one: one.told, default=None)
+    changes = (_of_round(nights, false_alarms / (k * (k + 1))) for k, nights in rounds.items())
+    return min((one for one in changes if one is not None), key=lambda one: one.told, default=None)
 
 
 def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -> ChangePoint | None:
@@ -130,11 +130,11 @@ def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -
     reached = np.flatnonzero(capital >= -np.log(false_alarms))
     if not len(reached):
         return None
-    told = int(reached[0])
-    k = np.arange(1, told + 2)
-    night = int(np.argmax(shares[told, : told + 1] + np.log(k * (k + 1.0))))
-    since = np.concatenate(nights[night : told + 1])
-    return ChangePoint(days[night], days[told], float(since.mean()))
+    detected = int(reached[0])
+    k = np.arange(1, detected + 2)
+    night = int(np.argmax(shares[detected, : detected + 1] + np.log(k * (k + 1.0))))
+    since = np.concatenate(nights[night : detected + 1])
+    return ChangePoint(days[night], days[detected], float(since.mean()))
 
 
 def of_system(
@@ -157,9 +157,9 @@ def of_system(
     everything = deque(sorted(before, key=lambda each: each.key))  # keys are hashes: no order of the scores'
     for answer in everything:
         of_prompt[answer.prompt].append(answer)
-    by_night = defaultdict[int, list[Answer]](list)
+    by_run = defaultdict[int, list[Answer]](list)
     for answer in new:
-        by_night[answer.night].append(answer)
+        by_run[answer.night].append(answer)
 
     def turn(answer: Answer) -> deque[Answer]:
         return of_prompt.get(answer.prompt, everything)
@@ -167,9 +167,9 @@ def of_system(
     def order(answer: Answer) -> tuple[int, str]:
         return len(taken[turn(answer)[0].key]), answer.key
 
-    for night in sorted(by_night) if before else ():
+    for night in sorted(by_run) if before else ():
         free = list(references.get(night, ()))
-        for answer in sorted(by_night[night], key=order)[:most]:
+        for answer in sorted(by_run[night], key=order)[:most]:
             then = turn(answer)[0]
             judges = answer.scores.keys() & then.scores.keys()
             asked = judges & {*moving}
@@ -189,8 +189,8 @@ def of_system(
 
 def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:
     """A sentence for each judge of which there is evidence."""
-    said = "Judge {} changed: its scores of the same answers {} {}."
-    return [said.format(name, one.direction, one) for name, one in changed.items()]
+    message = "Judge {} changed: its scores of the same answers {} {}."
+    return [message.format(name, one.direction, one) for name, one in changed.items()]
 
 
 def of_systems(changed: Mapping[str, ChangePoint], judges: Mapping[str, ChangePoint]) -> list[str]:

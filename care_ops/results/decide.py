@@ -52,20 +52,20 @@ def decide(facts: FitFacts | None, standing: FitStatus, remedies: Remedies) -> V
     What happened last counts first: a failure, then a fit that is held back, then one that is stale, and only then what
     the fit says of itself. Where a fit is held back, the facts are those of that fit.
     """
-    said = [] if facts is None else reasons_of(facts)
+    fit_reasons = [] if facts is None else reasons_of(facts)
     if standing.failures:
-        return _verdict("failed", _ended(standing.failures[0]), [*_since(standing), *said], facts, remedies)
+        return _verdict("failed", _ended(standing.failures[0]), [*_since(standing), *fit_reasons], facts, remedies)
     if standing.held_back:
-        return _held_back(facts, standing, said, remedies)
+        return _held_back(facts, standing, fit_reasons, remedies)
     if facts is None:
         stale = standing.stale or (Reason("stale", "No fit has been made yet."),)
         return _verdict("stale", stale[0].sentence, [*stale, *standing.notes], None, remedies)
     if (why := refused(facts)) is not None:
-        return _verdict("failed", why, [*_since(standing), *said], facts, remedies)
+        return _verdict("failed", why, [*_since(standing), *fit_reasons], facts, remedies)
     if standing.stale:
-        return _verdict("stale", standing.stale[0].sentence, [*_since(standing), *said], facts, remedies)
+        return _verdict("stale", standing.stale[0].sentence, [*_since(standing), *fit_reasons], facts, remedies)
     state, first = state_of(facts)
-    return _verdict(state, first.sentence, [*_since(standing), *said], facts, remedies)
+    return _verdict(state, first.sentence, [*_since(standing), *fit_reasons], facts, remedies)
 
 
 def _verdict(
@@ -76,20 +76,22 @@ def _verdict(
     return Verdict(state, sentence, tuple(reasons), _steps(state, facts, remedies), edition, made_at)
 
 
-def _held_back(facts: FitFacts | None, standing: FitStatus, said: Sequence[Reason], remedies: Remedies) -> Verdict:
-    """The verdict where a new fit waits for a person: what changed, how far the answer moves, what it is by itself."""
+def _held_back(
+    facts: FitFacts | None, standing: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies
+) -> Verdict:
+    """Return the verdict on a new fit that awaits review: what changed, and how far the estimate moves."""
     waits = [f"not every item has been scored yet by {listed(standing.owing, 4)}"] if standing.owing else []
     sentence = f"A new fit waits for you: {_ended('; '.join([*waits, *(standing.changes or standing.held_back[:1])]))}"
-    told: list[str] = []
+    sentences: list[str] = []
     if facts is not None and refused(facts) is None:
         state, first = state_of(facts)
-        told.append(f"The new fit by itself: {Verdict(state, first.sentence).headline}")
-    told += ["; ".join(standing.moves)] if standing.moves else []
-    reasons = [Reason("held back", _ended(capital(each))) for each in told]
+        sentences.append(f"The new fit by itself: {Verdict(state, first.sentence).headline}")
+    sentences += ["; ".join(standing.moves)] if standing.moves else []
+    reasons = [Reason("held back", _ended(capital(each))) for each in sentences]
     if standing.reading:
         reasons.append(Reason("publication", standing.reading))
     reasons += [Reason("held back", _ended(capital(each))) for each in standing.held_back]
-    reasons += [*standing.stale, *standing.notes, *said]
+    reasons += [*standing.stale, *standing.notes, *more]
     answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
     steps = (answer,) if standing.owing else _steps("held back", facts, remedies)
     return Verdict("held back", sentence, tuple(reasons), steps, standing.held_edition, standing.held_made_at)
@@ -112,8 +114,10 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
     if state == "failed" and len(facts.admitted) < MIN_JUDGES:
         return (Step("Give scores of more judges, then fit again.", remedies.again.command),)
     if state == "failed" and facts.failure is not None:
-        said = "Mend what the sentence names, then fit again: by the same judges and scores the answer stays the same."
-        return (Step(said, remedies.again.command),)
+        message = (
+            "Mend what the sentence names, then fit again: by the same judges and scores the answer stays the same."
+        )
+        return (Step(message, remedies.again.command),)
     if state == "failed":
         return (_after("Mend what the first sentence names, then", remedies.again),)
     if state == "clear if" and facts.asks_for_order and not facts.concerns and not facts.rests_on_removal:

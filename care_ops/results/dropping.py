@@ -16,10 +16,10 @@ import numpy as np
 from numpy.typing import NDArray
 from scipy.stats import t as student
 
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import Calibration, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import Watch, fit_panel, unwatched
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.frozen import FAITHFUL, Frozen, freeze, with_features
 from care_ops.minimum_sizes import LABELS_TO_ADVISE, MIN_JUDGES
 from care_ops.records import NO_REFITS, DropEvidence, Dropping
@@ -49,7 +49,7 @@ class Refit:
 
     scores: ScoreMatrix
     config: FitConfig
-    anchors: Anchors
+    anchors: FitLabels
 
 
 def leave_each_out(
@@ -58,7 +58,7 @@ def leave_each_out(
     aggregator: str,
     labels: Array,
     units: Sequence[str] | None = None,
-    anchors: Anchors = NO_ANCHORS,
+    anchors: FitLabels = NO_LABELS,
     *,
     watch: Watch = unwatched,
     spread: Spread = map,
@@ -86,7 +86,7 @@ def leave_each_out(
         return Dropping(refused=refused)
     rng = np.random.default_rng([content_seed(scores), config.seed])
     half_of = _halves(scores.item_ids, names, ~np.isnan(labels), rng)
-    alone = replace(config, aggregators=(aggregator,), calibration=Calibration())
+    single = replace(config, aggregators=(aggregator,), calibration=Calibration())
     left_out: list[str | None] = [None, *scores.judges]
     answers = np.full((len(left_out), len(names)), np.nan)
     seen = np.flatnonzero([item in anchors.labels for item in scores.item_ids])
@@ -97,7 +97,7 @@ def leave_each_out(
             most = max(most, len(rows))
             answered = half_of == half
             fitted = scores.select_items(np.isin(np.arange(len(names)), rows))
-            panels = (Refit(_without(fitted, judge), alone, anchors) for judge in left_out)
+            panels = (Refit(_without(fitted, judge), single, anchors) for judge in left_out)
             for k, frozen in enumerate(spread(frozen_refit, panels)):
                 watch("the answer without each judge", half * len(left_out) + k, _HALVES * len(left_out))
                 panel = _without(scores, left_out[k])

@@ -73,8 +73,8 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
         there = sorted({name for name in systems if name}, key=lambda name: (name not in (new, old), name))
         raise InputError(f"no rate for {', '.join(missing)}; there are rates for {', '.join(there) or 'none'}")
     if given.order is None:
-        told = [name for name, label in zip(systems, labels, strict=True) if not np.isnan(label)]
-        counts = {name: told.count(name) for name in (new, old)}
+        labelled = [name for name, label in zip(systems, labels, strict=True) if not np.isnan(label)]
+        counts = {name: labelled.count(name) for name in (new, old)}
         if lacking := {name: MIN_LABELS - n for name, n in counts.items() if n < MIN_LABELS}:
             raise TooFewLabelsError(
                 f"{' and '.join(f'{name} has {count} labels of random items' for name, count in counts.items())}, "
@@ -142,10 +142,10 @@ def rogan_gladen(
 def _corrected(passes: Array, labels: Array, name: str, rng: np.random.Generator) -> Array:
     """Draws of the share of one system's items that people pass."""
     known, judged = ~np.isnan(labels) & ~np.isnan(passes), passes[~np.isnan(passes)]
-    said, label = passes[known], labels[known]
+    passed, label = passes[known], labels[known]
     if not np.isin(label, (0.0, 1.0)).all():
         raise InputError("gate: rogan-gladen corrects shares; give labels of 0 and 1")
-    right = {value: int((said[label == value] == value).sum()) for value in (1.0, 0.0)}
+    right = {value: int((passed[label == value] == value).sum()) for value in (1.0, 0.0)}
     count = {value: int((label == value).sum()) for value in (1.0, 0.0)}
     if min(count.values()) < MIN_LABELS:
         raise TooFewLabelsError(

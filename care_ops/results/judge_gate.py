@@ -119,9 +119,9 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
     outcome = statistic.against(bar)
     if outcome != "not yet":
         return GateAdvice(found.judge, outcome, measure, bar, 0)
-    apart = abs(statistic.value - bar)
+    distance = abs(statistic.value - bar)
     half = statistic.value - statistic.lo if statistic.value >= bar else statistic.hi - statistic.value
-    needed = math.ceil(found.labels * (half / apart) ** 2) if apart > 0 else _MOST_LABELS
+    needed = math.ceil(found.labels * (half / distance) ** 2) if distance > 0 else _MOST_LABELS
     return GateAdvice(found.judge, outcome, measure, bar, needed - found.labels if needed < _MOST_LABELS else None)
 
 
@@ -166,15 +166,15 @@ def agreement_with_people(
         half = float(student.ppf((1 + level) / 2, count)) * error
         return Statistic(value, float(back(to(value) - half)), float(back(to(value) + half)))
 
-    apart = (passes - people) if grades is None else (score - grades[rows])
-    bias = float(weight @ apart)
+    distance = (passes - people) if grades is None else (score - grades[rows])
+    bias = float(weight @ distance)
     return PeopleAgreement(
         judge,
         len(rows),
         _kappa(passes, people, weight, interval),
         None if grades is None else _kappa(score, grades[rows], weight, interval),
         _auc(score, people, weight, interval),
-        interval(bias, apart - bias, float, float, 1.0),
+        interval(bias, distance - bias, float, float, 1.0),
     )
 
 

@@ -72,10 +72,10 @@ def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) 
     count = int(both.sum())
     if count < MIN_ITEMS:
         return None
-    apart = one[both] - other[both]
-    half = float(student.ppf((1 + level) / 2, count - 1)) * float(apart.std(ddof=1)) / np.sqrt(count)
+    distance = one[both] - other[both]
+    half = float(student.ppf((1 + level) / 2, count - 1)) * float(distance.std(ddof=1)) / np.sqrt(count)
     turned = _certain(_share(np.ones(count), ((one[both] > cut) != (other[both] > cut)).astype(np.float64), level))
-    return PositionEffect(float(apart.mean()), float(apart.mean() - half), float(apart.mean() + half), turned)
+    return PositionEffect(float(distance.mean()), float(distance.mean() - half), float(distance.mean() + half), turned)
 
 
 @dataclass(frozen=True)
@@ -137,7 +137,7 @@ def report_of(
         The panel's answer without a label, which helps to tell on which items the judge is right; labels of 0 and 1, or
         the share of several that is 1, on which an estimate may rest.
     weights : (n,) array
-        How much each label counts (``Anchors.weights``).
+        How much each label counts (``FitLabels.weights``).
     grades : (n,) array, optional
         The labels as grades on the judge's scale.
     lengths : (n,) array, optional
@@ -153,7 +153,7 @@ def report_of(
         raise FitError(f"{judge}: {len(rows)} labels of items that it scored; {MIN_LABELS} are needed")
     passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
     right = np.where(passes > 0, people, 1.0 - people)
-    doubt = np.abs(scores - cut)
+    uncertainty = np.abs(scores - cut)
     return JudgeReport(
         judge=judge,
         labels=len(rows),
@@ -166,9 +166,9 @@ def report_of(
         base_rate=_certain(_share(w, people, level)),
         accuracy=_certain(_share(w, right, level)),
         assisted=_assisted(given, np.where(scores > cut, 1.0, -1.0), rows, right, level),
-        sent=_sent(doubt, rows, right, w),
+        sent=_sent(uncertainty, rows, right, w),
         length=None if lengths is None else _length(lengths, scores, labels, level),
-        misses=_misses(rows, doubt, right),
+        misses=_misses(rows, uncertainty, right),
     )
 
 
@@ -198,11 +198,11 @@ def _certain(share: Share | None) -> Share:
     return share
 
 
-def _sent(doubt: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:
+def _sent(uncertainty: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:
     """Error of what is left to the judge, for each share that is sent to people; none where no label is left."""
     errors: dict[float, float] = {}
     for share in (0.0, *SENT):
-        kept = doubt[rows] >= np.nanquantile(doubt, share) if share else np.ones(len(rows), dtype=np.bool_)
+        kept = uncertainty[rows] >= np.nanquantile(uncertainty, share) if share else np.ones(len(rows), dtype=np.bool_)
         if kept.any():
             errors[share] = 1.0 - float(np.average(right[kept], weights=weights[kept]))
     return errors
@@ -220,6 +220,6 @@ def _length(lengths: Array, scores: Array, labels: Array, level: float) -> Lengt
     return LengthEffect(by_judge, float(lo), float(hi), by_people, int(known.sum()))
 
 
-def _misses(rows: NDArray[np.intp], doubt: Array, right: Array) -> tuple[int, ...]:
+def _misses(rows: NDArray[np.intp], uncertainty: Array, right: Array) -> tuple[int, ...]:
     wrong = rows[right < 0.5]
-    return tuple(int(row) for row in wrong[np.argsort(-doubt[wrong], kind="stable")][:_MISSES])
+    return tuple(int(row) for row in wrong[np.argsort(-uncertainty[wrong], kind="stable")][:_MISSES])

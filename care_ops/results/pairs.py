@@ -152,8 +152,8 @@ def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
     known = ~np.isnan(estimate)
     sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]
     both = all(len(values) for values in sides)
-    taste = sum(float(values.mean()) for values in sides) / 2 if both else 0.0
-    return side * (estimate - taste), both
+    bias = sum(float(values.mean()) for values in sides) / 2 if both else 0.0
+    return side * (estimate - bias), both
 
 
 def _turned(rate: Rate, system: str) -> Rate:

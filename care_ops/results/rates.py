@@ -223,19 +223,19 @@ def rates_of(
     systems, left_out = _with_labels(by_name, score, labels, chance, repeats.counts)
     systems = systems if given.units is None else _discounted(systems, by_name, given.units)
     rng = np.random.default_rng(seed)
-    draws, alone = _draws([*systems.values()], rng, binary=binary, of_these_items=of_these_items)
-    columns = zip(systems.items(), draws.T, alone.T, strict=True)
+    draws, single = _draws([*systems.values()], rng, binary=binary, of_these_items=of_these_items)
+    columns = zip(systems.items(), draws.T, single.T, strict=True)
     rates = [_rate(n, s, drawn, given.estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
     return Rates(kind, level, best_first, left_out, tuple(systems), draws)
 
 
-def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, alone: Array) -> Rate:
+def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, single: Array) -> Rate:
     """The record of one system; ``alone`` are draws that the labels alone give."""
     known = estimate[~np.isnan(estimate)]
     by_judges = float(known.mean()) if len(known) else float("nan")
     sizes = len(system.scores), len(system.labels)
-    return Rate(name, *_summary(draws, level), *sizes, _summary(alone, level), by_judges)
+    return Rate(name, *_summary(draws, level), *sizes, _summary(single, level), by_judges)
 
 
 def _with_labels(
@@ -253,8 +253,8 @@ def _with_labels(
         weights = _weights(chance[seen]) * counts[seen]
         systems[name] = System(score[rows], labelled, labels[seen], weights, chosen=bool(np.ptp(chance[seen]) > 0))
     if not systems:
-        said = "; ".join(f"{name}: {why}" for name, why in left_out.items())
-        raise FitError(f"rates: no system has {MIN_LABELS} labels ({said})")
+        message = "; ".join(f"{name}: {why}" for name, why in left_out.items())
+        raise FitError(f"rates: no system has {MIN_LABELS} labels ({message})")
     return systems, left_out
 
 
@@ -323,9 +323,9 @@ def _of_units(scores: Array, units: Sequence[str]) -> float:
 
     It is that of Student's t, since it is known from as many units as there are.
     """
-    apart = scores - scores.mean()
-    sums = np.array([apart[group].sum() for group in rows_of(units).values()])
-    by_items, count = float(apart @ apart), len(sums)
+    distance = scores - scores.mean()
+    sums = np.array([distance[group].sum() for group in rows_of(units).values()])
+    by_items, count = float(distance @ distance), len(sums)
     return max(1.0, float(sums @ sums) / by_items * count / max(count - 3, 0.5)) if by_items > 0 else 1.0
 
 

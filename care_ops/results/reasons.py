@@ -12,7 +12,7 @@ from care_ops.results.fit_facts import FitFacts, JudgeFacts
 from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, State, Topic
 from care_ops.scores import ScoreMatrix
-from care_ops.sparsity import FIT_GROUPS_APART
+from care_ops.sparsity import FIT_GROUPS_REMEDY
 
 _FEATURES_IN_WORDS = {
     "characters": "the number of characters",
@@ -61,7 +61,7 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
     """Why fewer than three judges are admitted, and what to do; the words are ``why_left_out``'s."""
     coverage = coverage_of(scores, not_asked=False)
     if len(coverage.groups) > 1:
-        return f"{coverage.falls_into()}; {FIT_GROUPS_APART}"
+        return f"{coverage.falls_into()}; {FIT_GROUPS_REMEDY}"
     why = cut_off(scores, [c.judge for c in checks if (c.reason or "").startswith("missing")])
     why = why or f"Give scores of more judges. {why_left_out(checks, loosen=loosen, declare=declare)}".rstrip()
     return f"{refusal([c.judge for c in checks if c.admitted])}. {why}"

@@ -183,11 +183,11 @@ def interval(evidence: Evidence, level: float) -> tuple[float, float]:
 def difference_interval(first: Evidence, second: Evidence, level: float) -> tuple[float, float]:
     """Differences of two means that are not excluded by the product of the capitals."""
     together = first.log_capital[:, None] + second.log_capital[None, :]
-    apart = first.means[:, None] - second.means[None, :]
+    distance = first.means[:, None] - second.means[None, :]
     step = float(first.means[1] - first.means[0] + second.means[1] - second.means[0])
     sampling = first.sampling + second.sampling
-    possible = (float(apart.min()), float(apart.max())) if sampling == 0 else (-1.0, 1.0)
-    return _kept(apart.ravel(), together.ravel(), level, sampling, step, possible)
+    possible = (float(distance.min()), float(distance.max())) if sampling == 0 else (-1.0, 1.0)
+    return _kept(distance.ravel(), together.ravel(), level, sampling, step, possible)
 
 
 def _kept(
@@ -202,11 +202,11 @@ def _kept(
     Where every value is excluded, the true one is too, which happens with the probability that the level leaves or
     where the labels did not come in random order. Then nothing is said: all that labels allow is in the interval.
     """
-    room = -np.log1p(-level) - log_capital + (0.5 * np.log1p(_MIXING) if sampling > 0 else 0.0)
-    open_ = room > 0
+    margin = -np.log1p(-level) - log_capital + (0.5 * np.log1p(_MIXING) if sampling > 0 else 0.0)
+    open_ = margin > 0
     if not open_.any():
         return possible
-    reach = np.sqrt(room[open_] * 2.0 * sampling * (1.0 + _MIXING) / _MIXING)
+    reach = np.sqrt(margin[open_] * 2.0 * sampling * (1.0 + _MIXING) / _MIXING)
     least, largest = float((values[open_] - reach).min()), float((values[open_] + reach).max())
     return max(least - step, possible[0]), min(largest + step, possible[1])
 
@@ -236,17 +236,17 @@ def rates_at_looks(
     score = item_scores(given.estimate, shares=fixed.kind == "share")
     rows_of = given.rows_by_system()
     assisted: dict[str, Evidence] = {}
-    alone: dict[str, Evidence] = {}
+    single: dict[str, Evidence] = {}
     for name in (rate.system for rate in fixed.rates):
         stream = _stream(score, (given.labels - lo) / (hi - lo), given.order, rows_of[name])
         sampling = 0.0 if of_these_items else _sampling_variance(rows_of[name], given.units)
         assisted[name] = evidence_of(stream, sampling)
-        alone[name] = evidence_of(replace(stream, scores=np.zeros(len(stream.scores))), sampling)
+        single[name] = evidence_of(replace(stream, scores=np.zeros(len(stream.scores))), sampling)
     rates = [
         replace(
             rate,
             **dict(zip(("value", "lo", "hi"), _within(rate.value, assisted[rate.system], level, lo, hi), strict=True)),
-            by_labels=_within(rate.by_labels[0], alone[rate.system], level, lo, hi),
+            by_labels=_within(rate.by_labels[0], single[rate.system], level, lo, hi),
         )
         for rate in fixed.rates
     ]

@@ -15,8 +15,8 @@ from scipy.sparse.csgraph import connected_components
 from scipy.special import expit
 from scipy.stats import t as student
 
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.errors import FitError, InputError
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.records import Comparison
 from care_ops.scores import Array
@@ -211,11 +211,11 @@ def _games(
 
 def _tells_sides(design: Array) -> bool:
     """Whether strengths cannot stand for a taste for the left side: not where one system always stood there."""
-    told = design @ np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
-    return bool(np.abs(told - 1.0).max() > 1e-6)
+    fitted = design @ np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
+    return bool(np.abs(fitted - 1.0).max() > 1e-6)
 
 
-def labels_of_anchors(item_ids: Sequence[str], anchors: Anchors = NO_ANCHORS) -> Array:
+def usable_labels(item_ids: Sequence[str], anchors: FitLabels = NO_LABELS) -> Array:
     """Labels on which estimates may rest, in the order of the items, shape (n,); NaN where there is none."""
     usable = {item: label for item, label in anchors.labels.items() if anchors.chance_of(item) is not None}
     return np.array([usable.get(item_id, np.nan) for item_id in item_ids], dtype=np.float64)

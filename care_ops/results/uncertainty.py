@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import Watch, fit_panel, unwatched
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.minimum_sizes import MIN_RESAMPLES
 from care_ops.records import Aggregate, Intervals
 from care_ops.scores import Array, ScoreMatrix, content_seed, varies
@@ -40,14 +40,14 @@ class Resample:
     """What a refit of resampled split units rests on."""
 
     scores: ScoreMatrix
-    labels: Anchors
+    labels: FitLabels
     config: FitConfig
 
 
 def weight_intervals(
     scores: ScoreMatrix,
     config: FitConfig,
-    anchors: Anchors = NO_ANCHORS,
+    anchors: FitLabels = NO_LABELS,
     units: Sequence[str] | None = None,
     *,
     whole: Mapping[str, Aggregate] | None = None,
@@ -170,7 +170,7 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
     return [members[code[name]] for name in sorted(code)]
 
 
-def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, Anchors]:
+def _resampled(scores: ScoreMatrix, anchors: FitLabels, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, FitLabels]:
     """The scores and labels of these rows, which may repeat, under item ids of their own.
 
     The labels count as chosen, so that no refit calibrates probabilities, of which nothing is kept.
@@ -185,7 +185,7 @@ def _resampled(scores: ScoreMatrix, anchors: Anchors, rows: NDArray[np.intp]) ->
     def of_rows(values: Mapping[str, float]) -> dict[str, float]:
         return {new: values[old] for new, old in drawn.items() if old in values}
 
-    return resample, Anchors(of_rows(anchors.labels), of_rows(anchors.counts), {}, anchors.shares)
+    return resample, FitLabels(of_rows(anchors.labels), of_rows(anchors.counts), {}, anchors.shares)
 
 
 @lru_cache(maxsize=1)

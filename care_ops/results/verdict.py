@@ -174,12 +174,12 @@ class Verdict:
         everything : bool
             Every reason with its detail, and every step.
         """
-        told, steps = [str(reason) for reason in self.why], self.next_steps
+        sentences, steps = [str(reason) for reason in self.why], self.next_steps
         if not everything:
-            told, steps = self.first_reasons, self.first_steps
-        written = [self.headline, *(f"  - {sentence}" for sentence in told)]
-        if len(told) < len(self.why):
-            written.append(f"  ({len(self.why) - len(told)} more: --why, or the page)")
+            sentences, steps = self.first_reasons, self.first_steps
+        written = [self.headline, *(f"  - {sentence}" for sentence in sentences)]
+        if len(sentences) < len(self.why):
+            written.append(f"  ({len(self.why) - len(sentences)} more: --why, or the page)")
         for step in steps:
             written.append(f"  Next: {step.sentence}")
             if step.command is not None:

@@ -176,11 +176,11 @@ def _print_effect(subject: _Subject, file: LabelFile) -> None:
     """Print what the labels changed in the scores, if there are scores and labels."""
     from assets.labels import read_labels
     from assets.table.label_effect import label_effect
-    from care_ops.anchors import Anchors
+    from care_ops.fit_labels import FitLabels
 
     if subject.panel is None or not any(row.label for row in file.rows):
         return
-    effect = label_effect(subject.panel, subject.config, Anchors.of(read_labels(file.path)))
+    effect = label_effect(subject.panel, subject.config, FitLabels.of(read_labels(file.path)))
     if effect is not None:
         console.print(f"{effect.sentence()}; fit with them: --labels {file.path}")
 

@@ -5,8 +5,8 @@ import pytest
 
 from assets.results.comparison import recommended_answer
 from assets.table.label_effect import BATCH, label_effect
-from care_ops.anchors import NO_ANCHORS, Anchors
 from care_ops.config import FitConfig
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from care_ops.scores import ScoreMatrix
 
 
@@ -23,8 +23,8 @@ def test_labels_against_a_shared_bias_change_the_best_items_and_later_ones_less(
     panel, quality = misled(0)
     rows = np.random.default_rng(1).permutation(200)
     given = {panel.item_ids[k]: float(quality[k]) for k in rows[:40]}
-    effect = label_effect(panel, FitConfig(), Anchors(given))
-    before, after = (recommended_answer(panel, FitConfig(), a) for a in (NO_ANCHORS, Anchors(given)))
+    effect = label_effect(panel, FitConfig(), FitLabels(given))
+    before, after = (recommended_answer(panel, FitConfig(), a) for a in (NO_LABELS, FitLabels(given)))
     best = [{*np.argsort(-one, kind="stable")[:20].tolist()} for one in (before, after)]
     assert (effect.labels, effect.top, effect.moved) == (40, 20, len(best[1] - best[0]))
     assert effect.moved > effect.next_moved
@@ -35,7 +35,7 @@ def test_labels_against_a_shared_bias_change_the_best_items_and_later_ones_less(
 
 def best(panel, labels):
     """The twenty best items by these labels."""
-    answer = recommended_answer(panel, FitConfig(), Anchors(labels))
+    answer = recommended_answer(panel, FitConfig(), FitLabels(labels))
     return {*np.argsort(-answer, kind="stable")[:20].tolist()}
 
 
@@ -45,12 +45,12 @@ def test_what_ten_more_labels_change_is_predicted_on_average():
         panel, quality = misled(seed)
         rows = np.random.default_rng([seed, 1]).permutation(200)
         given, more = ({panel.item_ids[k]: float(quality[k]) for k in rows[: m * BATCH]} for m in (2, 3))
-        predicted.append(label_effect(panel, FitConfig(), Anchors(given)).next_moved)
+        predicted.append(label_effect(panel, FitConfig(), FitLabels(given)).next_moved)
         realised.append(len(best(panel, more) - best(panel, given)))
     assert np.mean(predicted) == pytest.approx(np.mean(realised), abs=2.0)
 
 
 def test_without_labels_of_scored_items_there_is_no_effect():
     panel, _ = misled(0, 30)
-    assert label_effect(panel, FitConfig(), NO_ANCHORS) is None
-    assert label_effect(panel, FitConfig(), Anchors({"nobody": 1.0})) is None
+    assert label_effect(panel, FitConfig(), NO_LABELS) is None
+    assert label_effect(panel, FitConfig(), FitLabels({"nobody": 1.0})) is None

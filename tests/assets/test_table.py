@@ -15,9 +15,9 @@ from assets.table.files import write_files
 from assets.table.fitting import ScoreTable, TableConfig, fit_id, fit_table, within_scale
 from assets.table.options import FitOptions, table_config
 from assets.table.reading import TableInputs, read_table
-from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError, InputError
+from care_ops.fit_labels import FitLabels
 from care_ops.scores import ScoreMatrix
 from tests.support.planted import crowd
 from warehouse.items import ItemColumnsRead, ItemRecord
@@ -92,10 +92,10 @@ def otherwise(table, what):
     tables = {
         "a score": {"scores": replace(scores, values=scores.values + np.eye(*scores.shape))},
         "a family": {"scores": replace(scores, families={"a": "one"})},
-        "a label": {"anchors": Anchors({"i00": 1.0, "i01": 1.0})},
-        "a label's count": {"anchors": Anchors({"i00": 1.0, "i01": 0.0}, counts={"i00": 2.0})},
-        "a label's chance": {"anchors": Anchors({"i00": 1.0, "i01": 0.0}, sample={"i00": 0.5})},
-        "shares": {"anchors": Anchors({"i00": 1.0, "i01": 0.0}, shares=True)},
+        "a label": {"anchors": FitLabels({"i00": 1.0, "i01": 1.0})},
+        "a label's count": {"anchors": FitLabels({"i00": 1.0, "i01": 0.0}, counts={"i00": 2.0})},
+        "a label's chance": {"anchors": FitLabels({"i00": 1.0, "i01": 0.0}, sample={"i00": 0.5})},
+        "shares": {"anchors": FitLabels({"i00": 1.0, "i01": 0.0}, shares=True)},
     }
     if what in tables:
         return replace(table, **tables[what])
@@ -105,7 +105,7 @@ def otherwise(table, what):
 def test_a_fit_has_another_id_for_anything_else_that_it_is_made_from(table):
     assert set(OTHERWISE) == set(FitOptions.__annotations__), "a new option needs another value here"
     items = {k: replace(r, metadata={**r.metadata, "size": float(k[1:])}) for k, r in table.items.items()}
-    anchors = Anchors({"i00": 1.0, "i01": 0.0})
+    anchors = FitLabels({"i00": 1.0, "i01": 0.0})
     table, options = replace(table, items=items, anchors=anchors), {"features": "size"}
     changed = ["a text", "a second text", "gold", "a split unit", "a column that is used", "a score", "a family"]
     changed += ["a label", "a label's count", "a label's chance", "shares"]
@@ -152,7 +152,7 @@ def test_labels_of_every_system_correct_its_value_and_the_columns_agree():
     ids = tuple(f"i{k:03}" for k in range(300))
     passed = {ids[k]: float(quality[k] > 0) for k in rng.permutation(300)[:120]}
     items = {i: ItemRecord(i, metadata={"model": str(name)}) for i, name in zip(ids, names, strict=True)}
-    table = ScoreTable("scores.csv", ScoreMatrix(values, ids, tuple("abcde"), {}), items, Anchors(passed))
+    table = ScoreTable("scores.csv", ScoreMatrix(values, ids, tuple("abcde"), {}), items, FitLabels(passed))
     page = fit_table(table, replace(CONFIG, systems=("model",))).page
     first, second = page.system_rows()
     gold = {name: float((quality[names == name] > 0).mean()) for name in ("kind", "plain")}
@@ -161,9 +161,9 @@ def test_labels_of_every_system_correct_its_value_and_the_columns_agree():
         assert row.lo <= gold[row.system] <= row.hi
     assert second.behind.difference == pytest.approx(first.value - second.value)
     assert second.behind.lo <= gold[first.system] - gold[second.system] <= second.behind.hi
-    picked = replace(table, anchors=Anchors(passed, sample={}))
+    picked = replace(table, anchors=FitLabels(passed, sample={}))
     assert fit_table(picked, replace(CONFIG, systems=("model",))).page.systems.kind == "mean estimate"
-    few = replace(table, anchors=Anchors(dict(list(passed.items())[:6])))
+    few = replace(table, anchors=FitLabels(dict(list(passed.items())[:6])))
     uncorrected = fit_table(few, replace(CONFIG, systems=("model",))).page
     assert uncorrected.systems.kind == "mean estimate"
     assert [row.lo for row in uncorrected.system_rows()] == [None, None]

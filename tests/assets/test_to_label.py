@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from assets.labels import read_labels
 from assets.report.to_label import leave_out, write_items_to_label
-from care_ops.anchors import NO_ANCHORS, Anchors
+from care_ops.fit_labels import NO_LABELS, FitLabels
 from warehouse.items import ItemRecord
 from warehouse.sources.delimited import allow_long_fields
 from warehouse.sources.files import read_items
@@ -28,7 +28,7 @@ def labels_in(path) -> dict[str, str]:
 def test_filled_rows_stay_also_where_a_spreadsheet_has_marked_the_file(tmp_path, encoding):
     path = tmp_path / "to_label.csv"
     path.write_text("item_id,label\nb,1\nz,0\n", encoding=encoding)
-    write_items_to_label(path, ITEMS, {}, Anchors({"c": 1.0}, sample={}))
+    write_items_to_label(path, ITEMS, {}, FitLabels({"c": 1.0}, sample={}))
     assert labels_in(path) == {"c": "1", "b": "1", "z": "0", "a": ""}
     leave_out(path, ["z"])
     assert labels_in(path) == {"c": "1", "b": "1", "a": ""}
@@ -38,7 +38,7 @@ def test_a_file_that_is_no_text_is_set_aside_and_written_anew(tmp_path):
     path = tmp_path / "to_label.csv"
     content = b"item_id,\x8flabel\nb,1\n"
     path.write_bytes(content)
-    write_items_to_label(path, ITEMS, {}, NO_ANCHORS)
+    write_items_to_label(path, ITEMS, {}, NO_LABELS)
     assert labels_in(path) == {"a": "", "b": "", "c": ""}
     (aside,) = [file for file in (tmp_path / "damaged").iterdir() if file.suffix != ".why"]
     assert aside.read_bytes() == content, "nothing that a person may have filled in is lost"
@@ -53,7 +53,7 @@ def test_whatever_a_text_holds_the_table_is_filled_in_and_read_back(texts):
     records = {item: ItemRecord(item, response=text) for item, text in zip(ITEMS, texts, strict=True)}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "to_label.csv"
-        write_items_to_label(path, ITEMS, records, NO_ANCHORS)
+        write_items_to_label(path, ITEMS, records, NO_LABELS)
         allow_long_fields()
         with path.open(encoding="utf-8", newline="") as file:
             rows = list(csv.DictReader(file))
@@ -65,7 +65,7 @@ def test_whatever_a_text_holds_the_table_is_filled_in_and_read_back(texts):
             writer.writerows({**row, "label": k} for k, row in enumerate(rows))
         assert read_labels(path).values == {"a": 0, "b": 1, "c": 2}
         csv.field_size_limit(131_072)  # Python's own
-        write_items_to_label(path, ITEMS, {}, NO_ANCHORS)
+        write_items_to_label(path, ITEMS, {}, NO_LABELS)
         assert labels_in(path) == {"a": "0", "b": "1", "c": "2"}
         assert [record.response or "" for record in read_items(path)] == meant
 
@@ -74,14 +74,14 @@ def test_a_folder_in_its_place_is_set_aside(tmp_path):
     path = tmp_path / "to_label.csv"
     path.mkdir()
     leave_out(path, ["a"])
-    write_items_to_label(path, ITEMS, {}, NO_ANCHORS)
+    write_items_to_label(path, ITEMS, {}, NO_LABELS)
     assert labels_in(path) == {"a": "", "b": "", "c": ""}
 
 
 def test_labels_that_the_file_has_otherwise_stay_and_are_told(tmp_path):
     path = tmp_path / "to_label.csv"
-    assert write_items_to_label(path, ITEMS, {}, Anchors({"a": 1.0, "b": 0.0}, sample={})) == []
-    assert write_items_to_label(path, ITEMS, {}, Anchors({"a": 1.0, "b": 1.0}, sample={})) == ["b"]
+    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 0.0}, sample={})) == []
+    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 1.0}, sample={})) == ["b"]
     assert labels_in(path) == {"a": "1", "b": "0", "c": ""}
 
 
@@ -89,13 +89,13 @@ def test_labels_that_the_file_has_otherwise_stay_and_are_told(tmp_path):
 def test_a_label_is_a_number_however_it_is_written(tmp_path, label, told):
     path = tmp_path / "to_label.csv"
     path.write_text(f"item_id,label\na,{label}\n")
-    assert write_items_to_label(path, ITEMS, {}, Anchors({"a": 1.0}, sample={})) == told
+    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0}, sample={})) == told
 
 
 def test_a_second_label_and_what_a_person_wrote_beside_it_stay(tmp_path):
     path = tmp_path / "to_label.csv"
     path.write_text("item_id,label,rater,note\nb,1,ann,sure\nb,0,bob,odd\nq,good,ann,\na,,ann,later\n")
-    assert write_items_to_label(path, ITEMS, {}, Anchors({"b": 0.5, "q": 1.0}, sample={})) == []
+    assert write_items_to_label(path, ITEMS, {}, FitLabels({"b": 0.5, "q": 1.0}, sample={})) == []
     with path.open(encoding="utf-8", newline="") as file:
         rows = [(row["item_id"], row["label"], row["rater"], row["note"]) for row in csv.DictReader(file)]
     assert rows == [

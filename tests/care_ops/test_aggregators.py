@@ -11,10 +11,10 @@ from hypothesis import strategies as st
 from care_ops.aggregators.care_svd import weighted
 from care_ops.aggregators.registry import REGISTRY
 from care_ops.aggregators.votes import modal_grade
-from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import FitLabels
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
@@ -38,7 +38,7 @@ def fit_one(name: str, scores: ScoreMatrix, **settings: int):
         known = {item: float(s) for item, s in zip(scores.item_ids, column, strict=True) if "i00010" < item < "i00100"}
         known = {item: label for item, label in known.items() if not np.isnan(label)}
     config = FitConfig(aggregators=(name,), **settings)
-    return fit_panel(scores, config, Anchors(known)).aggregates[name]
+    return fit_panel(scores, config, FitLabels(known)).aggregates[name]
 
 
 def test_majority_vote_takes_the_smaller_of_tied_grades(rng):
@@ -165,7 +165,7 @@ def test_anchors_name_the_factor_and_are_counted(rng):
     scores = matrix(x)
     blind = fit_panel(scores, FitConfig(aggregators=("care_svd",))).aggregates["care_svd"]
     chosen = rng.choice(n, 30, replace=False)
-    anchors = Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen})
+    anchors = FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen})
     seeing = fit_panel(scores, FitConfig(aggregators=("care_svd", "avg")), anchors).aggregates
     assert abs(np.corrcoef(blind.estimate, confounder)[0, 1]) > 0.9
     assert np.corrcoef(seeing["care_svd"].estimate, quality)[0, 1] > 0.85
@@ -175,7 +175,7 @@ def test_anchors_name_the_factor_and_are_counted(rng):
 
 def test_anchors_outside_the_scores_are_told(rng):
     with pytest.raises(InputError, match="'nobody'"):
-        fit_panel(matrix(confounded(rng)), FitConfig(), Anchors({"nobody": 1.0}))
+        fit_panel(matrix(confounded(rng)), FitConfig(), FitLabels({"nobody": 1.0}))
 
 
 def test_independent_judges_share_nothing(rng):
@@ -217,9 +217,9 @@ def test_an_answer_moves_with_labels_exactly_where_the_aggregator_says_that_it_u
     quality, other = (rng.random((2, 400)) < 0.5).astype(float)
     larger, smaller = quality + 0.3 * other, other + 0.2 * quality
     scores = matrix(3.0 * np.column_stack([larger] * 5 + [smaller] * 4) + 0.5 * rng.normal(size=(400, 9)))
-    labels = Anchors({item: 1.0 - label for item, label in zip(scores.item_ids[:60], quality.tolist(), strict=False)})
+    labels = FitLabels({item: 1.0 - label for item, label in zip(scores.item_ids[:60], quality.tolist(), strict=False)})
     config = FitConfig(aggregators=(name,), cut=0.5)
-    alone, told = (fit_panel(scores, config, given).aggregates[name].estimate for given in (Anchors({}), labels))
+    alone, told = (fit_panel(scores, config, given).aggregates[name].estimate for given in (FitLabels({}), labels))
     assert np.allclose(alone, told, atol=1e-6) == (not REGISTRY[name].uses_labels)
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from scipy.stats import spearmanr
 
-from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import FitLabels
 from care_ops.models import annotators as crowd
 from care_ops.models import answers as answers_module
 from care_ops.models.answers import Answers, grades
@@ -147,7 +147,7 @@ def test_votes_follow_the_cut_and_grades_the_panel(rng, name):
 def test_the_best_judge_needs_labels_and_is_the_best(rng):
     quality = rng.normal(size=400)
     scores = matrix(quality[:, None] + rng.normal(size=(400, 5)) * np.array([2.0, 0.3, 2.0, 2.0, 2.0]))
-    anchors = Anchors({scores.item_ids[i]: float(quality[i]) for i in range(40)})
+    anchors = FitLabels({scores.item_ids[i]: float(quality[i]) for i in range(40)})
     config = FitConfig(aggregators=("avg", "best_judge"))
     found = fit_panel(scores, config, anchors).aggregates["best_judge"]
     assert found.details["judge"] == scores.judges[1]
@@ -164,7 +164,7 @@ def test_a_judge_that_says_nothing_of_labelled_items_is_not_the_best(rng, told):
     scores[1:20, 3] = told
     scores[0, 3] = 0.0
     panel = matrix(scores)
-    anchors = Anchors({panel.item_ids[i]: float(quality[i]) for i in range(20)})
+    anchors = FitLabels({panel.item_ids[i]: float(quality[i]) for i in range(20)})
     found = fit_panel(panel, FitConfig(aggregators=("avg", "best_judge")), anchors).aggregates["best_judge"]
     assert found.details["judge"] == panel.judges[0]
 

@@ -5,11 +5,11 @@ import pytest
 from scipy.special import expit
 from scipy.stats import cauchy, rankdata
 
-from care_ops.anchors import Anchors
 from care_ops.calibration import as_distributed, prevalence_threshold, probability_curve, to_labels, to_panel_scale
 from care_ops.config import AGGREGATORS, Calibration, FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import FitLabels
 from tests.support.matrices import matrix
 
 SOME = ("care", "mv", "avg", "care_svd", "median")
@@ -23,12 +23,12 @@ def scores(rng):
 
 def fitted(scores, anchors=None, **declared):
     config = FitConfig(aggregators=SOME, cut=5.0, scale=(0.0, 10.0), calibration=Calibration(**declared))
-    return fit_panel(scores, config, anchors or Anchors({})).aggregates
+    return fit_panel(scores, config, anchors or FitLabels({})).aggregates
 
 
 @pytest.mark.parametrize("scale", ["uniform", "judge:j002", "anchors"])
 def test_a_declared_scale_changes_no_order_and_no_decision(scores, scale):
-    anchors = Anchors({scores.item_ids[k]: float(k % 10) for k in range(12)}) if scale == "anchors" else None
+    anchors = FitLabels({scores.item_ids[k]: float(k % 10) for k in range(12)}) if scale == "anchors" else None
     own = fitted(scores, anchors)
     for name, found in fitted(scores, anchors, scale=scale).items():
         np.testing.assert_array_equal(rankdata(found.estimate), rankdata(own[name].estimate))
@@ -44,8 +44,8 @@ def test_each_scale_is_what_it_says(scores):
     theirs = fitted(scores, scale="judge:j002")["avg"].estimate
     np.testing.assert_allclose(np.sort(theirs), np.sort(scores.values[:, 2]), atol=0.2)
     gold = 2.0 * scores.values.mean(axis=1) - 3.0
-    few = Anchors({scores.item_ids[k]: float(gold[k]) for k in range(9)})
-    many = Anchors({scores.item_ids[k]: float(gold[k]) for k in range(40)})
+    few = FitLabels({scores.item_ids[k]: float(gold[k]) for k in range(9)})
+    many = FitLabels({scores.item_ids[k]: float(gold[k]) for k in range(40)})
     shifted = fitted(scores, few, scale="anchors")["avg"]
     average = scores.values.mean(axis=1)
     np.testing.assert_allclose(shifted.estimate - average, np.mean((gold - average)[:9]) * 9 / 12)
@@ -71,7 +71,7 @@ def test_sd_follows_the_scale(scores):
 def test_twenty_labels_on_another_scale_than_the_judges_give_level_and_spread(scores, unit, offset):
     quality = scores.values.mean(axis=1)
     gold = offset + unit * quality + 0.2 * unit * np.random.default_rng(4).normal(size=300)
-    anchors = Anchors({scores.item_ids[k]: float(gold[k]) for k in range(20)})
+    anchors = FitLabels({scores.item_ids[k]: float(gold[k]) for k in range(20)})
     config = FitConfig(aggregators=("care",), cut=None, calibration=Calibration("anchors"))
     placed = fit_panel(scores, config, anchors).aggregates["care"].estimate
     assert placed.mean() == pytest.approx(gold.mean(), abs=0.1 * gold.std())
@@ -156,7 +156,7 @@ def test_what_is_said_to_be_likely_is_so_with_good_judges_and_with_weak_ones(lea
         votes = (spread * (2 * truth[:, None] - 1) + rng.logistic(size=(300, 8)) > 0).astype(float)
         scores = matrix(votes)
         labelled = rng.choice(300, number, replace=False)
-        anchors = Anchors({scores.item_ids[i]: truth[i] for i in labelled})
+        anchors = FitLabels({scores.item_ids[i]: truth[i] for i in labelled})
         found = fit_panel(scores, FitConfig(("care",)), anchors).aggregates["care"]
         if found.p_quality is not None:
             others = ~np.isin(np.arange(300), labelled)
@@ -177,7 +177,7 @@ def test_grades_and_a_threshold_beyond_all_scores_are_decided_as_before_or_it_is
     grades = np.clip(np.round(3 + 1.2 * quality + rng.normal(size=(400, 6))), 1, 5)
     scores = matrix(grades)
     labels = {scores.item_ids[k]: float(grades[k, 0]) for k in range(40)}
-    anchors = Anchors(labels if scale == "anchors" else {})
+    anchors = FitLabels(labels if scale == "anchors" else {})
 
     def fit(scale):
         calibration = Calibration(scale=scale)

@@ -13,9 +13,9 @@ from scipy.stats import kendalltau
 from care_ops.aggregators.alternatives import LabelFree
 from care_ops.aggregators.label_free import additive_mean, effective_judges, label_free
 from care_ops.aggregators.latent import family_mean
-from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
+from care_ops.fit_labels import FitLabels
 from care_ops.frozen import FAITHFUL, freeze, with_features
 from care_ops.metrics import auc
 from care_ops.models import one_factor
@@ -23,9 +23,9 @@ from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
 
-def care(scores: ScoreMatrix, anchors: Anchors | None = None, **options):
+def care(scores: ScoreMatrix, anchors: FitLabels | None = None, **options):
     config = FitConfig(aggregators=("care",), **options)
-    return fit_panel(scores, config, anchors or Anchors({}), solve="not").aggregates["care"]
+    return fit_panel(scores, config, anchors or FitLabels({}), solve="not").aggregates["care"]
 
 
 def found_in(scores: ScoreMatrix, **options) -> LabelFree:
@@ -228,7 +228,7 @@ def test_a_panel_led_by_a_confounder_is_settled_by_labels(rng):
     x = np.column_stack([quality + 0.5 * rng.normal(size=(300, 4)), style + 0.5 * rng.normal(size=(300, 6))])
     scores = matrix(x)
     labels = {scores.item_ids[i]: float(quality[i, 0]) for i in range(20)}
-    labelled = care(scores, Anchors(labels))
+    labelled = care(scores, FitLabels(labels))
     assert kendalltau(labelled.estimate, quality[:, 0])[0] > kendalltau(x.mean(axis=1), quality[:, 0])[0] + 0.1
     assert labelled.details["labels_better"] > 0.95
     assert labelled.details["labels_gain"] > 0.1
@@ -240,7 +240,7 @@ def test_labels_given_at_random_move_little_and_are_recognised():
         rng = np.random.default_rng([12, seed])
         _, x = honest(rng)
         scores = matrix(x)
-        details = care(scores, Anchors({scores.item_ids[i]: float(rng.normal()) for i in range(50)})).details
+        details = care(scores, FitLabels({scores.item_ids[i]: float(rng.normal()) for i in range(50)})).details
         turned.append(details["turned"])
         at_random.append(details["labels_at_random"])
     assert np.median(turned) > 0.9
@@ -256,7 +256,7 @@ def test_family_mean_is_a_mean_of_means_over_what_is_present():
 def test_labels_that_do_not_differ_change_nothing(rng):
     _, x = clear_panel(rng, 300)
     scores = matrix(x)
-    anchors = Anchors({scores.item_ids[i]: 1.0 for i in range(5)})
+    anchors = FitLabels({scores.item_ids[i]: 1.0 for i in range(5)})
     np.testing.assert_array_equal(care(scores, anchors).estimate, care(scores).estimate)
 
 
@@ -267,15 +267,15 @@ def test_probabilities_are_calibrated_given_twenty_binary_labels_and_not_given_o
         truth = (rng.random(4_000) < 1 / (1 + np.exp(-2 * quality + 1))).astype(float)
         scores = matrix(x)
         some = rng.choice(4_000, 200, replace=False)
-        found = care(scores, Anchors({scores.item_ids[i]: truth[i] for i in some}))
+        found = care(scores, FitLabels({scores.item_ids[i]: truth[i] for i in some}))
         assert found.p_quality is not None
         place = np.digitize(found.p_quality, [0.2, 0.4, 0.6])
         excess.append([(found.p_quality - truth)[place == k].mean() for k in range(4)])
     np.testing.assert_allclose(np.mean(excess, axis=0), 0.0, atol=0.05)
     np.testing.assert_array_equal(found.estimate > found.threshold, found.p_quality > 0.5)
-    few = care(scores, Anchors({scores.item_ids[i]: truth[i] for i in some[:19]}))
-    graded = care(scores, Anchors({scores.item_ids[i]: float(quality[i]) for i in some}))
-    upside_down = care(scores, Anchors({scores.item_ids[i]: 1 - truth[i] for i in some}))
+    few = care(scores, FitLabels({scores.item_ids[i]: truth[i] for i in some[:19]}))
+    graded = care(scores, FitLabels({scores.item_ids[i]: float(quality[i]) for i in some}))
+    upside_down = care(scores, FitLabels({scores.item_ids[i]: 1 - truth[i] for i in some}))
     assert few.p_quality is None
     assert graded.p_quality is None
     assert care(scores).p_quality is None
@@ -286,8 +286,8 @@ def test_probabilities_are_calibrated_given_twenty_binary_labels_and_not_given_o
 def test_the_scale_of_the_labels_does_not_matter(rng):
     quality, x = clear_panel(rng, 300)
     scores = matrix(x)
-    one = care(scores, Anchors({scores.item_ids[i]: float(quality[i]) for i in range(12)})).latent
-    other = care(scores, Anchors({scores.item_ids[i]: float(3 * quality[i] + 50) for i in range(12)})).latent
+    one = care(scores, FitLabels({scores.item_ids[i]: float(quality[i]) for i in range(12)})).latent
+    other = care(scores, FitLabels({scores.item_ids[i]: float(3 * quality[i] + 50) for i in range(12)})).latent
     np.testing.assert_allclose(other, one, atol=1e-9)
 
 
@@ -302,7 +302,7 @@ def test_labels_do_no_harm_where_votes_leave_nothing_to_gain(rare):
         votes = (1.5 * hard * (2 * good - 1))[:, None] + rng.logistic(size=(400, 8)) > 0
         scores = matrix(votes.astype(float))
         seen = rng.choice(400, 50, replace=False)
-        labelled = care(scores, Anchors({scores.item_ids[i]: float(good[i]) for i in seen})).latent
+        labelled = care(scores, FitLabels({scores.item_ids[i]: float(good[i]) for i in seen})).latent
         rest = np.delete(np.arange(400), seen)
         lost.append(auc(care(scores).latent[rest], good[rest]) - auc(labelled[rest], good[rest]))
     assert np.mean(lost) < 0.0015, "half of what labels cost as numbers, and nothing that a person would see"

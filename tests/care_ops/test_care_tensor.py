@@ -9,18 +9,20 @@ from scipy.stats import beta
 
 from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
-from care_ops.aggregators.care_tensor import CareTensor, confirmed_by_anchors, evidence_for, quality_by_labels
-from care_ops.anchors import Anchors
+from care_ops.aggregators.care_tensor import CareTensor, confirmed_by_labels, evidence_for, quality_by_labels
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import FitLabels
 from care_ops.moments.state import accumulate
 from care_ops.simulate import four_state_mixture, grouped_mixture
 from tests.support.matrices import matrix
 
 
 def tensor(scores, anchors=None):
-    return fit_panel(scores, FitConfig(aggregators=("care_tensor",)), anchors or Anchors({})).aggregates["care_tensor"]
+    return fit_panel(scores, FitConfig(aggregators=("care_tensor",)), anchors or FitLabels({})).aggregates[
+        "care_tensor"
+    ]
 
 
 def two_binary_latents(rng, n=4_000, p=12):
@@ -60,7 +62,7 @@ def test_anchors_turn_a_panel_that_follows_the_confounder(rng):
     scores = matrix(values)
     blind = tensor(scores)
     chosen = rng.choice(n, 30, replace=False)
-    seeing = tensor(scores, Anchors({scores.item_ids[i]: float(q[i]) for i in chosen}))
+    seeing = tensor(scores, FitLabels({scores.item_ids[i]: float(q[i]) for i in chosen}))
     assert np.mean((blind.estimate > blind.threshold) == q) < 0.7
     assert np.mean((seeing.estimate > seeing.threshold) == q) > 0.95
 
@@ -103,12 +105,12 @@ def test_anchors_that_the_states_do_not_tell_are_told(rng):
     quality, _, judges = two_binary_latents(rng, n=1_000)
     scores = matrix(judges)
     chosen = rng.choice(len(quality), 30, replace=False)
-    true = tensor(scores, Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen})).details
+    true = tensor(scores, FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen})).details
     assert true["anchors_confirm"] is True
     assert true["anchors_right"] > 0.8
-    unrelated = tensor(scores, Anchors({scores.item_ids[i]: float(k % 2) for k, i in enumerate(chosen)})).details
+    unrelated = tensor(scores, FitLabels({scores.item_ids[i]: float(k % 2) for k, i in enumerate(chosen)})).details
     assert unrelated["anchors_confirm"] is False
-    few = tensor(scores, Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen[:19]})).details
+    few = tensor(scores, FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen[:19]})).details
     assert "anchors_confirm" not in few
 
 
@@ -125,10 +127,10 @@ def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
     assert quality_by_labels(posterior, labels, label_free).tolist() == [0, 0, 1, 1]
     assert quality_by_labels(posterior, 1 - labels, label_free).tolist() == [1, 1, 1, 0]
     assert quality_by_labels(posterior, 5 + 4 * labels, label_free).tolist() == [0, 0, 1, 1], "labels of 5 and 9"
-    told = confirmed_by_anchors(posterior, labels, label_free)
+    told = confirmed_by_labels(posterior, labels, label_free)
     assert told["anchors_agree"]
     assert told["anchors_confirm"]
-    against = confirmed_by_anchors(posterior, 1 - labels, label_free)
+    against = confirmed_by_labels(posterior, 1 - labels, label_free)
     assert not against["anchors_agree"]
     assert against["anchors_confirm"], "labels left out are told all the same"
 
@@ -169,5 +171,5 @@ def test_a_state_that_is_not_there_is_warned_of_and_harms_nothing(rng):
 def test_the_share_of_anchors_that_are_told_right_is_one():
     """In these states whichever fold is left out the map is the same, and so many labels of eight agree with it."""
     labels = np.concatenate([np.arange(8) < ones for ones in (1, 2, 3, 7)]).astype(float)
-    told = confirmed_by_anchors(np.repeat(np.eye(4), 8, axis=0), labels, np.array([0.0, 0.0, 1.0, 1.0]))
+    told = confirmed_by_labels(np.repeat(np.eye(4), 8, axis=0), labels, np.array([0.0, 0.0, 1.0, 1.0]))
     assert told["anchors_right"] == (7 + 6 + 3 + 7) / 32

@@ -8,10 +8,10 @@ import pytest
 from scipy.stats import multivariate_normal
 
 from care_ops.aggregators.care_tensor_paper import aligned, anchor_prototypes, within_states
-from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import FitLabels
 from care_ops.models import cp
 from care_ops.scores import ScoreMatrix
 from care_ops.simulate import four_state_mixture, grouped_mixture
@@ -19,11 +19,11 @@ from care_ops.structure.views import Views
 from tests.support.matrices import matrix
 
 
-def fitted(scores: ScoreMatrix, anchors: Anchors | None = None):
-    return fit_panel(scores, FitConfig(aggregators=("care_tensor_paper", "avg")), anchors or Anchors({}))
+def fitted(scores: ScoreMatrix, anchors: FitLabels | None = None):
+    return fit_panel(scores, FitConfig(aggregators=("care_tensor_paper", "avg")), anchors or FitLabels({}))
 
 
-def answer(scores: ScoreMatrix, anchors: Anchors | None = None):
+def answer(scores: ScoreMatrix, anchors: FitLabels | None = None):
     return fitted(scores, anchors).aggregates["care_tensor_paper"]
 
 
@@ -130,7 +130,7 @@ def test_anchors_turn_a_panel_whose_leading_direction_is_the_confounder(rng):
     means = np.array([q * rng.uniform(-0.2, 0.8, 12) + c * rng.uniform(1.5, 2.5, 12) for q in (0, 1) for c in (0, 1)])
     scores = matrix(means[states] + 0.3 * rng.standard_normal((6_000, 12)))
     chosen = rng.choice(6_000, 40, replace=False)
-    anchors = Anchors({scores.item_ids[i]: float(quality[i]) for i in chosen})
+    anchors = FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen})
     blind, seeing = answer(scores), answer(scores, anchors)
     assert np.mean((blind.estimate > blind.threshold) == quality) < 0.8
     assert np.mean((seeing.estimate > seeing.threshold) == quality) > 0.95

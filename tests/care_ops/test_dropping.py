@@ -3,8 +3,8 @@
 import numpy as np
 import pytest
 
-from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
+from care_ops.fit_labels import FitLabels
 from care_ops.metrics import auc
 from care_ops.minimum_sizes import LABELS_TO_ADVISE
 from care_ops.results.dropping import MOST_JUDGES, evidence_by_labels, leave_each_out
@@ -138,7 +138,7 @@ def test_evidence_does_not_depend_on_the_order_of_items_and_judges():
 def test_a_fit_by_labels_is_compared_with_a_fit_by_the_same_labels():
     """Labels that the fit has seen are given to each refit, and count for nothing else."""
     scores, labels = panel(n=200)
-    seen = Anchors({item: float(labels[k]) for k, item in enumerate(scores.item_ids[:20])})
+    seen = FitLabels({item: float(labels[k]) for k, item in enumerate(scores.item_ids[:20])})
     unseen = np.where(np.arange(200) < 20, np.nan, labels)
     evidence = leave_each_out(scores, FitConfig(), "care", unseen, anchors=seen).evidence
     assert {each.labels for each in evidence.values()} == {180}

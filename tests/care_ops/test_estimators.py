@@ -11,11 +11,11 @@ import pandas as pd
 import pytest
 
 from care_ops import estimators
-from care_ops.anchors import Anchors
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError
 from care_ops.estimators import AggregatorEstimator, CareEstimator, CareSvdEstimator, CareTensorEstimator
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import FitLabels
 from care_ops.scores import ScoreMatrix
 
 EVERY = (CareEstimator, CareSvdEstimator, CareTensorEstimator, AggregatorEstimator)
@@ -90,7 +90,7 @@ def test_labels_and_families_reach_the_fit(scores):
     fitted = CareEstimator(families=families, calibrate="anchors").fit(scores, labels)
     declared = {f"{j:05d}": family for j, family in enumerate(families) if family}
     matrix = panel(scores, declared)
-    anchors = Anchors({matrix.item_ids[k]: float(labels[k]) for k in range(40)})
+    anchors = FitLabels({matrix.item_ids[k]: float(labels[k]) for k in range(40)})
     config = FitConfig(("care",), calibration=estimators.Calibration("anchors"))
     expected = fit_panel(matrix, config, anchors).aggregates["care"]
     np.testing.assert_array_equal(fitted.estimate_, expected.estimate)

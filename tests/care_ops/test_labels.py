@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 from scipy.special import expit
 
-from care_ops.anchors import Anchors
 from care_ops.calibration import probability_curve
 from care_ops.errors import InputError
+from care_ops.fit_labels import FitLabels
 from care_ops.labels import Label, Labels
 from care_ops.models.label_model import Columns, fit_labels
 from care_ops.results.rates import Labelled, Repeats, rates_of
@@ -16,13 +16,13 @@ def test_estimates_rest_on_labels_of_a_probability_sample_alone():
     labels = Labels((Label("a", 1.0, "random"), Label("b", 0.0, "random"), Label("c", 1.0, "chosen")))
     assert labels.sample == {"a": 1.0, "b": 1.0}
     assert (labels.left_out, labels.binary) == (1, True)
-    anchors = Anchors.of(labels)
+    anchors = FitLabels.of(labels)
     assert anchors.labels == {"a": 1.0, "b": 0.0, "c": 1.0}
     assert (anchors.chance_of("c"), anchors.left_out) == (None, 1)
     np.testing.assert_allclose(anchors.weights(["a", "b", "c"]), [1.0, 1.0, 0.0])
     weighted = Labels((Label("a", 1.0, "random", 0.5), Label("b", 0.0, "chosen", 0.1), Label("c", 1.0)))
     assert weighted.sample == {"a": 0.5, "b": 0.1}
-    first, second, left_out = Anchors.of(weighted).weights(["a", "b", "c"])
+    first, second, left_out = FitLabels.of(weighted).weights(["a", "b", "c"])
     assert (second / first, left_out) == (pytest.approx(5.0), 0.0)
     assert first + second == pytest.approx(12**2 / (2**2 + 10**2))
 

@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from care_ops.anchors import Anchors
 from care_ops.calibration import fill_uniformly, to_panel_scale
 from care_ops.errors import InputError, sentence
+from care_ops.fit_labels import FitLabels
 from care_ops.metrics import auc, evaluate
 from care_ops.results.interpret import FEATURES, counted, feature_correlations, text_features
 from care_ops.scores import ScoreMatrix
@@ -81,7 +81,7 @@ def test_fingerprint_is_of_content_not_of_order(rng):
 
 def test_anchors_take_numbers_only():
     with pytest.raises(InputError, match="finite"):
-        Anchors({"a": float("nan")})
+        FitLabels({"a": float("nan")})
 
 
 def test_features_count_what_they_name():

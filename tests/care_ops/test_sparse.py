@@ -7,10 +7,10 @@ import pytest
 from scipy.stats import kendalltau
 
 from care_ops.admission import check_panel
-from care_ops.anchors import Anchors
 from care_ops.config import AdmissionRule, FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import FitLabels
 from care_ops.metrics import auc
 from care_ops.models import factor_analysis, sparse_factor
 from care_ops.results.coverage import coverage_of
@@ -70,7 +70,7 @@ def test_care_on_a_crowd_uses_labels(rng):
     quality, scores = crowd(0, 400, 40, 3, 5)
     panel = matrix(scores)
     labelled = rng.permutation(400)[:60]
-    anchors = Anchors({panel.item_ids[int(i)]: float(quality[i] > 0) for i in labelled})
+    anchors = FitLabels({panel.item_ids[int(i)]: float(quality[i] > 0) for i in labelled})
     answer = fit_panel(panel, CARE, anchors, solve="not").aggregates["care"]
     assert answer.labels_used == 60
     assert answer.p_quality is not None

@@ -9,9 +9,9 @@ from scipy.special import expit
 from scipy.stats import t as student
 from scipy.stats import ttest_rel
 
-from care_ops.anchors import Anchors
 from care_ops.errors import FitError, InputError
-from care_ops.results.systems import bradley_terry, labels_of_anchors, mean_differences
+from care_ops.fit_labels import FitLabels
+from care_ops.results.systems import bradley_terry, mean_differences, usable_labels
 from tests.support.planted import duels
 
 RIVALS = json.loads((Path(__file__).parents[1] / "oracles" / "rivals.json").read_text())
@@ -170,4 +170,4 @@ def test_what_cannot_be_compared_is_told():
         bradley_terry(np.array([3.0, 0.0]), [("a", "b"), ("b", "a")], ["u", "v"])
     with pytest.raises(InputError, match="2 entries"):
         mean_differences(np.ones(3), ["a", "b"], ["u", "v", "w"])
-    assert np.isnan(labels_of_anchors(("x", "y"), Anchors({"x": 1.0}))).tolist() == [False, True]
+    assert np.isnan(usable_labels(("x", "y"), FitLabels({"x": 1.0}))).tolist() == [False, True]

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from care_ops.anchors import Anchors
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
 from care_ops.fit import fit_panel
+from care_ops.fit_labels import FitLabels
 from care_ops.metrics import calibration_error, evaluate, risk_coverage_gain
 from care_ops.models import factor_analysis
 from care_ops.results.dropping import leave_each_out
@@ -65,7 +65,7 @@ def test_many_items_are_resampled_in_part_and_scaled(rng):
 def test_intervals_with_anchors_and_bad_input(rng):
     values = panel(rng)
     scores = matrix(values)
-    anchors = Anchors({scores.item_ids[k]: float(values[k].mean()) for k in range(0, 400, 8)})
+    anchors = FitLabels({scores.item_ids[k]: float(values[k].mean()) for k in range(0, 400, 8)})
     found = weight_intervals(scores, FitConfig(aggregators=("avg", "best_judge", "mv"), resamples=20), anchors)
     assert set(found) == {"avg", "best_judge"}  # mv has no weights
     assert found["best_judge"].hi.max() == 1.0

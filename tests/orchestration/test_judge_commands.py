@@ -130,7 +130,7 @@ def test_probes_of_a_program(folder):
 def test_probes_of_a_judge_that_answers_nothing(folder):
     (folder / "judges" / "file.yaml").write_text("engine: {kind: program, file: judge.py, unsafe: true}\n")
     (folder / "judge.py").write_text("def program_judge(query, response):\n    raise ValueError('broken')\n")
-    assert "could not be compared" in care("judges", "test", "file", "--workspace", folder, code=1)
+    assert "cannot be used" in care("judges", "test", "file", "--workspace", folder, code=1)
 
 
 def test_position_bias_of_a_judge_that_likes_what_it_sees_first(folder, monkeypatch):

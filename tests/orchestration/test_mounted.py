@@ -14,7 +14,7 @@ import duckdb
 import pytest
 
 from assets.metadata import failure
-from assets.mount import ALONE, Mount
+from assets.mount import UNMOUNTED, Mount
 from orchestration.alert_causes import failures_of_run, is_ours
 from orchestration.alerts import Notifier
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, pool_slots
@@ -149,7 +149,7 @@ def test_a_run_is_assigned_to_its_workspace(two):
             name: instance.create_run_for_job(job, asset_selection={key})
             for name, key in (("a", TEAM_A.key("panel")), ("b", TEAM_B.key("panel")), ("host", dg.AssetKey("theirs")))
         }
-        told = {name: (is_ours(TEAM_A, instance, run), is_ours(ALONE, instance, run)) for name, run in runs.items()}
+        told = {name: (is_ours(TEAM_A, instance, run), is_ours(UNMOUNTED, instance, run)) for name, run in runs.items()}
         assert told == {"a": (True, False), "b": (False, False), "host": (False, False)}
         assert last_nightly_run(instance, TEAM_A) is None
 

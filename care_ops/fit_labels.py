@@ -1,4 +1,4 @@
-"""Anchors: the one place through which labels reach a fit."""
+"""FitLabels: the one place through which labels reach a fit."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Anchors:
+class FitLabels:
     """Items whose label a fit may see.
 
     Attributes
@@ -50,7 +50,7 @@ class Anchors:
         return len(self.labels)
 
     @classmethod
-    def of(cls, labels: Labels) -> Anchors:
+    def of(cls, labels: Labels) -> FitLabels:
         """All labels, and on which of them estimates may rest."""
         return cls(labels.values, labels.counts, labels.sample, labels.binary, tuple(labels.repeats()))
 
@@ -112,4 +112,4 @@ class Anchors:
         return rows, np.array([self.labels[item_ids[int(i)]] for i in rows], dtype=np.float64)
 
 
-NO_ANCHORS = Anchors({})
+NO_LABELS = FitLabels({})
