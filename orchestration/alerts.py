@@ -36,7 +36,7 @@ KINDS: dict[str, tuple[Severity, str]] = {
     "night late": ("critical", "See whether the daemon and its machine are running; `care run` makes what is missing."),
     "run lost": ("error", "See why its process ended (memory, a machine that went); `care run` goes on from there."),
     "source failed": ("error", "Mend the test set's source; `care run` reads it again."),
-    "judge failed": ("error", "Mend what the sentence names (server, file, limit); fits go without it until then."),
+    "judge failed": ("error", "Fix what the sentence names (server, file, limit); fits go without it until then."),
     "scores failed": ("error", "See which items the judge has no score of; `care run` asks about them again."),
     "fit failed": ("error", "Read the sentence and mend what it names; people go on reading the fit before."),
     "page failed": ("error", "Read the sentence and mend what it names; people go on reading the page before."),

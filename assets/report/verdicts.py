@@ -181,7 +181,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
         "people go on reading the other, and mending what changed makes another fit."
     )
     if first:
-        compare = f"Mend what is named, and `{run}` makes another fit; or publish this one, if it is right as it is."
+        compare = f"Fix what is named, and `{run}` makes another fit; or publish this one, if it is right as it is."
     if workspace.store is not None:
         labels = labels.relative_to(workspace.root)
     return Remedies(

@@ -91,7 +91,7 @@ def _held_back(
     if standing.reading:
         reasons.append(Reason("publication", standing.reading))
     reasons += [Reason("held back", _ended(capital(each))) for each in standing.held_back]
-    reasons += [*standing.stale, *standing.notes, *more]
+    reasons += [*standing.stale, *standing.notes, *fit_reasons]
     answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
     steps = (answer,) if standing.owing else _steps("held back", facts, remedies)
     return Verdict("held back", sentence, tuple(reasons), steps, standing.held_edition, standing.held_made_at)
@@ -110,16 +110,13 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
     if state == "stale":
         return (remedies.again,)
     if facts is None:
-        return (_after("Mend what the first sentence names, then", remedies.again),)
+        return (_after("Fix what the first sentence names, then", remedies.again),)
     if state == "failed" and len(facts.admitted) < MIN_JUDGES:
         return (Step("Give scores of more judges, then fit again.", remedies.again.command),)
     if state == "failed" and facts.failure is not None:
-        message = (
-            "Mend what the sentence names, then fit again: by the same judges and scores the answer stays the same."
-        )
-        return (Step(message, remedies.again.command),)
+        return (Step("Fix what the first sentence names, then fit again.", remedies.again.command),)
     if state == "failed":
-        return (_after("Mend what the first sentence names, then", remedies.again),)
+        return (_after("Fix what the first sentence names, then", remedies.again),)
     if state == "clear if" and facts.asks_for_order and not facts.concerns and not facts.rests_on_removal:
         again = "If the rows are in random order, fit again with `--shuffled` (`shuffled=True` in Python)."
         return _after("If the rows were sorted,", remedies.use), Step(again)

@@ -165,9 +165,9 @@ def test_a_killed_holder_is_not_named(tmp_path):
     workspace = load_workspace(make(tmp_path / "ws"))
     code = (
         "import pathlib, sys, time\n"
-        "from orchestration.locks import together\n"
+        "from orchestration.locks import shared_lock\n"
         "from orchestration.workspace import load_workspace\n"
-        "with together(load_workspace(pathlib.Path(sys.argv[1])), 'killed', print):\n"
+        "with shared_lock(load_workspace(pathlib.Path(sys.argv[1])), 'killed', print):\n"
         "    print('holds it', flush=True)\n"
         "    time.sleep(600)\n"
     )

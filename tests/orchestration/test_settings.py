@@ -220,6 +220,6 @@ def test_no_setting_has_two_declarations():
 
 def test_minimum_sizes_are_declared_in_one_table():
     """Each module that asks whether something is enough takes the number from ``care_ops.minimum_sizes``."""
-    ours = re.compile(r"^_?(LEAST|FEWEST|ENOUGH)_(JUDGES|ITEMS|SCORES|LABELS|VOICES|FOLLOWERS|GOLD)\b.*=", re.M)
+    ours = re.compile(r"^_?(MIN|LEAST|FEWEST|ENOUGH)_(JUDGES|ITEMS|SCORES|LABELS|VOICES|FOLLOWERS|GOLD)\b.*=", re.M)
     declaring = [p for package in PACKAGES for p in (ROOT / package).rglob("*.py") if ours.search(p.read_text())]
     assert declaring == [ROOT / "care_ops" / "minimum_sizes.py"]

@@ -373,8 +373,8 @@ def test_nothing_of_a_store_is_imported_where_none_is_named(tmp_path):
     code = (
         "import sys, pathlib\n"
         "from orchestration.workspace import load_workspace\n"
-        "from orchestration.stores import store_held, workspace_to_look_at\n"
-        "workspace_to_look_at(pathlib.Path(sys.argv[1]))\n"
+        "from orchestration.stores import read_workspace, store_lease\n"
+        "read_workspace(pathlib.Path(sys.argv[1]))\n"
         "print([name for name in sys.modules if name.startswith(('warehouse.remote.', 'obstore'))])\n"
     )
     root = Path(__file__).parents[2]
