@@ -71,10 +71,9 @@ def listed(names: Sequence[str], most: int = _LISTED) -> str:
 
 @contextmanager
 def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
-    """Let in what comes from outside, which may be anything: the block ends well, or with one line of 400 characters.
+    """Raise any error of the block as a ``kind`` of one line, with the place and the remedy; keep our own errors.
 
-    An error of ours stays, and whatever else goes wrong becomes one of this ``kind``, with the remedy. ``where`` is the
-    file or what else came in; a list of files grows meanwhile, and its last one is at fault.
+    ``where`` names the input; of a list, which the block may extend, the last entry.
     """
     try:
         yield

@@ -1,4 +1,4 @@
-"""FitLabels: the one place through which labels reach a fit."""
+"""Labels that a fit may use."""
 
 from __future__ import annotations
 

@@ -1,50 +1,46 @@
-"""Fewest judges, items, scores, labels and resamples from which a number is worth saying, in one table.
-
-Every module that asks "is this enough?" takes its answer from here. Two questions share a row where too little of the
-one misleads as too little of the other does.
-"""
+"""Minimum numbers of judges, items, scores, labels and resamples, in one table."""
 
 MIN_JUDGES = 3
-"""On a panel, and of a factor or a structure. Where two disagree, nothing says which of them is wrong."""
+"""Judges of a panel, a factor or a structure. Where two judges disagree, neither can be found wrong."""
 
 MIN_COLUMNS = 2
-"""Of an array that anybody may aggregate: means and votes answer, all else says that it needs ``MIN_JUDGES``."""
+"""Columns of an array that means and votes aggregate; other methods need ``MIN_JUDGES``."""
 
 JUDGES_OF_FOUR_STATES = 7
-"""Of the paper's Algorithm 2: Kruskal's condition on three views of two judges and more, with a constant in each."""
+"""Judges for the paper's Algorithm 2: Kruskal's condition on three views, with a constant in each."""
 
 MIN_DISTINCT_JUDGES = 4
-"""Of which more can be seen than which of them agree: of three, one factor explains every correlation."""
+"""Distinct judges for a test of one common factor, which explains any correlations of three judges."""
 
 FOLLOWS = 0.5
-"""Rank correlation (Spearman) with a feature of the texts from which on a factor is said to follow it."""
+"""Spearman correlation from which a factor is reported to follow a feature of the texts."""
 
 MIN_ITEMS = 10
-"""Of a correlation, a factor or a fall: by fewer, one of .6 is within chance."""
+"""Items for a correlation, a factor or a drop; with fewer, a correlation of .6 is within chance."""
 
 MIN_ITEMS_TO_COMPARE = 60
-"""By which judges can be told apart; by fewer the weights are mostly noise."""
+"""Items for weights of judges; with fewer, weights are mostly noise."""
 
 MIN_SCORES = 3
-"""Of an item on which an estimate can rest. Where two differ, nothing says which of them is wrong."""
+"""Scores of an item for a reliable estimate."""
 
 MIN_SCORES_TO_DESCRIBE = 20
-"""Of a judge or a column, from which its range, its spread, its agreement and its kind are read."""
+"""Scores of a judge or a column for its range, spread, agreement and kind."""
 
 MIN_LABELS = 5
-"""Of a system or a judge, from different split units, before anything is said of it or corrected by it."""
+"""Labels of a system or a judge, from different split units, for any report or correction."""
 
 LABELS_TO_SETTLE = 10
-"""That settle what quality is on a panel; by fewer the model behind the probability is too sure of itself."""
+"""Labels that can settle an ambiguous panel; with fewer, the model is overconfident."""
 
 LABELS_TO_CONFIRM = 20
-"""That confirm an answer, or give a probability: by fewer even a right one often does not beat the commoner label."""
+"""Labels that confirm an estimate or calibrate a probability."""
 
 LABELS_TO_ADVISE = 30
-"""From which on a normal approximation holds: for a slope, for advice on a judge. A shift needs fewer."""
+"""Labels for a normal approximation: of a slope, or of advice on a judge."""
 
 MIN_GOLD = 50
-"""Labels of a panel on which an experiment measures methods against each other."""
+"""Labels of a panel for a comparison of methods in an experiment."""
 
 MIN_RESAMPLES = 20
-"""Of a bootstrap. The ends of an interval of fewer are single draws."""
+"""Resamples of a bootstrap; with fewer, the ends of an interval are single draws."""

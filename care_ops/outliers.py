@@ -1,4 +1,4 @@
-"""Numbers in a table of scores that are none: a code for a missing answer, a slip of the pen."""
+"""Outliers in a table of scores: codes for missing values, and typing errors."""
 
 import shlex
 from collections.abc import Mapping
@@ -16,7 +16,7 @@ from care_ops.sparsity import scales_are_unlike
 Chosen = NDArray[np.bool_]
 
 _MOST = 0.1
-"""Greatest share of a judge's numbers that are strays: more of them are how it scores."""
+"""Maximum share of a judge's scores that count as outliers; more of them are its way of scoring."""
 
 _CODES = (-1.0, -9.0, -99.0, -999.0, -9999.0)
 """What stands for a missing answer where a table must hold numbers."""

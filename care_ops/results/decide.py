@@ -12,26 +12,24 @@ from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict
 
 @dataclass(frozen=True)
 class FitStatus:
-    """What has happened to a test set since its fit was made.
+    """Record changes of a test set since its published fit.
 
     Attributes
     ----------
     failures : tuple of str
-        What failed when it was last brought up to date.
+        Steps that failed in the last run.
     held_back : tuple of str
-        What the checks found that hold the latest fit back.
+        Checks that block the latest fit.
     held_edition, held_made_at : str or None
-        The fit that is held back, and when it was made.
+        The version of the blocked fit, and when it was built.
     changes, moves : tuple of str
-        What went into the fit that is held back and not into the published one, and how far its answer lies from that.
+        Inputs of the blocked fit that the published one lacks, and how far the two estimates differ.
     reading : str
-        What people read meanwhile.
+        The version that is published meanwhile.
     owing : tuple of str
-        Judges whose scores it lacks, and which the next run asks.
-    stale : tuple of Reason
-        What the fit does not know yet.
-    notes : tuple of Reason
-        What else to know, such as judges of which single scores are lacking.
+        Judges with incomplete scores; the next run asks them.
+    stale, notes : tuple of Reason
+        Inputs that the fit does not include yet; and warnings, such as single missing scores.
     """
 
     failures: tuple[str, ...] = ()

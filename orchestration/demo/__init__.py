@@ -1,9 +1,6 @@
-"""The workspace of the demo: three small test sets that each say one thing, and simulated judges that read the answers.
+"""The demo workspace: three small test sets, one for each kind of verdict, and simulated judges.
 
-How much judges know and how hasty they are was chosen on up to ten draws of earlier forms of these programs; the
-demo's own draw was not chosen. ``tests/orchestration/test_demo_testsets.py`` draws others: ``clear`` and ``copies``
-are to be used, and there the estimate follows gold at least as closely as the plain average (a Kendall's tau of .79 and
-.84, against .78 and .78); ``length`` is ambiguous, and the estimate stays the plain average until labels decide.
+``tests/orchestration/test_demo_testsets.py`` draws the judges again with other seeds and checks the verdicts.
 """
 
 from __future__ import annotations
