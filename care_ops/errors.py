@@ -71,10 +71,7 @@ def listed(names: Sequence[str], most: int = _LISTED) -> str:
 
 @contextmanager
 def guard(where: object, remedy: str, kind: type[CareError] = InputError) -> Generator[None]:
-    """Raise any error of the block as a ``kind`` of one line, with the place and the remedy; keep our own errors.
-
-    ``where`` names the input; of a list, which the block may extend, the last entry.
-    """
+    """Raise any foreign error of the block as a one-line ``kind``; of a list, ``where`` is its last entry."""
     try:
         yield
     except CareError as error:
