@@ -53,7 +53,7 @@ def init(
     """Create a workspace: care.yaml, judges and test sets, simulated or from a table of scores."""
     from assets.table.as_testset import care_yaml as of_recorded
     from judges.panels import find, judge_files
-    from orchestration import demo
+    from orchestration import demo_workspace
     from orchestration.template import template as care_yaml
 
     quoted = shlex.quote(str(folder))
@@ -72,7 +72,7 @@ def init(
     _folders(folder)
     template = template or "demo"
     if template == "demo":
-        testsets, judging = demo.testset_files(), demo.judge_files()
+        testsets, judging = demo_workspace.testset_files(), demo_workspace.judge_files()
     elif template == "empty":
         testsets, judging = dict[str, str](), dict[str, str]()
     else:

@@ -6,16 +6,16 @@ import yaml
 
 import care_eval
 from care_ops.metrics import tau
-from orchestration import demo
+from orchestration import demo_workspace
 from warehouse.sources.demo import generate
 from warehouse.testsets import TestsetSpec
 
 
 def drawn(name: str, seed: int):
     """The test set's items, and its judges as functions of question and answer; 0 is the demo."""
-    spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(demo.testset_files()[name])})
-    programs, judges = demo.judge_files(seed), {}
-    for judge, declared in demo.JUDGES.items():
+    spec = TestsetSpec.model_validate({"name": name, **yaml.safe_load(demo_workspace.testset_files()[name])})
+    programs, judges = demo_workspace.judge_files(seed), {}
+    for judge, declared in demo_workspace.JUDGES.items():
         if name in declared["testsets"]:
             names: dict = {}
             exec(programs[f"{judge}.py"], names)
