@@ -229,7 +229,7 @@ def test_a_run_over_a_table_estimates_as_care_fit_does(tables):
     assert max(abs(night[item] - told[item]) for item in told) < 1e-8
     compared = json.loads(care("rate", "scores", "--workspace", folder, "--json"))
     assert {row["first"] for row in compared} <= {"a", "b"}, "without --labels, as the page says"
-    assert "people" in care("rate", tables / "scores.csv", code=2)
+    assert "--labels" in care("rate", tables / "scores.csv", code=2)
     (kept,) = json.loads(care("fits", "list", "scores", "--workspace", folder, "--json"))
     (shown,) = json.loads(care("fits", "show", kept["edition"][:6], "--workspace", folder, "--json"))
     assert shown["testset"] == "scores"
