@@ -72,7 +72,9 @@ PAIRS = "--items items.jsonl --system model_a --system model_b --labels"
 INSTEAD = {
     "care admin restore FILLED_IN FILLED_IN --check": "care admin restore ../kept.tar --check",
     "care admin restore care-2026-11-22.tar restored": "care admin restore ../kept.tar restored",
+    "care fits accept FILLED_IN": "care fits accept one",
     "care fits accept FILLED_IN FILLED_IN": "care fits accept one --workspace .",
+    "care fits diff FILLED_IN": "care fits diff one",
     "care fits diff FILLED_IN FILLED_IN": "care fits diff one --workspace .",
     f"care gate scores.jsonl new --against old {PAIRS} labels.csv": (
         f"care gate scores.jsonl new --against old {PAIRS} of_pairs.csv"
