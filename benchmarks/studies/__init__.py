@@ -1,0 +1,16 @@
+"""Studies of the estimates, each with the page that it writes."""
+
+import logging
+from collections.abc import Generator
+from contextlib import contextmanager, redirect_stdout
+from pathlib import Path
+
+from threadpoolctl import threadpool_limits
+
+
+@contextmanager
+def printed_to(path: Path) -> Generator[None]:
+    """Write what the block prints to a page; it runs on one BLAS thread, without the warnings of fits."""
+    logging.disable(logging.WARNING)
+    with threadpool_limits(limits=1, user_api="blas"), path.open("w", encoding="utf-8") as page, redirect_stdout(page):
+        yield

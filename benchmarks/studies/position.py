@@ -18,14 +18,12 @@ The design, fixed before its results were seen:
 from __future__ import annotations
 
 import itertools
-import logging
-from contextlib import redirect_stdout
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import care_eval
+from benchmarks.studies import printed_to
 from benchmarks.studies.panels.__main__ import order as tau
 from care_eval import FitResult
 from care_ops.scores import Array
@@ -98,12 +96,7 @@ def planted() -> None:
 
 def main() -> None:
     """Write the tables."""
-    logging.disable(logging.WARNING)
-    with (
-        threadpool_limits(limits=1, user_api="blas"),
-        RESULT.open("w", encoding="utf-8") as written,
-        redirect_stdout(written),
-    ):
+    with printed_to(RESULT):
         print("# Position in the file\n\nBy `make bench-position`; the design is at the head of")
         print("`benchmarks/studies/position.py`.")
         recorded()

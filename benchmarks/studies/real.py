@@ -24,17 +24,15 @@ It writes ``benchmarks/results/real.md`` in about ten minutes, and needs ``CARE_
 from __future__ import annotations
 
 import itertools
-import logging
 from collections.abc import Mapping, Sequence
-from contextlib import redirect_stdout
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import care_eval
+from benchmarks.studies import printed_to
 from care_ops.aggregators.label_free import RULES, Rules, label_free
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
@@ -244,14 +242,8 @@ def _gain_by(panel: Panel, rules: Rules) -> float:
 
 def main() -> None:
     """Write the tables."""
-    logging.disable(logging.WARNING)
     panel_list = list(panels())
-    RESULT.parent.mkdir(exist_ok=True)
-    with (
-        threadpool_limits(limits=1, user_api="blas"),
-        RESULT.open("w", encoding="utf-8") as written,
-        redirect_stdout(written),
-    ):
+    with printed_to(RESULT):
         print("# `care` on recorded panels of real judges\n\nBy `make bench-real`; the design is at the head of")
         print("`benchmarks/studies/real.py`. AUC where gold has two values, else Kendall's tau-b.")
         states = without_labels(panel_list)
