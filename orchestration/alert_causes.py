@@ -25,7 +25,7 @@ from assets.metadata import reasons_of
 from assets.workspace import Workspace
 from orchestration.alerts import Alert, Notifier, failure_message, opened, without_counts
 from orchestration.dagster_internals import materialisations
-from orchestration.launches import ORDER, RANGE_START_TAG, split_partition
+from orchestration.launches import ASSETS, ORDER, RANGE_START_TAG, split_partition
 from orchestration.stores import store_lease
 from orchestration.workspace import AlertSettings
 
@@ -59,9 +59,6 @@ _KIND_OF = {
 
 _ASSETS_OF_STEP = {"experiments": EXPERIMENTS, "what_is_missing": ("night",)}
 """Assets of the steps that have other names than theirs."""
-
-_ASSETS = (*ORDER, "night")
-"""The assets of a workspace, in the order of the stages."""
 
 _UNMADE = " could not be made: "
 _LOST = "the process of its run was killed, or its machine was lost. It is still to be made: `care run` makes it."
@@ -171,7 +168,7 @@ def _unmade(workspace: Workspace, instance: dg.DagsterInstance, run: dg.DagsterR
         {workspace.mount.asset(name) for name, _ in materialisations(instance, run.run_id, planned=planned)}
         for planned in (False, True)
     )
-    unmade = [asset for asset in _ASSETS if asset in planned - made]
+    unmade = [asset for asset in ASSETS if asset in planned - made]
     return [failure_cause(asset, partition_of(run) or None, why, kind) for asset in unmade[:1]]
 
 
@@ -179,7 +176,7 @@ def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.Dagste
     """Return whether a run materialises anything of this workspace, in a Dagster that others use too."""
     keys = [key.to_user_string() for key in run.asset_selection or ()]
     names = keys or [name for name, _ in materialisations(instance, run.run_id, planned=True)]
-    return any(workspace_mount.asset(name) in _ASSETS for name in names)
+    return any(workspace_mount.asset(name) in ASSETS for name in names)
 
 
 def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Iterator[Alert]:

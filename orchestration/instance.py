@@ -31,7 +31,7 @@ from orchestration.dagster_internals import (
     unfinished_backfills,
 )
 from orchestration.launcher import WatchedRunLauncher
-from orchestration.launches import CARE_RUN, LAUNCHED_BY, ORDER, planned_by
+from orchestration.launches import ASSETS, CARE_RUN, LAUNCHED_BY, planned_by
 from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
 from warehouse.refusals import refusal
@@ -315,7 +315,7 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
     deleted = 0
     for run in instance.get_runs(old):
         names = [workspace.mount.asset(key.to_user_string()) for key in run.asset_selection or ()]
-        is_ours = bool(names) and all(name in (*ORDER, "night") for name in names)
+        is_ours = bool(names) and all(name in ASSETS for name in names)
         if is_ours and not _holds_current_version(instance, run.run_id):
             instance.delete_run(run.run_id)
             deleted += 1

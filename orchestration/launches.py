@@ -17,6 +17,9 @@ _logger = logging.getLogger(__name__)
 ORDER = ("items", "gold", "judge_inference", "canary", "scores", *FIT, "report_index", *EXPERIMENTS)
 """Assets in the order of their runs: an asset comes after those that it reads."""
 
+ASSETS = (*ORDER, "night")
+"""All assets of a workspace."""
+
 RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
 """Tags of a run that materialises a range of partitions."""
 
