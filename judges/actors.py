@@ -197,9 +197,8 @@ class Actors:
 
     def _start(self, ray: Any, spec: JudgeSpec, wanted: int) -> None:
         """Ask Ray for further actors."""
-        actor: Any = ray.remote(num_cpus=0, num_gpus=spec.engine.gpus)(Worker)
-        for _ in range(min(self._most, wanted) - len(self._workers) - len(self._coming)):
-            worker = actor.remote()
+        for _ in range(min(self._most, wanted) - len(self._workers) - len(self._coming)):  # nearly always none
+            worker: Any = ray.remote(num_cpus=0, num_gpus=spec.engine.gpus)(Worker).remote()
             self._coming[worker.placed.remote()] = (worker, None)
 
     def _admit(self, spec: JudgeSpec, reference: Any, task: Any) -> None:
