@@ -60,7 +60,7 @@ def evaluate(
     scale : (low, high), optional
         The score scale, for the uniform fill.
     sd, p_quality : (n,) arrays, optional
-        Standard deviation and P(Q = 1) of the estimates. Without an sd, doubt is nearness to the threshold alone.
+        Standard deviation and P(Q = 1) of the estimates. Without an sd, uncertainty is nearness to the threshold.
 
     Raises
     ------
@@ -76,8 +76,8 @@ def evaluate(
         return Evaluation(n)
     if not is_binary(g):
         filled = None if scale is None else float(np.mean(np.abs(fill_uniformly(e, *scale) - g)))
-        distance = auc(e, g) if len(np.unique(g)) == 2 else None
-        return Evaluation(n, tau(e, g), distance, mae=float(np.mean(np.abs(e - g))), mae_filled=filled)
+        area = auc(e, g) if len(np.unique(g)) == 2 else None
+        return Evaluation(n, tau(e, g), area, mae=float(np.mean(np.abs(e - g))), mae_filled=filled)
     given = None if p_quality is None or np.isnan(p_quality[measured]).any() else p_quality[measured]
     found = Evaluation(
         n, tau(e, g), auc(e, g), calibration_error=None if given is None else calibration_error(given, g)
@@ -116,16 +116,16 @@ def tau(estimate: Array, gold: Array) -> float | None:
 
 
 def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | None:
-    """Share of the avoidable errors that are avoided by abstaining where doubt is greatest.
+    """Share of the avoidable errors that are avoided by abstaining where uncertainty is greatest.
 
-    The area under the curve of error rate against share answered, the least doubtful first (Geifman and El-Yaniv,
+    The area under the curve of error rate against share answered, the least uncertain first (Geifman and El-Yaniv,
     2017), as a share of the way from answering in any order (0) to answering every right item first (1). None where
     nothing, or everything, is wrong.
 
     Parameters
     ----------
-    doubt : (n,) array
-        Equal doubts count as answered in any order.
+    uncertainty : (n,) array
+        Equal values count as answered in any order.
     wrong : (n,) array of bool
     """
     n, errors = len(wrong), int(wrong.sum())

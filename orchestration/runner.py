@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
-from assets.experiments.registry import stale as outdated_experiments
+from assets.experiments.registry import stale as stale_experiments
 from assets.fit.documents import FitDocument
 from assets.judging.journal import recover
 from assets.metadata import is_blocked, reasons_of
@@ -55,7 +55,7 @@ class Outcome:
         Unfinished runs and backfills of Dagster's daemon or UI.
     failures : dict (asset, partition) -> message
         What failed, and did not succeed later.
-    outdated : set of str
+    stale : set of str
         Test sets whose fit is still stale, though it was requested and nothing failed.
     waits_for : str or None
         Where the selection left nothing to do: the first missing stage that it leaves out.
@@ -82,7 +82,7 @@ def run_stale(
     progress: Progress | None = None,
     again: Partition | None = None,
 ) -> Outcome:
-    """Materialise all that is stale, stage by stage; the caller holds the workspace's lock (``locks.alone``).
+    """Materialise all that is stale, stage by stage; the caller holds the workspace's lock (``locks.exclusive_lock``).
 
     Parameters
     ----------
@@ -195,7 +195,7 @@ class _Run:
         if launches or not self._experiments:
             return launches
         selected, self._experiments = self._experiments, set[str]()
-        return plan({key: {None} for key in outdated_experiments(self._workspace, selected)}, self._instance)
+        return plan({key: {None} for key in stale_experiments(self._workspace, selected)}, self._instance)
 
     def complete(self, outcome: Outcome) -> None:
         """Add to an outcome how things are at the end of the run."""

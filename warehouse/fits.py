@@ -1,6 +1,6 @@
 """Fits, their versions and publications as files, from which the database can be rebuilt.
 
-A fit version (``Edition``) is the set of one run's fits of a test set, kept with its inputs; one of them is published.
+A fit version (``FitVersion``) is the set of one run's fits of a test set, kept with its inputs; one is published.
 A damaged file is quarantined (``storage``) and then counts as missing.
 """
 

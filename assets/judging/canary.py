@@ -1,7 +1,7 @@
 """``canary``: a judge is asked again about a few scored items, to see whether its model is still the same.
 
 A model behind an API can change without notice, and nothing in a judge's key shows it. The new answers are kept in
-``asked_again``, and no score changes.
+``retests``, and no score changes.
 """
 
 import hashlib

@@ -120,8 +120,7 @@ def available_texts(items: Iterable[Item | ItemRecord]) -> set[str]:
 def check_texts(workspace: Workspace, judge: str, testset: str, there: Collection[str]) -> None:
     """Refuse a judge whose template needs a text that no item of a test set has.
 
-    Raises ``JudgeError`` or ``InputError`` if a text is not among those that are ``there`` (``texts_there``), and as
-    ``must_suit``.
+    Raises ``JudgeError`` or ``InputError`` if a text is not ``there`` (``available_texts``), and as ``check_template``.
     """
     check_template(workspace, judge, testset, there)
     template = _template(workspace, judge, testset)

@@ -76,7 +76,7 @@ class BlockedFit:
 
     Attributes
     ----------
-    says : tuple of str
+    messages : tuple of str
         Messages of the checks that block it.
     published : Edition or None
         None where none has been.

@@ -52,7 +52,7 @@ class StalePartition:
         Hash of its current inputs. What failed is not tried again under the same version.
     changed : tuple of str
         Names of the inputs that changed; empty where the partition is missing.
-    says : str
+    reason : str
         Another reason, as a sentence.
     testsets : tuple of str
         Of a judge: the test sets with missing scores.
@@ -85,9 +85,9 @@ class State:
 
     Attributes
     ----------
-    outdated : tuple of Outdated
+    stale : tuple of StalePartition
         Its stale partitions in the order of the stages, with each judge whose scores are missing.
-    owing : tuple of IncompleteScores
+    incomplete : tuple of IncompleteScores
         The judges whose scores are incomplete or partly failed.
     items_hash : str or None
         Hash of its items in the database.
@@ -228,8 +228,8 @@ def _fitted(
     rescored = panel is None or panel.slices != seen
     if panel is not None and rescored and panel.settings == settings:
         changed = ("scores", *changed)
-    panel_outdated = panel is None or rescored or bool(changed) or not _is_whole(folder, panel)
-    if panel_outdated:
+    panel_is_stale = panel is None or rescored or bool(changed) or not _is_whole(folder, panel)
+    if panel_is_stale:
         yield StalePartition("panel", testset, content_hash([seen, settings, stage_code("panel")]), changed)
     fingerprint = panel.panel if panel is not None else ""
     if unread := workspace.unread_labels(testset):  # `aggregates` fails with this message, and other test sets go on
@@ -245,7 +245,7 @@ def _fitted(
     refit = rescored or bool(changed) or not whole
     if refit:
         version = content_hash([fingerprint, fit_settings, fit_code()])
-        kept = whole and not (rescored or panel_outdated)
+        kept = whole and not (rescored or panel_is_stale)
         for asset in (*SOLVED, "aggregates"):
             kept = (
                 kept

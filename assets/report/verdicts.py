@@ -212,10 +212,10 @@ def keep(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
 def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
     """Read the verdicts that were written last, as plain values; none where the file is gone or damaged."""
     try:
-        sentence = json.loads((workspace.report_folder / FILE).read_bytes())
+        verdicts = json.loads((workspace.report_folder / FILE).read_bytes())
     except (OSError, ValueError):
         return {}
-    return sentence if isinstance(sentence, dict) else {}
+    return verdicts if isinstance(verdicts, dict) else {}
 
 
 def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
@@ -282,8 +282,8 @@ def index_version(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> str:
     code = code_version("assets.report.report_index", "care_ops")
     folders = {testset: workspace.fit_folder(testset) for testset in sorted(workspace.testsets)}
     pages = {t: [built_from(folder, asset).version for asset in ("report", "review")] for t, folder in folders.items()}
-    sentence = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
-    return content_hash([code, pages, sentence])
+    shown = {testset: asdict(replace(verdict, next_steps=(), made_at=None)) for testset, verdict in verdicts.items()}
+    return content_hash([code, pages, shown])
 
 
 def note_failures(workspace: Workspace, testset: str, failures: Mapping[str, str]) -> None:

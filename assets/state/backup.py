@@ -40,7 +40,7 @@ def write_backup(workspace: Workspace, path: Path) -> tuple[int, int]:
     """Copy a workspace that no other process changes into an uncompressed tar file, atomically.
 
     It holds the folder of care.yaml without hidden folders and files of keys, and the data folder, under ``data``
-    wherever that lies, without what is ``MADE_AGAIN``; links are followed, and its owner alone may read it. Returns how
+    wherever that lies, without what is ``REBUILT``; links are followed, and its owner alone may read it. Returns how
     many files and bytes it holds.
 
     Raises ``InputError`` where the file lies in a folder that does not exist, or within what would be copied.

@@ -273,8 +273,8 @@ def mixture_by_least_squares(
 def _unwhitening(tensor: Array, k: int) -> list[Array]:
     """Maps of whitened coordinates back to each augmented view, (1 + p_l, min(k, 1 + p_l)), from pair moments."""
     first, singular, second = np.linalg.svd(tensor[:, :, 0])
-    third, neighbours, _ = np.linalg.svd(tensor[:, 0, :].T)
-    back = [(first, singular), (second.T, singular), (third, neighbours)]
+    third, third_singular, _ = np.linalg.svd(tensor[:, 0, :].T)
+    back = [(first, singular), (second.T, singular), (third, third_singular)]
     if min(float(values[:k].min()) for _, values in back) < 1e-10 * float(singular[0]):
         raise FitError(f"tensor: a pair moment of the views has rank below {min(k, *tensor.shape)}")
     return [vectors[:, : min(k, len(values))] * np.sqrt(values[:k]) for vectors, values in back]

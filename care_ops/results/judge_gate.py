@@ -166,15 +166,15 @@ def agreement_with_people(
         half = float(student.ppf((1 + level) / 2, count)) * error
         return Statistic(value, float(back(to(value) - half)), float(back(to(value) + half)))
 
-    distance = (passes - people) if grades is None else (score - grades[rows])
-    bias = float(weight @ distance)
+    difference = (passes - people) if grades is None else (score - grades[rows])
+    bias = float(weight @ difference)
     return PeopleAgreement(
         judge,
         len(rows),
         _kappa(passes, people, weight, interval),
         None if grades is None else _kappa(score, grades[rows], weight, interval),
         _auc(score, people, weight, interval),
-        interval(bias, distance - bias, float, float, 1.0),
+        interval(bias, difference - bias, float, float, 1.0),
     )
 
 

@@ -72,10 +72,11 @@ def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) 
     count = int(both.sum())
     if count < MIN_ITEMS:
         return None
-    distance = one[both] - other[both]
-    half = float(student.ppf((1 + level) / 2, count - 1)) * float(distance.std(ddof=1)) / np.sqrt(count)
+    difference = one[both] - other[both]
+    mean = float(difference.mean())
+    half = float(student.ppf((1 + level) / 2, count - 1) * difference.std(ddof=1) / np.sqrt(count))
     turned = _certain(_share(np.ones(count), ((one[both] > cut) != (other[both] > cut)).astype(np.float64), level))
-    return PositionEffect(float(distance.mean()), float(distance.mean() - half), float(distance.mean() + half), turned)
+    return PositionEffect(mean, mean - half, mean + half, turned)
 
 
 @dataclass(frozen=True)
@@ -153,7 +154,7 @@ def report_of(
         raise FitError(f"{judge}: {len(rows)} labels of items that it scored; {MIN_LABELS} are needed")
     passes, people, w = (scores[rows] > cut).astype(np.float64), labels[rows], weights[rows]
     right = np.where(passes > 0, people, 1.0 - people)
-    uncertainty = np.abs(scores - cut)
+    margin = np.abs(scores - cut)
     return JudgeReport(
         judge=judge,
         labels=len(rows),
@@ -166,9 +167,9 @@ def report_of(
         base_rate=_certain(_share(w, people, level)),
         accuracy=_certain(_share(w, right, level)),
         assisted=_assisted(given, np.where(scores > cut, 1.0, -1.0), rows, right, level),
-        sent=_sent(uncertainty, rows, right, w),
+        sent=_sent(margin, rows, right, w),
         length=None if lengths is None else _length(lengths, scores, labels, level),
-        misses=_misses(rows, uncertainty, right),
+        misses=_misses(rows, margin, right),
     )
 
 
@@ -198,11 +199,11 @@ def _certain(share: Share | None) -> Share:
     return share
 
 
-def _sent(uncertainty: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:
+def _sent(margin: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:
     """Error of what is left to the judge, for each share that is sent to people; none where no label is left."""
     errors: dict[float, float] = {}
     for share in (0.0, *SENT):
-        kept = uncertainty[rows] >= np.nanquantile(uncertainty, share) if share else np.ones(len(rows), dtype=np.bool_)
+        kept = margin[rows] >= np.nanquantile(margin, share) if share else np.ones(len(rows), dtype=np.bool_)
         if kept.any():
             errors[share] = 1.0 - float(np.average(right[kept], weights=weights[kept]))
     return errors
@@ -220,6 +221,6 @@ def _length(lengths: Array, scores: Array, labels: Array, level: float) -> Lengt
     return LengthEffect(by_judge, float(lo), float(hi), by_people, int(known.sum()))
 
 
-def _misses(rows: NDArray[np.intp], uncertainty: Array, right: Array) -> tuple[int, ...]:
+def _misses(rows: NDArray[np.intp], margin: Array, right: Array) -> tuple[int, ...]:
     wrong = rows[right < 0.5]
-    return tuple(int(row) for row in wrong[np.argsort(-uncertainty[wrong], kind="stable")][:_MISSES])
+    return tuple(int(row) for row in wrong[np.argsort(-margin[wrong], kind="stable")][:_MISSES])

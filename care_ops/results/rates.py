@@ -223,19 +223,19 @@ def rates_of(
     systems, left_out = _with_labels(by_name, score, labels, chance, repeats.counts)
     systems = systems if given.units is None else _discounted(systems, by_name, given.units)
     rng = np.random.default_rng(seed)
-    draws, single = _draws([*systems.values()], rng, binary=binary, of_these_items=of_these_items)
-    columns = zip(systems.items(), draws.T, single.T, strict=True)
+    draws, by_labels = _draws([*systems.values()], rng, binary=binary, of_these_items=of_these_items)
+    columns = zip(systems.items(), draws.T, by_labels.T, strict=True)
     rates = [_rate(n, s, drawn, given.estimate[by_name[n]], level, flat) for (n, s), drawn, flat in columns]
     kind, best_first = "share" if binary else "mean", sorted(rates, key=lambda rate: -rate.value)
     return Rates(kind, level, best_first, left_out, tuple(systems), draws)
 
 
-def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, single: Array) -> Rate:
-    """The record of one system; ``alone`` are draws that the labels alone give."""
+def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, by_labels: Array) -> Rate:
+    """Return the rate of one system; ``by_labels`` are draws of an estimate that uses labels and no scores."""
     known = estimate[~np.isnan(estimate)]
     by_judges = float(known.mean()) if len(known) else float("nan")
     sizes = len(system.scores), len(system.labels)
-    return Rate(name, *_summary(draws, level), *sizes, _summary(single, level), by_judges)
+    return Rate(name, *_summary(draws, level), *sizes, _summary(by_labels, level), by_judges)
 
 
 def _with_labels(
@@ -323,9 +323,9 @@ def _of_units(scores: Array, units: Sequence[str]) -> float:
 
     It is that of Student's t, since it is known from as many units as there are.
     """
-    distance = scores - scores.mean()
-    sums = np.array([distance[group].sum() for group in rows_of(units).values()])
-    by_items, count = float(distance @ distance), len(sums)
+    deviation = scores - scores.mean()
+    sums = np.array([deviation[group].sum() for group in rows_of(units).values()])
+    by_items, count = float(deviation @ deviation), len(sums)
     return max(1.0, float(sums @ sums) / by_items * count / max(count - 3, 0.5)) if by_items > 0 else 1.0
 
 

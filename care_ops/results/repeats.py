@@ -158,9 +158,9 @@ def _noise(
     for first, second in combinations(sorted(of), 2):
         both = ((first, second), (second, first))
         per_system = sum(1.0 / len(of[name]) for name in (first, second))
-        single = sum(len({*of[one]} - {*of[other]}) / len({*of[one]}) ** 2 for one, other in both)
+        unshared = sum(len({*of[one]} - {*of[other]}) / len({*of[one]}) ** 2 for one, other in both)
         noise = parts["residual"] / per_answer * per_system
-        total = noise + parts.get("run", 0.0) * per_system + parts["item"] * single
+        total = noise + parts.get("run", 0.0) * per_system + parts["item"] * unshared
         shares[first, second] = noise / total if total > 0 else 0.0
     return shares
 

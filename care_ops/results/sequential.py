@@ -183,11 +183,11 @@ def interval(evidence: Evidence, level: float) -> tuple[float, float]:
 def difference_interval(first: Evidence, second: Evidence, level: float) -> tuple[float, float]:
     """Differences of two means that are not excluded by the product of the capitals."""
     together = first.log_capital[:, None] + second.log_capital[None, :]
-    distance = first.means[:, None] - second.means[None, :]
+    difference = first.means[:, None] - second.means[None, :]
     step = float(first.means[1] - first.means[0] + second.means[1] - second.means[0])
     sampling = first.sampling + second.sampling
-    possible = (float(distance.min()), float(distance.max())) if sampling == 0 else (-1.0, 1.0)
-    return _kept(distance.ravel(), together.ravel(), level, sampling, step, possible)
+    possible = (float(difference.min()), float(difference.max())) if sampling == 0 else (-1.0, 1.0)
+    return _kept(difference.ravel(), together.ravel(), level, sampling, step, possible)
 
 
 def _kept(
@@ -236,17 +236,17 @@ def rates_at_looks(
     score = item_scores(given.estimate, shares=fixed.kind == "share")
     rows_of = given.rows_by_system()
     assisted: dict[str, Evidence] = {}
-    single: dict[str, Evidence] = {}
+    by_labels: dict[str, Evidence] = {}
     for name in (rate.system for rate in fixed.rates):
         stream = _stream(score, (given.labels - lo) / (hi - lo), given.order, rows_of[name])
         sampling = 0.0 if of_these_items else _sampling_variance(rows_of[name], given.units)
         assisted[name] = evidence_of(stream, sampling)
-        single[name] = evidence_of(replace(stream, scores=np.zeros(len(stream.scores))), sampling)
+        by_labels[name] = evidence_of(replace(stream, scores=np.zeros(len(stream.scores))), sampling)
     rates = [
         replace(
             rate,
             **dict(zip(("value", "lo", "hi"), _within(rate.value, assisted[rate.system], level, lo, hi), strict=True)),
-            by_labels=_within(rate.by_labels[0], single[rate.system], level, lo, hi),
+            by_labels=_within(rate.by_labels[0], by_labels[rate.system], level, lo, hi),
         )
         for rate in fixed.rates
     ]
