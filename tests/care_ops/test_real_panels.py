@@ -1,13 +1,17 @@
 """Recorded panels: without labels `care` is never worse than the plain average, and its verdict means something."""
 
 import itertools
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from assets.experiments.adversarial_answers import decisions, planted
+from assets.experiments.panels import ExperimentPanel
 from care_ops.aggregators.label_free import label_free
 from care_ops.config import FitConfig
-from care_ops.fit import problem_of
+from care_ops.fit import fit_panel, problem_of
+from care_ops.scores import ScoreMatrix
 from tests.support.panels import NEARLY_BEST, PANELS, WORST, panels, supervised, views
 
 pytestmark = [pytest.mark.data]
@@ -31,6 +35,23 @@ def test_no_recorded_panel_loses_to_the_plain_average_and_the_state_means_someth
     assert len(gains) == 4 * len(PANELS)
     assert np.mean(gains) > 0
     assert usable >= 0.7 * near
+
+
+@pytest.mark.parametrize("share", [0.5, 1.0])
+def test_care_accepts_no_more_attacked_answers_than_the_plain_average(data_dir, share):
+    """Planted judges, by number as a share of the recorded ones, on every recorded panel whose gold has two values."""
+    rates = {}
+    for view in (view for view in views(data_dir) if view.binary):
+        low, high = np.nanmin(view.scores.values), np.nanmax(view.scores.values)
+        config, judges = FitConfig(("care", "avg"), cut=float(low + high) / 2), int(share * len(view.scores.judges))
+        panel = ExperimentPanel(view.name, view.scores, view.gold, [], [], config)
+        values, _, trigger = planted(panel, judges, 200, np.random.default_rng([judges, 51]))
+        names = (*view.scores.judges, *(f"planted {k}" for k in range(judges)))
+        scores = ScoreMatrix(values, tuple(f"i{k:06}" for k in range(len(values))), names, view.scores.families)
+        fit = fit_panel(scores, replace(config, cut=0.5, scale=(0.0, 1.0)), solve="not")
+        rates[view.name] = {name: decisions(each)[trigger >= 0].mean() for name, each in fit.aggregates.items()}
+    assert len(rates) == 11
+    assert not {name: rate for name, rate in rates.items() if rate["care"] > rate["avg"] + 1e-9}
 
 
 def test_judges_of_a_view_have_declared_families(data_dir):
