@@ -144,9 +144,14 @@ def unsafe_concerns(model: OneFactor, judges: int, items: int) -> tuple[Concern,
         found.append("no common signal")
     if float(np.mean(model.raw_loadings < OPPOSED_LOADING)) >= MAX_OPPOSED:
         found.append("opposed")
-    if model.second > MAX_SECOND_FACTOR and judges > MIN_DISTINCT_JUDGES - 1:
+    if in_two_groups(model, judges):
         found.append("two groups")
     return tuple(found)
+
+
+def in_two_groups(model: OneFactor, judges: int) -> bool:
+    """Return whether a second factor divides the judges."""
+    return model.second > MAX_SECOND_FACTOR and judges >= MIN_DISTINCT_JUDGES
 
 
 def conditional_concerns(problem: Problem, found: LabelFree, unsafe: bool) -> tuple[Concern, ...]:

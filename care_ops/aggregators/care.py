@@ -15,7 +15,7 @@ from scipy.stats import rankdata
 
 from care_ops.aggregators.alternatives import LabelFree
 from care_ops.aggregators.base import Problem, unit_weights
-from care_ops.aggregators.label_free import label_free
+from care_ops.aggregators.label_free import additive_mean, label_free
 from care_ops.aggregators.latent import family_of
 from care_ops.calibration import probability_curve, to_panel_scale
 from care_ops.config import POSITION
@@ -61,10 +61,14 @@ def care(problem: Problem) -> Aggregate:
                 "plain_average": asdict(changed(latent[scored], found.plain[scored])),
             }
     latent = np.where(scored, latent - latent[scored].mean(), np.nan)
-    estimate, offset, unit = to_panel_scale(latent, problem.panel_mean, problem.ends)
-    estimate = _rounded(estimate)
-    threshold, p_quality = problem.cut, None
     spread = float(latent[scored].std())
+    mean = problem.panel_mean if problem.sparse else additive_mean(problem.scores.values)
+    estimate, offset, unit = to_panel_scale(latent, mean, problem.ends)
+    threshold, p_quality = problem.cut, None
+    if threshold is not None and spread > 0 and unit * spread < (1 - 1e-12) * np.nanstd(mean):  # narrowed to the ends
+        threshold = offset + unit * spread * float((threshold - np.nanmean(mean)) / np.nanstd(mean))
+        threshold = round(threshold, _digits(estimate))
+    estimate = np.round(estimate, _digits(estimate))
     if problem.anchors.left_out:
         details["labels_not_of_a_sample"] = problem.anchors.left_out
     if curve is not None and spread > 0:
@@ -85,11 +89,10 @@ def care(problem: Problem) -> Aggregate:
     )
 
 
-def _rounded(estimate: Array) -> Array:
-    """Remove rounding errors, so that items on which the votes tie stay equal, and at the cut."""
+def _digits(estimate: Array) -> int:
+    """Count the decimals beyond which lie rounding errors: items on which the votes tie stay equal, and at the cut."""
     spread = float(np.nanstd(estimate))
-    digits = 9 - int(np.floor(np.log10(spread))) if spread > 0.0 else 9
-    return np.round(estimate, digits)
+    return 9 - int(np.floor(np.log10(spread))) if spread > 0.0 else 9
 
 
 def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:

@@ -19,6 +19,7 @@ from care_ops.aggregators.alternatives import (
     LabelFree,
     conditional_concerns,
     group_means,
+    in_two_groups,
     plausible_alternatives,
     score_correlation,
     unit_score,
@@ -116,8 +117,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     judged = {name: w for name, w in features.items() if name not in problem.config.not_quality}
     declared = _without_declared(problem, features)
     cleaned, effects = remove_feature_effects(declared, judged, _families(problem))
-    duplicates, panel = _merged(problem, cleaned)
-    model = one_factor.fit(panel.correlation, panel.items)
+    duplicates, panel, model = _merged(problem, cleaned)
     plain, scored = _plain(problem)
     unsafe = unsafe_concerns(model, len(panel.correlation), int(scored.sum()))
     weak = np.zeros(len(panel.correlation), dtype=np.bool_) if unsafe else _weak(panel, rules)
@@ -156,24 +156,21 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     return replace(found, concerns=(*unsafe, *conditional_concerns(problem, found, bool(unsafe))))
 
 
-def additive_mean(values: Array, steps: int = 20) -> Array:
+def additive_mean(values: Array) -> Array:
     """Average each item over its judges, (n,), corrected for the severity of judges with missing scores.
 
     Least squares for score = item + judge (the unbalanced two-way layout; Yates, 1934): an item that a severe judge
     did not score is not lifted for it. Without missing scores it is the plain mean; NaN where an item has no score.
     """
-    seen = ~np.isnan(values)
-    if seen.all():
+    absent = np.isnan(values)
+    if not absent.any():
         return values.mean(axis=1)
-    filled, count, given = np.where(seen, values, 0.0), seen.sum(axis=1), np.maximum(seen.sum(axis=0), 1)
-    judge = filled.sum(axis=0) / given
-    for _ in range(steps):
-        item = (filled.sum(axis=1) - seen @ judge) / np.maximum(count, 1)
-        before, judge = judge, (filled.sum(axis=0) - item @ seen) / given
-        if float(np.abs(judge - before).max()) < 1e-9:
-            break
-    item = (filled.sum(axis=1) - seen @ judge) / np.maximum(count, 1)
-    return np.where(count > 0, item + judge.mean(), np.nan)
+    seen, filled = (~absent).astype(np.float64), np.where(absent, 0.0, values)
+    count, total = seen.sum(axis=1), filled.sum(axis=1)
+    share = seen / np.maximum(count, 1.0)[:, None]
+    normal = np.diag(seen.sum(axis=0)) - seen.T @ share
+    judge = np.linalg.lstsq(normal, filled.sum(axis=0) - total @ share, rcond=1e-10)[0]
+    return np.where(count > 0, total / np.maximum(count, 1.0) - share @ judge + judge.mean(), np.nan)
 
 
 def effective_judges(model: OneFactor, correlation: Array, quality: float = QUALITY_SHARE) -> float:
@@ -226,8 +223,11 @@ def _in_units(problem: Problem, standardised: Array) -> Array:
     return standardised * (problem.scale / problem.scale.mean()) if _in_own_units(problem) else standardised
 
 
-def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel]:
-    """Find the duplicates of a panel, and merge their scores."""
+def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel, OneFactor]:
+    """Find the duplicates of a panel, merge their scores, and fit the common factor.
+
+    Judges in two groups are not merged: no common factor then implies how much two accurate judges agree.
+    """
     panel = _panel(_in_units(problem, cleaned), cleaned)
     distinct = np.array([len(np.unique(column[~np.isnan(column)])) for column in problem.scores.values.T])
     duplicates = find_duplicates(panel.correlation, panel.items, distinct, _families(problem))
@@ -237,9 +237,14 @@ def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel]:
             f"care: all {len(distinct)} judges give the same scores ({listed(problem.scores.judges, 5)} are duplicates "
             "of one another), and one judge is no panel; add judges that score independently"
         )
-    if groups == len(distinct):
-        return duplicates, panel
-    return duplicates, _panel(_joined(panel.units, duplicates.group), _joined(cleaned, duplicates.group))
+    if groups < len(distinct):
+        merged = _panel(_joined(panel.units, duplicates.group), _joined(cleaned, duplicates.group))
+        model = one_factor.fit(merged.correlation, merged.items)
+        if not in_two_groups(model, groups):
+            return duplicates, merged, model
+        largest = np.flatnonzero(duplicates.group == np.argmax(np.bincount(duplicates.group)))
+        duplicates = Duplicates(np.arange(len(distinct)), tuple(largest.tolist()))
+    return duplicates, panel, one_factor.fit(panel.correlation, panel.items)
 
 
 def _panel(units: Array, standardised: Array) -> _Panel:
