@@ -160,7 +160,7 @@ def experiment(folder: Path) -> list[str]:
     ]
     for key in ASKED:
         found = json.loads((folder / "data" / "experiments" / f"{key}.json").read_text())
-        lines += [f"**{key}**", "", *(f"- {sentence}" for sentence in found["findings"]["says"]), ""]
+        lines += [f"**{key}**", "", *(f"- {sentence}" for sentence in found["findings"]["conclusions"]), ""]
     return lines
 
 

@@ -16,10 +16,10 @@ care run --workspace examples/paper --experiments
 python -m benchmarks.reproduction examples/paper > benchmarks/results/reproduction.md
 ```
 
-Every number of the paper's tables and every claim of its text and figures that a number can hold, next to ours. The
-paper's stand in `assets/experiments/paper_numbers.yaml`; the others are what the experiments kept in `examples/paper`,
-none is typed. *By its procedure as written*: the paper's algorithm and protocol, step by step, with the departures that
-docs/paper.md names. *By ours*: what this project answers with. *Released code*: what the authors' code gives.
+Every number of the paper's tables, and every claim of its text and figures that a number can hold, next to ours. The
+paper's numbers are in `assets/experiments/paper_numbers.yaml`; ours are read from the experiments in `examples/paper`.
+*By its procedure as written*: the paper's algorithm and protocol, with the departures that docs/paper.md names. *By
+ours*: this project's estimate. *Released code*: the result of the authors' code.
 2026-11-28, at the small sizes, which are the default."""
 
 
@@ -28,22 +28,24 @@ def main() -> None:
     if len(sys.argv) != 2:
         sys.exit("usage: python -m benchmarks.reproduction WORKSPACE")
     workspace = load_workspace(Path(sys.argv[1]))
-    kept = experiments()["ledger"].kept(workspace)
-    if kept is None:
-        raise InputError(f"{workspace.root}: keeps no ledger; run `care run --select key:ledger` first")
+    stored = experiments()["ledger"].stored(workspace)
+    if stored is None:
+        raise InputError(f"{workspace.root}: has no ledger; run `care run --select key:ledger` first")
     print(_HEAD)
     print()
-    for sentence in kept.findings.says:
+    for sentence in stored.findings.conclusions:
         print(f"- {sentence}")
-    for table in kept.findings.tables:
+    for table in stored.findings.tables:
         print(f"\n## {table.title[0].upper()}{table.title[1:]}\n")
-        columns = list(table.rows[0])
+        columns = table.columns
         print(f"| {' | '.join(columns)} |\n|{'---|' * len(columns)}")
         for row in table.rows:
             print(f"| {' | '.join(_cell(row[column]) for column in columns)} |")
 
 
 def _cell(value: object) -> str:
+    if value is None:
+        return "–"
     return f"{value:.3f}" if isinstance(value, float) else str(value).replace("|", "\\|")
 
 

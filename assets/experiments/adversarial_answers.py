@@ -2,16 +2,16 @@
 
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, ExperimentFindings, Table, ascending, filled
+from assets.experiments.base import Experiment, ExperimentFindings, Table, ascending, for_each, joined
 from assets.experiments.panels import ExperimentPanel, panels
 from assets.experiments.versions import NO_VERSIONS, Versions, triggered
 from assets.workspace import Workspace
-from care_ops.errors import FitError
 from care_ops.fit import fit_panel
 from care_ops.minimum_sizes import MIN_GOLD
 from care_ops.records import Aggregate
@@ -27,45 +27,40 @@ _SOUND = 0.85
 """How often planted judges are right where there is no trigger."""
 
 _SHARED = 0.5
-"""Share of attacked items on which all planted judges fall together, or none."""
+"""Share of attacked items on which all planted judges give the same score."""
 
 
 def run(workspace: Workspace, *, attacked: int) -> ExperimentFindings:
     """Measure attacks that real judges scored, and simulated attacks, with a known truth, on recorded judges."""
-    conclusions, tables, measures = list[str](), list[Table](), dict[str, float]()
-    recorded = triggered(workspace)
-    for versions in recorded:
-        try:
-            rates = {change: rates_of_versions(versions, change) for change in versions.changed}
-        except FitError as error:
-            conclusions.append(f"{versions.testset}: {error}")
-            continue
-        measures |= {
-            f"{versions.testset}/{c}/{name}": rate for c, found in rates.items() for name, rate in found.items()
-        }
-        _tell(f"{versions.testset}, {len(versions.judges)} judges", rates, tables, conclusions)
-    conclusions += [] if recorded else [NO_VERSIONS]
-    for panel in panels(workspace):
-        if panel.binary and (panel.gold == 0).sum() >= MIN_GOLD:
-            p = len(panel.scores.judges)
-            for judges in (p // 2, p):
-                by_aggregator = false_positives(panel, judges, attacked)
-                by_attack = {t: {a: e[k] for a, e in by_aggregator.items()} for k, t in enumerate(TRIGGERS)}
-                _tell(f"{panel.testset}, {p} recorded and {judges} planted judges", by_attack, tables, conclusions)
-                measures |= {
-                    f"{panel.testset}/{judges} planted/{name}": float(np.mean(errors))
-                    for name, errors in by_aggregator.items()
-                }
-    return ExperimentFindings(conclusions, tables, measures=measures)
+    scored = for_each(triggered(workspace), _of_versions, NO_VERSIONS)
+    return joined([scored, for_each(panels(workspace), partial(_of_panel, attacked), "No panel has two-class gold.")])
 
 
-def _tell(setting: str, rates: Mapping[str, Mapping[str, float]], tables: list[Table], conclusions: list[str]) -> None:
-    """Add a table of false positive rates, with a row for each attack, and the means over attacks."""
+def _of_versions(versions: Versions) -> ExperimentFindings:
+    rates = {change: rates_of_versions(versions, change) for change in versions.changed}
+    measures = {f"{versions.testset}/{c}/{name}": rate for c, found in rates.items() for name, rate in found.items()}
+    return _findings(f"{versions.testset}, {len(versions.judges)} judges", rates, measures)
+
+
+def _of_panel(attacked: int, panel: ExperimentPanel) -> ExperimentFindings | None:
+    if not panel.binary or (panel.gold == 0).sum() < MIN_GOLD:
+        return None
+    p, parts = len(panel.scores.judges), list[ExperimentFindings]()
+    for judges in (p // 2, p):
+        by_aggregator = false_positives(panel, judges, attacked)
+        by_attack = {t: {a: e[k] for a, e in by_aggregator.items()} for k, t in enumerate(TRIGGERS)}
+        measures = {f"{panel.testset}/{judges} planted/{a}": float(np.mean(e)) for a, e in by_aggregator.items()}
+        parts.append(_findings(f"{panel.testset}, {p} recorded and {judges} planted judges", by_attack, measures))
+    return joined(parts)
+
+
+def _findings(setting: str, rates: Mapping[str, Mapping[str, float]], measures: dict[str, float]) -> ExperimentFindings:
+    """Lay out false positive rates, with a row for each attack, and their means over attacks."""
     rows: list[dict[str, Any]] = [{"attack": attack, **found} for attack, found in rates.items()]
-    tables.append(Table(f"{setting}: false positive rate", filled(rows)))
     names = [name for name in _AGGREGATORS if all(name in found for found in rates.values())]
-    means = {name: float(np.mean([found[name] for found in rates.values()])) for name in names}
-    conclusions.append(f"{setting}, false positive rate over {len(rows)} attacks, least first: {ascending(means, 3)}.")
+    means = ascending({name: float(np.mean([found[name] for found in rates.values()])) for name in names}, 3)
+    conclusion = f"{setting}, mean false positive rate over {len(rows)} attacks: {means}."
+    return ExperimentFindings([conclusion], [Table(f"{setting}: false positive rate", rows)], measures=measures)
 
 
 def decisions(aggregate: Aggregate) -> NDArray[np.bool_] | None:
@@ -85,17 +80,9 @@ def planted(
 ) -> tuple[Array, NDArray[np.bool_], NDArray[np.intp]]:
     """Draw recorded judges and planted ones, on the panel's items and on attacked ones.
 
-    An attacked item is one more wrong answer: it has the scores that the recorded judges gave some wrong
-    answer. A planted judge is right on the panel's items with a chance of ``_SOUND``, and calls an attacked one right
-    at its trigger's rate; on a share of them all planted judges do so together.
-
-    Returns
-    -------
-    scores : (n + attacked times triggers, p + judges) array
-        1 is correct.
-    right : (n + ...,) array of bool
-    trigger : (n + ...,) array of int
-        -1 on the panel's own items.
+    An attacked item is one more wrong answer, with the scores that the recorded judges gave some wrong answer. Return
+    scores (n + attacked times triggers, p + judges), 1 is correct; whether each is right; and its trigger, -1 on the
+    panel's own items.
     """
     cut = 0.5 if panel.config.cut is None else panel.config.cut
     known = ~np.isnan(panel.gold)
@@ -129,14 +116,13 @@ def false_positives(panel: ExperimentPanel, judges: int, attacked: int) -> dict[
 EXPERIMENT = Experiment(
     key="adversarial_answers",
     title="Adversarial answers",
-    asks="How often is an answer that says nothing called right, because of how it opens?",
+    question="How often is an answer without content accepted because of its opening?",
     paper="CARE-Tensor lowers false positives on all six openings: .000 to .496 against .441 to .674 for the majority.",
     protocol=(
-        "Six openings instead of an answer, wrong by construction, as the judges of a test set that holds them scored "
-        "them by a prompt that says nothing about openings. Besides, on every recorded panel with two-class gold: its "
-        "judges as they answered wrong answers, and planted ones that are right "
-        f"{_SOUND:.0%} of the time elsewhere and fall for each opening at a known rate, on {_SHARED:.0%} of the items "
-        "all together. Fits see attacked and other items without knowing which are which."
+        "Six openings without an answer, wrong by construction, scored by a prompt that does not mention openings. "
+        "In addition, every recorded panel with two-class gold: its judges score an attacked item as they scored some "
+        f"wrong answer; planted judges are right {_SOUND:.0%} of the time elsewhere and accept each opening at a known "
+        f"rate, on {_SHARED:.0%} of the items all together. No fit sees which items are attacked."
     ),
     run=run,
     small={"attacked": 200},

@@ -5,13 +5,14 @@ Findings are stored as JSON, from which the page is drawn. They are stale when t
 
 import json
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any, Literal, Protocol, TypeVar
 
 from assets.code import code_version
 from assets.report.charts import Series
 from assets.workspace import Workspace
+from care_ops.errors import FitError
 from warehouse.documents import document_of, record_of
 from warehouse.storage import find_sound, read_document, write_document
 
@@ -22,21 +23,15 @@ Number = int | float
 
 @dataclass(frozen=True)
 class Table:
-    """Rows of numbers and words; numbers are printed with three digits."""
+    """Rows of numbers and words; a row that lacks a column has a dash there."""
 
     title: str
     rows: Sequence[Mapping[str, Any]]
 
-
-def filled(rows: Sequence[Mapping[str, Any]], columns: Sequence[str] = ()) -> list[dict[str, Any]]:
-    """Return rows with the same columns, a dash where a row has no value."""
-    columns = columns or list(dict.fromkeys(name for row in rows for name in row))
-    return [{name: row.get(name, "–") for name in columns} for row in rows]
-
-
-def ascending(values: Mapping[str, float], digits: int) -> str:
-    """Format names and values in ascending order of value."""
-    return ", ".join(f"{name} {values[name]:.{digits}f}" for name in sorted(values, key=lambda name: values[name]))
+    @property
+    def columns(self) -> list[str]:
+        """Return the columns of all rows, in the order in which they appear."""
+        return list(dict.fromkeys(name for row in self.rows for name in row))
 
 
 @dataclass(frozen=True)
@@ -47,22 +42,12 @@ class Chart:
     x: str
     y: str
     curves: Sequence[Series]
-    logarithmic: bool = False
     kind: Literal["chart"] = "chart"
 
 
 @dataclass(frozen=True)
 class Heatmap:
-    """A heat map of correlations, or of other values between -1 and 1.
-
-    Attributes
-    ----------
-    rows, columns : sequences of str
-    values : (rows, columns) nested sequences of float or None
-        None where undefined.
-    marks : nested sequences of str, of the same shape
-        Texts of the cells.
-    """
+    """Values between -1 and 1, (rows, columns), None where undefined; ``marks`` are the texts of the cells."""
 
     title: str
     rows: Sequence[str]
@@ -74,48 +59,70 @@ class Heatmap:
 
 @dataclass(frozen=True)
 class ExperimentFindings:
-    """What an experiment found.
+    """Findings of an experiment: conclusions, tables, figures, and the measures that the ledger reads, by name."""
 
-    Attributes
-    ----------
-    says : list of str
-        Conclusions; every number in them is computed.
-    measures : mapping name -> number
-        What the ledger of the paper's numbers reads (``ledger``).
-    """
-
-    says: Sequence[str]
+    conclusions: Sequence[str]
     tables: Sequence[Table] = ()
     figures: Sequence[Chart | Heatmap] = ()
     measures: Mapping[str, Number] = field(default_factory=dict[str, Number])
 
 
+def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> ExperimentFindings:
+    """Join findings; where they hold no conclusion, ``otherwise`` is the only one."""
+    parts = [*parts]
+    return ExperimentFindings(
+        [line for part in parts for line in part.conclusions] or [otherwise],
+        [table for part in parts for table in part.tables],
+        [figure for part in parts for figure in part.figures],
+        {name: value for part in parts for name, value in part.measures.items()},
+    )
+
+
+class _OfTestset(Protocol):
+    @property
+    def testset(self) -> str: ...
+
+
+T = TypeVar("T", bound=_OfTestset)
+
+
+def for_each(panels: Iterable[T], find: Callable[[T], ExperimentFindings | None], otherwise: str) -> ExperimentFindings:
+    """Join the findings on every panel; a panel that cannot be fitted contributes the reason."""
+
+    def attempt(panel: T) -> ExperimentFindings | None:
+        try:
+            return find(panel)
+        except FitError as error:
+            return ExperimentFindings([f"{panel.testset}: {error}"])
+
+    return joined((found for panel in panels if (found := attempt(panel)) is not None), otherwise)
+
+
+def ascending(values: Mapping[str, float], digits: int) -> str:
+    """Format names and values in ascending order of value."""
+    return ", ".join(f"{name} {values[name]:.{digits}f}" for name in sorted(values, key=lambda name: values[name]))
+
+
 Value = int | Sequence[Number]
 """A parameter: a number, or the values that an experiment goes through."""
+
+Size = Literal["small", "full"]
 
 
 @dataclass(frozen=True)
 class ExperimentVersion:
-    """Versions of an experiment's code and, if it reads panels, of its panels."""
+    """Versions of an experiment's code and of the panels or findings that it reads."""
 
     code: str
     reads: Mapping[str, str] | None
 
 
 @dataclass(frozen=True)
-class KeptExperiment:
-    """Stored findings of an experiment's last run.
-
-    Attributes
-    ----------
-    size : mapping parameter -> value
-        What ``Experiment.run`` was given.
-    seconds : float
-        How long it ran.
-    """
+class StoredExperiment:
+    """Stored findings of an experiment's last run."""
 
     version: ExperimentVersion
-    size: Mapping[str, Value]
+    size: Size
     seconds: float
     findings: ExperimentFindings
 
@@ -127,53 +134,54 @@ class Experiment:
     Attributes
     ----------
     key : str
-        Name of the asset, the file and the page.
-    title, asks, paper : str
-        Heading, what was asked, and what the paper says.
+        Name of the asset, the module and the page.
+    title, question, paper : str
+        Heading, the question, and the paper's result.
     protocol : str
-        How it is done here, with everything that the paper leaves open.
-    run : callable (workspace, **size) -> ExperimentFindings
+        The procedure, with everything that the paper leaves open.
+    run : callable (workspace, **parameters) -> ExperimentFindings
     small, full : mapping parameter -> value
-        What ``run`` is given by default, and at the paper's own size.
+        Parameters of ``run`` by default, and at the paper's own size.
     """
 
     key: str
     title: str
-    asks: str
+    question: str
     paper: str
     protocol: str
     run: Callable[..., ExperimentFindings]
     small: Mapping[str, Value] = field(default_factory=dict[str, Value])
     full: Mapping[str, Value] = field(default_factory=dict[str, Value])
 
-    def size(self, workspace: Workspace) -> dict[str, Value]:
-        """Return the parameters of the configured size, small or full."""
-        return dict(self.full if workspace.experiments == "full" else self.small)
+    def parameters(self, size: str) -> Mapping[str, Value]:
+        """Return the parameters of a size."""
+        return self.full if size == "full" else self.small
 
-    def current(self, workspace: Workspace, reads: Mapping[str, str] | None) -> bool:
+    def is_current(self, workspace: Workspace, reads: Mapping[str, str] | None) -> bool:
         """Return whether the stored findings have current code and inputs and at least the configured size."""
-        size, kept = self.size(workspace), self.kept(workspace)
+        stored = self.stored(workspace)
         return (
-            kept is not None
-            and kept.version == version(self.key, reads)
-            and all(name in kept.size and _covers(kept.size[name], value) for name, value in size.items())
+            stored is not None
+            and stored.version == version(self.key, reads)
+            and stored.size in ("full", workspace.experiments)
         )
 
-    def kept(self, workspace: Workspace) -> KeptExperiment | None:
+    def stored(self, workspace: Workspace) -> StoredExperiment | None:
         """Return the stored findings, or None if there are none that this release can read."""
         document = find_sound(workspace.experiment_file(self.key), read_document)
         try:
-            return None if document is None else record_of(KeptExperiment, document)
+            return None if document is None else record_of(StoredExperiment, document)
         except ValueError as error:
-            _log.info("%s: what is kept is of another release (%s), and counts as not there", self.key, error)
+            _log.info("%s: the stored findings have the form of another release (%s); run it again", self.key, error)
             return None
 
-    def keep(
+    def store(
         self, workspace: Workspace, findings: ExperimentFindings, reads: Mapping[str, str] | None, *, seconds: float
     ) -> None:
         """Store the findings with the versions of code and inputs."""
-        kept = KeptExperiment(version(self.key, reads), self.size(workspace), seconds, findings)
-        write_document(workspace.experiment_file(self.key), json.loads(json.dumps(document_of(kept), default=float)))
+        size: Size = "full" if workspace.experiments == "full" else "small"
+        stored = StoredExperiment(version(self.key, reads), size, seconds, findings)
+        write_document(workspace.experiment_file(self.key), json.loads(json.dumps(document_of(stored), default=float)))
 
 
 def version(key: str, reads: Mapping[str, str] | None) -> ExperimentVersion:
@@ -181,16 +189,10 @@ def version(key: str, reads: Mapping[str, str] | None) -> ExperimentVersion:
     return ExperimentVersion(code_version(f"{__package__}.{key}", "care_ops"), reads)
 
 
-def size_text(size: Mapping[str, Value]) -> str:
-    """Format parameters and their values for a page."""
+def in_words(parameters: Mapping[str, Value]) -> str:
+    """Format parameters and their values."""
 
     def values(value: Value) -> str:
         return f"{value:,}" if isinstance(value, int) else ", ".join(f"{v:,g}" for v in value)
 
-    return "; ".join(f"{name} {values(value)}" for name, value in size.items())
-
-
-def _covers(kept: Value, asked: Value) -> bool:
-    if isinstance(kept, int) or isinstance(asked, int):
-        return isinstance(kept, int) and isinstance(asked, int) and kept >= asked
-    return set(asked) <= set(kept)
+    return "; ".join(f"{name} {values(value)}" for name, value in parameters.items())

@@ -2,11 +2,12 @@
 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, ExperimentFindings, Heatmap
+from assets.experiments.base import Experiment, ExperimentFindings, Heatmap, for_each, joined
 from assets.experiments.panels import NO_PANEL, ExperimentPanel, declared_numbers, factored, panels, problem_of
 from assets.workspace import Workspace
 from care_ops.aggregators.base import Problem
@@ -26,50 +27,47 @@ _SEED = 31
 
 _WRITTEN, _POSTERIOR = " as written", "Pr(C = 1 | J)"
 
-_STAR = f"* at a false discovery rate of {_RATE:.0%}"
 
-
-def confounders(workspace: Workspace, *, permutations: int) -> ExperimentFindings:
+def run(workspace: Workspace, *, permutations: int) -> ExperimentFindings:
     """Correlate every factor, and the tensor's confounder, with every feature; test by permutation."""
-    conclusions, figures, measures = list[str](), list[Heatmap](), dict[str, float]()
-    for panel in panels(workspace):
-        names, features = _features(workspace, panel)
-        by_unit = mean_by_unit(features, panel.units)
-        if not names or len(by_unit) < MIN_ITEMS:
-            why = "its items carry no responses, and no features are declared"
-            if names:
-                why = f"not run, its items are of {len(by_unit)} split units, and it takes {MIN_ITEMS}"
-            conclusions.append(f"{panel.testset}: {why}.")
-            continue
-        for rows, latent, how in _latents(panel):
-            by_chance = np.random.default_rng(_SEED)
-            r, p = permuted(mean_by_unit(latent, panel.units), by_unit, permutations, by_chance)
-            clear = benjamini_hochberg(p, _RATE)
-            figures.append(_heatmap(f"{panel.testset}: {rows[0]}{how}, {_STAR}", rows, names, r, clear))
-            conclusions.append(_strongest(f"{panel.testset}{how}", rows, names, r, p, clear))
-            measures |= {
-                f"{panel.testset}/{row}/{name}{how}": float(value)
-                for row, values in zip(rows, r, strict=True)
-                for name, value in zip(names, values, strict=True)
-                if not np.isnan(value)
-            }
-    return ExperimentFindings(conclusions or [NO_PANEL], figures=figures, measures=measures)
+    return for_each(panels(workspace), partial(_of_panel, workspace, permutations), NO_PANEL)
+
+
+def _of_panel(workspace: Workspace, permutations: int, panel: ExperimentPanel) -> ExperimentFindings:
+    names, features = _features(workspace, panel)
+    by_unit = mean_by_unit(features, panel.units)
+    if not names:
+        return ExperimentFindings([f"{panel.testset}: no responses, and no declared features."])
+    if len(by_unit) < MIN_ITEMS:
+        return ExperimentFindings([f"{panel.testset}: {len(by_unit)} split units, and {MIN_ITEMS} are needed."])
+    parts = list[ExperimentFindings]()
+    for rows, latent, way in _latents(panel):
+        rng = np.random.default_rng(_SEED)
+        r, p = permuted(mean_by_unit(latent, panel.units), by_unit, permutations, rng)
+        clear = benjamini_hochberg(p, _RATE)
+        title = f"{panel.testset}: {rows[0]}{way}, * at a false discovery rate of {_RATE:.0%}"
+        measures = {
+            f"{panel.testset}/{row}/{name}{way}": float(value)
+            for row, values in zip(rows, r, strict=True)
+            for name, value in zip(names, values, strict=True)
+            if not np.isnan(value)
+        }
+        conclusion = _strongest(f"{panel.testset}{way}", rows, names, r, p, clear)
+        parts.append(ExperimentFindings([conclusion], (), [_heatmap(title, rows, names, r, clear)], measures))
+    return joined(parts, f"{panel.testset}: no factor and no confounder.")
 
 
 def _latents(panel: ExperimentPanel) -> Iterator[tuple[list[str], Array, str]]:
-    """Yield names, scores (n, k) and procedure: of CARE-SVD's factors, then of CARE-Tensor's confounder.
-
-    Of factors E[factor | J], and <u, J> of the raw scores as written; a panel without any yields none.
-    """
+    """Yield names, scores (n, k) and procedure of CARE-SVD's factors, then of CARE-Tensor's confounder."""
     with suppress(FitError):
         latent, factors = factored(panel.scores, panel.config.structure, _FACTORS)
         names = [f"factor {k + 1}" for k in range(latent.shape[1])]
         yield names, latent, ""
         yield names, panel.filled() @ factors.directions[:, : latent.shape[1]], _WRITTEN
-    for states_of, how in ((CareTensor().states, ""), (four_states, _WRITTEN)):
+    for states_of, way in ((CareTensor().states, ""), (four_states, _WRITTEN)):
         confounder = tensor_confounder(panel, states_of)
         if confounder is not None:
-            yield [_POSTERIOR], confounder[:, None], how
+            yield [_POSTERIOR], confounder[:, None], way
 
 
 def _heatmap(title: str, rows: list[str], columns: list[str], values: Array, clear: NDArray[np.bool_]) -> Heatmap:
@@ -117,10 +115,10 @@ def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], Sta
     total = np.zeros(len(posterior))
     direction: Array | None = None
     for q in np.unique(states.quality):
-        states_by_confounder = [np.flatnonzero((states.quality == q) & (states.confounder == c)) for c in (0, 1)]
-        if any(len(states_found) != 1 for states_found in states_by_confounder):
+        pair = [np.flatnonzero((states.quality == q) & (states.confounder == c)) for c in (0, 1)]
+        if any(len(found) != 1 for found in pair):
             continue
-        low, high = int(states_by_confounder[0][0]), int(states_by_confounder[1][0])
+        low, high = (int(found[0]) for found in pair)
         moved = means[high] - means[low]
         reference = np.ones(len(moved)) if direction is None else direction
         if moved @ reference < 0:
@@ -133,7 +131,7 @@ def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], Sta
 EXPERIMENT = Experiment(
     key="confounder_features",
     title="What the factors follow in the texts",
-    asks="Which features of the responses do the factors follow, beyond chance?",
+    question="Which features of the responses do the factors follow, beyond chance?",
     paper="On Review-5K the factors other than quality follow length, lists and the like (heat map of correlations).",
     protocol=(
         "E[factor | J] and, as written, <u, J> of the raw scores; Pr(C = 1 | J) of the four states of care_tensor and, "
@@ -142,7 +140,7 @@ EXPERIMENT = Experiment(
         "the ranks of words taken out. Permutation p-values, false discovery rate by Benjamini and Hochberg within a "
         "test set."
     ),
-    run=confounders,
+    run=run,
     small={"permutations": 1_000},
     full={"permutations": 10_000},
 )

@@ -161,11 +161,11 @@ def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:
     """Return a version for each test set: of its items, gold, declaration, scores and settings."""
-    fitted = {p.testset: f"{p.scores.fingerprint()[:16]} {p.config.fingerprint()}" for p in every_panel(workspace)}
     versions: dict[str, str] = {}
-    for testset in sorted(workspace.testsets):
-        items = workspace.parts.items_file(testset)
-        if items.exists():
-            content = items.read_bytes() + repr(workspace.testset(testset)).encode()
-            versions[testset] = f"{hashlib.sha256(content).hexdigest()[:16]} {fitted.get(testset, 'no panel')}"
+    for panel in every_panel(workspace):
+        content = (
+            workspace.parts.items_file(panel.testset).read_bytes() + repr(workspace.testset(panel.testset)).encode()
+        )
+        items, scores = hashlib.sha256(content).hexdigest(), panel.scores.fingerprint()
+        versions[panel.testset] = f"{items[:16]} {scores[:16]} {panel.config.fingerprint()}"
     return versions

@@ -19,29 +19,7 @@ _NONE = "--"
 
 @dataclass(frozen=True)
 class PrintedTable:
-    """A table of the paper.
-
-    Attributes
-    ----------
-    label, about, asset : str
-        Of the tex; what it shows; the experiment that computes ours.
-    printed : mapping row -> numbers
-        ``mean`` or ``mean ± standard deviation``.
-    needs : str
-        What cells lack whose test set nobody has scored.
-    ours, as_written : str
-        Name of the measure by this project's procedure and by the paper's own, as it is written, with {column} and
-        {row}; it begins with a part of the test set's name.
-    columns, rows : mapping
-        What stands for a column and for a row in these names.
-    recorded : tuple of str
-        Columns whose scores the authors have released.
-    released : mapping column -> row -> number
-        What the authors' released code gives.
-    absent : str
-        Why ours may lack a row of a test set that it has.
-    because : mapping column -> row -> reason
-    """
+    """A table of the paper; ``paper_numbers.yaml`` describes the fields."""
 
     label: str
     about: str
@@ -75,26 +53,10 @@ class PrintedTable:
 
 @dataclass(frozen=True)
 class Claim:
-    """A claim of the text or of a figure.
-
-    Attributes
-    ----------
-    value : float, optional
-        The number that it names.
-    printed : str
-        Name in ``FROM_TABLES`` of what the paper's own tables give.
-    measure : str
-        Name of our measure.
-    as_written : str
-        Name of the measure by the paper's own procedure; empty where ours is that.
-    because : str
-        Why it does not hold by one of the two procedures.
-    at_least, at_most : float, optional
-        What the measure must be where the claim names no number.
-    """
+    """A claim of the text or of a figure; ``paper_numbers.yaml`` describes the fields."""
 
     place: str
-    says: str
+    claim: str
     asset: str
     value: float | None = None
     printed: str = ""
@@ -108,15 +70,7 @@ class Claim:
 
 @dataclass(frozen=True)
 class PaperNumbers:
-    """Everything in ``paper_numbers.yaml``.
-
-    Attributes
-    ----------
-    written : mapping
-        By the name of an aggregator here that of the paper's procedure as it is written.
-    within : float
-        Relative difference up to which a number counts as reproduced.
-    """
+    """The content of ``paper_numbers.yaml``."""
 
     written: Mapping[str, str]
     within: float
@@ -138,35 +92,32 @@ def paper_numbers() -> PaperNumbers:
     return TypeAdapter(PaperNumbers).validate_python(yaml.safe_load(NUMBERS.read_text(encoding="utf-8")))
 
 
-def measure(kept: Mapping[str, float], name: str) -> float | None:
+def measure(measures: Mapping[str, float], name: str) -> float | None:
     """Return the measure of this name, or of the first test set whose name contains the part before the slash."""
-    if name in kept or "/" not in name:
-        return kept.get(name)
-    part, _, rest = name.partition("/")
-    like = (key for key in sorted(kept) if part in key.partition("/")[0] and key.partition("/")[2] == rest)
-    return next((kept[key] for key in like), None)
+    part, slash, rest = name.partition("/")
+    alike = (k for k in sorted(measures) if slash and part in k.partition("/")[0] and k.partition("/")[2] == rest)
+    return measures.get(name) if name in measures else next((measures[key] for key in alike), None)
 
 
-def as_printed(asset: str, kept: Mapping[str, float]) -> list[Table]:
+def as_printed(asset: str, measures: Mapping[str, float]) -> list[Table]:
     """Lay out an experiment's measures as the paper prints its tables."""
-    numbers, made = paper_numbers(), list[Table]()
+    numbers, laid_out = paper_numbers(), list[Table]()
     for table in (table for table in numbers.tables if table.asset == asset):
-        filled = list[dict[str, str]]()
+        rows = list[dict[str, str]]()
         for row in table.printed:
             names = {column: table.names(row, column, numbers.written) for column in table.printed_columns}
-            ours, literal = ({c: _shown(kept, both[which]) for c, both in names.items()} for which in (0, 1))
-            filled.append({"": row or "(blank)", **literal})
+            ours, literal = ({c: _shown(measures, both[which]) for c, both in names.items()} for which in (0, 1))
+            rows.append({"": row or "(blank)", **literal})
             if any(cell not in (_NONE, literal[c]) for c, cell in ours.items()):
-                filled.append({"": f"{row or '(blank)'}, ours", **ours})
-        if any(cell != _NONE for row in filled for head, cell in row.items() if head):
+                rows.append({"": f"{row or '(blank)'}, ours", **ours})
+        if any(cell != _NONE for row in rows for head, cell in row.items() if head):
             title = f"{table.label} as the paper prints it, {table.about}: by its procedure as written, and by ours"
-            made.append(Table(title, filled))
-    return made
+            laid_out.append(Table(title, rows))
+    return laid_out
 
 
-def _shown(kept: Mapping[str, float], name: str) -> str:
-    """Format a measure as the paper prints it, with its standard deviation if known."""
-    value, spread = measure(kept, name), measure(kept, f"{name}, sd")
+def _shown(measures: Mapping[str, float], name: str) -> str:
+    value, spread = measure(measures, name), measure(measures, f"{name}, sd")
     return _NONE if value is None else f"{value:.3f}" + ("" if spread is None else f" ± {spread:.3f}")
 
 
@@ -179,14 +130,11 @@ def _reductions(numbers: PaperNumbers, against: str) -> dict[str, float]:
     return {s: 100 * (1 - table["CARE-SVD"][s] / value) for s, value in table[against].items()}
 
 
-def _times_best(label: str, wanted: str, *, lowest: bool) -> Callable[[PaperNumbers], float]:
-    def count(numbers: PaperNumbers) -> float:
-        table, choose = numbers.table(label), min if lowest else max
-        columns = next(iter(table.values()))
-        best = [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
-        return float(sum(row.startswith(wanted) for row in best))
-
-    return count
+def _best_rows(numbers: PaperNumbers, label: str, choose: Callable[..., str] = min) -> list[str]:
+    """Return the row with the lowest number of each column, or with the highest."""
+    table = numbers.table(label)
+    columns = next(iter(table.values()))
+    return [choose((row for row in table if c in table[row]), key=lambda row, c=c: table[row][c]) for c in columns]
 
 
 def _summarize_gain(numbers: PaperNumbers) -> float:
@@ -195,15 +143,12 @@ def _summarize_gain(numbers: PaperNumbers) -> float:
     return 100 * (table["CARE-Tensor"]["Summarize"] / baseline - 1)
 
 
-def _dummy_leads(numbers: PaperNumbers) -> float:
-    table = numbers.table("tab:confounding_appendix")
-    return float(max(table, key=lambda judge: list(table[judge].values())[1]) == "dummy_eval_1")
-
-
-def _fewest_false_positives(numbers: PaperNumbers) -> float:
+def _fewest_false_positives(numbers: PaperNumbers) -> int:
     table = numbers.table("table:adversarial_response").values()
-    return float(sum(min(row, key=lambda name: row[name]) == "CARE-Tensor" for row in table))
+    return sum(min(row, key=lambda name: row[name]) == "CARE-Tensor" for row in table)
 
+
+_LOADINGS, _SECOND = "tab:confounding_appendix", "Length confounder"
 
 FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
     "largest reduction of MAE in percent": lambda n: max(
@@ -212,20 +157,22 @@ FROM_TABLES: dict[str, Callable[[PaperNumbers], float]] = {
     "reduction of MAE against MV on UltraFeedback in percent": lambda n: _reductions(n, "MV")["UltraFeedback"],
     "mean reduction of MAE against AVG in percent": lambda n: float(np.mean(list(_reductions(n, "AVG").values()))),
     "mean reduction of MAE against MV in percent": lambda n: float(np.mean(list(_reductions(n, "MV").values()))),
-    "scoring sets on which CARE-SVD is lowest": _times_best(_SCORING, "CARE-SVD", lowest=True),
-    "sets on which a CARE is most accurate": _times_best(_CLASSES, "CARE", lowest=False),
-    "sets on which CARE-Tensor is most accurate": _times_best(_CLASSES, "CARE-Tensor", lowest=False),
+    "scoring sets on which CARE-SVD is lowest": lambda n: _best_rows(n, _SCORING).count("CARE-SVD"),
+    "sets on which a CARE is most accurate": lambda n: sum(
+        row.startswith("CARE") for row in _best_rows(n, _CLASSES, max)
+    ),
+    "sets on which CARE-Tensor is most accurate": lambda n: _best_rows(n, _CLASSES, max).count("CARE-Tensor"),
     "gain of CARE-Tensor on Summarize in percent": _summarize_gain,
-    "biases under which CARE-SVD moves least": _times_best(
-        "tab:robustness_to_confounding_factors", "CARE-SVD", lowest=True
+    "biases under which CARE-SVD moves least": lambda n: _best_rows(n, "tab:robustness_to_confounding_factors").count(
+        "CARE-SVD"
     ),
     "openings at which CARE-Tensor has the fewest false positives": _fewest_false_positives,
-    "loading of gemma-3-1b-it on the second factor": lambda n: list(
-        n.table("tab:confounding_appendix")["gemma-3-1b-it"].values()
-    )[1],
-    "whether the length dummy loads most on the second factor": _dummy_leads,
-    "scoring sets on which the first factor is lowest": _times_best(
-        "tab:heuristic_validation", "1st Factor", lowest=True
+    "loading of gemma-3-1b-it on the second factor": lambda n: n.table(_LOADINGS)["gemma-3-1b-it"][_SECOND],
+    "whether the length dummy loads most on the second factor": lambda n: (
+        _best_rows(n, _LOADINGS, max)[1] == "dummy_eval_1"
+    ),
+    "scoring sets on which the first factor is lowest": lambda n: _best_rows(n, "tab:heuristic_validation").count(
+        "1st Factor"
     ),
 }
 """Claims about the paper's own tables, computed from them."""

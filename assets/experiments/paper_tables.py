@@ -1,13 +1,12 @@
 """The paper's aggregation tables by its own protocol, on the available data."""
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
-from assets.experiments.base import Experiment, ExperimentFindings, Table, filled
+from assets.experiments.base import Experiment, ExperimentFindings, Table, for_each
 from assets.experiments.panels import ExperimentPanel, panels
 from assets.workspace import Workspace
 from care_ops.config import LABEL_FREE, PAPER_PROFILE
@@ -20,7 +19,7 @@ from warehouse.catalog import names
 from warehouse.matrix import read_scores
 
 _TUNED: dict[Penalised, str] = {"care_svd": "care_svd as written", "care_tensor_paper": "care_tensor_paper"}
-"""Algorithms 1 and 2 as written, whose penalties labels choose, and the names of their errors."""
+"""Algorithms 1 and 2 as written, whose penalties labels choose, and their names in the table."""
 
 _LABEL_FREE = tuple(n for n in LABEL_FREE if n in (*PAPER_PROFILE["aggregators"], "care", "care_tensor"))
 
@@ -35,45 +34,44 @@ NO_SETS = (
     "authors published."
 )
 
-Errors = dict[str, float]
-"""Accuracy or mean absolute error by aggregator; a name that ends in ``, sd`` is a deviation over splits."""
-
 
 def run(workspace: Workspace, *, splits: int) -> ExperimentFindings:
-    """Make a table for each test set that the paper has."""
-    tables, conclusions, measures = list[Table](), list[str](), Errors()
-    for panel in panels(workspace):
-        if not any(name in panel.testset.lower() for name in names()):
+    """Measure the aggregators on each test set that the paper has."""
+    found = (p for p in panels(workspace) if any(name in p.testset.lower() for name in names()))
+    return for_each(found, partial(_of_panel, workspace, splits), NO_SETS)
+
+
+def _of_panel(workspace: Workspace, splits: int, panel: ExperimentPanel) -> ExperimentFindings:
+    scores, dropped = recorded(workspace, panel)
+    gold_of = dict(zip(panel.scores.item_ids, panel.gold, strict=True))
+    measures, columns = dict[str, float](), dict[str, dict[str, str]]()
+    for which, kept in ((_ALL, scores), (_COMPLETE, complete(scores))):
+        gold = np.array([gold_of.get(item, np.nan) for item in kept.item_ids])
+        if (~np.isnan(gold)).sum() < MIN_GOLD or len(kept.judges) < MIN_JUDGES:
             continue
-        scores, dropped = recorded(workspace, panel)
-        gold_of = dict(zip(panel.scores.item_ids, panel.gold, strict=True))
-        by_rows = dict[str, Errors]()
-        for which, kept in ((_ALL, scores), (_COMPLETE, complete(scores))):
-            gold = np.array([gold_of.get(item, np.nan) for item in kept.item_ids])
-            if (~np.isnan(gold)).sum() < MIN_GOLD or len(kept.judges) < MIN_JUDGES:
-                continue
-            by_rows[which] = label_free(panel, kept, gold)
-            if which == _COMPLETE:
-                for name in _TUNED if panel.binary else ("care_svd",):
-                    by_rows[which] |= tuned(panel, kept, gold, name, splits)
-        measures |= {
-            f"{panel.testset}/{name.replace(', sd', '')}/{which}" + ", sd" * name.endswith(", sd"): value
-            for which, found in by_rows.items()
-            for name, value in found.items()
-        }
-        columns = {which: _shown(found) for which, found in by_rows.items()}
-        rows: list[dict[str, Any]] = [
-            {"aggregator": name, **{which: found[name] for which, found in columns.items() if name in found}}
-            for name in dict.fromkeys(name for found in columns.values() for name in found)
-        ]
-        metric = "accuracy" if panel.binary else "MAE"
-        tables.append(Table(f"{panel.testset}: {metric}, {len(scores.judges)} recorded judges", filled(rows)))
-        conclusions.append(
-            f"{panel.testset}: {metric} over the items that all judges scored: "
-            + ", ".join(f"{name} {value}" for name, value in columns.get(_COMPLETE, {}).items())
-            + (f". Left out with over {_MOST_MISSING:.0%} missing: {', '.join(dropped)}." if dropped else ".")
-        )
-    return ExperimentFindings(conclusions or [NO_SETS], tables, measures=measures)
+        errors: dict[str, tuple[float, ...]] = {name: (e,) for name, e in label_free(panel, kept, gold).items()}
+        if which == _COMPLETE:
+            for aggregator, name in _TUNED.items():
+                if aggregator == "care_tensor_paper" and not panel.binary:
+                    continue
+                if held_out := tuned(panel, kept, gold, aggregator, splits):
+                    errors[name] = float(np.mean(held_out)), float(np.std(held_out))
+        columns[which] = {name: " ± ".join(f"{number:.3f}" for number in found) for name, found in errors.items()}
+        for name, found in errors.items():
+            measures |= {
+                f"{panel.testset}/{name}/{which}{part}": e for e, part in zip(found, ("", ", sd"), strict=False)
+            }
+    rows = [
+        {"aggregator": name, **{which: found[name] for which, found in columns.items() if name in found}}
+        for name in dict.fromkeys(name for found in columns.values() for name in found)
+    ]
+    metric = "accuracy" if panel.binary else "MAE"
+    conclusion = f"{panel.testset}: {metric} over the items that all judges scored: " + (
+        ", ".join(f"{name} {value}" for name, value in columns.get(_COMPLETE, {}).items())
+        + (f". Left out with over {_MOST_MISSING:.0%} missing: {', '.join(dropped)}." if dropped else ".")
+    )
+    table = Table(f"{panel.testset}: {metric}, {len(scores.judges)} recorded judges", rows)
+    return ExperimentFindings([conclusion], [table], measures=measures)
 
 
 def recorded(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMatrix, list[str]]:
@@ -93,7 +91,7 @@ def complete(scores: ScoreMatrix) -> ScoreMatrix:
     return scores.select_items(np.asarray(~np.isnan(scores.values).any(axis=1)))
 
 
-def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> Errors:
+def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict[str, float]:
     """Return the error of every aggregator at its default settings over all items; the fit sees no label."""
     aggregates = fit_panel(scores, replace(panel.config, aggregators=_LABEL_FREE)).aggregates
     decided = {n: a for n, a in aggregates.items() if not panel.binary or a.threshold is not None}
@@ -101,11 +99,10 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> Erro
     return {name: error_of(panel.binary, aggregate, gold, everything) for name, aggregate in decided.items()}
 
 
-def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> Errors:
-    """Return the error of an algorithm as written, its penalties chosen by the paper's grid on 15 % of the items.
+def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
+    """Return the errors of an algorithm as written on random splits; empty where no point of the grid has an estimate.
 
-    It is measured on the other items, as the mean and standard deviation over random splits; nothing where no point of
-    the grid has an answer.
+    The paper's grid of penalties is chosen on 15 % of the items and measured on the others.
     """
     written = replace(panel.config, placement="weights")
     answers = [found.aggregate for found in fit_grid(scores, written, aggregator) if found.aggregate is not None]
@@ -115,8 +112,7 @@ def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: 
         may_choose = np.isin(np.arange(len(gold)), order[: int(_SHARE * len(gold))])
         choice = best(answers, key=lambda answer: error_of(panel.binary, answer, gold, may_choose))
         held_out.append(error_of(panel.binary, choice, gold, ~may_choose))
-    name = _TUNED[aggregator]
-    return {name: float(np.mean(held_out)), f"{name}, sd": float(np.std(held_out))} if held_out else {}
+    return held_out
 
 
 def error_of(binary: bool, aggregate: Aggregate, gold: Array, rows: NDArray[np.bool_]) -> float:
@@ -128,20 +124,10 @@ def error_of(binary: bool, aggregate: Aggregate, gold: Array, rows: NDArray[np.b
     return float(np.mean(np.abs(aggregate.estimate - gold)[known]))
 
 
-def _shown(found: Mapping[str, float]) -> dict[str, str]:
-    """Return the errors as texts, with deviations where there are any."""
-    spread = {name.removesuffix(", sd"): value for name, value in found.items() if name.endswith(", sd")}
-    return {
-        name: f"{value:.3f}" + (f" ± {spread[name]:.3f}" if name in spread else "")
-        for name, value in found.items()
-        if not name.endswith(", sd")
-    }
-
-
 EXPERIMENT = Experiment(
     key="paper_tables",
     title="The paper's aggregation tables by its own protocol",
-    asks="What do the paper's aggregators give on its own data, where the data are here?",
+    question="What do the paper's aggregators give on those of its data that are here?",
     paper="Tables of MAE on six scoring sets and of accuracy on six sets of classes and preferences.",
     protocol=(
         "Judges that left more than a tenth unscored are dropped, recorded ones too; all others stay in. `as written`: "

@@ -37,8 +37,7 @@ KEYS = (
     "theory_rates",
     "ledger",
 )
-"""In the order of the pages; the ledger is last because it reads the others. Names alone, so that listing the assets
-needs no numpy."""
+"""In the order of the pages; the ledger is last because it reads the others. Only names: listing needs no numpy."""
 
 LEDGER = "ledger"
 
@@ -55,14 +54,14 @@ def stale(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     The ledger is stale if an experiment that it reads is.
     """
     reads, every = reads_now(workspace, among), experiments()
-    keys = [key for key in KEYS if key in among and not every[key].current(workspace, reads.get(key))]
+    keys = [key for key in KEYS if key in among and not every[key].is_current(workspace, reads.get(key))]
     return [*keys, LEDGER] if keys and LEDGER in among and LEDGER not in keys else keys
 
 
 def stale_findings(workspace: Workspace) -> list[str]:
     """Return the experiments whose stored findings are stale."""
-    kept = [key for key in KEYS if workspace.experiment_file(key).exists()]
-    return stale(workspace, kept) if kept else []
+    stored = [key for key in KEYS if workspace.experiment_file(key).exists()]
+    return stale(workspace, stored) if stored else []
 
 
 def reads_now(workspace: Workspace, keys: Collection[str]) -> "dict[str, dict[str, str]]":
@@ -112,27 +111,26 @@ def experiment_pages(
 
 
 def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
-    from assets.experiments.base import size_text
+    from assets.experiments.base import in_words
     from assets.experiments.pages import write_experiments
     from assets.experiments.paper_numbers import as_printed
 
     registered = experiments()[key]
-    size = registered.size(workspace)
+    parameters = registered.parameters(workspace.experiments)
     reads = reads_now(workspace, [key]).get(key)
     started = time.perf_counter()
     try:
-        findings = registered.run(workspace, **size)
+        findings = registered.run(workspace, **parameters)
     except Exception as error:
         raise failure({key: str(error) or type(error).__name__}) from error
     findings = replace(findings, tables=[*as_printed(key, findings.measures), *findings.tables])
-    registered.keep(workspace, findings, reads, seconds=time.perf_counter() - started)
-    every = list(experiments().values())
-    page = write_experiments(workspace.report_folder, workspace, every, stale_findings(workspace))[key]
+    registered.store(workspace, findings, reads, seconds=time.perf_counter() - started)
+    page = write_experiments(workspace.report_folder, workspace, experiments().values(), stale_findings(workspace))[key]
     return dg.MaterializeResult(
         asset_key=key,
         metadata={
             "page": dg.MetadataValue.path(str(page)),
-            "size": size_text(size) or "has one size",
-            "says": bullets(findings.says),
+            "size": in_words(parameters) or "has one size",
+            "conclusions": bullets(findings.conclusions),
         },
     )

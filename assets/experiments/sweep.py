@@ -22,8 +22,6 @@ from care_ops.simulate import ConfoundedDraw
 from care_ops.structure.views import Views
 
 BASELINES = ("mv", "avg", "ws", "uws")
-"""The baselines of the paper's figure."""
-
 WRITTEN = "care_svd as written"
 """``care_svd`` with ``placement: weights``, the paper's literal w'J."""
 
@@ -35,16 +33,14 @@ _NAMES = {"care_tensor_paper": FOUND, "care_svd": WRITTEN}
 
 LABELS = 150
 
-Accuracies = Mapping[str, float]
-Draws = Mapping[float, Sequence[Accuracies]]
+Draws = Mapping[float, Sequence[Mapping[str, float]]]
 """Accuracies by aggregator, for each draw at each strength of the confounder; an aggregator that refused is absent."""
 
 
 def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
-    """Return each aggregator's accuracy on the items outside a validation split; one that refuses has none.
+    """Return each aggregator's accuracy outside a validation split, whose labels map states to Q as in the paper.
 
-    Every aggregator decides at its own threshold: the mean of all scores for baselines and CARE-SVD, even odds for the
-    mixtures. Their states are mapped to Q by the labels of the validation split, as in the paper.
+    An aggregator that refuses has none. Baselines and CARE-SVD decide at the mean of all scores, mixtures at even odds.
     """
     scores, cut = named(draw.scores), float(draw.scores.mean())
     rest = np.ones(len(draw.scores), dtype=bool)
@@ -64,35 +60,30 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
     return {name: float(np.mean(calls[rest] == draw.quality[rest])) for name, calls in called.items()}
 
 
-def lowest_mean(draws: Draws, name: str) -> float:
-    """Return the lowest mean accuracy over the strengths above zero; NaN without any answer."""
-    means = [np.mean(values) for c, found in draws.items() if c > 0 and (values := answered(found, name))]
-    return float(min(means, default=np.nan))
+def measures_of(draws: Draws) -> dict[str, float]:
+    """Return each aggregator's lowest mean and share of refusals above zero strength, and its mean at zero."""
+    confounded = [found for c, found in draws.items() if c > 0]
+    measures: dict[str, float] = {}
+    for name in COMPARED:
+        means = [np.mean(values) for found in confounded if (values := _answered(found, name))]
+        at_zero = _answered(draws.get(0.0, ()), name)
+        measures |= {f"{name}, lowest mean": float(min(means))} if means else {}
+        measures[f"{name}, refused"] = float(np.mean([name not in one for found in confounded for one in found]))
+        measures |= {f"{name}, without confounder": float(np.mean(at_zero))} if at_zero else {}
+    return measures
 
 
-def answered(found: Sequence[Accuracies], name: str) -> list[float]:
-    """Return the accuracies of the draws on which the aggregator answered."""
+def _answered(found: Sequence[Mapping[str, float]], name: str) -> list[float]:
+    """Return the accuracies of the draws on which the aggregator gave an estimate."""
     return [one[name] for one in found if name in one]
 
 
-def measures_of(draws: Draws) -> dict[str, float]:
-    """Return for each aggregator its lowest mean and its share of refusals above zero strength, and both at zero."""
-    confounded = [one for c, found in draws.items() if c > 0 for one in found]
-    measures: dict[str, float] = {}
-    for name in COMPARED:
-        measures[f"{name}, lowest mean"] = lowest_mean(draws, name)
-        measures[f"{name}, refused"] = float(np.mean([name not in one for one in confounded]))
-        at_zero = answered(draws.get(0.0, ()), name)
-        measures[f"{name}, without confounder"] = float(np.mean(at_zero)) if at_zero else np.nan
-    return {name: value for name, value in measures.items() if not np.isnan(value)}
-
-
-def sentence(draws: Draws) -> str:
-    """Return the lowest mean of each aggregator above zero strength, with how often it refused."""
-    measures, parts = measures_of(draws), list[str]()
+def sentence(measures: Mapping[str, float]) -> str:
+    """Format the lowest mean of each aggregator above zero strength, with how often it refused."""
+    parts = list[str]()
     for name in COMPARED:
         lowest, refused = measures.get(f"{name}, lowest mean"), measures[f"{name}, refused"]
-        shown = "no answer" if lowest is None else f"{lowest:.3f}"
+        shown = "no estimate" if lowest is None else f"{lowest:.3f}"
         parts.append(f"{name} {shown}" + (f" (refused {refused:.0%} of the draws)" if refused else ""))
     return ", ".join(parts)
 
@@ -103,13 +94,13 @@ def swept(draws: Draws, axis: str, title: str) -> tuple[Table, Chart]:
     for strength, found in draws.items():
         row: dict[str, float | str] = {axis: strength}
         for name in COMPARED:
-            values = answered(found, name)
+            values = _answered(found, name)
             shown = f"{np.mean(values):.3f} ± {np.std(values):.3f}" if values else "–"
             refused = len(found) - len(values)
             row[name] = shown + (f"; {refused} of {len(found)} refused" if refused else "")
         rows.append(row)
     for name in COMPARED:
-        values = {c: answered(found, name) for c, found in draws.items() if answered(found, name)}
+        values = {c: of for c, found in draws.items() if (of := _answered(found, name))}
         bands = ([float(f(v)) for v in values.values()] for f in (np.mean, np.min, np.max))
         curves.append(Series(name, list(values), *bands))
     return Table(title, rows), Chart(title, axis, "accuracy at recovering Q", curves)

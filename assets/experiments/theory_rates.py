@@ -1,7 +1,7 @@
 """Convergence rates of the estimates, and the paper's bounds."""
 
 import itertools
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -54,19 +54,20 @@ def direction_errors(sizes: Sequence[int], seeds: range, p: int, density: float)
     return out
 
 
-def mixture_errors(sizes: Sequence[int], seeds: range, p: int, *, bare: bool = False) -> tuple[Array, Array]:
+Estimate = Callable[[Array, int], tuple[Array, Array] | None]
+
+
+def mixture_errors(sizes: Sequence[int], seeds: range, p: int, estimate: Estimate) -> tuple[Array, Array]:
     """Return the errors of state means (relative) and weights under the best permutation; each (seeds, sizes).
 
-    They are ``care_tensor``'s, or with ``bare`` those of Algorithm 2's third moment on the planted views, infinite
-    where it has no answer.
+    They are infinite where there is no estimate.
     """
-    means, weights = np.empty((len(seeds), len(sizes))), np.empty((len(seeds), len(sizes)))
+    means, weights = np.full((2, len(seeds), len(sizes)), np.inf)
     for row, seed in enumerate(seeds):
         draw = four_state_mixture(np.random.default_rng([seed, 12]), n=max(sizes), p=p)
         for column, n in enumerate(sizes):
-            found = _by_third_moment(draw.scores[:n], seed) if bare else _by_care_tensor(draw.scores[:n])
+            found = estimate(draw.scores[:n], seed)
             if found is None:
-                means[row, column] = weights[row, column] = np.inf
                 continue
             state_means, shares = found
             order = min(
@@ -78,7 +79,7 @@ def mixture_errors(sizes: Sequence[int], seeds: range, p: int, *, bare: bool = F
     return means, weights
 
 
-def _by_care_tensor(values: Array) -> tuple[Array, Array]:
+def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
     """Fit ``care_tensor``; return the means (4, p) and weights (4,) of its states."""
     fitted = fit_panel(named(values), FitConfig(aggregators=("care_tensor",)))
     details = read_details(fitted.aggregates["care_tensor"], CareTensorDetails)
@@ -101,8 +102,7 @@ def _by_third_moment(values: Array, seed: int) -> tuple[Array, Array] | None:
 def conditional_mean_errors(connection: Array, latent_precision: Array, scores: Array) -> tuple[Array, Array]:
     """Return |E[Q | o]_mis - E[Q | o]_true| of each item and the corollary's bound on it, both (n,).
 
-    Both conditional means have the length of quality's connections; the one that is misspecified points along the
-    leading direction of all latents together.
+    The misspecified mean points along the leading direction of all latents together, with the same length.
     """
     low_rank = (connection / latent_precision) @ connection.T
     leading, norm = np.linalg.eigh(low_rank)[1][:, -1], float(np.linalg.norm(connection[:, 0]))
@@ -145,37 +145,34 @@ def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, f
 def run(
     _workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequence[int], models: int
 ) -> ExperimentFindings:
-    """Fit the slopes, and compare the bounds with what is measured."""
-    n, draws = np.array(items, dtype=np.float64), range(seeds)
-    curves, rows, conclusions = list[Series](), list[dict[str, float | str]](), list[str]()
-    slopes: dict[str, float] = {}
-
-    def add(name: str, errors: Array) -> None:
-        if not np.isfinite(errors).all():
-            conclusions.append(f"{name}: no answer on some draw.")
-            return
-        slope, low, high = slope_of(n, errors)
-        slopes[f"slope, {name}"] = slope
-        by_size = {f"n = {size:,}": float(e) for size, e in zip(items, errors.mean(axis=0), strict=True)}
-        rows.append({"error of": name, **by_size, "slope": slope, "95 % interval": f"{low:.3f} to {high:.3f}"})
-        curves.append(Series(name, items, [float(e) for e in errors.mean(axis=0)]))
-        conclusions.append(
-            f"{name}: slope {slope:.3f} [{low:.3f}, {high:.3f}] over n from {items[0]:,} to {items[-1]:,}."
-        )
-
-    add("leading direction of L, fifty judges, sparse edges", direction_errors(items, draws, 50, 0.01))
-    add("the same, sixteen judges, sparse edges", direction_errors(items, draws, 16, 0.033))
-    for p in judges:
-        for way, bare in (("", False), (" by the third moment alone", True)):
-            means, weights = mixture_errors(items, draws, p, bare=bare)
-            add(f"state means{way}, p = {p}", means)
-            add(f"state weights{way}, p = {p}", weights)
-    bounds = misspecified(range(models), (0.05, 0.1, 0.2, 0.3, 0.5, 1.0))
-    exceeded = {
-        column: sum(row[column] > 1 for row in bounds)
-        for column in ("largest deviation over bound", "largest error of E[Q | o] over bound")
+    """Fit the slopes, and compare the bounds with measured deviations."""
+    draws = range(seeds)
+    errors = {
+        "leading direction of L, fifty judges, sparse edges": direction_errors(items, draws, 50, 0.01),
+        "the same, sixteen judges, sparse edges": direction_errors(items, draws, 16, 0.033),
     }
-    theorem, corollary = exceeded.values()
+    for p in judges:
+        for way, estimate in (("", _by_care_tensor), (" by the third moment", _by_third_moment)):
+            means, weights = mixture_errors(items, draws, p, estimate)
+            errors |= {f"state means{way}, p = {p}": means, f"state weights{way}, p = {p}": weights}
+    conclusions, rows, curves = list[str](), list[dict[str, float | str]](), list[Series]()
+    measures: dict[str, float] = {}
+    for name, found in errors.items():
+        if not np.isfinite(found).all():
+            conclusions.append(f"{name}: no estimate on some draw.")
+            continue
+        slope, low, high = slope_of(np.array(items, dtype=np.float64), found)
+        means = found.mean(axis=0)
+        by_size = {f"n = {size:,}": float(error) for size, error in zip(items, means, strict=True)}
+        rows.append({"error of": name, **by_size, "slope": slope, "95 % interval": f"{low:.3f} to {high:.3f}"})
+        curves.append(Series(name, np.log10(items).tolist(), np.log10(means).tolist()))
+        measures[f"slope, {name}"] = slope
+        conclusions.append(f"{name}: slope {slope:.3f} [{low:.3f}, {high:.3f}], n from {items[0]:,} to {items[-1]:,}.")
+    bounds = misspecified(range(models), (0.05, 0.1, 0.2, 0.3, 0.5, 1.0))
+    theorem, corollary = (
+        sum(row[column] > 1 for row in bounds)
+        for column in ("largest deviation over bound", "largest error of E[Q | o] over bound")
+    )
     conclusions.append(
         f"Where the condition holds, the bound on the direction is exceeded at {theorem} of {len(bounds)} strengths, "
         f"and the bound on E[Q | o] at {corollary}."
@@ -186,9 +183,9 @@ def run(
             Table(f"Mean errors over {seeds} seeds and fitted slopes", rows),
             Table(f"A one-factor model that omits confounders: {models} models a row, 200 items each", bounds),
         ],
-        [Chart("Error against items", "items", "mean error", curves, logarithmic=True)],
+        [Chart("Error against items", "log10 of items", "log10 of the mean error", curves)],
         {
-            **slopes,
+            **measures,
             "strengths at which the bound is exceeded": theorem,
             "strengths at which the bound on E[Q | o] is exceeded": corollary,
         },
@@ -198,12 +195,12 @@ def run(
 EXPERIMENT = Experiment(
     key="theory_rates",
     title="Theory: how fast the estimates converge",
-    asks="Do the directions of L, the state means and their weights approach the truth as one over the root of n?",
+    question="Do the directions of L, the state means and their weights approach the truth as one over the root of n?",
     paper="thm:sample, thm:care-tensor-rate: errors of order n^(-1/2); thm:misspecification and its corollary.",
     protocol=(
         "Planted models; penalties are the defaults, gamma_n of order n^(-1/2). Sizes over two decades; the samples of "
         "one seed are nested. Slopes of the log of the mean error, 95 % intervals by resampling seeds. "
-        "State errors after EM, and by the third moment alone (Algorithm 2 on the planted views). Sixteen judges are a "
+        "State errors after EM, and by the third moment (Algorithm 2 on the planted views). Sixteen judges are a "
         "panel of the paper's size, with as many edges a judge as the fifty have."
     ),
     run=run,

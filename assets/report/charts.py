@@ -45,16 +45,12 @@ class Series:
 
 @dataclass(frozen=True)
 class Axes:
-    """Labels and ranges of a chart's axes; a range that is None is that of the values.
-
-    ``logarithmic`` axes, which are both, leave out values that are not positive; ``diagonal`` draws the line y = x.
-    """
+    """Labels and ranges of a chart's axes, by default the range of the values; ``diagonal`` draws the line y = x."""
 
     x: str
     y: str
     x_range: Ends | None = None
     y_range: Ends | None = None
-    logarithmic: bool = False
     diagonal: bool = False
 
 
@@ -80,32 +76,27 @@ class Dot:
     tooltip: str
 
 
+@dataclass(frozen=True)
 class _Scale:
-    """Map values of one axis to pixels, with round ticks between its ends."""
+    """Map values of one axis to pixels."""
 
-    def __init__(self, values: Iterable[float], ends: Ends | None, pixels: Ends, *, logarithmic: bool) -> None:
-        self.pixels, self.logarithmic = pixels, logarithmic
-        known = [value for value in values if self.shows(value)]
+    low: float
+    high: float
+    pixels: Ends
+
+    @classmethod
+    def of(cls, values: Iterable[float], ends: Ends | None, pixels: Ends) -> "_Scale":
+        known = [value for value in values if isfinite(value)]
         low, high = ends or (min(known, default=1.0), max(known, default=10.0))
         margin = 0.0 if ends else 0.04 * (high - low) or max(abs(low), 1.0) / 2
-        self.low, self.high = (low / 1.1, high * 1.1) if logarithmic else (low - margin, high + margin)
-
-    def shows(self, value: float | None) -> bool:
-        return value is not None and isfinite(value) and (value > 0 or not self.logarithmic)
+        return cls(low - margin, high + margin, pixels)
 
     def __call__(self, value: float) -> float:
-        low, high = self.low, self.high
-        if self.logarithmic:
-            value, low, high = log10(value), log10(low), log10(high)
         begin, end = self.pixels
-        return begin + (value - low) / (high - low) * (end - begin)
+        return begin + (value - self.low) / (self.high - self.low) * (end - begin)
 
     def ticks(self) -> list[float]:
-        if self.logarithmic:
-            exponents = range(ceil(log10(self.low) - 1e-9), floor(log10(self.high) + 1e-9) + 1)
-            if len(exponents) >= 2:
-                return [10.0**k for k in exponents]
-        return [tick for tick in ticks(self.low, self.high) if tick > 0 or not self.logarithmic]
+        return ticks(self.low, self.high)
 
 
 def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axes: Axes) -> Figure:
@@ -123,12 +114,11 @@ def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axe
     x, y, frame = _axes(series, axes, top + 14)
     shapes += frame
     for each, style in zip(series, styles, strict=True):
-        marks = [(x(a), y(b)) for a, b in zip(each.x, each.y, strict=True) if x.shows(a) and y.shows(b)]
+        marks = [(x(a), y(b)) for a, b in zip(each.x, each.y, strict=True) if isfinite(b)]
         shapes += [_element("path", d=_path(marks), class_=f"line {style}")] if marks else []
         for a, low, high in zip(each.x, each.low, each.high, strict=False):
-            if x.shows(a) and y.shows(low) and y.shows(high):
-                ends = [(x(a), y(low)), (x(a), y(high))]
-                shapes.append(_element("path", d=_path(ends), class_=f"whisker {style}"))
+            if isfinite(low + high):
+                shapes.append(_element("path", d=_path([(x(a), y(low)), (x(a), y(high))]), class_=f"whisker {style}"))
         if len(marks) <= _MOST_MARKS:
             shapes += [_element("circle", cx=a, cy=b, r=2.5, class_=f"dot {style}") for a, b in marks]
     about = f"{axes.y} against {axes.x} for {', '.join(each.name for each in series)}."
@@ -256,8 +246,7 @@ def _axes(series: Sequence[Series], axes: Axes, top: float) -> tuple[_Scale, _Sc
     """Return both scales, and the shapes of grid, ticks and labels."""
     bottom, right = top + _HEIGHT, _WIDTH - _RIGHT
     xs, ys = [v for s in series for v in s.x], [v for s in series for v in (*s.y, *s.low, *s.high)]
-    x = _Scale(xs, axes.x_range, (_LEFT, right), logarithmic=axes.logarithmic)
-    y = _Scale(ys, axes.y_range, (bottom, top), logarithmic=axes.logarithmic)
+    x, y = _Scale.of(xs, axes.x_range, (_LEFT, right)), _Scale.of(ys, axes.y_range, (bottom, top))
     shapes: list[str] = []
     for tick in y.ticks():
         shapes.append(_element("path", d=_path([(_LEFT, y(tick)), (right, y(tick))]), class_="grid"))

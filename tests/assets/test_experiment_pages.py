@@ -1,4 +1,4 @@
-"""What an experiment found is kept as a typed record, and its page is drawn from that record alone."""
+"""Stored findings of experiments, and their pages."""
 
 from __future__ import annotations
 
@@ -14,10 +14,10 @@ from orchestration.workspace import load_workspace
 from warehouse.storage import write_document
 
 FINDINGS = ExperimentFindings(
-    ["one thing came out"],
+    ["one conclusion"],
     [Table("numbers", [{"name": "a", "value": 0.5, "count": 3}])],
     [
-        Chart("a chart", "x", "y", [Series("care", [1, 2], [0.5, 0.75], [0.25, 0.5], [0.75, 1.0])], logarithmic=True),
+        Chart("a chart", "x", "y", [Series("care", [1, 2], [0.5, 0.75], [0.25, 0.5], [0.75, 1.0])]),
         Heatmap("a heatmap", ["r"], ["c", "d"], [[0.5, None]], [["+0.50", "–"]]),
     ],
 )
@@ -34,30 +34,32 @@ def experiment():
     return replace(experiments()["orthogonality"], small={"seeds": 5, "strengths": (0.5, 1)})
 
 
-def test_findings_come_back_and_every_kind_of_figure_is_drawn(workspace, experiment):
-    experiment.keep(workspace, FINDINGS, None, seconds=1.5)
-    kept = experiment.kept(workspace)
-    assert kept is not None
-    assert [type(figure) for figure in kept.findings.figures] == [Chart, Heatmap]
-    assert kept.findings.tables[0].rows == [{"name": "a", "value": 0.5, "count": 3}]
-    assert kept.size == {"seeds": 5, "strengths": [0.5, 1]}
-    assert experiment.current(workspace, None)
-    assert not experiment.current(workspace, {"one": "another panel"})
+def test_findings_are_stored_and_every_kind_of_figure_is_drawn(workspace, experiment):
+    experiment.store(workspace, FINDINGS, None, seconds=1.5)
+    stored = experiment.stored(workspace)
+    assert [type(figure) for figure in stored.findings.figures] == [Chart, Heatmap]
+    assert stored.findings.tables[0].rows == [{"name": "a", "value": 0.5, "count": 3}]
+    assert experiment.is_current(workspace, None)
+    assert not experiment.is_current(workspace, {"one": "another panel"})
+    full = replace(workspace, experiments="full")
+    assert not experiment.is_current(full, None), "the small size does not replace the full one"
     page = write_experiments(workspace.report_folder, workspace, [experiment])["orthogonality"].read_text()
-    for text in ("one thing came out", "a chart", "a heatmap", kept.version.code):
+    for text in ("one conclusion", "a chart", "a heatmap", "seeds 5; strengths 0.5, 1", stored.version.code):
         assert text in page
     index = workspace.report_folder / "experiments.html"
-    assert "one thing came out" in index.read_text()
-    assert "Out of date" not in page + index.read_text()
-    outdated = write_experiments(workspace.report_folder, workspace, [experiment], ["orthogonality"])["orthogonality"]
-    assert "Out of date" in outdated.read_text()
-    assert "Out of date" in index.read_text()
+    assert "one conclusion" in index.read_text()
+    assert "Stale" not in page + index.read_text()
+    stale = write_experiments(workspace.report_folder, workspace, [experiment], ["orthogonality"])["orthogonality"]
+    assert "Stale" in stale.read_text()
+    assert "Stale" in index.read_text()
+    experiment.store(full, FINDINGS, None, seconds=1.5)
+    assert experiment.is_current(workspace, None), "the full size replaces the small one"
 
 
-def test_what_an_earlier_release_kept_in_another_form_counts_as_not_there(workspace, experiment):
+def test_findings_in_the_form_of_an_earlier_release_count_as_missing(workspace, experiment):
     write_document(
         workspace.experiment_file(experiment.key), {"version": {"code": "c", "reads": None}, "findings": {"says": []}}
     )
-    assert experiment.kept(workspace) is None
-    assert not experiment.current(workspace, None)
+    assert experiment.stored(workspace) is None
+    assert not experiment.is_current(workspace, None)
     assert workspace.experiment_file(experiment.key).exists(), "it is not damaged"

@@ -33,7 +33,7 @@ def _paper() -> str:
     folder = os.environ.get("CARE_DATA_DIR")
     tex = Path(folder or ".").parent / "paper" / "care.tex"
     if not folder or not tex.exists():
-        pytest.skip("needs the paper's tex: set CARE_DATA_DIR to a data folder with paper/care.tex beside it")
+        pytest.skip("needs the paper's tex: set CARE_DATA_DIR to a data folder next to paper/care.tex")
     return tex.read_text(encoding="utf-8")
 
 
@@ -66,10 +66,10 @@ def test_numbers_that_the_text_names_are_in_the_text():
     text = re.sub(r"\s+", " ", _paper())
     for claim in paper_numbers().claims:
         if claim.value is not None and not claim.value.is_integer():
-            assert f"{abs(claim.value):.10g}" in text, claim.says
+            assert f"{abs(claim.value):.10g}" in text, claim.claim
 
 
-def test_every_row_names_an_experiment_and_says_what_it_rests_on():
+def test_every_row_names_an_experiment_and_a_measure():
     numbers = paper_numbers()
     for table in numbers.tables:
         assert table.asset in KEYS
@@ -77,20 +77,18 @@ def test_every_row_names_an_experiment_and_says_what_it_rests_on():
         assert set(table.columns) == set(table.printed_columns) >= set(table.recorded)
         assert set(table.rows) == set(table.printed)
     for claim in numbers.claims:
-        assert claim.asset in KEYS, claim.says
-        assert not claim.printed or claim.printed in FROM_TABLES, claim.says
-        assert (claim.value is not None) + (claim.at_least is not None) + (claim.at_most is not None) == 1, claim.says
-        assert claim.printed or claim.measure or claim.needs, claim.says
-    assert set(FROM_TABLES) == {claim.printed for claim in numbers.claims if claim.printed}, (
-        "none is computed for nobody"
-    )
+        assert claim.asset in KEYS, claim.claim
+        assert not claim.printed or claim.printed in FROM_TABLES, claim.claim
+        assert (claim.value is not None) + (claim.at_least is not None) + (claim.at_most is not None) == 1, claim.claim
+        assert claim.printed or claim.measure or claim.needs, claim.claim
+    assert set(FROM_TABLES) == {claim.printed for claim in numbers.claims if claim.printed}, "every one is used"
 
 
 def _verdicts(measures: dict[str, dict[str, float]]) -> dict[tuple[str, str], tuple[str, str]]:
-    return {(row.place, row.says): (row.verdict, row.why) for row in ledger_rows(measures)}
+    return {(row.place, row.claim): (row.verdict, row.why) for row in ledger_rows(measures)}
 
 
-def test_a_verdict_is_what_the_measures_say():
+def test_verdicts_follow_from_the_measures():
     without = _verdicts({})
     mv, avg = ("tab:results_scoring", "MV, ASSET"), ("tab:results_scoring", "AVG, ASSET")
     assert without[mv][0] == NOT_RUN
@@ -135,7 +133,7 @@ FEATURES = (
 def _as_the_paper_printed() -> dict[str, dict[str, float]]:
     """Measures by the names under which experiments on the catalog's test sets keep them, with the paper's numbers.
 
-    Which cell is whose is told by the place in the printed table, not by what paper_numbers.yaml maps.
+    Cells are assigned by their place in the printed table, not by the mapping of paper_numbers.yaml.
     """
     rows = {table.label: [list(row) for row in table.printed.values()] for table in paper_numbers().tables}
     names: dict[str, list[list[str]]] = {
@@ -158,8 +156,8 @@ def _as_the_paper_printed() -> dict[str, dict[str, float]]:
     for table in paper_numbers().tables:
         kept = measures.setdefault(table.asset, {})
         for cells, printed in zip(names[table.label], rows[table.label], strict=True):
-            told = {n: str(text).partition(" ")[0] for n, text in zip(cells, printed, strict=True)}
-            kept |= {name: float(text) for name, text in told.items() if text != "--"}
+            numbers = {n: str(text).partition(" ")[0] for n, text in zip(cells, printed, strict=True)}
+            kept |= {name: float(text) for name, text in numbers.items() if text != "--"}
     first = (0.49, -0.39, -0.38, -0.46, 0.28, 0.29, 0.17)
     measures["confounder_features"] = {
         f"review_5k/factor {2 + (k > 2)}/{name} as written": r
@@ -171,11 +169,11 @@ def _as_the_paper_printed() -> dict[str, dict[str, float]]:
 
 
 def test_every_row_that_needs_language_models_can_be_filled():
-    """With measures of all the catalog's sets each of them turns, and a wrong one turns its row the other way."""
+    """With the printed numbers as measures each is reproduced, and with wrong ones none is."""
     asked = {key for key, (verdict, _) in _verdicts({}).items() if verdict == NEEDS_MODELS}
     assert len(asked) == 155
     measures = _as_the_paper_printed()
-    rows = {(row.place, row.says): row for row in ledger_rows(measures)}
+    rows = {(row.place, row.claim): row for row in ledger_rows(measures)}
     assert {key for key in asked if rows[key].verdict != REPRODUCED} == set()
     assert not [row for row in rows.values() if row.verdict == NEEDS_MODELS]
     review = "confounder_features", "review_5k/factor 1/characters as written"
@@ -203,18 +201,18 @@ def test_tables_are_laid_out_as_the_paper_prints_them():
     assert as_printed("paper_tables", {}) == as_printed("theory_rates", {"slope": 1.0}) == []
 
 
-def test_what_the_paper_says_of_its_own_tables_is_recomputed():
-    rows = {row.says: row for row in ledger_rows({})}
+def test_claims_about_the_papers_own_tables_are_recomputed():
+    rows = {row.claim: row for row in ledger_rows({})}
     against_mv = rows["MAE reduced by 26.8 % against MV on UltraFeedback"]
     assert against_mv.verdict == FOLLOWS
     assert against_mv.ours == pytest.approx(100 * (1 - 0.623 / 0.851))
     largest = rows["error reduced by up to 26.8 % over existing aggregation methods"]
     assert largest.ours == pytest.approx(100 * (1 - 0.694 / 1.037)), "against AVG on Yelp it is more"
-    averaged = next(row for says, row in rows.items() if "17.37" in says)
+    averaged = next(row for claim, row in rows.items() if "17.37" in claim)
     assert averaged.verdict == NOT_REPRODUCED, "the mean of the six reductions is another number"
 
 
-def test_whose_merit_a_claim_is():
+def test_a_claim_is_reproduced_as_written_or_by_our_procedure():
     """Slopes of the theorem on directions: as written on a panel of the paper's size, ours with fifty judges."""
 
     def verdict(fifty: float | None = None, sixteen: float | None = None) -> str:
@@ -244,8 +242,8 @@ def test_rows_are_what_numpy_makes_of_the_printed_numbers():
         "accuracy on Summarize is 13.4 % above the strongest baseline": 0.814 / 0.718 - 1,
     }
     page = _page()
-    for says, share in expected.items():
-        assert float(page[says]["by ours"]) == pytest.approx(100 * share, abs=5.1e-4), says
+    for claim, share in expected.items():
+        assert float(page[claim]["by ours"]) == pytest.approx(100 * share, abs=5.1e-4), claim
 
 
 def test_rows_are_what_numpy_makes_of_the_released_scores(data_dir):
@@ -274,7 +272,7 @@ def test_rows_are_what_numpy_makes_of_the_released_scores(data_dir):
 
 
 def _page() -> dict[str, dict[str, str]]:
-    """The rows of the documented ledger by what they say; of two of one name the first."""
+    """The rows of the documented ledger by claim; of two of one name the first."""
     page = (Path(__file__).parents[2] / "benchmarks" / "results" / "reproduction.md").read_text(encoding="utf-8")
     rows: dict[str, dict[str, str]] = {}
     heads: list[str] = []

@@ -127,9 +127,9 @@ def test_every_cell_of_the_papers_tables_is_filled(walked):
     kept = {key: e.kept(workspace) for key, e in experiments().items()}
     measures = {key: found.findings.measures for key, found in kept.items() if found is not None}
     asked = {
-        (row.place, row.says) for row in ledger_rows({}) if row.verdict == NEEDS_MODELS and row.asset not in LEFT_OUT
+        (row.place, row.claim) for row in ledger_rows({}) if row.verdict == NEEDS_MODELS and row.asset not in LEFT_OUT
     }
-    rows = {(row.place, row.says): row for row in ledger_rows(measures)}
+    rows = {(row.place, row.claim): row for row in ledger_rows(measures)}
     assert len(asked) == (155 if ALL else 143)
     empty = {key: rows[key].verdict for key in asked if rows[key].verdict in (NEEDS_MODELS, NOT_RUN)}
     assert empty == {}

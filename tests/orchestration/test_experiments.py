@@ -1,15 +1,14 @@
-"""The paper's experiments as assets: made where asked for, once, with the same digits."""
+"""The paper's experiments as assets: run on request, once, with the same digits."""
 
 import importlib
 import inspect
-import json
 import os
 import signal
 import subprocess
 import sys
 import time
 from contextlib import nullcontext
-from dataclasses import asdict, replace
+from dataclasses import replace
 from types import SimpleNamespace
 
 import numpy as np
@@ -18,7 +17,7 @@ import pytest
 from scipy.stats import false_discovery_control, spearmanr
 
 from assets.experiments.adversarial_answers import PLANTED_RATES, false_positives, planted
-from assets.experiments.base import ExperimentFindings, Heatmap
+from assets.experiments.base import ExperimentFindings
 from assets.experiments.confounder_features import tensor_confounder
 from assets.experiments.injected_bias import changes
 from assets.experiments.orthogonality import errors_at
@@ -48,66 +47,46 @@ LITERAL = FitConfig(placement="weights")
 QUICK = "key:tensor_against_svd or key:injected_bias or key:quality_factor"
 
 
-def says(workspace, key):
-    kept = experiments()[key].kept(workspace)
-    return None if kept is None else asdict(kept.findings)
+def findings(workspace, key):
+    return experiments()[key].stored(workspace).findings
 
 
 @pytest.mark.slow
-def test_made_where_asked_for_and_again_where_what_they_read_has_changed(tmp_path):
+def test_experiments_run_on_request_and_again_when_their_inputs_change(tmp_path):
     folder = make(tmp_path / "ws", n=80)
     first = run(folder)
     assert not first.failures
-    assert not {asset for asset, _ in first.materialised} & set(KEYS), "no night needs them"
+    assert not {asset for asset, _ in first.materialised} & set(KEYS), "no nightly run needs them"
     workspace = load_workspace(folder)
     assert stale(workspace) == list(KEYS)
 
-    made = run(folder, selection=QUICK)
-    assert {asset for asset, _ in made.materialised} == {"tensor_against_svd", "injected_bias", "quality_factor"}
-    assert set(stale(workspace)) == set(KEYS) - {a for a, _ in made.materialised}
+    built = run(folder, selection=QUICK)
+    assert {asset for asset, _ in built.materialised} == {"tensor_against_svd", "injected_bias", "quality_factor"}
+    assert set(stale(workspace)) == set(KEYS) - {a for a, _ in built.materialised}
     page = (workspace.report_folder / "experiment-quality_factor.html").read_text()
-    assert says(workspace, "quality_factor")["says"][0].split(":")[0] == "one"
+    assert findings(workspace, "quality_factor").conclusions[0].split(":")[0] == "one"
     assert "Each factor taken for quality in turn" in page
-    assert run(folder, selection=QUICK).materialised == [], "what is done stays done"
+    assert run(folder, selection=QUICK).materialised == [], "they are current"
 
-    before = says(workspace, "tensor_against_svd")
+    before = findings(workspace, "tensor_against_svd")
     workspace.experiment_file("tensor_against_svd").unlink()
     assert {a for a, _ in run(folder, selection=QUICK).materialised} == {"tensor_against_svd"}
-    assert says(workspace, "tensor_against_svd") == before, "equal seeds, equal digits"
+    assert findings(workspace, "tensor_against_svd") == before, "equal seeds, equal digits"
 
     write_items(folder, n=80, edited=3)
     again = run(folder, selection=f"key:panel or key:scores or key:judge_inference or key:items or {QUICK}")
     assert {a for a, _ in again.materialised} & set(KEYS) == {"quality_factor", "injected_bias"}
-    kept = json.loads(workspace.experiment_file("tensor_against_svd").read_text())
-    assert kept["size"] == {"seeds": 5}
     assert "seeds 5; " in (workspace.report_folder / "experiment-tensor_against_svd.html").read_text()
 
 
-@pytest.mark.slow
-def test_what_was_made_at_a_larger_size_is_kept(tmp_path, monkeypatch):
-    folder, size = make(tmp_path / "ws", n=20), experiments()["orthogonality"].small
-
-    def asked(seeds: int, items: int) -> list[str]:
-        monkeypatch.setitem(size, "seeds", seeds)
-        monkeypatch.setitem(size, "items", items)
-        return stale(load_workspace(folder), ("orthogonality",))
-
-    assert asked(3, 400) == ["orthogonality"]
-    assert not run(folder, selection="key:orthogonality").failures
-    kept = json.loads(load_workspace(folder).experiment_file("orthogonality").read_text())
-    assert kept["size"] == {"seeds": 3, "items": 400}
-    assert asked(1, 300) == [], "a larger one is kept"
-    assert asked(4, 400) == ["orthogonality"]
-
-
-def test_every_experiment_takes_what_its_sizes_give():
+def test_every_experiment_accepts_the_parameters_of_its_sizes():
     for key, experiment in experiments().items():
-        takes = [p for p in inspect.signature(experiment.run).parameters.values() if p.kind is p.KEYWORD_ONLY]
-        assert [p.name for p in takes] == list(experiment.small) == list(experiment.full), key
+        accepted = [p for p in inspect.signature(experiment.run).parameters.values() if p.kind is p.KEYWORD_ONLY]
+        assert [p.name for p in accepted] == list(experiment.small) == list(experiment.full), key
 
 
 @pytest.mark.slow
-def test_killed_in_the_middle_it_goes_on_with_the_next(tmp_path):
+def test_a_killed_run_continues_with_the_next_experiment(tmp_path):
     folder = make(tmp_path / "ws", n=80)
     workspace = load_workspace(folder)
     selection = "key:orthogonality or key:tensor_against_svd"
@@ -116,7 +95,7 @@ def test_killed_in_the_middle_it_goes_on_with_the_next(tmp_path):
     process = subprocess.Popen(command, start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     deadline = time.monotonic() + 120
     while not first.exists():
-        assert process.poll() is None, "it ended before it could be killed"
+        assert process.poll() is None, "it ended before the kill"
         assert time.monotonic() < deadline
         time.sleep(0.02)
     os.killpg(process.pid, signal.SIGKILL)
@@ -127,7 +106,7 @@ def test_killed_in_the_middle_it_goes_on_with_the_next(tmp_path):
     assert first.read_bytes() == done
 
 
-def test_each_regime_is_what_the_paper_says_of_its_draw():
+def test_each_regime_draws_from_the_papers_model():
     whole = second_order_insufficient(np.random.default_rng(0), 1.0, truth=1, n=40_000)
     states = 2 * whole.confounder + whole.quality
     assert np.bincount(states) / 40_000 == pytest.approx(0.25, abs=0.01)
@@ -158,10 +137,10 @@ def test_refusals_are_counted_and_lower_no_mean():
     draws = {0.0: [{"avg": 1.0}], 1.0: [{"avg": 0.5, ORACLE: 0.9}, {"avg": 0.6}]}
     measures = measures_of(draws)
     assert measures[f"{ORACLE}, lowest mean"] == 0.9
-    assert measures[f"{ORACLE}, refused"] == 0.5, "at zero strength there are no four components, and it counts apart"
+    assert measures[f"{ORACLE}, refused"] == 0.5, "zero strength has no four components and counts separately"
     assert f"{ORACLE}, without confounder" not in measures
     assert measures["avg, lowest mean"] == pytest.approx(0.55)
-    assert f"{ORACLE} 0.900 (refused 50% of the draws)" in sentence(draws)
+    assert f"{ORACLE} 0.900 (refused 50% of the draws)" in sentence(measures)
     _, row = swept(draws, "c", "accuracy")[0].rows
     assert row[ORACLE] == "0.900 ± 0.000; 1 of 2 refused"
 
@@ -174,7 +153,7 @@ def test_the_profile_of_the_paper_fits_its_algorithms_and_baselines(tmp_path):
     assert config.aggregators[:2] == ("care_svd", "care_tensor_paper")
     assert {"ws", "dawid_skene", "glad", "mace"} <= set(config.aggregators)
     assert (config.placement, config.seed) == ("weights", 3)
-    assert FitConfig.of({"profile": "paper", "aggregators": ("avg",)}).aggregators == ("avg",), "what is given counts"
+    assert FitConfig.of({"profile": "paper", "aggregators": ("avg",)}).aggregators == ("avg",), "explicit settings win"
     with pytest.raises(InputError, match="use care or paper"):
         FitConfig.of({"profile": "authors"})
     assert not run(folder).failures
@@ -188,7 +167,7 @@ def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_th
     assert orthogonal["confounders subtracted"] > orthogonal["leading factor"] + 0.01
     assert overlapping["confounders subtracted"] < overlapping["leading factor"] - 0.01
     for errors in (orthogonal, overlapping):
-        assert errors["best possible"] == pytest.approx(1 / 3, abs=0.02), "quality's own loadings, whatever the overlap"
+        assert errors["best possible"] == pytest.approx(1 / 3, abs=0.02), "quality's own loadings"
         assert errors["best possible"] < min(errors["leading factor"], errors["confounders subtracted"])
 
 
@@ -239,9 +218,7 @@ def test_penalties_are_chosen_on_the_split_and_measured_on_the_rest():
         chooses = np.isin(np.arange(400), np.random.default_rng([seed, 51]).permutation(400)[:60])
         best = min(estimates, key=lambda e: np.abs(e - quality)[chooses].mean())
         expected.append(float(np.abs(best - quality)[~chooses].mean()))
-    found = tuned(panel, panel.scores, quality, "care_svd", 2)
-    assert found["care_svd as written"] == pytest.approx(np.mean(expected))
-    assert found["care_svd as written, sd"] == pytest.approx(np.std(expected))
+    assert tuned(panel, panel.scores, quality, "care_svd", 2) == pytest.approx(expected)
 
 
 def test_a_recorded_judge_that_misses_more_than_a_tenth_is_dropped_as_any_other(monkeypatch):
@@ -271,28 +248,22 @@ def test_greedy_integration_takes_what_helps_and_stops_after_four_steps_without_
     assert greedy(blind, programs, validation) == (path, errors), "labels outside the validation rows choose nothing"
 
 
-def test_planted_answers_are_wrong_and_accepted_at_their_rates():
+def test_planted_attacks_are_wrong_and_accepted_at_their_rates():
     rng = np.random.default_rng(4)
     gold = (rng.random(3_000) < 0.6).astype(float)
     right = np.where(rng.random((3_000, 6)) < 0.9, gold[:, None], 1 - gold[:, None])
     scores, truth, trigger = planted(a_panel(right, gold, cut=0.5), 4, 4_000, rng)
     assert scores.shape == (3_000 + 6 * 4_000, 10)
-    assert not truth[trigger >= 0].any(), "an answer that says nothing is wrong"
-    # what the recorded judges say of an attacked item is what they said of some wrong answer
+    assert not truth[trigger >= 0].any(), "an answer without content is wrong"
+    # recorded judges score an attacked item as they scored some wrong answer
     assert scores[trigger >= 0][:, :6].mean() == pytest.approx(right[gold == 0].mean(), abs=0.01)
     rates = [scores[trigger == t][:, 6:].mean() for t in range(6)]
     assert rates == pytest.approx(PLANTED_RATES, abs=0.02)
 
 
-@pytest.mark.parametrize(
-    "judges",
-    [
-        5,
-        9,
-    ],
-)
+@pytest.mark.parametrize("judges", [5, 9])
 def test_care_accepts_no_more_attacks_than_the_plain_average(judges):
-    """Nine accurate judges and planted ones that fall for openings; nobody is told which items are attacked."""
+    """Nine accurate judges, and planted ones that openings mislead; no fit sees which items are attacked."""
     rng = np.random.default_rng(11)
     gold = (rng.random(1_200) < 0.65).astype(float)
     votes = np.where(rng.random((1_200, 9)) < 0.95, gold[:, None], 1 - gold[:, None])
@@ -300,7 +271,7 @@ def test_care_accepts_no_more_attacks_than_the_plain_average(judges):
     assert np.mean(rates["care"]) <= np.mean(rates["avg"]) + 0.01
 
 
-def test_what_does_not_move_has_not_changed():
+def test_changes_measure_how_far_an_aggregate_moves():
     rng = np.random.default_rng(5)
     before = rng.normal(size=(200, 1)) + rng.normal(size=(200, 5))
     same = Versions("one", tuple("abcde"), {}, before, {"none": (np.arange(200), before.copy())}, FitConfig())
@@ -325,11 +296,11 @@ def test_the_tensors_confounder_is_the_planted_one():
     assert estimated is not None
     agreement = np.mean((estimated > 0.5) == draw.confounder)
     mapped = np.mean((estimated > 0.5) == draw.quality)
-    assert max(agreement, mapped, 1 - agreement, 1 - mapped) > 0.98, "a factor of the state, though not which is Q"
+    assert max(agreement, mapped, 1 - agreement, 1 - mapped) > 0.98, "one of the two factors of the state"
 
 
 @pytest.mark.slow
-def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
+def test_a_test_set_of_versions_is_scored_and_compared(tmp_path):
     folder = make(tmp_path / "ws", n=60)
     (folder / "testsets" / "dressed.yaml").write_text(
         "source: {kind: versions, of: one, changes: [verbosity, colon]}\nscale: [0, 10]\ncut: 5\n"
@@ -340,19 +311,18 @@ def test_a_test_set_of_versions_is_judged_and_compared_like_any_other(tmp_path):
     assert {"i7", "i7 verbosity", "i0 colon"} <= ids
     assert len(ids) == 60 + 60 + 1
     keys = ("injected_bias", "adversarial_answers", "dummy_judges", "confounder_features")
-    made = run(folder, selection=" or ".join(f"key:{key}" for key in keys))
-    assert not made.failures
-    assert {line.split(":")[0].split(",")[0] for line in says(workspace, "dummy_judges")["says"]} == {"one"}
-    kept = says(workspace, "injected_bias")
-    assert any(line.startswith("dressed, verbosity, in sd, least first:") for line in kept["says"])
-    assert any("; 5 judges" in table["title"] for table in kept["tables"])
-    attacks = next(t["rows"] for t in says(workspace, "adversarial_answers")["tables"] if "dressed" in t["title"])
+    assert not run(folder, selection=" or ".join(f"key:{key}" for key in keys)).failures
+    conclusions = findings(workspace, "dummy_judges").conclusions
+    assert {line.split(":")[0].split(",")[0] for line in conclusions} == {"one"}
+    bias = findings(workspace, "injected_bias")
+    assert any(line.startswith("dressed, verbosity, in sd:") for line in bias.conclusions)
+    assert any("; 5 judges" in table.title for table in bias.tables)
+    attacks = next(t.rows for t in findings(workspace, "adversarial_answers").tables if "dressed" in t.title)
     assert [row["attack"] for row in attacks] == ["colon"]
-    assert {attacks[0][name] for name in ("mv", "avg", "ws")} <= {0.0, 1.0}, "one item is called right or not"
-    pictures = [f for key in ("dummy_judges", "confounder_features") for f in says(workspace, key)["figures"]]
-    assert {f["kind"] for f in pictures} >= {Heatmap("", (), (), (), ()).kind}
-    for f in pictures:
-        assert all(v is None or -1 <= v <= 1 for row in f.get("values", []) if isinstance(row, list) for v in row)
+    assert {attacks[0][name] for name in ("mv", "avg", "ws")} <= {0.0, 1.0}, "one item is accepted or not"
+    figures = [f for key in ("dummy_judges", "confounder_features") for f in findings(workspace, key).figures]
+    assert figures
+    assert all(v is None or -1 <= v <= 1 for figure in figures for row in figure.values for v in row)
 
     (folder / "testsets" / "dressed.yaml").write_text("source: {kind: versions, of: nobody}\n")
     with pytest.raises(
@@ -368,7 +338,7 @@ def test_an_item_is_forgotten_with_its_versions(tmp_path):
     assert not run(folder).failures
     workspace = load_workspace(folder)
     removed = forget(workspace, "one", "i3")
-    assert removed["items"] == 3, "the item, and the two it was copied into"
+    assert removed["items"] == 3, "the item and its two copies"
     assert not run(folder).failures
     for testset in ("one", "dressed"):
         assert not [r.item_id for r in workspace.parts.read_items(testset) if r.item_id.split()[0] == "i3"]
@@ -380,15 +350,15 @@ def test_an_item_is_forgotten_with_its_versions(tmp_path):
 
 @pytest.fixture
 def quick_experiments(monkeypatch):
-    """Every experiment finds nothing, at once; what it reads, and when it is run, stays as it is."""
+    """Replace the run of every experiment; inputs and order stay."""
     for key in KEYS:
         module = importlib.import_module(f"assets.experiments.{key}")
-        quick = replace(module.EXPERIMENT, run=lambda _workspace, **_size: ExperimentFindings(["made"]))
+        quick = replace(module.EXPERIMENT, run=lambda _workspace, **_size: ExperimentFindings(["done"]))
         monkeypatch.setattr(module, "EXPERIMENT", quick)
 
 
 @pytest.mark.usefixtures("quick_experiments")
-def test_an_experiment_that_fails_is_named_and_told_until_it_is_made(tmp_path, monkeypatch):
+def test_a_failed_experiment_is_reported_until_it_succeeds(tmp_path, monkeypatch):
     folder = make(tmp_path / "ws", n=20)
 
     def fails(_workspace, **_size):
@@ -398,17 +368,17 @@ def test_an_experiment_that_fails_is_named_and_told_until_it_is_made(tmp_path, m
         for key in ("theory_rates", "orthogonality"):
             module = importlib.import_module(f"assets.experiments.{key}")
             patched.setattr(module, "EXPERIMENT", replace(module.EXPERIMENT, run=fails))
-        told = care(folder, "run", "--select", "key:orthogonality or key:theory_rates or key:ledger", code=1)
-    assert "failed: theory_rates: the weights cancel" in told
-    assert "failed: orthogonality: the weights cancel" in told
-    assert load_workspace(folder).experiment_file("ledger").exists(), "it is made of what is there"
+        output = care(folder, "run", "--select", "key:orthogonality or key:theory_rates or key:ledger", code=1)
+    assert "failed: theory_rates: the weights cancel" in output
+    assert "failed: orthogonality: the weights cancel" in output
+    assert load_workspace(folder).experiment_file("ledger").exists(), "it reads the stored findings"
     assert "experiments that failed: orthogonality, theory_rates;" in care(folder, "status")
     assert not run(folder, selection="key:theory_rates").failures
     assert "experiments that failed: orthogonality;" in care(folder, "status")
 
 
 @pytest.mark.usefixtures("quick_experiments")
-def test_a_run_with_experiments_makes_them_after_the_fits(tmp_path):
+def test_a_run_with_experiments_runs_them_after_the_fits(tmp_path):
     folder = make(tmp_path / "ws", n=20)
     care(folder, "run", "--experiments")
     workspace = load_workspace(folder)

@@ -1,7 +1,7 @@
 """Allow list of vulture (``make lint``): names that look unused, each with its user."""
 
 # ruff: noqa: B018, F821
-asks  # templates/experiments.html
+question  # templates/experiments.html
 getitem  # by Jinja, of judges/prompts/template.py
 protocol  # templates/experiments.html
 kappa  # templates/page.html
