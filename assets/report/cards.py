@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.stats import rankdata
 
-from assets.report.data import JudgeRow, ReportData, Retest, WeightCell
+from assets.report.data import JudgeRow, ReportData, Retest
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.minimum_sizes import LABELS_TO_ADVISE, MIN_LABELS
 from care_ops.records import DropEvidence
@@ -16,7 +16,7 @@ from judges.items import FROM_A_FILE
 
 _ITEMS_SHOWN = 3
 _FROM_A_FILE = f"not known: {FROM_A_FILE}"
-"""Reason without a retest, for judges of a table, which has no workspace."""
+"""Reason without a retest, for judges of a table."""
 
 
 @dataclass(frozen=True)
@@ -40,13 +40,13 @@ class Followed:
 
 
 @dataclass(frozen=True)
-class PartedItem:
+class OutlyingItem:
     """An item that a judge ranks unlike the estimate; ranks are shares of the items below it."""
 
     item_id: str
     score: float
     rank: float
-    answer_rank: float
+    consensus_rank: float
     response: str | None
 
 
@@ -55,27 +55,24 @@ class AgainstLabels:
     """Order of one judge and of the recommended estimate against labels; whether the judge may gate."""
 
     metric: str
-    judge_order: float | None
-    answer: float | None
+    judge: float | None
+    consensus: float | None
     gate: str = ""
 
 
 @dataclass(frozen=True)
-class JudgeCard:
-    """One judge; fields after ``weight`` are set for judges on the panel.
+class JudgeCard(JudgeRow):
+    """One judge; the fields are set for judges on the panel.
 
-    ``number`` is its place on the page by falling weight, None off the panel. ``weight`` is that in the recommended
-    aggregate, ``before`` in the previous fit. ``parted`` are the items that it ranks least like the estimate.
-    ``labels`` is None without gold. ``evidence`` is the fit without the judge against labels; where
-    None, ``no_evidence`` is the reason. ``retest`` is its last retest, or why there is none.
+    ``number`` is its place on the page by falling weight. ``before`` is its weight in the previous fit. ``outlying``
+    are the items that it ranks least like the estimate. ``labels`` is None without gold. ``evidence`` is the fit
+    without the judge against labels; where None, ``no_evidence`` is the reason.
     """
 
-    number: int | None
-    row: JudgeRow
-    weight: WeightCell
+    number: int | None = None
     before: float | None = None
     follows: Followed | None = None
-    parted: Sequence[PartedItem] = ()
+    outlying: Sequence[OutlyingItem] = ()
     labels: AgainstLabels | None = None
     evidence: DropEvidence | None = None
     no_evidence: str = ""
@@ -85,26 +82,24 @@ class JudgeCard:
 def judge_cards(data: ReportData) -> list[JudgeCard]:
     """Build a card for each judge: the panel by falling weight, then judges that were not admitted."""
     column = {judge: j for j, judge in enumerate(data.scores.judges)}
-    number = {judge: k + 1 for k, judge in enumerate(data.judges)}
-    answer = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
+    estimate = data.aggregates[data.lead].estimate if data.lead else np.full(data.scores.shape[0], np.nan)
     cards: list[JudgeCard] = []
-    for row in data.judge_rows:
+    for place, row in enumerate(data.judge_rows):
         judge, j = row.check.judge, column.get(row.check.judge)
         if j is None:
-            cards.append(JudgeCard(None, row, WeightCell()))
+            cards.append(JudgeCard(**vars(row)))
             continue
         cards.append(
             JudgeCard(
-                number[judge],
-                row,
-                data.weight_cell(data.lead, j),
-                data.previous_weights.get(judge),
-                followed(data, j),
-                _parted(data, j, answer),
-                _against_labels(data, j, answer),
-                data.dropping.evidence.get(judge),
-                data.dropping.refused or "the labels that can be compared do not differ",
-                data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
+                **vars(row),
+                number=place + 1,
+                before=data.previous_weights.get(judge),
+                follows=followed(data, j),
+                outlying=_outlying(data, j, estimate),
+                labels=_against_labels(data, j, estimate),
+                evidence=data.dropping.evidence.get(judge),
+                no_evidence=data.dropping.refused or "the labels that can be compared do not differ",
+                retest=data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
             )
         )
     return cards
@@ -124,29 +119,30 @@ def followed(data: ReportData, j: int) -> Followed | None:
     return Followed(k + 1, share, *(data.factors.followed_by(data.scores.judges[j]) or (None, None)))
 
 
-def _parted(data: ReportData, j: int, answer: Array) -> list[PartedItem]:
+def _outlying(data: ReportData, j: int, estimate: Array) -> list[OutlyingItem]:
     """Return the items on which the ranks by a judge and by the estimate differ most."""
     scores = data.scores.values[:, j]
-    both = np.flatnonzero(~np.isnan(scores) & ~np.isnan(answer))
+    both = np.flatnonzero(~np.isnan(scores) & ~np.isnan(estimate))
     if not len(both):
         return []
-    own, other = (rankdata(values[both]) / len(both) for values in (scores, answer))
+    own, other = (rankdata(values[both]) / len(both) for values in (scores, estimate))
     furthest = np.argsort(-np.abs(own - other), kind="stable")[:_ITEMS_SHOWN]
-    places = zip(both[furthest].tolist(), own[furthest].tolist(), other[furthest].tolist(), strict=True)
     ids, texts = data.scores.item_ids, data.responses
-    return [PartedItem(ids[k], float(scores[k]), rank, answer_rank, texts[k]) for k, rank, answer_rank in places]
+    return [
+        OutlyingItem(ids[k], float(scores[k]), float(own[place]), float(other[place]), texts[k])
+        for place, k in zip(furthest.tolist(), both[furthest].tolist(), strict=True)
+    ]
 
 
-def _against_labels(data: ReportData, j: int, answer: Array) -> AgainstLabels | None:
-    known = ~np.isnan(data.gold) & ~np.isnan(answer)
+def _against_labels(data: ReportData, j: int, estimate: Array) -> AgainstLabels | None:
+    known, own = ~np.isnan(data.gold) & ~np.isnan(estimate), data.scores.values[:, j]
     if known.sum() < 2:
         return None
     metric, order = ("AUC", auc) if len(np.unique(data.gold[known])) == 2 else ("Kendall's tau", tau)
-    scored = known & ~np.isnan(data.scores.values[:, j])
-    judge_order = order(data.scores.values[scored, j], data.gold[scored]) if scored.sum() > 1 else None
-    own = data.scores.values[:, j]
+    scored = known & ~np.isnan(own)
+    of_judge = order(own[scored], data.gold[scored]) if scored.sum() > 1 else None
     gate = _may_gate(data.scores.judges[j], own, data.gold, votes=is_binary(own))
-    return AgainstLabels(metric, judge_order, order(answer[known], data.gold[known]), gate)
+    return AgainstLabels(metric, of_judge, order(estimate[known], data.gold[known]), gate)
 
 
 def panel_gate(data: ReportData) -> str:
@@ -196,7 +192,7 @@ def advice(card: JudgeCard) -> str:
     if evidence.advice in ("drop", "keep"):
         return f"{evidence.advice.capitalize()} it: {measured}."
     if evidence.gain < 0 and evidence.needed is not None:
-        return f"Keep it for now: {measured}, which may be chance. About {evidence.needed:,} labels would tell."
+        return f"Keep it for now: {measured}, which may be chance. About {evidence.needed:,} labels would decide."
     return f"Keep it: {measured}, which is no reason to drop it."
 
 
@@ -206,10 +202,10 @@ def retest(card: JudgeCard) -> str:
     if isinstance(found, str):
         sentence = f"{found}."
     elif found.moved is None:
-        sentence = f"asked again about {found.items} items on {found.asked_at}, it answered none of them."
+        sentence = f"asked again about {found.items} items on {found.asked_at}, it scored none of them."
     else:
         sentence = (
-            f"asked again about {found.items} items on {found.asked_at} (by the canary), its scores moved by "
+            f"asked again about {found.items} items on {found.asked_at} (canary), its scores moved by "
             f"{found.moved:.1%} of the scale on average; 0 % is a judge that repeats itself exactly."
             f"{f' Answered by {found.answered_by}.' if found.answered_by else ''}"
         )

@@ -18,8 +18,8 @@ from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import is_sparse
 
-NOT_LEFT_OUT = Dropping(refused="the fit has not been made without each judge yet")
-"""Of a fit by an earlier release, or before `intervals` has run."""
+NOT_LEFT_OUT = Dropping(refused="the fit without each judge has not been computed yet")
+"""Before `intervals` has run."""
 
 _MIN_LINK = 1e-6
 """Partial correlation up to which the solver's zeros are zeros."""
@@ -39,7 +39,7 @@ class Changes:
     """Differences between a page's fit and the previous one, which has this ``edition`` and ``made_at``.
 
     ``why`` lists changed inputs, ``moves`` how far estimates and systems move. ``moved`` is None where the previous fit
-    is not kept. Order against gold is an AUC, or Kendall's tau.
+    was deleted. Order against gold is an AUC, or Kendall's tau.
     """
 
     edition: str
@@ -53,10 +53,9 @@ class Changes:
 
 @dataclass(frozen=True)
 class Retest:
-    """A retest of a judge: how many items it scored again, how far its scores moved, when, and the model that answered.
+    """A retest of a judge: items scored again, mean absolute change as a share of the scale, time, and model.
 
-    ``moved`` is the mean absolute change as a share of the scale; None where it scored none of them. ``says`` is the
-    message of the check, which ``passed`` where there is no evidence of another model.
+    ``moved`` is None where the judge scored none of them. The check ``passed`` without evidence of another model.
     """
 
     items: int
@@ -64,7 +63,7 @@ class Retest:
     asked_at: str
     answered_by: str = ""
     passed: bool = True
-    says: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -78,12 +77,12 @@ class WeightCell:
 
 @dataclass(frozen=True)
 class JudgeRow:
-    """One judge: its admission, family, mean kappa with the others, and weights by aggregate."""
+    """One judge: its admission, family, mean kappa with the others, and weight in the recommended aggregate."""
 
     check: JudgeCheck
     family: str | None
     kappa: float | None
-    weights: Mapping[str, WeightCell]
+    weight: WeightCell
 
 
 @dataclass(frozen=True)
@@ -96,7 +95,7 @@ class SystemRow(SystemRecord):
 
 @dataclass(frozen=True)
 class ReportData:
-    """One test set's page; what is by name is by the aggregator's, and arrays are in the order of ``scores``.
+    """One test set's page; names are those of aggregators, and arrays are in the order of ``scores``.
 
     Attributes
     ----------
@@ -109,24 +108,24 @@ class ReportData:
     labels_seen : int
         How many labels the fit has seen.
     edition, changes : records, or None
-        None for a page without a workspace, and where no other version was published before.
+        None for a page without a workspace; ``changes`` also without an earlier published version.
     made_at : str
-        When the fit was made, to the minute; now by default.
+        Time of the fit, to the minute; now by default.
     correlation, partial_correlations : (p, p) arrays or None
-        The latter of judges that the structure links directly, and zero for the others; None without a structure.
+        The latter by the sparse part, zero for judges that it does not link; None without a structure.
     rivals : dict name -> (n,) array
         Two defensible estimates that labels decide between; empty without an estimate of ``care``.
     provenance : dict
-        Inputs, settings and code, to be printed; nothing is read from it.
+        Inputs, settings and code, printed only.
     retests : dict judge -> Retest or str
         The last retest of a judge, or why there is none.
     flips : dict judge -> str
         For judges that score each item repeatedly: how often their scores differ, in words.
     not_asked : bool
-        Whether a missing score counts as not requested, rather than as a failure of its judge.
+        Whether a missing score was not requested, rather than a failure of its judge.
     dropping : Dropping
         The recommended estimate without each judge, against labels.
-    bill : sequence of NightBill
+    bill : sequence of DailyBill
         Of the last run in which judges were asked; empty where none of them reads tokens.
     """
 
@@ -227,7 +226,7 @@ class ReportData:
         if not systems:
             return []
         by_pair = {(comparison.first, comparison.second): comparison for comparison in self.systems.comparisons}
-        # with labels the best by the estimates need not be the best: the one that loses no comparison is
+        # with labels, the best system is the one that loses no comparison
         losers = {comparison.second for comparison in self.systems.comparisons}
         best = next((record.system for record in systems if record.system not in losers), systems[0].system)
         rows = [SystemRow(**vars(r), best=r.system == best, behind=by_pair.get((best, r.system))) for r in systems]
@@ -235,18 +234,13 @@ class ReportData:
 
     @property
     def judge_rows(self) -> list[JudgeRow]:
-        """Return a row for each judge: admission, agreement with the others, and weights."""
+        """Return a row for each judge in the order of the page; judges that were not admitted are last."""
         index = {judge: j for j, judge in enumerate(self.scores.judges)}
         place = {judge: k for k, judge in enumerate(self.judges)}
-        weighted = [n for n, a in self.aggregates.items() if a.weights is not None and n != "avg"]
+        families, kappas = self.scores.families, self.mean_kappas
         return [
-            JudgeRow(
-                check,
-                self.scores.families.get(check.judge),
-                self.mean_kappas.get(check.judge),
-                {name: self.weight_cell(name, index.get(check.judge)) for name in weighted},
-            )
-            for check in sorted(self.checks, key=lambda check: place.get(check.judge, len(place)))
+            JudgeRow(c, families.get(c.judge), kappas.get(c.judge), self.weight_cell(self.lead, index.get(c.judge)))
+            for c in sorted(self.checks, key=lambda check: place.get(check.judge, len(place)))
         ]
 
     def weight_cell(self, name: str, j: int | None) -> WeightCell:
@@ -265,7 +259,7 @@ class ReportData:
         if lead is None or self.care_svd is None or lead.loadings is None:
             return None
         chosen, count = self.care_svd.quality_factor, lead.loadings.shape[1]
-        stored = [chosen, *(k for k in range(count) if k != chosen)]  # the one taken for quality stands first
+        stored = [chosen, *(k for k in range(count) if k != chosen)]  # the quality factor is stored first
         by_factor = np.empty_like(lead.loadings)
         by_factor[:, stored] = lead.loadings
         return by_factor

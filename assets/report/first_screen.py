@@ -101,9 +101,9 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
     shown = sorted(panel, key=lambda card: -abs(card.weight.weight or 0.0))[:_JUDGES_SHOWN]
     families: dict[str, list[JudgeCard]] = {}
     for card in shown:
-        families.setdefault(card.row.family or "", []).append(card)
+        families.setdefault(card.family or "", []).append(card)
     several = {name: group for name, group in families.items() if name and len(group) > 1}
-    single = [card for card in shown if card.row.family not in several]
+    single = [card for card in shown if card.family not in several]
     ranks = ranked_judges(shown)
     low, high = domain([*ranks.values()])
     scale = (min(low, 0.0), max(high, 0.0))  # so that lengths are the weights
@@ -111,8 +111,7 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
     groups += [(Markup("<h3>On their own</h3>" if groups else ""), single)] if single else []
     groups.sort(key=lambda group: -max(abs(card.weight.weight or 0.0) for card in group[1]))
     parts = [
-        heading + ranked_list([ranks[card.row.check.judge] for card in group], "weight", scale)
-        for heading, group in groups
+        heading + ranked_list([ranks[card.check.judge] for card in group], "weight", scale) for heading, group in groups
     ]
     if len(shown) < len(panel):
         parts.append(Markup(f'<p class="soft"><a href="#judges">{len(panel) - len(shown)} more judges</a></p>'))
@@ -122,7 +121,7 @@ def trusted(cards: Sequence[JudgeCard]) -> Markup:
 def ranked_judges(cards: Sequence[JudgeCard]) -> dict[str, Ranked]:
     """Return the weight of each judge that has one, with its interval and the feature that it follows."""
     return {
-        (judge := card.row.check.judge): Ranked(judge, cell.weight, cell.lo, cell.hi, _moved_by(card))
+        (judge := card.check.judge): Ranked(judge, cell.weight, cell.lo, cell.hi, _moved_by(card))
         for card in cards
         if (cell := card.weight).weight is not None
     }

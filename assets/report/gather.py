@@ -27,7 +27,7 @@ _log = logging.getLogger(__name__)
 
 def gather(workspace: Workspace, testset: str) -> ReportData:
     """Read the record of a page from the stored results; raises the errors of ``read_fitted``."""
-    folder, anchors = workspace.fit_folder(testset), workspace.labels_of(testset)
+    folder, labels = workspace.fit_folder(testset), workspace.labels_of(testset)
     scores, fit = read_fitted(folder)
     with workspace.warehouse.reader() as connection:
         checks = read_admission(connection, testset)
@@ -35,7 +35,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     structure, structure_document = read_structure(folder)
     log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, fit.edition)
     edition = FitVersionShown(fit.edition, log[-1].edition if log else None, kept.made_at if kept else "")
-    left_out, items = folder.find(DroppingDocument), panel_items(scores, workspace.parts.read_gold(testset), anchors)
+    left_out, items = folder.find(DroppingDocument), panel_items(scores, workspace.parts.read_gold(testset), labels)
     data = ReportData(
         title=testset,
         description=workspace.testset(testset).description,
@@ -48,7 +48,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         responses=items.responses,
         factors=folder.read(FactorsDocument),
         systems=folder.read(SystemsDocument),
-        labels_seen=len(anchors),
+        labels_seen=len(labels),
         intervals=workspace.fits.find_annotations(testset, fit.by_aggregator, Intervals),
         edition=edition,
         made_at=minute_of(edition.made_at),
@@ -78,7 +78,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
 
 
 def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
-    """Compare a fit version with the one published before it; None where that is not kept."""
+    """Compare a fit version with the one published before it; None where that was deleted."""
     testset = after.testset
     before = published_before(workspace, testset, after.edition)
     if before is None:
@@ -90,7 +90,7 @@ def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
     try:
         moved = difference(workspace, before, after, name)
     except WarehouseError as error:
-        _log.warning("%s: the page does not say what has moved: %s", testset, error)
+        _log.warning("%s: the page lacks the changes since the last fit: %s", testset, error)
         return changes
     return replace(
         changes,
@@ -103,7 +103,7 @@ def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
 
 
 def _systems_moved(workspace: Workspace, testset: str, before: FitVersion) -> list[str]:
-    """Describe how the order of the systems differs from that by an earlier fit; empty where it is the same."""
+    """Describe how the order of the systems differs from an earlier fit's; empty where it does not."""
     now = workspace.fit_folder(testset).find(SystemsDocument)
     if not workspace.testset(testset).systems or now is None or not now.systems:
         return []
@@ -114,4 +114,4 @@ def _systems_moved(workspace: Workspace, testset: str, before: FitVersion) -> li
     old, new = ([system.system for system in compared.systems] for compared in (then, now))
     if old == new:
         return []
-    return [f"the systems are in another order: {listed(new)} (best first); it was {listed(old)}"]
+    return [f"the order of the systems changed: {listed(new)} (best first); it was {listed(old)}"]

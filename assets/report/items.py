@@ -15,7 +15,7 @@ from care_ops.scores import Array
 from warehouse.documents import plain
 
 MOST_ROWS = 5_000
-"""Items that the page of items lists: a browser opens it at once, and it costs little to write."""
+"""Items that the page of items lists; a browser opens it at once."""
 
 _ENDS = 10
 """Items at each end of the ranking that are drawn."""
@@ -26,9 +26,9 @@ _NINETY_PERCENT = 1.645
 
 @dataclass(frozen=True)
 class ItemRow:
-    """One item: its rank by falling estimate, from 1; the estimate of the recommended answer, with the ends of its 90 %
-    interval, None where it has none; and the standard deviation of the judges' standardised scores, which is how far
-    they part on the item.
+    """One item: rank from 1 by falling estimate, estimate with its 90 % interval, and the judges' disagreement.
+
+    ``spread`` is the standard deviation of the judges' standardised scores.
     """
 
     rank: int
@@ -43,7 +43,7 @@ class ItemRow:
 
 @dataclass(frozen=True)
 class LabelRow:
-    """An item that is worth a label: its place by each rival answer (share of the items not above it), every score."""
+    """An item to label first: its rank by each rival estimate (share of the items not above it), and every score."""
 
     item_id: str
     ranks: Sequence[float]
@@ -63,7 +63,7 @@ def item_rows(data: ReportData) -> list[ItemRow]:
     sd = np.full(len(estimate), np.nan) if aggregate.sd is None else aggregate.sd
     scale = np.nanmin(data.scores.values), np.nanmax(data.scores.values)
     if np.any((estimate < scale[0]) | (estimate > scale[1])):
-        scale = -np.inf, np.inf  # the answer has a unit of its own
+        scale = -np.inf, np.inf  # the estimate has its own unit
     lo, hi = (np.clip(estimate + side * _NINETY_PERCENT * sd, *scale) for side in (-1, 1))
     spread = _spread(data)
     places = range(len(order))
@@ -92,11 +92,7 @@ def item_count(data: ReportData) -> int:
 
 
 def _informative(spread: Array, to_label: NDArray[np.bool_], most: int) -> NDArray[np.intp]:
-    """Choose at most so many of the ranked items; return their places in rising order.
-
-    Those on which two estimates differ most, a quarter from each end of the ranking, and for the rest those on which
-    the judges differ most.
-    """
+    """Choose places of ranked items: to label, a quarter from each end, and those on which judges differ most."""
     quarter, n = most // 4, len(spread)
     chosen = np.concatenate(
         [
@@ -121,10 +117,10 @@ def ends(rows: Sequence[ItemRow]) -> dict[str, Markup]:
 
 
 def label_rows(data: ReportData) -> list[LabelRow]:
-    """The items whose ranks differ most between the two rival estimates, with both ranks."""
+    """Return the items whose ranks differ most between the two rival estimates."""
     if not data.rivals:
         return []
-    ranks = [_share_below(answer) for answer in data.rivals.values()]
+    ranks = [_share_below(estimate) for estimate in data.rivals.values()]
     index = {item: k for k, item in enumerate(data.scores.item_ids)}
     return [
         LabelRow(
@@ -140,7 +136,7 @@ def label_rows(data: ReportData) -> list[LabelRow]:
 
 
 def _share_below(estimate: Array) -> Array:
-    """The share of the items that are not above each one; NaN where there is no estimate."""
+    """Return the share of the items that are not above each one; NaN without an estimate."""
     known = ~np.isnan(estimate)
     out = np.full(len(estimate), np.nan)
     out[known] = rankdata(estimate[known]) / max(int(known.sum()), 1)
@@ -148,7 +144,7 @@ def _share_below(estimate: Array) -> Array:
 
 
 def _spread(data: ReportData) -> Array:
-    """Standard deviation of each item's standardised scores; 0 where it has fewer than two."""
+    """Return the standard deviation of each item's standardised scores; 0 for fewer than two."""
     values = data.scores.values
     items = len(values)
     counts = np.maximum(sum((~np.isnan(values[rows])).sum(axis=0) for rows in blocks(items)), 1)

@@ -17,9 +17,9 @@ from assets.workspace import Workspace
     description="The page of a test set: its estimates, judge weights and confounders.",
 )
 def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Draw the page, with its verdict, and list the items that are most worth a label.
+    """Draw the page, with its verdict, and write the table of items to label.
 
-    Where a person pinned another fit, the page of that one stays, and the verdict describes this one.
+    Where a person pinned another fit, its page stays, and the verdict describes the new fit.
     """
     from assets.publication.editions import blocked_fit
     from assets.report.documents import FactsDocument
@@ -37,7 +37,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
             f"The page is not drawn, because a check of `review` blocks the latest fit of {testset!r}. Compare it with "
             f"the published fit by `care fits diff {testset}`, or publish it by `care fits accept {testset}`."
         )
-    judges, anchors = workspace.judges_of(testset), workspace.labels_of(testset)
+    judges, labels = workspace.judges_of(testset), workspace.labels_of(testset)
     flips = {judge: rate for judge in judges if (rate := flip_rate(workspace, judge, testset))}
     retests = {j: last_retest(context.instance, j, workspace.mount) or why_no_retest(workspace, j) for j in judges}
     data = replace(gather(workspace, testset), retests=retests, flips=flips)
@@ -51,9 +51,9 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         verdict = verdict_on(workspace, testset, state_of(workspace, connection, testset))
     if not stays:
         write_page(data, path, verdict)
-        to_label = items_to_label(data, anchors)
-        records = {r.item_id: r for r in workspace.parts.read_items(testset, only={*to_label, *anchors.labels})}
-        write_items_to_label(workspace.report_folder / labels_name(testset), to_label, records, anchors)
+        to_label = items_to_label(data, labels)
+        records = {r.item_id: r for r in workspace.parts.read_items(testset, only={*to_label, *labels.labels})}
+        write_items_to_label(workspace.report_folder / labels_name(testset), to_label, records, labels)
     keep(workspace, {testset: verdict})
     return dg.MaterializeResult(
         metadata={

@@ -31,8 +31,8 @@ def last_retest(instance: dg.DagsterInstance, judge: str, mount: Mount = UNMOUNT
     asked, moved = kept.get("asked"), kept.get("moved")
     asked_at = f"{datetime.fromtimestamp(records[0].timestamp, UTC):%Y-%m-%d %H:%M}"
     if isinstance(asked, int) and asked and (moved is None or isinstance(moved, float)):
-        passed, says = kept.get(CHECK) is not False, str(kept.get("says", ""))
-        return Retest(asked, moved, asked_at, str(kept.get("answered_by", "")), passed, says)
+        passed, message = kept.get(CHECK) is not False, str(kept.get("says", ""))
+        return Retest(asked, moved, asked_at, str(kept.get("answered_by", "")), passed, message)
     return None
 
 
@@ -61,13 +61,10 @@ def why_no_retest(workspace: Workspace, judge: str) -> str:
     if engine.needs.recordings:
         return f"not known: {FROM_A_FILE}"
     if isinstance(engine, ProgramEngine) and engine.program is not None:
-        return (
-            "not measured: it is a program that comes with CARE, and those are written to give the same text the same "
-            "score every time"
-        )
+        return "not measured: it is a program that comes with CARE, which gives the same text the same score every time"
     if workspace.canary.items == 0:
         return "not measured: `canary: {items: 0}` in care.yaml lets no judge be asked again"
     command = f"care judges retest {shlex.quote(judge)}{workspace.option}"
     if engine.needs.endpoint:
         return f"not measured yet: the first `care run` of a day asks it again, and `{command}` does so now"
-    return f"not measured: only models that somebody else runs are asked again every day; `{command}` asks it now"
+    return f"not measured: only hosted models are asked again every day; `{command}` asks it now"

@@ -1,4 +1,4 @@
-"""Items to label, drawn at random, as a table that a person fills in and gives back to the fit."""
+"""Table of items to label, drawn at random, which a person fills in for the next fit."""
 
 from __future__ import annotations
 
@@ -23,29 +23,29 @@ if TYPE_CHECKING:
 FILE = "to_label.csv"
 
 TO_LABEL = 20
-"""Items that are proposed, drawn at random: no choice beats that (benchmarks/results/labelling.md)."""
+"""Items that are proposed, drawn at random; no selection was better (benchmarks/results/labelling.md)."""
 
 
-def items_to_label(data: ReportData, anchors: FitLabels) -> dict[str, Drawn]:
+def items_to_label(data: ReportData, labels: FitLabels) -> dict[str, Drawn]:
     """Draw items to label, with how each was drawn.
 
-    They enlarge the sample that the labels are of by the next items in an order that goes by their ids alone, so that
-    from one fit to the next they are a simple random sample of all items. A labelled item before the last of them in
-    that order belongs to the sample, too. A sample of unequal probabilities cannot be enlarged: all are chosen then.
+    They extend the labelled sample by the next items in an order of hashed ids, so that over all fits the labels are a
+    simple random sample of the items. A labelled item before the last of them in that order belongs to the sample.
+    A sample of unequal probabilities cannot be extended: all items are chosen then.
     """
-    sample = anchors.labels if anchors.sample is None else anchors.sample
+    sample = labels.labels if labels.sample is None else labels.sample
     how: dict[str, Drawn] = {}
     new = 0
-    for item in _first_places([item for item in data.scores.item_ids if item not in sample], len(anchors)):
+    for item in _first_places([item for item in data.scores.item_ids if item not in sample], len(labels)):
         if new == TO_LABEL:
             break
-        new += item not in anchors.labels
-        how[item] = "random" if _alike(anchors) else "chosen"
+        new += item not in labels.labels
+        how[item] = "random" if _equal_probabilities(labels) else "chosen"
     return how
 
 
 def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
-    """The first items in a random order that new items and scores do not change, ``TO_LABEL`` more than labelled."""
+    """Return ``TO_LABEL`` items more than labelled, the first in a random order that new items do not change."""
 
     def place(item_id: str) -> bytes:
         return hashlib.sha256(item_id.encode("utf-8", "surrogatepass")).digest()
@@ -53,26 +53,25 @@ def _first_places(item_ids: Sequence[str], labelled: int) -> list[str]:
     return heapq.nsmallest(labelled + TO_LABEL, item_ids, key=place)
 
 
-def _alike(anchors: FitLabels) -> bool:
-    """Whether the labelled items on which estimates may rest are a simple random sample."""
-    return len(set((anchors.sample or {}).values())) <= 1
+def _equal_probabilities(labels: FitLabels) -> bool:
+    """Return whether the labelled items are a simple random sample."""
+    return len(set((labels.sample or {}).values())) <= 1
 
 
 def write_items_to_label(
-    path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], anchors: FitLabels
+    path: Path, how: Mapping[str, Drawn], records: Mapping[str, ItemRecord], labels: FitLabels
 ) -> list[str]:
-    """Write the table: item_id, the texts that are known, an empty column ``label``, ``drawn`` and ``probability``.
+    """Write the table: item_id, known texts, an empty column ``label``, ``drawn`` and ``probability``.
 
-    The labels that the fit has seen stand above these, and so do the rows of the present file that a person has filled
-    in, with all that stands in them, because the file as a whole is given to the next fit. Returns the items that have
-    another label there.
+    The labels that the fit has seen are first, then the rows that a person has filled in, unchanged, because the next
+    fit reads the whole file. Return the items whose label in the file differs from that of the fit.
     """
     seen = {
-        item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_drawn(item, anchors)}
-        for item, label in anchors.labels.items()
+        item: {"item_id": item, **_texts(records.get(item)), "label": f"{label:g}", **_drawn(item, labels)}
+        for item, label in labels.labels.items()
     }
     columns, rows = _rows(path)
-    there = {row["item_id"]: row for row in rows if row.get("item_id")}
+    present = {row["item_id"]: row for row in rows if row.get("item_id")}
     filled = [row for row in rows if row.get("item_id") and (row.get("label") or "").strip()]
     labels_by_item: dict[str, list[str]] = {}
     for row in filled:
@@ -84,7 +83,7 @@ def write_items_to_label(
     for item, drawn in how.items():
         if item not in labels_by_item and item not in seen:
             how_drawn = {"item_id": item, **_texts(records.get(item)), "drawn": drawn, "probability": ""}
-            filled.append({**there.get(item, {}), **how_drawn})
+            filled.append({**present.get(item, {}), **how_drawn})
     texts = [name for name in ITEM_TEXTS if any(row.get(name) for row in filled)]
     usual = ["item_id", *texts, "label", "drawn", "probability"]
     _write(path, [*usual, *(name for name in columns if name and name not in (*usual, *ITEM_TEXTS))], filled)
@@ -98,16 +97,16 @@ def write_items_to_label(
     ]
 
 
-def _drawn(item_id: str, anchors: FitLabels) -> dict[str, str]:
-    """How a labelled item was drawn, as it is written; the equal probability of a simple random sample is left out."""
-    chance = anchors.chance_of(item_id)
-    if chance is None or not _alike(anchors):
+def _drawn(item_id: str, labels: FitLabels) -> dict[str, str]:
+    """Return the cells of how a labelled item was drawn; the probability of a simple random sample is left out."""
+    chance = labels.chance_of(item_id)
+    if chance is None or not _equal_probabilities(labels):
         return {"drawn": "chosen", "probability": "" if chance is None else f"{chance:.6g}"}
     return {"drawn": "random"}
 
 
 def leave_out(path: Path, item_ids: Collection[str]) -> None:
-    """Remove the rows of items that are to be forgotten; the labels of the others stay."""
+    """Remove the rows of forgotten items."""
     columns, rows = _rows(path)
     kept = [row for row in rows if row.get("item_id") not in item_ids]
     if len(kept) < len(rows):
@@ -115,7 +114,7 @@ def leave_out(path: Path, item_ids: Collection[str]) -> None:
 
 
 def is_filled_in(path: Path) -> bool:
-    """Whether a person has given a label in the table."""
+    """Return whether a person has filled in a label."""
     return any((row.get("label") or "").strip() for row in _rows(path)[1])
 
 
@@ -129,11 +128,11 @@ def _texts(record: ItemRecord | None) -> dict[str, str]:
 
 
 def _rows(path: Path) -> tuple[list[str], list[dict[str, str]]]:
-    """Columns and rows of a file; none where there is no file, or one that is no text and is set aside."""
+    """Return columns and rows of a file; empty where it is missing, or no text and quarantined."""
 
     def read(path: Path) -> tuple[list[str], list[dict[str, str]]]:
         try:
-            text = path.read_bytes().decode("utf-8-sig")  # as spreadsheets write it, with a mark at the beginning
+            text = path.read_bytes().decode("utf-8-sig")  # with the mark that spreadsheets write
         except UnicodeDecodeError as error:
             raise DamagedError(f"{path}: it is damaged ({error})") from None
         allow_long_fields()

@@ -18,18 +18,17 @@ from judges.items import Status
 from warehouse.compute import pc
 
 _COMPARED = 12
-"""New answers of a system that are compared in a night; of judges behind an API as many as were asked about again."""
+"""New answers of a system that are compared in a run; of hosted judges as many as were retested."""
 
 Place = tuple[str, str]
-"""An item's id, and its key, which is another one for another answer."""
+"""An item's id and its key, which differs for another answer."""
 
 
 def changed_systems(workspace: Workspace, testset: str) -> dict[str, ChangePoint]:
     """Find the systems that changed, by the judges of the panel that can be asked.
 
-    What systems said until the day on which the last of these judges was anchored is what later answers are compared
-    with; until the day on which a person published a fit by hand, where that was later. Pairs have two systems each,
-    and are not compared.
+    Later answers are compared with those until the day on which the last of these judges had its reference scores, or
+    on which a person published a fit, if later. Pairs have two systems each, and are not compared.
     """
     if len(workspace.testset(testset).systems) != 1:
         return {}
@@ -39,10 +38,10 @@ def changed_systems(workspace: Workspace, testset: str) -> dict[str, ChangePoint
     days = [
         (pc.min(rows["created_at"]).as_py(), pc.max(rows["created_at"]).as_py()) for rows in scored.values() if rows
     ]
-    anchored = max([_published_by_hand(workspace, testset), *(first.toordinal() for first, _ in days)])
-    if all(last.toordinal() <= anchored for _, last in days):
+    reference_day = max([_published_by_hand(workspace, testset), *(first.toordinal() for first, _ in days)])
+    if all(last.toordinal() <= reference_day for _, last in days):
         return {}
-    before, new = _answers(workspace, testset, scored, anchored)
+    before, new = _answers(workspace, testset, scored, reference_day)
     moving = [judge for judge in judges if workspace.judge(judge).engine.needs.endpoint]
     references = _references(workspace, testset, moving)
     others = sum(bool(spec.systems) for spec in workspace.testsets.values())
@@ -65,9 +64,9 @@ def _scored(workspace: Workspace, judge: str, testset: str) -> pa.Table:
 
 
 def _answers(
-    workspace: Workspace, testset: str, scored: Mapping[str, pa.Table], anchored: int
+    workspace: Workspace, testset: str, scored: Mapping[str, pa.Table], reference_day: int
 ) -> tuple[dict[str, list[Answer]], dict[str, list[Answer]]]:
-    """Return the answers of each system: the last before the judge was anchored, and all since."""
+    """Return the answers of each system: the last until the reference day, and all since."""
     items = workspace.parts.read_gold(testset)
     named = workspace.parts.read_systems(testset, workspace.systems_of(testset))
     systems = {item: names[0] for item, names in zip(items.item_ids, named, strict=True) if names is not None}
@@ -83,7 +82,7 @@ def _answers(
     for (item, key), day in sorted(days.items(), key=lambda each: each[1]):
         if item in systems:
             answer = Answer(prompts[item], key, day, scores[item, key])
-            if day > anchored:
+            if day > reference_day:
                 new[systems[item]].append(answer)
             else:
                 latest[item] = answer
@@ -104,9 +103,9 @@ def _references(workspace: Workspace, testset: str, moving: Sequence[str]) -> Re
 
 
 def changes(workspace: Workspace, testset: str) -> tuple[dict[str, ChangePoint], dict[str, ChangePoint]]:
-    """Return the judges and systems of a test set that are known to have changed.
+    """Return the judges and systems of a test set that changed.
 
-    A judge is no longer among them once it is anchored again, nor a system once a person has published a fit since.
+    New reference scores of a judge remove it, and a fit that a person published since removes a system.
     """
     asked = [name for name in workspace.judges_of(testset) if not workspace.judge(name).engine.needs.recordings]
     judges = {judge: retests(workspace, judge).changed for judge in asked}

@@ -25,8 +25,8 @@ from care_ops.results.systems import bradley_terry, mean_differences, usable_lab
 from care_ops.scores import Array, ScoreMatrix
 from warehouse.items import ItemColumnsRead
 
-ANSWER = "care"
-"""Whose answer labels correct."""
+CORRECTED = "care"
+"""Aggregator whose estimate labels correct."""
 
 Named = Sequence[tuple[str, ...] | None]
 """For each item the name of its system, or those of the left and the right one; None where one is not known.
@@ -39,39 +39,31 @@ def compare(
     estimate: Array,
     items: ItemColumnsRead,
     named: Named,
-    anchors: FitLabels,
+    fit_labels: FitLabels,
     panel: ScoreMatrix,
     config: FitConfig,
 ) -> SystemsDocument:
     """Compare systems: their order, and the difference of each two.
 
     Where each system has enough labels, its value is the mean label of its items, prediction-powered
-    (``care_ops.results.rates``), and differences are of the same draws. Otherwise values and differences are what the
-    judges see. Systems that are compared in pairs have Bradley-Terry strengths in either case.
+    (``care_ops.results.rates``), and differences are of the same draws. Otherwise they are the judges' means. Systems
+    that are compared in pairs have Bradley-Terry strengths. Raises ``FitError`` where there is nothing to compare.
 
     Parameters
     ----------
-    aggregator : str
-        Whose estimates they are.
-    estimate : (n,) array
+    aggregator, estimate : str, (n,) array
         In the order of ``items``, as ``named`` is.
-    anchors : FitLabels
-        Labels; those on which estimates may rest correct the values. Where items were labelled with unequal
-        probabilities, they do so only where each system has enough of them, because differences that the judges see
-        are corrected without weights.
+    fit_labels : FitLabels
+        Labels that correct the values. Labels of unequal probabilities do so only where each system has enough of
+        them, because differences by judges are corrected without weights.
     panel : ScoreMatrix
-        The scores behind the estimates, for an answer that has seen no label.
+        The scores, for an estimate that has seen no label.
     config : FitConfig
-        Estimates of pairwise items are placed in [0, 1] by its scale.
-
-    Raises
-    ------
-    FitError
-        There is nothing to compare.
+        Its scale places estimates of pairs in [0, 1].
     """
     units = items.units()
-    labels = usable_labels(items.item_ids, anchors)
-    chance = np.array([anchors.chance_of(item) or 1.0 for item in items.item_ids], dtype=np.float64)
+    labels = usable_labels(items.item_ids, fit_labels)
+    chance = np.array([fit_labels.chance_of(item) or 1.0 for item in items.item_ids], dtype=np.float64)
     alike = len(np.unique(chance[~np.isnan(labels)])) <= 1
     unweighted = labels if alike else np.full(len(labels), np.nan)
     if {len(names) for names in named if names is not None} == {2}:
@@ -79,9 +71,9 @@ def compare(
         return _by_judges(aggregator, LOG_ODDS, *compared)
     system_of = [None if names is None else names[0] for names in named]
     if _all_labelled(system_of, labels):
-        answer = recommended_answer(panel, replace(config, calibration=Calibration()))  # which has seen no label
-        blind = aligned(items.item_ids, dict(zip(panel.item_ids, answer.tolist(), strict=True)))
-        repeats = Repeats(anchors.counts_of(items.item_ids), anchors.binary)
+        unlabelled = recommended_estimate(panel, replace(config, calibration=Calibration()))
+        blind = aligned(items.item_ids, dict(zip(panel.item_ids, unlabelled.tolist(), strict=True)))
+        repeats = Repeats(fit_labels.counts_of(items.item_ids), fit_labels.binary)
         return _by_labels(rates_of(Labelled(blind, labels, system_of, units, chance, repeats), seed=config.seed))
     return _by_judges(aggregator, "mean estimate", *_by_mean(estimate, system_of, units, unweighted))
 
@@ -91,17 +83,8 @@ def compared_in(
 ) -> SystemsDocument:
     """Compare the systems of a test set by its recommended aggregate; by default those that its file declares.
 
-    Parameters
-    ----------
-    fits : mapping aggregator -> fit_id, optional
-        Those of another edition, by whose estimates they are compared.
-
-    Raises
-    ------
-    InputError
-        No item has such a column.
-    FitError
-        There is nothing to compare, or no aggregate to compare by.
+    ``fits`` (aggregator -> fit_id) are those of another fit version. Raises ``InputError`` where no item has such a
+    column, ``FitError`` where there is nothing to compare, or no aggregate.
     """
     panel, latest = read_fitted(workspace.fit_folder(testset))
     fits = fits or latest.by_aggregator
@@ -110,18 +93,18 @@ def compared_in(
     name = recommended(fits)
     items = workspace.parts.read_gold(testset)
     named = workspace.parts.read_systems(testset, workspace.systems_of(testset, columns))
-    answer = workspace.fits.read_fit(testset, fits[name]).in_order(items.item_ids)
-    anchors, config = workspace.labels_of(testset), workspace.fit_config(testset)
-    return compare(name, answer.estimate, items, named, anchors, panel, config)
+    estimate = workspace.fits.read_fit(testset, fits[name]).in_order(items.item_ids).estimate
+    fit_labels, config = workspace.labels_of(testset), workspace.fit_config(testset)
+    return compare(name, estimate, items, named, fit_labels, panel, config)
 
 
-def recommended_answer(panel: ScoreMatrix, config: FitConfig, anchors: FitLabels = NO_LABELS) -> Array:
+def recommended_estimate(panel: ScoreMatrix, config: FitConfig, fit_labels: FitLabels = NO_LABELS) -> Array:
     """Return the recommended estimate in the order of the panel's items.
 
-    Labels that are to correct it must not be among the anchors: an answer that has seen a label is too close to it.
+    A fit must not see labels that are to correct its estimate, which would be too close to them.
     """
-    fit = fit_panel(panel, replace(config, aggregators=(ANSWER,)), anchors, solve="not")
-    return fit.aggregates[ANSWER].estimate
+    fit = fit_panel(panel, replace(config, aggregators=(CORRECTED,)), fit_labels, solve="not")
+    return fit.aggregates[CORRECTED].estimate
 
 
 def _all_labelled(system_of: Sequence[str | None], labels: Array) -> bool:
@@ -141,7 +124,7 @@ def _by_labels(rates: Rates) -> SystemsDocument:
         for d in (rates.difference(first, second),)
     ]
     systems = tuple(SystemRecord(rate.system, rate.items, rate.value, rate.lo, rate.hi) for rate in rates.rates)
-    return SystemsDocument(ANSWER, kind, systems, tuple(comparisons))
+    return SystemsDocument(CORRECTED, kind, systems, tuple(comparisons))
 
 
 def _by_judges(
@@ -168,13 +151,13 @@ def _scale_of_pairs(panel: ScoreMatrix, scale: tuple[float, float] | None) -> tu
     low, high = float(np.nanmin(panel.values)), float(np.nanmax(panel.values))
     if np.isin(panel.values[~np.isnan(panel.values)], (1.0, 2.0)).all() and low < high:
         raise FitError(
-            "systems: scores of the pairs are 1 and 2, which does not say who won; write A where the first answer is "
-            "the better one and B where the second is"
+            "systems: scores of the pairs are 1 and 2, which do not name a winner; write A where the first answer is "
+            "better and B where the second is"
         )
     if scale is None and (low < 0.0 or high > 1.0):
         raise FitError(
             f"systems: scores of the pairs go from {low:g} to {high:g}; declare their scale, whose middle is a tie "
-            "and whose upper end says that the left answer is better (--scale, or `scale` of the test set)"
+            "and whose upper end prefers the left answer (--scale, or `scale` of the test set)"
         )
     return scale or (0.0, 1.0)
 

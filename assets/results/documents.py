@@ -99,9 +99,9 @@ class SystemsDocument:
     systems : tuple of SystemRecord
         Best first.
     changed : dict system -> ChangePoint
-        Those that answer in another way than before.
+        Systems whose answers have changed.
     refused : str
-        Why systems that are declared cannot be compared; empty where they are.
+        Why declared systems cannot be compared; empty where they can.
     """
 
     aggregator: str = ""
@@ -116,11 +116,11 @@ class SystemsDocument:
         """Caution that differences rest on judges without labels; empty where labels correct them."""
         if any(comparison.labels_used for comparison in self.comparisons) or not self.comparisons:
             return ""
-        caution = "Without labels they say what the judges see, with whatever they all get wrong about a system."
+        caution = "Without labels they are the judges' view, with every bias about a system that the judges share."
         if self.kind != LOG_ODDS:
             return caution
         return (
-            f"{caution} Of pairs they are too small, often by a third or more: judges that err at random draw every "
+            f"{caution} For pairs they are too small, often by a third or more: random errors of the judges draw every "
             "difference toward 0, and the interval does not allow for it. The order of the systems is not affected."
         )
 

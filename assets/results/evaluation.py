@@ -1,7 +1,6 @@
 """``evaluation``: aggregates against gold, where gold exists.
 
-Items whose label a fit has seen are left out, and with them their whole split unit, for every aggregator
-alike (law 2).
+Items whose label a fit has seen are left out with their whole split unit, for every aggregator (law 2).
 """
 
 from dataclasses import asdict
@@ -37,12 +36,12 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     from care_ops.records import Evaluation
     from warehouse.fit_rows import load_fits
 
-    anchors, scale = workspace.labels_of(testset), workspace.testset(testset).scale
+    labels, scale = workspace.labels_of(testset), workspace.testset(testset).scale
     folder = workspace.fit_folder(testset)
     folder.remove(Evaluation, BEST_JUDGE)
     fit_ids = folder.read(FitDocument).by_aggregator
     columns = workspace.parts.read_gold(testset)
-    gold = held_out_gold(columns, anchors)
+    gold = held_out_gold(columns, labels)
     if np.isnan(gold).all():
         return {"gold": "none: nothing to evaluate against"}
     answers = {n: workspace.fits.read_fit(testset, i).in_order(columns.item_ids) for n, i in fit_ids.items()}
@@ -52,7 +51,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     with workspace.warehouse.writer() as connection:
         load_fits(connection, workspace.fits, testset, fit_ids.values())
     panel = folder.read_panel()
-    best = best_judge(panel, panel_items(panel, columns, anchors).gold, scale)
+    best = best_judge(panel, panel_items(panel, columns, labels).gold, scale)
     if best is not None:
         folder.write(best, BEST_JUDGE)
     with_gold, counted = (int((~np.isnan(known)).sum()) for known in (columns.gold, gold))
@@ -62,7 +61,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     rows = [{"aggregator": n, "labels_used": answers[n].labels_used, **asdict(record)} for n, record in records.items()]
     return {
         "evaluated_items": counted,
-        "left_out_for_anchors": left_out,
+        "left_out_for_labels": left_out,
         "why_so_many": why,
         "table": table(rows),
     }

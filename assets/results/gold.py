@@ -12,11 +12,11 @@ from care_ops.scores import Array, ScoreMatrix
 from warehouse.items import ItemColumnsRead
 
 
-def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: FitLabels) -> ItemColumnsRead:
+def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) -> ItemColumnsRead:
     """Bring items into the panel's order, without gold of labelled items and of their split units."""
     if list(scores.item_ids) == items.item_ids:
-        return replace(items, gold=held_out_gold(items, anchors))
-    gold = dict(zip(items.item_ids, held_out_gold(items, anchors).tolist(), strict=True))
+        return replace(items, gold=held_out_gold(items, labels))
+    gold = dict(zip(items.item_ids, held_out_gold(items, labels).tolist(), strict=True))
     responses = dict(zip(items.item_ids, items.responses, strict=True))
     units = dict(zip(items.item_ids, items.split_units, strict=True))
     return ItemColumnsRead(
@@ -27,12 +27,12 @@ def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, anchors: FitLabels)
     )
 
 
-def held_out_gold(items: ItemColumnsRead, anchors: FitLabels) -> Array:
+def held_out_gold(items: ItemColumnsRead, labels: FitLabels) -> Array:
     """Return gold with NaN for labelled items and their split units."""
-    if not anchors.labels:
+    if not labels.labels:
         return items.gold
     units = items.units()
-    seen = {unit for item, unit in zip(items.item_ids, units, strict=True) if item in anchors.labels}
+    seen = {unit for item, unit in zip(items.item_ids, units, strict=True) if item in labels.labels}
     return np.where([unit in seen for unit in units], np.nan, items.gold)
 
 

@@ -15,7 +15,7 @@ from care_ops.errors import InputError
     description="Bootstrap intervals of weights and loadings, by split unit; whether labels advise to drop a judge.",
 )
 def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
-    """Fit resampled split units, store the intervals beside the weights; then leave each judge out."""
+    """Fit resampled split units and store the intervals of the weights; then leave each judge out."""
     from assets.fit.kept import read_answers, read_fitted
     from assets.results.documents import DroppingDocument
     from assets.results.gold import panel_items
@@ -24,18 +24,18 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     from warehouse.fit_rows import load_fits
 
     testset, folder = context.partition_key, workspace.fit_folder(context.partition_key)
-    config, anchors = workspace.fit_config(testset), workspace.labels_of(testset)
+    config, labels = workspace.fit_config(testset), workspace.labels_of(testset)
     scores, fit = read_fitted(folder)
-    items = panel_items(scores, workspace.parts.read_gold(testset), anchors)
+    items = panel_items(scores, workspace.parts.read_gold(testset), labels)
     whole, units = read_answers(workspace, testset, scores, fit), items.units()
     lead = recommended(whole)
-    dropping = leave_each_out(scores, config, lead, items.gold, units, anchors)
+    dropping = leave_each_out(scores, config, lead, items.gold, units, labels)
     fit_ids = fit.by_aggregator
     folder.write(DroppingDocument(dropping))
     if config.resamples == 0:
         return dg.MaterializeResult(metadata={"intervals": "none: fit.resamples is 0 in care.yaml"})
     try:
-        intervals_by_name = weight_intervals(scores, config, anchors, units, whole=whole)
+        intervals_by_name = weight_intervals(scores, config, labels, units, whole=whole)
     except InputError as error:  # too few split units: weights have no interval
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
     for name, interval in intervals_by_name.items():

@@ -12,10 +12,12 @@ from care_ops.errors import FitError, InputError
 
 @asset_of_testsets(
     deps=["aggregates", "gold"],
-    description="Differences between systems with intervals; corrected by anchors where there are enough.",
+    description="Differences between systems with intervals; corrected by labels where there are enough.",
 )
 def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Compare the systems that the test set declares, by the recommended aggregate."""
+    import numpy as np
+
     from assets.fit.kept import read_fitted
     from assets.results.attribution import changed_systems
     from assets.results.comparison import compared_in
@@ -36,12 +38,12 @@ def systems(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Works
         folder.write(SystemsDocument(changed=changed, refused=str(error)))
         return dg.MaterializeResult(metadata={"systems": f"none: {error}"})
     folder.write(replace(compared, changed=changed))
-    anchors = workspace.labels_of(testset)
+    labels = workspace.labels_of(testset)
     return dg.MaterializeResult(
         metadata={
             "aggregator": compared.aggregator,
-            "labels": sum(label == label for label in usable_labels(panel.item_ids, anchors).tolist()),
-            "labels_of_chosen_items_left_out": anchors.left_out,
+            "labels": int((~np.isnan(usable_labels(panel.item_ids, labels))).sum()),
+            "labels_of_chosen_items_left_out": labels.left_out,
             "differences": table([asdict(comparison) for comparison in compared.comparisons[:200]]),
             "systems": bars("system", {system.system: system.value for system in compared.systems}),
         }

@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assets.results.comparison import recommended_answer
+from assets.results.comparison import recommended_estimate
 from assets.results.gold import aligned
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns
 from assets.table.rating import check_labels
@@ -65,7 +65,7 @@ def judge_reports(
     every, labels = labels, _decided(labels, config.fit.cut)
     if only not in (None, PANEL, *table.scores.judges):
         raise InputError(f"no judge {only!r}; there are {', '.join(table.scores.judges)}, and {PANEL!r}")
-    answer = recommended_answer(admit(table, config)[0], config.fit, table.anchors)
+    answer = recommended_estimate(admit(table, config)[0], config.fit, table.anchors)
     item_ids = table.scores.item_ids
     given = np.array([labels.values[i] if i in labels.sample else np.nan for i in item_ids], dtype=np.float64)
     labelled = [item for item in item_ids if item in labels.sample]

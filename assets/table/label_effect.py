@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from assets.results.comparison import recommended_answer
+from assets.results.comparison import recommended_estimate
 from care_ops import samples
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, counted
@@ -59,7 +59,7 @@ def label_effect(panel: ScoreMatrix, config: FitConfig, anchors: FitLabels) -> L
         return None
     steps = (0, max(len(seen) - BATCH, 0), len(seen))
     try:
-        before, earlier, after = (recommended_answer(panel, config, _only(anchors, seen[:count])) for count in steps)
+        before, earlier, after = (recommended_estimate(panel, config, _only(anchors, seen[:count])) for count in steps)
     except FitError:
         return None
     top = min(_TOP, max(len(panel.item_ids) // 5, 1))

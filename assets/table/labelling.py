@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import numpy as np
 from scipy.stats import norm
 
-from assets.results.comparison import recommended_answer
+from assets.results.comparison import recommended_estimate
 from assets.table.label_file import LabelRow
 from care_ops.config import FitConfig
 from care_ops.errors import InputError
@@ -74,7 +74,7 @@ def labels_for_width(
         )
         return math.ceil(needed / (1 + needed / items)), why
     names = panel.item_ids
-    answer = recommended_answer(panel, config)
+    answer = recommended_estimate(panel, config)
     given = np.array([labels.values[i] if i in labels.sample else np.nan for i in names], dtype=np.float64)
     chance = np.array([labels.sample.get(i, 1.0) for i in names], dtype=np.float64)
     rate = rates_of(Labelled(answer, given, chance=chance), level=level, seed=config.seed).rates[0]

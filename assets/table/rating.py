@@ -10,7 +10,7 @@ from typing import Any, Literal, TypedDict, Unpack
 import numpy as np
 
 from assets.labels import read_labels
-from assets.results.comparison import label_scale, recommended_answer
+from assets.results.comparison import label_scale, recommended_estimate
 from assets.results.gold import aligned
 from assets.table.fitting import ScoreTable, TableConfig, admit, item_columns, systems_of
 from assets.table.reading import TableInputs, read_table, usual_item
@@ -153,7 +153,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
     elif bounds is not None and not sequential:
         raise InputError("--label-bounds is for --sequential and for pairs; leave the bounds of labels out")
     panel, _ = admit(table, config)
-    estimate = recommended_answer(panel, config.fit, table.anchors)
+    estimate = recommended_estimate(panel, config.fit, table.anchors)
     item_ids = panel.item_ids
     chance = np.array([labels.sample.get(item, 1.0) for item in item_ids], dtype=np.float64)
     if sequential and len(set(chance.tolist())) > 1:

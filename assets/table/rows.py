@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 
-from assets.report.data import ReportData, WeightCell
+from assets.report.data import ReportData
 
 
 def aggregate_rows(page: ReportData) -> list[dict[str, Any]]:
@@ -42,7 +42,7 @@ def judge_rows(page: ReportData) -> list[dict[str, Any]]:
         {
             "judge": row.check.judge,
             "family": row.family,
-            **asdict(row.weights.get(page.lead, WeightCell())),
+            **asdict(row.weight),
             "agreement": row.check.agreement,
             "missing": row.check.missing_rate,
             "note": row.check.reason or row.check.notes,

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from assets.results.comparison import recommended_answer
+from assets.results.comparison import recommended_estimate
 from assets.table.label_effect import BATCH, label_effect
 from care_ops.config import FitConfig
 from care_ops.fit_labels import NO_LABELS, FitLabels
@@ -24,7 +24,7 @@ def test_labels_against_a_shared_bias_change_the_best_items_and_later_ones_less(
     rows = np.random.default_rng(1).permutation(200)
     given = {panel.item_ids[k]: float(quality[k]) for k in rows[:40]}
     effect = label_effect(panel, FitConfig(), FitLabels(given))
-    before, after = (recommended_answer(panel, FitConfig(), a) for a in (NO_LABELS, FitLabels(given)))
+    before, after = (recommended_estimate(panel, FitConfig(), a) for a in (NO_LABELS, FitLabels(given)))
     best = [{*np.argsort(-one, kind="stable")[:20].tolist()} for one in (before, after)]
     assert (effect.labels, effect.top, effect.moved) == (40, 20, len(best[1] - best[0]))
     assert effect.moved > effect.next_moved
@@ -35,7 +35,7 @@ def test_labels_against_a_shared_bias_change_the_best_items_and_later_ones_less(
 
 def best(panel, labels):
     """The twenty best items by these labels."""
-    answer = recommended_answer(panel, FitConfig(), FitLabels(labels))
+    answer = recommended_estimate(panel, FitConfig(), FitLabels(labels))
     return {*np.argsort(-answer, kind="stable")[:20].tolist()}
 
 

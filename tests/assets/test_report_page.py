@@ -47,13 +47,13 @@ def test_cards_stand_by_falling_weight_and_those_left_out_come_last(data):
     weights = [card.weight.weight for card in cards[:-1]]
     assert weights == sorted(weights, reverse=True)
     assert [card.number for card in cards] == [1, 2, 3, 4, 5, None]
-    assert cards[-1].row.check.judge == "constant"
+    assert cards[-1].check.judge == "constant"
 
 
 def test_a_card_says_whether_a_judge_may_gate_where_gold_is_on_its_scale(data):
     assert {card.labels.gate for card in judge_cards(data)[:-1]} == {""}, "gold is 0 and 1, and judges give grades"
     graded = replace(data, gold=np.clip(np.round(data.scores.values[:, 0]), 4, 6))
-    cards = {card.row.check.judge: card for card in judge_cards(graded)}
+    cards = {card.check.judge: card for card in judge_cards(graded)}
     first = cards[data.scores.judges[0]].labels.gate
     assert first.startswith("weighted kappa 0.")
     assert "may gate at 0.6: yes" in first
@@ -72,9 +72,9 @@ def test_a_judge_parts_most_from_the_answer_where_the_ranks_differ_most(data):
     best = int(np.argmax(estimate))
     values[best, 2] = estimate.min() - 1
     scores = ScoreMatrix(values, data.scores.item_ids, data.scores.judges, data.scores.families)
-    card = next(c for c in judge_cards(replace(data, scores=scores)) if c.row.check.judge == scores.judges[2])
-    assert card.parted[0].item_id == scores.item_ids[best]
-    assert (card.parted[0].rank, card.parted[0].answer_rank) == (1 / 80, 1.0)
+    card = next(c for c in judge_cards(replace(data, scores=scores)) if c.check.judge == scores.judges[2])
+    assert card.outlying[0].item_id == scores.item_ids[best]
+    assert (card.outlying[0].rank, card.outlying[0].consensus_rank) == (1 / 80, 1.0)
 
 
 def test_a_factor_is_named_by_what_it_follows_and_loadings_stand_under_their_own_factor(data):
@@ -131,12 +131,12 @@ def test_a_card_says_what_labels_advise_and_why_they_do_not(data):
         "no reason": DropEvidence(400, 80, 0.01, -0.01, 0.03, 900),
     }
     evidence = dict(zip(data.scores.judges, shown.values(), strict=False))
-    cards = {card.row.check.judge: card for card in judge_cards(replace(data, dropping=Dropping(evidence)))}
+    cards = {card.check.judge: card for card in judge_cards(replace(data, dropping=Dropping(evidence)))}
     drop, keep, unclear, no_reason, none = (advice(cards[judge]) for judge in data.scores.judges)
     assert drop.startswith("Drop it: by 400 labels of 80 split units, a fit without it changes the share of pairs")
     assert "by +3.1% (+1.2% … +5.0%, adjusted for the number of judges)" in drop
     assert keep.startswith("Keep it: by 400 labels")
-    assert unclear.endswith("which may be chance. About 900 labels would tell.")
+    assert unclear.endswith("which may be chance. About 900 labels would decide.")
     assert no_reason.endswith("which is no reason to drop it.")
     assert none == "None, so keep it for now: the labels that can be compared do not differ."
     few = replace(data, dropping=Dropping(refused="only labels can say"))
@@ -154,7 +154,7 @@ def test_the_fit_of_a_table_is_made_without_each_judge_where_labels_allow_it():
     items = {item: ItemRecord(item, gold=float(quality[k] > 0)) for k, item in enumerate(scores.item_ids)}
     config = TableConfig(FitConfig(aggregators=("care",), resamples=20))
     page = fit_table(ScoreTable("scores.csv", scores, items), config).page
-    cards = {card.row.check.judge: card for card in judge_cards(page)}
+    cards = {card.check.judge: card for card in judge_cards(page)}
     assert advice(cards["e"]).startswith("Drop it: by 200 labels of 200 split units")
     assert page.dropping.refits == 12
     page = fit_table(

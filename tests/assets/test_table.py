@@ -188,7 +188,7 @@ def test_the_number_of_the_better_answer_is_never_read_in_reverse(rng):
     for fit in (config.fit, replace(config.fit, scale=(1.0, 2.0))):
         with pytest.raises(FitError, match="write A where the first"):
             fit_table(duels(rng, 1.0, 2.0)[0], replace(config, fit=fit))
-    with pytest.raises(FitError, match="upper end says that the left answer is better"):
+    with pytest.raises(FitError, match="upper end prefers the left answer"):
         fit_table(duels(rng, 1.0, -1.0)[0], config)
     assert fit_table(duels(rng, 1.0, 0.0)[0], config).page.systems.systems[0].system == "good"
 

@@ -75,7 +75,7 @@ def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(fo
     assert order_after > order_before + 0.05
     assert {row.data["aggregator"]: row.data["labels_used"] for row in after["table"].records}["care"] == 20
     assert before["why_so_many"] == "360 items have gold"
-    left_out = after["left_out_for_anchors"]
+    left_out = after["left_out_for_labels"]
     assert after["why_so_many"].startswith(f"360 items have gold; {left_out} are left out")
     assert history(load_workspace(folder), "demo")[0]["why"] == "labels: 20 new"
     assert not run(folder).materialised
