@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import shlex
 from collections.abc import Mapping
 from contextlib import suppress
@@ -15,6 +14,7 @@ from annotated_types import Ge, Interval
 
 from assets.hashing import FileHashes, content_hash
 from assets.mount import UNMOUNTED, Mount
+from assets.workers import DaskConfig, Workers
 from care_ops.config import NOTHING_ELSE, POSITION, AdmissionRule, Calibration, FitConfig
 from care_ops.errors import CareError, InputError, listed, sentence
 from care_ops.fit_labels import NO_LABELS, FitLabels
@@ -33,10 +33,6 @@ if TYPE_CHECKING:
     from warehouse.remote.copy import StoreCopy
     from warehouse.sources.files import RecordedTable
     from warehouse.sources.reading import Reading
-
-_SCHEDULER = "DASK_SCHEDULER_ADDRESS"
-"""Environment variable that names a Dask scheduler, for this and for every other program that uses Dask."""
-
 
 FORGOTTEN = "forgotten.jsonl"
 """File of the data folder: hashes of the items that `care admin forget` removed."""
@@ -60,38 +56,6 @@ class Memory:
     recorded_versions: dict[str, dict[str, str]] = field(default_factory=dict[str, "dict[str, str]"])
     anchors: dict[str, FitLabels] = field(default_factory=dict[str, FitLabels])
     judge_keys: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
-
-
-@dataclass(frozen=True)
-class DaskConfig:
-    """Where Dask runs.
-
-    Attributes
-    ----------
-    address : str, optional
-        Address of a running Dask scheduler, like tcp://host:8786, whose workers compute the moments. The environment
-        variable ``DASK_SCHEDULER_ADDRESS`` takes its place.
-    workers : int, optional
-        Processes of a local Dask cluster where no scheduler is named, for test sets of any size; by default one a core
-        for large ones only; 0 stays in this process.
-    """
-
-    __pydantic_config__: ClassVar = NOTHING_ELSE
-
-    address: str | None = None
-    workers: Annotated[int, Ge(0)] | None = None
-
-    def scheduler(self) -> str | None:
-        """The scheduler's address, or None."""
-        return os.environ.get(_SCHEDULER) or self.address
-
-    def source(self) -> str:
-        """Where the scheduler's address was given."""
-        return _SCHEDULER if os.environ.get(_SCHEDULER) else "dask.address in care.yaml"
-
-
-FROM_ENVIRONMENT = DaskConfig()
-"""The scheduler that the environment names, if it names one."""
 
 
 @dataclass(frozen=True)
@@ -197,6 +161,11 @@ class Workspace:
         from warehouse.parts import PartStore
 
         return PartStore(self.data / "parts")
+
+    @cached_property
+    def workers(self) -> Workers:
+        """Return the Dask workers of this run."""
+        return Workers(self.dask)
 
     @cached_property
     def bills(self) -> Bills:

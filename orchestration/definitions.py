@@ -94,9 +94,10 @@ def build_defs(
         return replace(load_workspace(folder), mount=mount)
 
     assets = [*ASSETS, experiment_pages, canary, nightly_check(settings.nightly)]
+    is_locked = isinstance(workspace, Workspace)  # no other run of it is at work
     reads = WorkspaceResource(folder=str(folder), key_prefix=list(mount.prefix))
     return dg.Definitions(
-        assets=[mounted(asset, mount, folder, settings.owners) for asset in assets],
+        assets=[mounted(asset, mount, folder, settings.owners, in_pool=not is_locked) for asset in assets],
         resources={
             mount.name(RESOURCE): workspace or reads,
             mount.name(PUBLISHED): PublishedScores(folder=str(folder)),

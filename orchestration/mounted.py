@@ -43,8 +43,13 @@ Other assets write documents, pages or other files. Partitions of scores count t
 """
 
 
-def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = ()) -> dg.AssetsDefinition:
-    """Return an asset of the workspace at ``root`` under the names of a mount, with its owners."""
+def mounted(
+    asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequence[str] = (), *, in_pool: bool = True
+) -> dg.AssetsDefinition:
+    """Return an asset of the workspace at ``root`` under the names of a mount, with its owners.
+
+    Without ``in_pool`` its steps wait for no place in its pool: DuckDB's own lock keeps writers apart.
+    """
     body, resource = body_of(asset), mount.name(RESOURCE)
     takes = inspect.getargs(body.__code__).args
     partitions, made_by = _partitions(asset.partitions_def, mount), _source(body)
@@ -56,7 +61,7 @@ def mounted(asset: dg.AssetsDefinition, mount: Mount, root: Path, owners: Sequen
         partitions_def=partitions,
         backfill_policy=asset.backfill_policy,
         op_tags=asset.op.tags,
-        pool=None if asset.op.pool is None else mount.name(asset.op.pool),
+        pool=mount.name(asset.op.pool) if asset.op.pool and in_pool else None,
         can_subset=asset.can_subset or bool(asset.check_specs),
         required_resource_keys={resource},
         description=asset.op.description,

@@ -1,7 +1,7 @@
 """Dagster resources: the workspace, read while no command changes it, and its published scores."""
 
 from collections.abc import Generator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -45,7 +45,9 @@ class WorkspaceResource(dg.ConfigurableResource[Workspace]):
         if needs_rebuild(workspace):
             _rebuild(root, say)
         with shared_lock(workspace, context.run.run_id if context.run else "", say):
-            yield replace(load_workspace(root), mount=Mount(tuple(self.key_prefix)))
+            workspace = replace(load_workspace(root), mount=Mount(tuple(self.key_prefix)))
+            with closing(workspace.workers):
+                yield workspace
 
 
 class PublishedScores(dg.ConfigurableIOManager):

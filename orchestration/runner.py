@@ -11,25 +11,36 @@ import os
 import signal
 import warnings
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from contextlib import ExitStack, closing, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from itertools import groupby
+from pathlib import Path
 
 import dagster as dg
 
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import stale as stale_experiments
 from assets.fit.documents import FitDocument
+from assets.fit.made import FIT
 from assets.judging.journal import recover
 from assets.metadata import is_blocked, reasons_of
 from assets.report.staleness import Partition, StalePartition, State, states
 from assets.state.rebuild import needs_rebuild, rebuild_warehouse
 from assets.state.repair import verify_some
 from assets.state.retention import finish_forgetting, sweep
+from assets.workers import LOCAL, DaskConfig, Workers
 from assets.workspace import Workspace
 from care_ops.errors import InputError
 from orchestration.alerts import failure_message
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, materialisations
-from orchestration.instance import end_abandoned_runs, follow_partitions, report_unchanged, under_way
+from orchestration.definitions import build_defs
+from orchestration.instance import (
+    end_abandoned_runs,
+    follow_partitions,
+    report_unchanged,
+    under_way,
+    workspace_instance,
+)
 from orchestration.launches import CARE_RUN, LAUNCHED_BY, NO_RETRY, ORDER, Launch, plan, requests, split_partition
 from orchestration.plan import INDEX, Tried, due_canaries, find_stale, partitions_under_way, ready
 
@@ -103,7 +114,7 @@ def run_stale(
         A signal has ended it.
     """
     scope = Scope(_selected_assets(defs, selection), testset, judge, by_name=selection is not None)
-    with _interruptible() as raise_if_interrupted:
+    with _interruptible() as raise_if_interrupted, closing(workspace.workers):
         unreported = end_abandoned_runs(workspace, instance)
         sweep(workspace)
         finish_forgetting(workspace)
@@ -111,17 +122,18 @@ def run_stale(
         verify_some(workspace)
         follow_partitions(workspace, instance)
         run, outcome = _Run(workspace, instance, scope, unreported), Outcome()
+        executor = _Executor(defs, workspace, instance)
         unreadable = rebuild_warehouse(workspace) if needs_rebuild(workspace) else {}
         outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
         launches = plan(requests([again] if again is not None else []), instance) or run.next()
         for _ in range(_MOST_STEPS):
             if not launches:
                 break
-            for number, launch in enumerate(launches):
+            for number, launch in enumerate(_executing(executor, workspace.workers, launches, outcome)):
+                raise_if_interrupted()
                 if progress is not None:
                     progress(launch, number, len(launches))
-                _execute(defs, instance, launch, outcome)
-                raise_if_interrupted()
+            raise_if_interrupted()
             launches = run.next()
         else:
             _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
@@ -133,11 +145,10 @@ def run_launches(
     defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, launches: Sequence[Launch]
 ) -> Outcome:
     """Run these launches one after the other, up to the first failure; the caller holds the workspace's lock."""
-    outcome = Outcome()
+    outcome, executor = Outcome(), _Executor(defs, workspace, instance)
     end_abandoned_runs(workspace, instance)
     follow_partitions(workspace, instance)
-    for launch in launches:
-        _execute(defs, instance, launch, outcome)
+    for _ in _executing(executor, workspace.workers, launches, outcome):
         if outcome.failures:
             break
     return outcome
@@ -262,28 +273,63 @@ def _interruptible() -> Generator[Callable[[], None]]:
         os.close(write)
 
 
-def _execute(defs: dg.Definitions, instance: dg.DagsterInstance, launch: Launch, outcome: Outcome) -> None:
-    """Run one launch in this process and add its result to the outcome."""
-    _logger.info("Running %s.", launch.label)
-    result = defs.resolve_job_def(IMPLICIT_ASSET_JOB).execute_in_process(
-        instance=instance,
-        asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
-        partition_key=None if launch.tags else launch.partitions[0],
-        tags={**launch.tags, LAUNCHED_BY: CARE_RUN, **NO_RETRY},
-        run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
-        raise_on_error=False,
-    )
-    for asset, partition in materialisations(instance, result.run_id):
-        if asset in launch.assets:
-            outcome.materialised.append((asset, partition))
-            outcome.failures.pop((asset, partition), None)
-    materialised = set(outcome.materialised)
-    for event in result.all_events:
-        if event.is_step_failure and event.step_key is not None and not is_blocked(event.step_failure_data):
-            message, reasons = failure_message(event), reasons_of(event.step_failure_data)
-            asset = event.step_key if event.step_key in launch.assets else launch.assets[0]  # an experiment's step
-            for partition in launch.partitions:
-                if (asset, partition) not in materialised:
-                    why = reasons.get(partition or asset, message)
-                    outcome.failures[asset, partition] = why
-                    _logger.info("%s %s failed: %s", asset, partition or "", why)
+class _Executor:
+    """Run launches in this process; where it is sent to a worker, in the worker's."""
+
+    def __init__(self, defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance) -> None:
+        self._job, self._workspace, self._instance = defs.resolve_job_def(IMPLICIT_ASSET_JOB), workspace, instance
+
+    def __reduce__(self) -> tuple[Callable[..., _Executor], tuple[Workspace]]:
+        return _executor_of_worker, (replace(self._workspace, dask=DaskConfig(workers=0)),)
+
+    def __call__(self, launch: Launch) -> tuple[list[Partition], dict[Partition, str]]:
+        """Run one launch; return what it materialised, and the reason for each partition that failed."""
+        _logger.info("Running %s.", launch.label)
+        result = self._job.execute_in_process(
+            instance=self._instance,
+            asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
+            partition_key=None if launch.tags else launch.partitions[0],
+            tags={**launch.tags, LAUNCHED_BY: CARE_RUN, **NO_RETRY},
+            run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
+            raise_on_error=False,
+        )
+        materialised = [one for one in materialisations(self._instance, result.run_id) if one[0] in launch.assets]
+        failures: dict[Partition, str] = {}
+        for event in result.all_events:
+            if event.is_step_failure and event.step_key is not None and not is_blocked(event.step_failure_data):
+                message, reasons = failure_message(event), reasons_of(event.step_failure_data)
+                asset = event.step_key if event.step_key in launch.assets else launch.assets[0]  # an experiment's step
+                for partition in launch.partitions:
+                    if (asset, partition) not in materialised:
+                        why = reasons.get(partition or asset, message)
+                        failures[asset, partition] = why
+                        _logger.info("%s %s failed: %s", asset, partition or "", why)
+        return materialised, failures
+
+
+_of_worker: dict[Path, _Executor] = {}
+_until_worker_ends = ExitStack()
+"""The executor of this process, where it is a worker of a run, and its open instance."""
+
+
+def _executor_of_worker(workspace: Workspace) -> _Executor:
+    """Return this worker's executor."""
+    if workspace.root not in _of_worker:
+        workspace.workers.place = f"Dask ({LOCAL})"
+        instance = _until_worker_ends.enter_context(workspace_instance(workspace))
+        _of_worker[workspace.root] = _Executor(build_defs(workspace.root, workspace), workspace, instance)
+    return _of_worker[workspace.root]
+
+
+def _executing(
+    executor: _Executor, workers: Workers, launches: Sequence[Launch], outcome: Outcome
+) -> Generator[Launch]:
+    """Yield each launch, then run it and add its result to the outcome; fits run on workers where these pay."""
+    for are_fits, group in groupby(launches, lambda launch: launch.assets[0] in FIT):
+        together = [*group]
+        results = iter((workers.map if are_fits and workers.are_local else map)(executor, together))
+        for launch in together:
+            yield launch
+            materialised, failures = next(results)
+            outcome.materialised += materialised
+            outcome.failures = {k: why for k, why in (outcome.failures | failures).items() if k not in materialised}

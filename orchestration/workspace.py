@@ -21,7 +21,8 @@ from pydantic import (
 )
 
 from assets.report.names import refuse_alike
-from assets.workspace import CanaryConfig, DaskConfig, ReviewConfig, Workspace
+from assets.workers import DaskConfig
+from assets.workspace import CanaryConfig, ReviewConfig, Workspace
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig, with_profile
 from care_ops.errors import InputError
 from judges.pool import PoolConfig

@@ -7,6 +7,9 @@ import json
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from itertools import islice
+from operator import call
 from typing import Any, Literal, Protocol, TypeVar
 
 from assets.code import code_version
@@ -19,6 +22,16 @@ from warehouse.storage import find_sound, read_document, write_document
 _log = logging.getLogger(__name__)
 
 Number = int | float
+
+K = TypeVar("K")
+R = TypeVar("R")
+
+
+def by_seed(workspace: Workspace, seeds: int, draws: Mapping[K, Callable[[int], R]]) -> dict[K, list[R]]:
+    """Call each function with each seed, on the run's workers where these pay."""
+    calls = [partial(draw, seed) for draw in draws.values() for seed in range(seeds)]
+    found = workspace.workers.map(call, calls)
+    return {key: [*islice(found, seeds)] for key in draws}
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,8 @@
 """Views that respect the dependences between judges, compared with random views."""
 
 from collections.abc import Sequence
+from functools import partial
+from operator import call
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,9 +58,10 @@ def _is_valid(views: Views, edges: NDArray[np.bool_]) -> bool:
     return not edges[home[:, None] != home[None, :]].any()
 
 
-def run(_workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
+def run(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> ExperimentFindings:
     """Make a table with a row for each noise level."""
-    rows = [partition_experiment(noise, seeds, n) for n in items for noise in (0.1, 0.5, 1.0)]
+    settings = [partial(partition_experiment, noise, seeds, n) for n in items for noise in (0.1, 0.5, 1.0)]
+    rows = [*workspace.workers.map(call, settings)]
     conclusions = [
         f"Noise {row['noise']:g}, {row['n']:,} items: views without a planted edge across in "
         f"{row['valid, own views']:.0%} of {seeds} seeds (by S in {row['valid, S views']:.0%}); the bare tensor's "

@@ -1,8 +1,10 @@
 """Confounders subtracted from the quality factor's weights, where loadings are orthogonal and where they overlap."""
 
+from functools import partial
+
 import numpy as np
 
-from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
+from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table, by_seed
 from assets.report.charts import Series
 from assets.workspace import Workspace
 from care_ops.aggregators.care_svd import fit_structure
@@ -18,7 +20,7 @@ _AS_FITTED, _SUBTRACTED, _BEST = "leading factor", "confounders subtracted", "be
 _LITERAL = "subtracted as written"
 
 
-def errors_at(overlap: float, seed: int, items: int) -> dict[str, float]:
+def errors_at(overlap: float, items: int, seed: int) -> dict[str, float]:
     """Return 1 - R^2 of Q for each choice of weights.
 
     The confounder's unit loadings have this inner product with quality's, u. Given the scores, Q is Gaussian with
@@ -48,11 +50,11 @@ def errors_at(overlap: float, seed: int, items: int) -> dict[str, float]:
     return {name: 1.0 - float(np.corrcoef(sums, quality)[0, 1]) ** 2 for name, sums in weighted.items()}
 
 
-def run(_workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
+def run(workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
     """Turn the confounder's loadings towards quality's, and estimate Q with and without subtracting it."""
     rows, measures = list[dict[str, float]](), dict[str, float]()
-    for overlap in _OVERLAPS:
-        found = [errors_at(overlap, seed, items) for seed in range(seeds)]
+    drawn = by_seed(workspace, seeds, {overlap: partial(errors_at, overlap, items) for overlap in _OVERLAPS})
+    for overlap, found in drawn.items():
         means = {name: float(np.mean([errors[name] for errors in found])) for name in found[0]}
         change, literal = means[_SUBTRACTED] - means[_AS_FITTED], means[_LITERAL] - means[_AS_FITTED]
         rows.append({"overlap": overlap, **means, "change": change})

@@ -1,21 +1,24 @@
 """Accuracy of the aggregators where pairwise structure follows the confounder."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from assets.experiments.base import Experiment, ExperimentFindings
+from assets.experiments.base import Experiment, ExperimentFindings, by_seed
 from assets.experiments.sweep import accuracies, measures_of, sentence, swept
 from assets.workspace import Workspace
 from care_ops.simulate import second_order_insufficient
 
 
-def run(_workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
+def accuracies_at(k: int, c: float, seed: int) -> dict[str, float]:
+    """Return the accuracies on one draw of the k-th strength."""
+    return accuracies(second_order_insufficient(np.random.default_rng([seed, k]), c, truth=seed), seed)
+
+
+def run(workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep the strength c of the confounder that the judges' pairwise structure follows."""
-    draws = {
-        c: [accuracies(second_order_insufficient(np.random.default_rng([s, k]), c, truth=s), s) for s in range(seeds)]
-        for k, c in enumerate(strengths)
-    }
+    draws = by_seed(workspace, seeds, {c: partial(accuracies_at, k, c) for k, c in enumerate(strengths)})
     table, chart = swept(draws, "c", f"Accuracy, mean and sd over {seeds} seeds")
     measures = measures_of(draws)
     conclusions = [

@@ -1,26 +1,32 @@
 """Accuracy of the aggregators where pairwise structure follows quality and a confounder grows."""
 
 from collections.abc import Sequence
+from functools import partial
 
 import numpy as np
 
-from assets.experiments.base import Experiment, ExperimentFindings, joined
+from assets.experiments.base import Experiment, ExperimentFindings, by_seed, joined
 from assets.experiments.sweep import BASELINES, ORACLE, WRITTEN, accuracies, measures_of, sentence, swept
 from assets.workspace import Workspace
-from care_ops.simulate import SUFFICIENT_TABLES, second_order_sufficient
+from care_ops.simulate import SUFFICIENT_TABLES, TableOfMeans, second_order_sufficient
 
 
-def run(_workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
+def accuracies_at(k: int, g: float, means: TableOfMeans, items: int, seed: int) -> dict[str, float]:
+    """Return the accuracies on one draw of the k-th strength."""
+    return accuracies(second_order_sufficient(np.random.default_rng([seed, k]), g, means, truth=seed, n=items), seed)
+
+
+def run(workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[float]) -> ExperimentFindings:
     """Sweep g for each declared table of means."""
     parts, worst, described = list[ExperimentFindings](), dict[str, float](), 0
-    for name, means in SUFFICIENT_TABLES.items():
-        draws = {
-            g: [
-                accuracies(second_order_sufficient(np.random.default_rng([s, k]), g, means, truth=s, n=items), s)
-                for s in range(seeds)
-            ]
-            for k, g in enumerate(strengths)
-        }
+    drawn = {
+        (name, g): partial(accuracies_at, k, g, means, items)
+        for name, means in SUFFICIENT_TABLES.items()
+        for k, g in enumerate(strengths)
+    }
+    found = by_seed(workspace, seeds, drawn)
+    for name in SUFFICIENT_TABLES:
+        draws = {g: found[name, g] for g in strengths}
         table, chart = swept(draws, "g", f"Means '{name}': accuracy, mean and sd over {seeds} seeds")
         measures = measures_of(draws)
         conclusion = f"Means '{name}', lowest mean accuracy over g > 0: {sentence(measures)}."

@@ -1,8 +1,10 @@
 """Third moments against second moments."""
 
+from functools import partial
+
 import numpy as np
 
-from assets.experiments.base import Experiment, ExperimentFindings, Table
+from assets.experiments.base import Experiment, ExperimentFindings, Table, by_seed
 from assets.experiments.planted import matched, rotated, thirds
 from assets.workspace import Workspace
 from care_ops.errors import FitError
@@ -10,22 +12,29 @@ from care_ops.models import cp
 from care_ops.moments.state import accumulate
 from care_ops.simulate import four_state_mixture
 
+_SETTINGS = ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000, 0.5))
+"""Judges, items and noise."""
 
-def run(_workspace: Workspace, *, seeds: int) -> ExperimentFindings:
+
+def errors_of(p: int, n: int, noise: float, seed: int) -> tuple[float, float]:
+    """Return the errors of the tensor's state means, and of two-way ones under the best rotation."""
+    rng = np.random.default_rng([seed, 15])
+    draw = four_state_mixture(rng, n=n, p=p, noise=noise)
+    truth = draw.means - draw.scores.mean(axis=0)
+    moment = cp.augmented_moment(accumulate(draw.scores), thirds(p))
+    try:
+        by_tensor = matched(cp.decompose(moment, thirds(p), 4, rng).means, truth)
+    except FitError:
+        by_tensor = float("inf")
+    return by_tensor, rotated(cp.two_way_baseline(moment, thirds(p), 4), truth)
+
+
+def run(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
     """Compare three-way moments with two-way ones under the best rotation, on the same draws."""
     rows: list[dict[str, float]] = []
-    for p, n, noise in ((12, 5_000, 1.0), (36, 5_000, 1.0), (12, 50_000, 0.5), (36, 50_000, 0.5)):
-        tensor_errors, svd_errors = [], []
-        for seed in range(seeds):
-            rng = np.random.default_rng([seed, 15])
-            draw = four_state_mixture(rng, n=n, p=p, noise=noise)
-            truth = draw.means - draw.scores.mean(axis=0)
-            moment = cp.augmented_moment(accumulate(draw.scores), thirds(p))
-            try:
-                tensor_errors.append(matched(cp.decompose(moment, thirds(p), 4, rng).means, truth))
-            except FitError:
-                tensor_errors.append(float("inf"))
-            svd_errors.append(rotated(cp.two_way_baseline(moment, thirds(p), 4), truth))
+    found = by_seed(workspace, seeds, {setting: partial(errors_of, *setting) for setting in _SETTINGS})
+    for (p, n, noise), errors in found.items():
+        tensor_errors, svd_errors = zip(*errors, strict=True)
         rows.append(
             {
                 "judges": p,

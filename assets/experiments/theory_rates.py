@@ -2,10 +2,11 @@
 
 import itertools
 from collections.abc import Callable, Sequence
+from functools import partial
 
 import numpy as np
 
-from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table
+from assets.experiments.base import Chart, Experiment, ExperimentFindings, Table, by_seed
 from assets.experiments.planted import named, thirds
 from assets.fit.details import CareTensorDetails, read_details
 from assets.report.charts import Series
@@ -37,46 +38,43 @@ def slope_of(sizes: Array, errors: Array) -> tuple[float, float, float]:
     return fitted(errors), float(low), float(high)
 
 
-def direction_errors(sizes: Sequence[int], seeds: range, p: int, density: float) -> Array:
-    """Return the errors of the leading direction of L with one confounder; shape (seeds, sizes)."""
-    out = np.empty((len(seeds), len(sizes)))
-    for row, seed in enumerate(seeds):
-        rng = np.random.default_rng([seed, 11])
-        draw = joint_gaussian(rng, n=max(sizes), p=p, confounders=1, edge_density=density)
-        covariance = np.linalg.inv(draw.sparse - draw.low_rank)
-        spread = np.sqrt(np.diag(covariance))
-        # The fit sees correlations, whose precision is D (S - L) D: its leading direction is the truth.
-        truth = np.linalg.eigh(draw.low_rank * np.outer(spread, spread))[1][:, -1]
-        for column, n in enumerate(sizes):
-            structure, _ = fit_structure(accumulate(draw.scores[:n]), StructureConfig())
-            found = np.linalg.eigh(structure.low_rank)[1][:, -1]
-            out[row, column] = np.linalg.norm(found - np.sign(found @ truth) * truth)
-    return out
+def direction_errors(sizes: Sequence[int], p: int, density: float, seed: int) -> Array:
+    """Return the error of the leading direction of L with one confounder at each size."""
+    rng, errors = np.random.default_rng([seed, 11]), list[float]()
+    draw = joint_gaussian(rng, n=max(sizes), p=p, confounders=1, edge_density=density)
+    covariance = np.linalg.inv(draw.sparse - draw.low_rank)
+    spread = np.sqrt(np.diag(covariance))
+    # The fit sees correlations, whose precision is D (S - L) D: its leading direction is the truth.
+    truth = np.linalg.eigh(draw.low_rank * np.outer(spread, spread))[1][:, -1]
+    for n in sizes:
+        structure, _ = fit_structure(accumulate(draw.scores[:n]), StructureConfig())
+        found = np.linalg.eigh(structure.low_rank)[1][:, -1]
+        errors.append(float(np.linalg.norm(found - np.sign(found @ truth) * truth)))
+    return np.array(errors)
 
 
 Estimate = Callable[[Array, int], tuple[Array, Array] | None]
 
 
-def mixture_errors(sizes: Sequence[int], seeds: range, p: int, estimate: Estimate) -> tuple[Array, Array]:
-    """Return the errors of state means (relative) and weights under the best permutation; each (seeds, sizes).
+def mixture_errors(sizes: Sequence[int], p: int, estimate: Estimate, seed: int) -> Array:
+    """Return the errors of state means (relative) and weights under the best permutation, shape (2, sizes).
 
     They are infinite where there is no estimate.
     """
-    means, weights = np.full((2, len(seeds), len(sizes)), np.inf)
-    for row, seed in enumerate(seeds):
-        draw = four_state_mixture(np.random.default_rng([seed, 12]), n=max(sizes), p=p)
-        for column, n in enumerate(sizes):
-            found = estimate(draw.scores[:n], seed)
-            if found is None:
-                continue
-            state_means, shares = found
-            order = min(
-                (list(o) for o in itertools.permutations(range(4))),
-                key=lambda o: float(np.linalg.norm(state_means[o] - draw.means)),
-            )
-            means[row, column] = np.linalg.norm(state_means[order] - draw.means) / np.linalg.norm(draw.means)
-            weights[row, column] = np.linalg.norm(shares[order] - draw.weights)
-    return means, weights
+    errors = np.full((2, len(sizes)), np.inf)
+    draw = four_state_mixture(np.random.default_rng([seed, 12]), n=max(sizes), p=p)
+    for column, n in enumerate(sizes):
+        found = estimate(draw.scores[:n], seed)
+        if found is None:
+            continue
+        state_means, shares = found
+        order = min(
+            (list(o) for o in itertools.permutations(range(4))),
+            key=lambda o: float(np.linalg.norm(state_means[o] - draw.means)),
+        )
+        errors[0, column] = np.linalg.norm(state_means[order] - draw.means) / np.linalg.norm(draw.means)
+        errors[1, column] = np.linalg.norm(shares[order] - draw.weights)
+    return errors
 
 
 def _by_care_tensor(values: Array, _seed: int) -> tuple[Array, Array]:
@@ -143,18 +141,20 @@ def misspecified(seeds: range, strengths: tuple[float, ...]) -> list[dict[str, f
 
 
 def run(
-    _workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequence[int], models: int
+    workspace: Workspace, *, seeds: int, items: Sequence[int], judges: Sequence[int], models: int
 ) -> ExperimentFindings:
     """Fit the slopes, and compare the bounds with measured deviations."""
-    draws = range(seeds)
-    errors = {
-        "leading direction of L, fifty judges, sparse edges": direction_errors(items, draws, 50, 0.01),
-        "the same, sixteen judges, sparse edges": direction_errors(items, draws, 16, 0.033),
+    ways: dict[str, Estimate] = {"": _by_care_tensor, " by the third moment": _by_third_moment}
+    drawn: dict[str, Callable[[int], Array]] = {
+        "leading direction of L, fifty judges, sparse edges": partial(direction_errors, items, 50, 0.01),
+        "the same, sixteen judges, sparse edges": partial(direction_errors, items, 16, 0.033),
+        **{f"{way}, p = {p}": partial(mixture_errors, items, p, ways[way]) for p in judges for way in ways},
     }
-    for p in judges:
-        for way, estimate in (("", _by_care_tensor), (" by the third moment", _by_third_moment)):
-            means, weights = mixture_errors(items, draws, p, estimate)
-            errors |= {f"state means{way}, p = {p}": means, f"state weights{way}, p = {p}": weights}
+    errors: dict[str, Array] = {}
+    for name, of_seeds in by_seed(workspace, seeds, drawn).items():
+        found = np.array(of_seeds)
+        by_parameter = {f"state means{name}": found[:, 0], f"state weights{name}": found[:, 1]}
+        errors |= {name: found} if found.ndim == 2 else by_parameter
     conclusions, rows, curves = list[str](), list[dict[str, float | str]](), list[Series]()
     measures: dict[str, float] = {}
     for name, found in errors.items():

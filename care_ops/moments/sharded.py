@@ -1,17 +1,17 @@
-"""Moments over row ranges of a Parquet file, in this process or on Dask workers.
+"""Moments over row ranges of a Parquet file, in this process or on workers.
 
-A shard is a path and a range of rows, so that workers read for themselves and memory stays bounded
-whatever n. A worker that does not have the file is handed these rows. Partial states are added in the
-order of the shards, so that the answer is to the last digit that of one process, whichever worker was faster, or died.
+A shard is a path and a range of rows, so workers read for themselves and memory is bounded. A worker without the file
+is handed these rows. Partial states are added in the order of the shards: the result is that of one process, to the
+last digit, whichever worker was faster, or died.
 """
 
 from __future__ import annotations
 
-from collections import deque
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass, replace
 from functools import partial, reduce
-from itertools import chain, islice
+from itertools import chain
+from operator import add
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -23,13 +23,13 @@ from care_ops.scores import Array
 from care_ops.threads import one_blas_thread
 
 if TYPE_CHECKING:
-    from distributed import Client, Future
     from pyarrow import Buffer, RecordBatch
     from pyarrow.parquet import FileMetaData
 
 _BATCH_ROWS = 16_384
-_TASKS_A_THREAD = 2
-"""Tasks that a worker's thread is given before it has answered the first: one that it does, and one to go on with."""
+
+Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
+"""Calls a function for each of some arguments, in their order, as ``map`` does."""
 
 
 class UnreadableError(Exception):
@@ -112,15 +112,17 @@ def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[
         raise UnreadableError(f"{shard.path}: rows {shard.start} to {shard.stop} cannot be read ({error})") from None
 
 
-def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Client | None = None) -> Moments:
+def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], spread: Spread = map) -> Moments:
     """Moments of the rows of all shards.
+
+    Each worker reads the file by its path. As soon as one cannot, it and all that follow are handed the rows.
 
     Parameters
     ----------
     judges : tuple of str
         Columns to read, in this order.
-    client : distributed.Client, optional
-        The cluster to run on; by default a loop in this process.
+    spread : callable
+        Calls a function for each shard in order, as ``map`` does, here or on workers.
 
     Returns
     -------
@@ -130,57 +132,40 @@ def moments_of_shards(shards: list[Shard], judges: tuple[str, ...], client: Clie
     ------
     InputError
         There are no shards.
+    UnreadableError
+        The file cannot be read here.
     """
     if not shards:
         raise InputError("moments: the score table has no rows")
     shift = default_shift(next(read_batches(shards[0], judges)).T)
     task = partial(shard_moments, judges=judges, shift=shift)
-    return reduce(_plus, map(task, shards) if client is None else _answers(shards, task, client))
+    return reduce(add, _handing_rows(task, shards, spread))
 
 
-def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments:
-    """Moments of one shard, with one BLAS thread."""
-    with one_blas_thread():
-        return accumulate_columns(read_batches(shard, judges), shift, expected=shard.stop - shard.start)
-
-
-def _plus(one: Moments, other: Moments) -> Moments:
-    return one + other
-
-
-def _answers(shards: list[Shard], task: Callable[[Shard], Moments], client: Client) -> Iterator[Moments]:
-    """What workers answer, in the order of the shards, a few of which are under way at a time.
-
-    Each worker reads the file by its path. As soon as one cannot, it and all that follow are handed the rows.
-    """
-    from dask.config import set as configured
-
-    rest, by_path = iter(shards), True
-    waiting: deque[tuple[Shard, Future]] = deque()
-
-    def submit(shard: Shard) -> None:
-        given = shard if by_path else with_part(shard)
-        with configured({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
-            waiting.append((given, client.submit(task, given, pure=False)))
-
-    while True:
-        threads: Any = client.nthreads()
-        most = _TASKS_A_THREAD * max(1, sum(threads.values()))
-        for shard in islice(rest, max(0, most - len(waiting))):
-            submit(shard)
-        if not waiting:
+def _handing_rows(
+    task: Callable[[Shard], Moments | UnreadableError], shards: list[Shard], spread: Spread
+) -> Iterator[Moments]:
+    """Yield the moments of each shard; from the first that a worker could not read on, the rows go with the shard."""
+    for done, found in enumerate(spread(task, shards)):
+        if isinstance(found, UnreadableError):
+            yield from map(_moments, spread(task, map(with_part, shards[done:])))
             return
-        shard, future = waiting.popleft()
-        try:
-            yield future.result()
-        except UnreadableError:
-            if shard.part is not None:
-                raise
-            by_path = False
-            again = [shard, *(other for other, _ in waiting)]
-            waiting.clear()
-            for unread in again:
-                submit(unread)
+        yield found
+
+
+def _moments(found: Moments | UnreadableError) -> Moments:
+    if isinstance(found, UnreadableError):
+        raise found
+    return found
+
+
+def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moments | UnreadableError:
+    """Moments of one shard, with one BLAS thread; the error where its file cannot be read here."""
+    try:
+        with one_blas_thread():
+            return accumulate_columns(read_batches(shard, judges), shift, expected=shard.stop - shard.start)
+    except UnreadableError as error:
+        return error
 
 
 def with_part(shard: Shard) -> Shard:

@@ -42,6 +42,17 @@ def client():
         yield client
 
 
+@pytest.fixture
+def on_workers(client):
+    """Map a function over the workers."""
+
+    def spread(function, arguments):
+        futures = [client.submit(function, argument, pure=False) for argument in arguments]
+        return (future.result() for future in futures)
+
+    return spread
+
+
 def same(one: Moments, other: Moments, tolerance: float = 1e-12) -> None:
     for name in FIELDS:
         a, b = np.asarray(getattr(one, name)), np.asarray(getattr(other, name))
@@ -65,7 +76,7 @@ def test_judges_come_in_the_order_asked_for_and_nulls_and_integers_are_read(tmp_
     np.testing.assert_allclose(found.mean(), [2.5, 7 / 3])
 
 
-def test_no_shards_are_told():
+def test_no_shards_are_an_error():
     with pytest.raises(InputError, match="no rows"):
         moments_of_shards([], JUDGES)
 
@@ -79,11 +90,11 @@ REAL = sharded.shard_moments
 
 
 @pytest.mark.slow
-def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatch, client):
+def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatch, client, on_workers):
     """On two processes: the digits of a loop in one process, undisturbed or not."""
     shards = shards_of(write(tmp_path / "scores.parquet", scores(rng, 4_000)), 100)
-    alone = moments_of_shards(shards, JUDGES)
-    undisturbed = moments_of_shards(shards, JUDGES, client)
+    in_one_process = moments_of_shards(shards, JUDGES)
+    undisturbed = moments_of_shards(shards, JUDGES, on_workers)
     monkeypatch.setattr(sharded, "shard_moments", slowly)
     before = client.run(os.getpid)
     killed = []
@@ -96,24 +107,24 @@ def test_a_worker_killed_in_the_middle_changes_nothing(tmp_path, rng, monkeypatc
 
     killer = threading.Thread(target=kill)
     killer.start()
-    disturbed = moments_of_shards(shards, JUDGES, client)
+    disturbed = moments_of_shards(shards, JUDGES, on_workers)
     killer.join()
     assert killed[0] in before.values()
-    same(undisturbed, alone, 0.0)
-    same(disturbed, alone, 0.0)
+    same(undisturbed, in_one_process, 0.0)
+    same(disturbed, in_one_process, 0.0)
 
 
-def test_workers_that_do_not_have_the_file_are_handed_its_bytes(tmp_path, rng, monkeypatch, client):
+def test_workers_that_do_not_have_the_file_are_handed_its_bytes(tmp_path, rng, monkeypatch, on_workers):
     """The workers' folder is not the one that the relative path starts in, as on a machine that shares no disk."""
     monkeypatch.chdir(tmp_path)
     path = write(Path("scores.parquet"), scores(rng, 1_500))
     shards = shards_of(path, 100)
-    same(moments_of_shards(shards, JUDGES, client), moments_of_shards(shards, JUDGES), 0.0)
+    same(moments_of_shards(shards, JUDGES, on_workers), moments_of_shards(shards, JUDGES), 0.0)
     content = bytearray(path.read_bytes())
     content[len(content) // 2] ^= 1
     path.write_bytes(content)
     with pytest.raises(UnreadableError, match=r"scores\.parquet"):
-        moments_of_shards(shards, JUDGES, client)
+        moments_of_shards(shards, JUDGES, on_workers)
 
 
 @pytest.mark.parametrize("rows", [90, 400, 1_000])
@@ -131,33 +142,3 @@ def test_another_file_at_the_path_of_a_shard_is_not_read(tmp_path, rng):
     write(path, scores(rng, 299))
     with pytest.raises(UnreadableError, match="another file lies there"):
         moments_of_shards(shards, JUDGES)
-
-
-class _Counting:
-    """A client of three threads that counts how many tasks are under way; a task is over when its result is taken."""
-
-    def __init__(self):
-        self.open = self.most = 0
-
-    def nthreads(self):
-        return {"worker": 3}
-
-    def submit(self, task, given, pure):
-        self.open += 1
-        self.most = max(self.most, self.open)
-        outer = self
-
-        class _Future:
-            def result(self):
-                outer.open -= 1
-                return task(given)
-
-        return _Future()
-
-
-def test_few_tasks_are_under_way_at_a_time_and_all_are_answered_in_order(tmp_path, rng):
-    shards = shards_of(write(tmp_path / "scores.parquet", scores(rng, 2_000), 50), 50)
-    client = _Counting()
-    assert len(shards) > 20
-    assert list(sharded._answers(shards, lambda shard: shard, client)) == shards
-    assert client.most == 2 * 3

@@ -12,9 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from assets.fit.moments import dask_client
-from assets.workspace import DaskConfig
-from care_ops.errors import InputError, JudgeError
+from care_ops.errors import JudgeError
 from judges.ray_cluster import RayConfig, connect
 from tests.support.servers import free_port
 
@@ -118,23 +116,6 @@ def test_a_process_that_waits_for_ray_ends_by_a_signal():
             assert process.stdout.readline() == b"connecting\n"
         process.send_signal(signal.SIGTERM)
         assert process.wait(timeout=60) == -signal.SIGTERM
-
-
-@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "smoke://127.0.0.1:1"])
-def test_a_dead_address_of_dask_is_reported(monkeypatch, address):
-    monkeypatch.setattr("assets.fit.moments._CONNECT_TIMEOUT_S", 1)
-    answer = "no Dask scheduler answers there"
-    with pytest.raises(InputError, match=f"dask.address in care.yaml is {address}: {answer}"):
-        dask_client(10, DaskConfig(address)).__enter__()
-    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", address)
-    with pytest.raises(InputError, match=f"DASK_SCHEDULER_ADDRESS is {address}: {answer}"):
-        dask_client(10, DaskConfig("tcp://127.0.0.1:2")).__enter__()
-
-
-def test_few_rows_stay_here_unless_somebody_asks_for_dask(monkeypatch):
-    monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
-    with dask_client(10, DaskConfig()) as nobody_asks, dask_client(10**9, DaskConfig(workers=0)) as not_wanted:
-        assert nobody_asks is not_wanted is None
 
 
 @pytest.fixture

@@ -163,7 +163,7 @@ def test_the_profile_of_the_paper_fits_its_algorithms_and_baselines(tmp_path):
 
 
 def test_subtracting_confounders_helps_where_loadings_overlap_and_hurts_where_they_are_orthogonal():
-    orthogonal, overlapping = (errors_at(overlap, 3, 10_000) for overlap in (0.0, 0.4))
+    orthogonal, overlapping = (errors_at(overlap, 10_000, 3) for overlap in (0.0, 0.4))
     assert orthogonal["confounders subtracted"] > orthogonal["leading factor"] + 0.01
     assert overlapping["confounders subtracted"] < overlapping["leading factor"] - 0.01
     for errors in (orthogonal, overlapping):

@@ -78,6 +78,8 @@ if not hasattr(sharded, "summed"):  # it may be run more than once
 
 def held(shard, judges, shift):
     state = sharded.summed(shard, judges, shift)
+    if isinstance(state, sharded.UnreadableError):
+        return state
     Path("held").write_text(f"{shard.start} {shard.part is not None}")
     time.sleep(600)
     return state

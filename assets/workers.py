@@ -1,0 +1,175 @@
+"""Dask workers of a run: one client, started once the work that is left is worth it."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+
+from annotated_types import Ge
+
+from care_ops.config import NOTHING_ELSE
+from care_ops.errors import InputError
+
+if TYPE_CHECKING:
+    from distributed import Client
+
+A = TypeVar("A")
+R = TypeVar("R")
+
+_SCHEDULER = "DASK_SCHEDULER_ADDRESS"
+"""Environment variable that names a Dask scheduler, for this and for every other program that uses Dask."""
+
+WORTH_S = 30.0
+"""Seconds of work from which local workers pay for their start, which takes about 10 CPU seconds (bench.md)."""
+
+_MOST_PROCESSES = 8
+"""Local workers where care.yaml does not set their number: each takes half a gigabyte."""
+
+LOCAL = "local cluster"
+
+_CONNECT_TIMEOUT_S = 10
+_TASKS_A_THREAD = 4
+"""Tasks that each thread of a worker has at a time: one that it does, others to go on with."""
+
+
+@dataclass(frozen=True)
+class DaskConfig:
+    """Where Dask runs.
+
+    Attributes
+    ----------
+    address : str, optional
+        Address of a running Dask scheduler, like tcp://host:8786, whose workers compute moments, resamples and the
+        draws of experiments. The environment variable ``DASK_SCHEDULER_ADDRESS`` takes its place.
+    workers : int, optional
+        Processes of the local Dask cluster that a run starts if enough work is left, where no scheduler is named; by
+        default one a core, at most eight; 0 stays in this process.
+    """
+
+    __pydantic_config__: ClassVar = NOTHING_ELSE
+
+    address: str | None = None
+    workers: Annotated[int, Ge(0)] | None = None
+
+    def scheduler(self) -> str | None:
+        """The scheduler's address, or None."""
+        return os.environ.get(_SCHEDULER) or self.address
+
+    def source(self) -> str:
+        """Where the scheduler's address was given."""
+        return _SCHEDULER if os.environ.get(_SCHEDULER) else "dask.address in care.yaml"
+
+
+class Workers:
+    """Map functions over the workers of one run; its client is started on first use and serves the whole run.
+
+    Workers of the scheduler that care.yaml or the environment names get all work. Local ones are started where the
+    forecast for the rest of the work, the mean time of what is done so far, exceeds ``WORTH_S``.
+
+    Attributes
+    ----------
+    place : str
+        Where the last calls ran.
+    """
+
+    def __init__(self, dask: DaskConfig) -> None:
+        self._dask, self._client, self._until_closed = dask, None, ExitStack()
+        self.place = "this process"
+
+    @property
+    def are_local(self) -> bool:
+        """Return whether the workers are processes of this machine, and can use its folders."""
+        return self._dask.scheduler() is None
+
+    def map(self, function: Callable[[A], R], arguments: Iterable[A], total: int | None = None) -> Iterator[R]:
+        """Call a function for each argument and yield the results in order, as ``map`` does.
+
+        Parameters
+        ----------
+        function : callable
+            Depends on its argument only, and can be pickled.
+        total : int, optional
+            Number of arguments, where they are no sequence.
+
+        Raises
+        ------
+        InputError
+            No scheduler answers at the address.
+        """
+        waiting, spent = iter(arguments), 0.0
+        total = len(arguments) if total is None and isinstance(arguments, Sequence) else total or 0
+        for done, argument in enumerate(waiting):
+            forecast = spent / done * (total - done) if done else 0.0
+            if self._client is not None or self._pays(forecast):
+                first = self._submit(function, argument)
+                yield from self._results(first, function, waiting)
+                return
+            started = time.perf_counter()
+            result = function(argument)
+            spent += time.perf_counter() - started
+            yield result
+
+    def close(self) -> None:
+        """Disconnect, and end local workers."""
+        self._client = None
+        self._until_closed.close()
+
+    def _pays(self, forecast: float) -> bool:
+        if not self.are_local:
+            return True
+        return self._dask.workers != 0 and forecast > WORTH_S and self._processes() > 1
+
+    def _processes(self) -> int:
+        from dask.system import CPU_COUNT
+
+        return self._dask.workers or min(CPU_COUNT, _MOST_PROCESSES)
+
+    def _connected(self) -> Client:
+        if self._client is None:
+            from distributed import Client, LocalCluster
+
+            if self.are_local:
+                # A worker may hold as much as this process would, so none is killed for its memory.
+                cluster = LocalCluster(self._processes(), threads_per_worker=1, memory_limit=0, dashboard_address=":0")
+                self._client = self._until_closed.enter_context(Client(self._until_closed.enter_context(cluster)))
+            else:
+                self._client = self._until_closed.enter_context(_client_of(self._dask))
+            self.place = f"Dask ({self._dask.scheduler() or LOCAL})"
+        return self._client
+
+    def _submit(self, function: Callable[[A], R], argument: A) -> Any:
+        client = self._connected()  # importing `distributed` adds to Dask's settings
+        from dask.config import set as configured
+
+        with configured({"distributed.admin.large-graph-warning-threshold": "1 GiB"}):
+            return client.submit(function, argument, pure=False)
+
+    def _results(self, first: Any, function: Callable[[A], R], waiting: Iterator[A]) -> Iterator[R]:
+        """Yield the results in order, with a few tasks under way at a time."""
+        under_way = deque([first])
+        for argument in waiting:
+            under_way.append(self._submit(function, argument))
+            threads: Any = self._connected().nthreads()
+            while len(under_way) >= _TASKS_A_THREAD * max(1, sum(threads.values())):
+                yield under_way.popleft().result()
+        while under_way:
+            yield under_way.popleft().result()
+
+
+def _client_of(dask: DaskConfig) -> Client:
+    """Return a client of the scheduler at an address; raise ``InputError`` where none answers."""
+    from distributed import Client
+
+    address, source = dask.scheduler(), dask.source()
+    try:
+        return Client(address, timeout=_CONNECT_TIMEOUT_S)
+    except (OSError, ValueError) as error:  # a ValueError where the scheme is unknown
+        raise InputError(
+            f"{source} is {address}: no Dask scheduler answers there ({error}); start it with "
+            f"`dask scheduler` and give the address that it prints, or unset {source}"
+        ) from error

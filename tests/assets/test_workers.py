@@ -1,0 +1,68 @@
+"""Dask workers of a run: started once, where the work that is left pays for them; results as in one process."""
+
+import os
+import subprocess
+import sys
+import time
+from contextlib import closing
+from functools import partial
+from operator import call
+
+import psutil
+import pytest
+
+from assets.workers import DaskConfig, Workers
+from care_ops.errors import InputError
+
+
+@pytest.fixture(autouse=True)
+def no_address(monkeypatch):
+    monkeypatch.delenv("DASK_SCHEDULER_ADDRESS", raising=False)
+
+
+def square(k: int) -> tuple[int, int]:
+    time.sleep(0.02)
+    return k * k, os.getpid()
+
+
+def test_little_work_stays_in_this_process_and_imports_no_dask():
+    code = (
+        "import sys\nfrom assets.workers import DaskConfig, Workers\n"
+        "assert [*Workers(DaskConfig()).map(abs, [-1, 2])] == [1, 2]\n"
+        "assert not {'dask', 'distributed'} & {*sys.modules}\n"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)
+
+
+@pytest.mark.parametrize("config", [DaskConfig(workers=0), DaskConfig(workers=1)])
+def test_a_single_process_starts_no_worker(config, monkeypatch):
+    monkeypatch.setattr("assets.workers.WORTH_S", -1.0)
+    workers = Workers(config)
+    assert {process for _, process in workers.map(square, range(3))} == {os.getpid()}
+    assert workers.place == "this process"
+
+
+def test_workers_start_once_where_the_rest_of_the_work_pays_and_end_with_the_run(monkeypatch):
+    monkeypatch.setattr("assets.workers.WORTH_S", 0.1)
+    with closing(Workers(DaskConfig(workers=2))) as workers:
+        results = [*workers.map(square, range(20))]
+        assert [value for value, _ in results] == [k * k for k in range(20)]
+        here, *elsewhere = (process for _, process in results)
+        assert here == os.getpid(), "the first call gives the forecast"
+        assert len({*elsewhere} - {here}) == 2
+        assert workers.place == "Dask (local cluster)"
+        assert {process for _, process in workers.map(square, [1])} <= {*elsewhere}, "the same workers"
+        made = workers.map(call, (partial(pow, 2, k) for k in range(40)))
+        assert [*made] == [2**k for k in range(40)]
+    assert not any(psutil.pid_exists(process) for process in {*elsewhere})
+
+
+@pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "smoke://127.0.0.1:1"])
+def test_a_dead_address_is_reported_with_its_source(monkeypatch, address):
+    monkeypatch.setattr("assets.workers._CONNECT_TIMEOUT_S", 1)
+    answer = "no Dask scheduler answers there"
+    with pytest.raises(InputError, match=f"dask.address in care.yaml is {address}: {answer}"):
+        next(Workers(DaskConfig(address)).map(abs, [1]))
+    monkeypatch.setenv("DASK_SCHEDULER_ADDRESS", address)
+    with pytest.raises(InputError, match=f"DASK_SCHEDULER_ADDRESS is {address}: {answer}"):
+        next(Workers(DaskConfig("tcp://127.0.0.1:2")).map(abs, [1]))
