@@ -52,15 +52,15 @@ class Rules:
     weak : float
         A judge is weak if its mean correlation with the others is surely below this share of the median judge's.
     factor_share : float
-        Largest share of the common factor, whose mean with the average is better than either of two good estimates
-        (Clemen, International Journal of Forecasting 1989).
-    full_share, no_share : float
-        Misfit of one common factor up to which the share is the largest, and from which there is none.
+        Share of the common factor: a mean of two good estimates is better than either (Clemen, International Journal of
+        Forecasting 1989).
+    most_misfit : float
+        Misfit of one common factor above which it has no share.
+    least_gain : float
+        Gain in the correlation with the common factor, by the factor's own model, below which the average stays: where
+        weights promise less, what they add is the judges' shared errors.
     most_weight : float
         Largest weight of a judge in the common factor, in multiples of an equal weight.
-    rank_lead : (float, float)
-        How many times as much the judges agree by ranks as by scores, from which ranks join the common factor and from
-        which they are all of it: heavy tails hide what judges share, and elsewhere distances tell.
     near_average : float
         Correlation with the mean of the others from which a judge gets no more than an equal weight: one that copies
         the others gains weight by it. On recorded panels no judge exceeds .91.
@@ -68,10 +68,9 @@ class Rules:
 
     weak: float = 0.25
     factor_share: float = 0.4
-    full_share: float = 0.03
-    no_share: float = 0.05
+    most_misfit: float = 0.03
+    least_gain: float = 0.005
     most_weight: float = 1.5
-    rank_lead: tuple[float, float] = (1.05, 1.15)
     near_average: float = 0.95
 
 
@@ -124,8 +123,10 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     average = unit_score(additive_mean(panel.units[:, ~weak]), scored)
     near = _near_average(panel.correlation, rules) & ~weak
     of_factor = _bounded(model.weights * ~weak, rules.most_weight, near)
-    factor = unit_score(_weighted_mean(_by_rank_or_score(panel, rules), of_factor), scored)
-    share = 0.0 if unsafe else rules.factor_share * _factor_fit(model, rules)
+    factor_scores = panel.units if _in_own_units(problem) else panel.normal  # ranks, where judges share no scale
+    factor = unit_score(_weighted_mean(factor_scores, of_factor), scored)
+    depart = not unsafe and _has_common_factor(model, panel, ~weak, of_factor, rules)
+    share = rules.factor_share if depart else 0.0
     latent = unit_score(share * factor + (1.0 - share) * average, scored)
     if not varies(latent[scored]):
         raise FitError(_CANCELLED)
@@ -260,20 +261,13 @@ def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:
     return weak if int((~weak).sum()) >= MIN_DISTINCT_JUDGES - 1 else np.zeros(p, dtype=np.bool_)
 
 
-def _by_rank_or_score(panel: _Panel, rules: Rules) -> Array:
-    """Blend normal scores with standardised ones: the more the judges agree by ranks, the more normal scores."""
-    p = len(panel.correlation)
-    by_score = float(np.abs(for_correlation(panel.standardised).correlation()).sum()) - p
-    lead = (float(np.abs(panel.correlation).sum()) - p) / max(by_score, 1e-9)
-    share = float(np.clip((lead - rules.rank_lead[0]) / (rules.rank_lead[1] - rules.rank_lead[0]), 0.0, 1.0))
-    if share in (0.0, 1.0):
-        return panel.normal if share else panel.standardised
-    return share * panel.normal + (1.0 - share) * panel.standardised
-
-
-def _factor_fit(model: OneFactor, rules: Rules) -> float:
-    """Rate how well one factor explains the judges' correlations, from 0 to 1."""
-    return float(np.clip((rules.no_share - model.misfit) / (rules.no_share - rules.full_share), 0.0, 1.0))
+def _has_common_factor(
+    model: OneFactor, panel: _Panel, kept: NDArray[np.bool_], weights: Array, rules: Rules
+) -> bool:
+    """Return whether one factor explains the judges' correlations, and weights by it promise a gain."""
+    spread = np.nanstd(panel.units, axis=0)
+    gain = model.validity(spread * weights) - model.validity(spread * kept)
+    return model.misfit <= rules.most_misfit and gain >= rules.least_gain
 
 
 def _near_average(correlation: Array, rules: Rules) -> NDArray[np.bool_]:

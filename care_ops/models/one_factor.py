@@ -48,6 +48,11 @@ class OneFactor:
         """Regression of the factor on the judges' scores, a_j / (1 - a_j^2), not negative."""
         return np.clip(self.loadings, 0.0, None) / (1.0 - self.loadings**2)
 
+    def validity(self, weights: Array) -> float:
+        """Correlation of a weighted sum of the judges' standardised scores with the factor."""
+        shared = float(weights @ self.loadings)
+        return shared / max(float(np.sqrt(shared**2 + weights**2 @ (1.0 - self.loadings**2))), 1e-12)
+
     @property
     def signal(self) -> float:
         """How much the judges share: their mean loading, or the median where one judge lifts the mean."""
