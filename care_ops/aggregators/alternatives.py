@@ -21,7 +21,6 @@ from care_ops.concerns import (
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE
 from care_ops.models.duplicates import Duplicates
-from care_ops.models.feature_effects import FeatureEffect
 from care_ops.models.one_factor import OneFactor
 from care_ops.scores import Array
 
@@ -62,8 +61,8 @@ class LabelFree:
         Judges that are left out.
     near_average : tuple of int
         Judges that are nearly the mean of the others.
-    effects : mapping feature -> FeatureEffect
-        What was removed.
+    removed : tuple of str
+        Features whose effects on single judges were removed.
     features : mapping feature -> (n,) array
         Of mean 0 and variance 1.
     follows : mapping feature -> float
@@ -93,7 +92,7 @@ class LabelFree:
     model: OneFactor | None = None
     weak: tuple[int, ...] = ()
     near_average: tuple[int, ...] = ()
-    effects: Mapping[str, FeatureEffect] = field(default_factory=dict[str, FeatureEffect])
+    removed: tuple[str, ...] = ()
     features: Mapping[str, Array] = field(default_factory=dict[str, Array])
     follows: Mapping[str, float] = field(default_factory=dict[str, float])
     alternatives: Mapping[str, Array] = field(default_factory=dict[str, Array])

@@ -118,7 +118,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
         "follows": {name: round(value, 4) for name, value in found.follows.items()},
         "differing_feature": _differing_feature(found),
         "features": sorted(problem.scores.features.keys() - {POSITION}),
-        "removed_effects": {name: round(effect.removed, 4) for name, effect in found.effects.items()},
+        "removed_effects": dict.fromkeys(found.removed, 1.0),
         "plain_average": asdict(changed(found.latent[scored], found.plain[scored])),
         "effective_judges": found.effective_judges,
     }

@@ -115,7 +115,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     features = {name: w for name, f in problem.scores.features.items() if (w := unit_feature(f)) is not None}
     judged = {name: w for name, w in features.items() if name not in problem.config.not_quality}
     declared = _without_declared(problem, features)
-    cleaned, effects = remove_feature_effects(declared, judged, _families(problem))
+    cleaned, removed = remove_feature_effects(declared, judged, _families(problem))
     duplicates, panel, model = _merged(problem, cleaned)
     plain, scored = _plain(problem)
     unsafe = unsafe_concerns(model, len(panel.correlation), int(scored.sum()))
@@ -144,7 +144,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
         model=model,
         weak=tuple(np.flatnonzero(weak[duplicates.group]).tolist()),
         near_average=tuple(np.flatnonzero(near[duplicates.group]).tolist()),
-        effects=effects,
+        removed=removed,
         features=features,
         follows={name: score_correlation(latent, w, scored) for name, w in judged.items()},
         sides=group_means(model, panel.normal, scored),
@@ -230,21 +230,20 @@ def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel, OneFa
     Judges in two groups are not merged: no common factor then implies how much two accurate judges agree.
     """
     panel = _panel(_in_units(problem, cleaned), cleaned)
-    distinct = np.array([len(np.unique(column[~np.isnan(column)])) for column in problem.scores.values.T])
-    duplicates = find_duplicates(panel.correlation, panel.items, distinct, _families(problem))
+    duplicates, p = find_duplicates(panel.correlation, panel.items, _families(problem)), len(panel.correlation)
     groups = int(duplicates.group.max()) + 1
     if groups == 1:
         raise FitError(
-            f"care: all {len(distinct)} judges give the same scores ({listed(problem.scores.judges, 5)} are duplicates "
+            f"care: all {p} judges give the same scores ({listed(problem.scores.judges, 5)} are duplicates "
             "of one another), and one judge is no panel; add judges that score independently"
         )
-    if groups < len(distinct):
+    if groups < p:
         merged = _panel(_joined(panel.units, duplicates.group), _joined(cleaned, duplicates.group))
         model = one_factor.fit(merged.correlation, merged.items)
         if not in_two_groups(model, groups):
             return duplicates, merged, model
         largest = np.flatnonzero(duplicates.group == np.argmax(np.bincount(duplicates.group)))
-        duplicates = Duplicates(np.arange(len(distinct)), tuple(largest.tolist()))
+        duplicates = Duplicates(np.arange(p), tuple(largest.tolist()))
     return duplicates, panel, one_factor.fit(panel.correlation, panel.items)
 
 
@@ -261,9 +260,7 @@ def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:
     return weak if int((~weak).sum()) >= MIN_DISTINCT_JUDGES - 1 else np.zeros(p, dtype=np.bool_)
 
 
-def _has_common_factor(
-    model: OneFactor, panel: _Panel, kept: NDArray[np.bool_], weights: Array, rules: Rules
-) -> bool:
+def _has_common_factor(model: OneFactor, panel: _Panel, kept: NDArray[np.bool_], weights: Array, rules: Rules) -> bool:
     """Return whether one factor explains the judges' correlations, and weights by it promise a gain."""
     spread = np.nanstd(panel.units, axis=0)
     gain = model.validity(spread * weights) - model.validity(spread * kept)

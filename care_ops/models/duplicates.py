@@ -17,12 +17,8 @@ from scipy.sparse.csgraph import connected_components
 from care_ops.models.one_factor import common_loadings
 from care_ops.scores import Array
 
-DUPLICATE, DUPLICATE_VOTES = 0.95, 0.98
-"""Correlation of the normal scores, less two standard errors, that duplicates exceed; the second for two or three
-distinct scores, by which accurate judges agree nearly as often."""
-
-_VOTES = 3
-"""Distinct scores up to which a judge votes."""
+DUPLICATE = 0.97
+"""Correlation of the normal scores, less two standard errors, that duplicates exceed."""
 
 _EXCESS = 0.2
 """By how much the correlation exceeds what the other judges imply, and the least correlation that implies anything."""
@@ -51,9 +47,7 @@ class Duplicates:
     uncertain: tuple[int, ...] = ()
 
 
-def find_duplicates(
-    correlation: Array, items: float, distinct: NDArray[np.intp], families: NDArray[np.intp]
-) -> Duplicates:
+def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]) -> Duplicates:
     """Find the judges whose near-identical scores their accuracy cannot explain.
 
     Parameters
@@ -62,8 +56,6 @@ def find_duplicates(
         Of the judges' normal scores.
     items : float
         Number of items behind a correlation.
-    distinct : (p,) array of int
-        Number of distinct scores of each judge.
     families : (p,) array of int
         Declared family of each judge; near-identical judges of one family are two runs of one model.
 
@@ -75,13 +67,12 @@ def find_duplicates(
     >>> correlation = np.full((5, 5), 0.5) + 0.5 * np.eye(5)
     >>> correlation[:2, 2:] = correlation[2:, :2] = 0.1
     >>> correlation[0, 1] = correlation[1, 0] = 0.99
-    >>> find_duplicates(correlation, 1000, np.full(5, 10), np.arange(5)).group.tolist()
+    >>> find_duplicates(correlation, 1000, np.arange(5)).group.tolist()
     [0, 0, 1, 2, 3]
     """
     p = len(correlation)
     lower = correlation - 2.0 * (1.0 - correlation**2) / np.sqrt(items)
-    votes = distinct <= _VOTES
-    alike = lower > np.where(votes[:, None] | votes[None, :], DUPLICATE_VOTES, DUPLICATE)
+    alike = lower > DUPLICATE
     np.fill_diagonal(alike, False)
     if not alike.any():
         return Duplicates(np.arange(p))

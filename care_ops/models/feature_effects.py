@@ -9,7 +9,6 @@ can tell.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -19,18 +18,16 @@ from care_ops.blocks import by_rows
 from care_ops.minimum_sizes import MIN_ITEMS
 from care_ops.scores import Array
 
-_EXCESS_RAMP, _SEES_RAMP, _SIZE_RAMP = (0.15, 0.25), (0.45, 0.60), (0.10, 0.20)
-"""Where the evidence for an effect begins, and where it is complete."""
+_MIN_EXCESS, _MIN_SIGHT, _MIN_SIZE = 0.20, 0.50, 0.15
+"""What an effect must exceed to be removed: the share of the slopes' energy that quality does not explain, the loading
+of the judges that have it over that of the others, and its root mean square. Removing on weaker evidence lowered
+Kendall's tau by .014 on a recorded panel and gained nowhere (``make bench-real``)."""
 
 _SHRINK = 0.10
 """Weight of the panel's ratio of slope to loading against a family's own."""
 
 _FEW_FAMILIES, _LOW = 6, 0.15
 """Up to so many families the lowest ratio is what all share; of more, this quantile of the ratios."""
-
-MIN_EVIDENCE = 0.5
-"""Evidence, the product of the three ramps, from which an effect is removed, in proportion to it. Removing on weaker
-evidence lowered Kendall's tau by .014 on a recorded panel and gained nowhere (``make bench-real``)."""
 
 _MIN_LEFT = 0.01
 """Share of a judge's variance that must be left: one that follows nothing but the feature keeps its scores."""
@@ -39,25 +36,9 @@ _DIGITS = 9
 """Digits of a score that are kept: equal scores of items with equal texts must stay equal when they are ranked."""
 
 
-@dataclass(frozen=True)
-class FeatureEffect:
-    """Each judge's own slope on one feature, and the share of it that is removed.
-
-    Attributes
-    ----------
-    own : (p,) array
-        Standard deviations by which a judge's score rises with one of the feature because of the judge itself.
-    removed : float
-        Share of ``own`` that is removed: 0, or at least ``MIN_EVIDENCE``.
-    """
-
-    own: Array
-    removed: float
-
-
 def remove_feature_effects(
     standardised: Array, features: Mapping[str, Array], families: NDArray[np.intp]
-) -> tuple[Array, dict[str, FeatureEffect]]:
+) -> tuple[Array, tuple[str, ...]]:
     """Remove what each judge rewards of the features beyond what all judges share, one feature after the other.
 
     Parameters
@@ -71,23 +52,19 @@ def remove_feature_effects(
 
     Returns
     -------
-    (n, p) array, and the effects that were removed, by feature
+    (n, p) array, and the features whose effects were removed
     """
-    removed: dict[str, FeatureEffect] = {}
+    removed: list[str] = []
     for name, w in features.items():
-        effect = feature_effect(standardised, w, families)
-        if effect.removed > 0.0:
-            removed[name] = effect
-            standardised = by_rows(
-                lambda rows, w, own=effect.removed * effect.own: np.round(rows - w[:, None] * own, _DIGITS),
-                standardised,
-                w,
-            )
-    return standardised, removed
+        own = own_slopes(standardised, w, families)
+        if own is not None:
+            removed.append(name)
+            standardised = by_rows(lambda rows, w, own=own: np.round(rows - w[:, None] * own, _DIGITS), standardised, w)
+    return standardised, tuple(removed)
 
 
-def feature_effect(standardised: Array, w: Array, families: NDArray[np.intp]) -> FeatureEffect:
-    """Estimate each judge's own slope on a feature w (n,), of mean 0 and variance 1."""
+def own_slopes(standardised: Array, w: Array, families: NDArray[np.intp]) -> Array | None:
+    """Estimate each judge's own slope (p,) on a feature w (n,) of unit variance; None where the evidence is weak."""
     seen = ~np.isnan(standardised)
     z = np.where(seen, standardised, 0.0)
     count = seen.T.astype(float) @ seen
@@ -106,11 +83,11 @@ def feature_effect(standardised: Array, w: Array, families: NDArray[np.intp]) ->
         sees = float(np.median(loadings[more])) / max(float(np.median(loadings[~more])), 1e-9)
     own = slopes - common * loadings
     size = float(np.sqrt(np.mean(own**2)))
-    removed = _ramp(excess, _EXCESS_RAMP) * _ramp(sees, _SEES_RAMP) * _ramp(size, _SIZE_RAMP)
-    removed = removed if removed >= MIN_EVIDENCE and energy > 2.0 * by_chance else 0.0
+    if excess <= _MIN_EXCESS or sees <= _MIN_SIGHT or size <= _MIN_SIZE or energy <= 2.0 * by_chance:
+        return None
     spread = (w**2 @ seen) / np.maximum(np.diag(count), 1.0)
-    left = 1.0 - spread * removed * own * (2.0 * slopes - removed * own)
-    return FeatureEffect(np.where(left > _MIN_LEFT, own, 0.0), removed)
+    left = 1.0 - spread * own * (2.0 * slopes - own)
+    return np.where(left > _MIN_LEFT, own, 0.0)
 
 
 def controlled(standardised: Array, w: Array) -> Array:
@@ -169,7 +146,3 @@ def _common_ratio(slopes: Array, loadings: Array, families: NDArray[np.intp], ra
         ratios.append(sign * (float(a @ b) + _SHRINK * ratio) / (float(a @ a) + _SHRINK))
     least = min(ratios) if len(ratios) <= _FEW_FAMILIES else float(np.quantile(ratios, _LOW))
     return sign * max(0.0, min(least, sign * ratio))
-
-
-def _ramp(value: float, ends: tuple[float, float]) -> float:
-    return float(np.clip((value - ends[0]) / (ends[1] - ends[0]), 0.0, 1.0))

@@ -8,8 +8,7 @@ from care_ops.models.factor_analysis import normal_scores
 
 
 def found_in(x: np.ndarray, families: list[int] | None = None):
-    distinct = np.array([len(np.unique(column)) for column in x.T])
-    return find_duplicates(np.corrcoef(normal_scores(x).T), len(x), distinct, np.array(families or range(x.shape[1])))
+    return find_duplicates(np.corrcoef(normal_scores(x).T), len(x), np.array(families or range(x.shape[1])))
 
 
 def honest(rng: np.random.Generator, items: int, judges: int) -> np.ndarray:
