@@ -99,7 +99,7 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 labels=_against_labels(data, j, estimate),
                 evidence=data.dropping.evidence.get(judge),
                 no_evidence=data.dropping.refused or "the labels that can be compared do not differ",
-                retest=data.retests.get(judge, _FROM_A_FILE if data.edition is None else "not known"),
+                retest=data.retests.get(judge, _FROM_A_FILE if data.fit_version is None else "not known"),
             )
         )
     return cards

@@ -29,20 +29,20 @@ _MIN_LINK = 1e-6
 class FitVersionShown:
     """Ids of the fit version that a page shows and of the published one, and when the former was built."""
 
-    edition: str
+    id: str
     published: str | None
     made_at: str = ""
 
 
 @dataclass(frozen=True)
 class Changes:
-    """Differences between a page's fit and the previous one, which has this ``edition`` and ``made_at``.
+    """Differences between a page's fit and the previous one, built at ``made_at``.
 
     ``why`` lists changed inputs, ``moves`` how far estimates and systems move. ``moved`` is None where the previous fit
     was deleted. Order against gold is an AUC, or Kendall's tau.
     """
 
-    edition: str
+    fit_version: str
     made_at: str
     why: Sequence[str]
     moved: Moved | None = None
@@ -107,7 +107,7 @@ class ReportData:
         NaN where unknown or held out.
     labels_seen : int
         How many labels the fit has seen.
-    edition, changes : records, or None
+    fit_version, changes : records, or None
         None for a page without a workspace; ``changes`` also without an earlier published version.
     made_at : str
         Time of the fit, to the minute; now by default.
@@ -142,7 +142,7 @@ class ReportData:
     systems: SystemsDocument
     labels_seen: int
     intervals: Mapping[str, Intervals] = field(default_factory=dict[str, Intervals])
-    edition: FitVersionShown | None = None
+    fit_version: FitVersionShown | None = None
     made_at: str = field(default_factory=lambda: f"{datetime.now(UTC):%Y-%m-%d %H:%M}")
     changes: Changes | None = None
     retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])

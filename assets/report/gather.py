@@ -34,7 +34,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     aggregates = read_answers(workspace, testset, scores, fit)
     structure, structure_document = read_structure(folder)
     log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, fit.edition)
-    edition = FitVersionShown(fit.edition, log[-1].edition if log else None, kept.made_at if kept else "")
+    shown = FitVersionShown(fit.edition, log[-1].edition if log else None, kept.made_at if kept else "")
     left_out, items = folder.find(DroppingDocument), panel_items(scores, workspace.parts.read_gold(testset), labels)
     data = ReportData(
         title=testset,
@@ -50,8 +50,8 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         systems=folder.read(SystemsDocument),
         labels_seen=len(labels),
         intervals=workspace.fits.find_annotations(testset, fit.by_aggregator, Intervals),
-        edition=edition,
-        made_at=minute_of(edition.made_at),
+        fit_version=shown,
+        made_at=minute_of(shown.made_at),
         changes=None if kept is None else _changes(workspace, kept),
         not_asked=means_not_asked(workspace.admission_of(testset), scores.values),
         dropping=NOT_LEFT_OUT if left_out is None else left_out.dropping,
@@ -71,8 +71,8 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
             "seed": workspace.fit.seed,
             "structure": asdict(structure_document),
             "fit_ids": fit.by_aggregator,
-            "edition": edition.edition,
-            "published": edition.published,
+            "fit_version": shown.id,
+            "published": shown.published,
         },
     )
 

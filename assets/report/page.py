@@ -117,10 +117,10 @@ def write_index(folder: Path, rows: Sequence[dict[str, Any]]) -> Path:
 
 
 def write_trend(
-    folder: Path, editions: Mapping[str, Sequence[dict[str, Any]]], evidence: Mapping[str, Sequence[str]]
+    folder: Path, fit_versions: Mapping[str, Sequence[dict[str, Any]]], evidence: Mapping[str, Sequence[str]]
 ) -> Path:
     """Write the page of changes: by test set its fit versions, oldest first, and evidence of change."""
-    return render(folder, "trend.html", "trend.html", editions=editions, evidence=evidence, page_name=page_name)
+    return render(folder, "trend.html", "trend.html", fit_versions=fit_versions, evidence=evidence, page_name=page_name)
 
 
 def render(folder: Path, name: str, template: str, **values: Any) -> Path:
@@ -144,10 +144,14 @@ def _metric_columns(data: ReportData) -> list[tuple[str, str, str]]:
         ("tau", "Kendall τ", "order, higher is better"),
         ("accuracy", "accuracy", "at the aggregate's own threshold, higher is better"),
         ("balanced_accuracy", "balanced acc.", "mean of both classes, higher is better"),
-        ("risk_coverage", "doubt finds errors", "share of the errors avoided that doubt could avoid, higher is better"),
+        (
+            "risk_coverage",
+            "sd finds errors",
+            "share of avoidable errors that abstaining by sd avoids, higher is better",
+        ),
         ("calibration_error", "ECE", "probabilities against gold, lower is better"),
         ("mae", "MAE", "order and scale together, lower is better"),
-        ("mae_filled", "MAE, one scale", "after one common mapping: order alone, lower is better"),
+        ("mae_filled", "MAE, one scale", "after one common mapping: order only, lower is better"),
     ]
     shown = {field for e in data.evaluations.values() for field, _, _ in columns if getattr(e, field) is not None}
     return [c for c in columns if c[0] in shown and not (c[0] == "tau" and "auc" in shown)]

@@ -42,8 +42,8 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     retests = {j: last_retest(context.instance, j, workspace.mount) or why_no_retest(workspace, j) for j in judges}
     data = replace(gather(workspace, testset), retests=retests, flips=flips)
     path, folder = workspace.report_folder / page_name(testset), workspace.fit_folder(testset)
-    facts, drawn, shown = store_facts(workspace, data), folder.find(FactsDocument), data.edition
-    stays = shown and drawn and shown.edition != shown.published == drawn.facts.edition and path.is_file()
+    facts, drawn, shown = store_facts(workspace, data), folder.find(FactsDocument), data.fit_version
+    stays = shown and drawn and shown.id != shown.published == drawn.facts.edition and path.is_file()
     if not stays:
         folder.write(FactsDocument(facts))
     note_failures(workspace, testset, {})

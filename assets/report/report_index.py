@@ -60,9 +60,9 @@ def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = N
     version = index_version(workspace, verdicts)
     with workspace.warehouse.reader() as connection:
         rows = [{**_index_row(connection, workspace, name), "verdict": verdicts[name]} for name in verdicts]
-    editions = {name: trend(workspace, name, _RUNS_SHOWN) for name in verdicts}
+    fit_versions = {name: trend(workspace, name, _RUNS_SHOWN) for name in verdicts}
     write_index(folder, rows)
-    write_trend(folder, editions, {name: _evidence(workspace, name) for name in verdicts})
+    write_trend(folder, fit_versions, {name: _evidence(workspace, name) for name in verdicts})
     write_verdicts(workspace, verdicts)
     keep(workspace, verdicts)  # last: what the database has is everywhere
     for path in gone(workspace):

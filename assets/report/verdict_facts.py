@@ -148,15 +148,15 @@ def _followed(data: ReportData) -> list[FollowedFeature]:
 
 def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
     """Store what the verdict needs to know of a fit, and how it differs from the published fit where it is another."""
-    testset, shown, changes = data.title, data.edition, data.changes
+    testset, shown, changes = data.title, data.fit_version, data.changes
     assert shown is not None  # a page of a workspace
     of_fit = (workspace.fit_config(testset), workspace.labels_of(testset))
     declared = workspace.review.declared
-    facts = fit_facts(data, *of_fit, edition=shown.edition, made_at=shown.made_at, declared=declared)
+    facts = fit_facts(data, *of_fit, edition=shown.id, made_at=shown.made_at, declared=declared)
     if changes is not None and changes.moved is not None and facts.coverage is not None:
         facts = replace(facts, coverage=replace(facts.coverage, lost=changes.moved.lost))
-    workspace.fits.annotate(testset, shown.edition, facts)  # it may be published again later
-    if shown.edition != shown.published:
+    workspace.fits.annotate(testset, shown.id, facts)  # it may be published again later
+    if shown.id != shown.published:
         changed = ((), ()) if changes is None else (tuple(changes.why), tuple(changes.moves))
         workspace.fit_folder(testset).write(HeldDocument(facts, *changed))
     return facts

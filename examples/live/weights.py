@@ -73,7 +73,7 @@ def _gguf(scratch: Path, weights: Weights) -> Path:
 
 
 def _convert(gguf: Path, target: Path) -> None:
-    """Write weights in float32 as safetensors, and the tokenizer beside them."""
+    """Write weights in float32 as safetensors, and the tokenizer in the same folder."""
     import torch
     from transformers import AutoModelForCausalLM, AutoTokenizer
 
@@ -90,7 +90,7 @@ def _convert(gguf: Path, target: Path) -> None:
 
 
 def _begins_texts(gguf: Path) -> bool:
-    """Whether the file says that each text begins with the opening token; transformers does not read that."""
+    """Return whether each text begins with the opening token; transformers does not read that."""
     import gguf as format
 
     field = format.GGUFReader(gguf).fields.get("tokenizer.ggml.add_bos_token")

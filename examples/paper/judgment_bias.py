@@ -1,4 +1,4 @@
-"""Write the items of the catalog's judgment_bias: answers beside the versions of them that GPT-4 dressed up.
+"""Write the items of the catalog's judgment_bias: answers, and versions of them that GPT-4 restyled.
 
 ``python examples/paper/judgment_bias.py CLONE FOLDER`` reads a clone of the repository
 FreedomIntelligence/Humans_LLMs_Judgement_Bias and writes FOLDER/items.jsonl.
@@ -18,7 +18,7 @@ CHANGED = {"beauty": "rich_content.json", "authority": "reference.json"}
 def answers(file: Path) -> dict[tuple[str, str], str]:
     """The answers of a file, which has a JSON object a line, by question and place (answer1, answer2)."""
     rows = [json.loads(line) for line in file.read_text(encoding="utf-8").splitlines() if line.strip()]
-    return {(row["question"], place): told["answer"] for row in rows for place, told in row["answers"].items()}
+    return {(row["question"], place): answer["answer"] for row in rows for place, answer in row["answers"].items()}
 
 
 def items(data: Path) -> Iterator[dict[str, str]]:
@@ -27,7 +27,7 @@ def items(data: Path) -> Iterator[dict[str, str]]:
     changed = {change: answers(data / name) for change, name in CHANGED.items()}
     number = {question: k for k, question in enumerate(dict.fromkeys(question for question, _ in originals))}
     for (question, place), original in originals.items():
-        versions = {c: told[question, place] for c, told in changed.items() if (question, place) in told}
+        versions = {c: texts[question, place] for c, texts in changed.items() if (question, place) in texts}
         versions = {change: text for change, text in versions.items() if text != original}
         pair = f"{number[question]}-{place}"
         for version, text in ({"original": original} | versions if versions else {}).items():

@@ -45,7 +45,7 @@ def answer(rng: random.Random, topic: str, right: int, fillers: int) -> str:
 
 
 def main() -> None:
-    """Draw the answers, their scores and 48 labels, and write four tables beside this file."""
+    """Draw the answers, their scores and 48 labels, and write four tables in the same folder."""
     rng = random.Random(7)
     judges = [(f"{vendor}-{size}", vendor) for vendor in LENGTH_BIAS for size in ("small", "large")]
     items, scores = [], []

@@ -214,10 +214,10 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
     if not loaded.systems_of(testset, columns):
         raise InputError(f"test set {testset!r} declares no systems; name their column by --system, or in its YAML")
     data, published = gather(loaded, testset), loaded.fits.published(testset)
-    assert data.edition is not None  # of a test set of a workspace
+    assert data.fit_version is not None  # of a test set of a workspace
     if published is None:
-        errors.print(f"these numbers are of fit {data.edition.edition}, which is not published", style="yellow")
-    aside = published is not None and published[1].edition != data.edition.edition
+        errors.print(f"these numbers are of fit {data.fit_version.id}, which is not published", style="yellow")
+    aside = published is not None and published[1].edition != data.fit_version.id
     if columns or aside or not data.systems.systems:  # which says why there is nothing to compare
         fits = published[1].fits if published is not None else None
         data = replace(data, systems=compared_in(loaded, testset, columns, fits=fits))

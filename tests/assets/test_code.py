@@ -24,7 +24,7 @@ PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration")
 
 
 def test_imports_are_those_that_an_import_graph_finds():
-    """Against grimp, which reads the syntax tree; also imports inside functions, without those for types alone."""
+    """Against grimp, which reads the syntax tree; also imports inside functions, without those for types only."""
     graph = grimp.build_graph(*PACKAGES, exclude_type_checking_imports=True)
     assert len(graph.modules) > 150
     for module in sorted(graph.modules):
@@ -70,7 +70,7 @@ def test_a_fit_covers_what_it_calls_lazily_and_nothing_else():
     assert not found & set(WITHOUT_EFFECT)
 
 
-def test_templates_and_schemas_count_with_the_modules_beside_them(copied):
+def test_templates_and_schemas_count_with_their_modules(copied):
     before = versions(copied)
     edit(copied / "assets" / "report" / "templates" / "page.html", lambda text: text + "<p>more</p>")
     after = versions(copied)
@@ -83,7 +83,7 @@ def test_templates_and_schemas_count_with_the_modules_beside_them(copied):
 def test_docstrings_comments_and_layout_are_no_change_and_code_is(copied):
     before = versions(copied)
     for path in (copied / "care_ops").rglob("*.py"):
-        edit(path, lambda text: text.replace('"""', '"""Said otherwise. ', 1) + "\n\n# a comment\n")
+        edit(path, lambda text: text.replace('"""', '"""Another text. ', 1) + "\n\n# a comment\n")
     assert versions(copied) == before
     edit(copied / "care_ops" / "frozen.py", lambda text: text + "\nMORE = 1\n")
     after = versions(copied)
@@ -97,7 +97,7 @@ def test_a_run_after_a_docstring_does_nothing_and_after_code_fits_again(copied, 
     assert "nothing to do" in run(copied, folder)
     first = last_made(folder)
     assert first.keys() >= {*STAGES, "report"}
-    edit(copied / "care_ops" / "results" / "agreement.py", lambda text: text.replace('"""', '"""Said otherwise. ', 1))
+    edit(copied / "care_ops" / "results" / "agreement.py", lambda text: text.replace('"""', '"""Another text. ', 1))
     assert "nothing to do" in run(copied, folder)
     edit(copied / "care_ops" / "frozen.py", lambda text: text + "\nMORE = 1\n")
     assert "nothing to do" not in run(copied, folder)

@@ -135,7 +135,7 @@ def test_an_evaluation_from_before_a_metric_was_computed_lacks_that_metric(tmp_p
         store.read_annotation("one", "f", Evaluation)
 
 
-def test_editions_and_publications_that_hold_something_else_are_set_aside(tmp_path):
+def test_damaged_fit_versions_and_publications_are_quarantined(tmp_path):
     store = FitStore(tmp_path)
     edition = {"edition": "e", "testset": "one", "fits": {"avg": "f"}, "made_at": "2026"}
     write_document(store.folder("one") / "edition=e.json", {**edition, "inputs": {"slices": {"a": "x"}}})

@@ -13,7 +13,7 @@ TEMPLATES = Path(pages.__file__).parent / "templates"
 HOSTILE = "</script><script>alert(1)</script><img src=x onerror=alert(1)>"
 
 
-def test_every_page_says_that_it_runs_its_own_scripts_alone():
+def test_every_page_runs_only_its_own_scripts():
     whole = [
         path for path in TEMPLATES.glob("*.html") if path.name == "base.html" or "extends" in path.read_text()[:40]
     ]

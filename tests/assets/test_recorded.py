@@ -1,4 +1,4 @@
-"""Recorded scores reach the parts by item id, each as it would alone, and only those that are not there yet."""
+"""Recorded scores reach the parts by item id, each independently, and only new ones."""
 
 import csv
 
@@ -58,7 +58,7 @@ def store(folder):
     return store_recorded(workspace, "a", "one", StoredItems(workspace.parts, "one"))
 
 
-def test_each_score_is_what_it_is_alone(recorded):
+def test_scores_do_not_depend_on_each_other(recorded):
     values = record(recorded)
     assert store(recorded) == 40
     rows, _ = stored(recorded)
@@ -117,7 +117,7 @@ def test_items_that_were_not_chosen_need_no_score_taken_away(recorded):
     assert store(recorded) == 1
 
 
-def test_a_judge_without_a_score_file_is_told(recorded):
+def test_a_judge_without_a_score_file_is_refused(recorded):
     testset = recorded / "testsets" / "one.yaml"
     testset.write_text(testset.read_text().replace("  scores: {path: scores.csv, columns: {response: text}}\n", ""))
     (recorded / "judges" / "a.yaml").write_text("engine: {kind: recorded, column: a}\n")

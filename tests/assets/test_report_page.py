@@ -1,4 +1,4 @@
-"""What a report page says of judges, items and assumptions, from a record; how it looks is for ``tests/browser``."""
+"""Judges, items and assumptions on a report page, from a record; ``tests/browser`` looks at the page."""
 
 from __future__ import annotations
 
@@ -35,10 +35,10 @@ def with_care(data, **changes):
 
 
 def test_two_estimates_are_drawn_only_where_they_disagree(data):
-    doubted = with_care(data, details={**data.aggregates["care"].details, "concerns": ["two groups"]})
-    doubted = replace(doubted, rivals={f"judge {j}": data.scores.values[:, j] for j in (0, 2)})
-    assert picture(doubted, VERDICT, item_rows(doubted), None).title == "Where the two rankings disagree"
-    alike = replace(doubted, rivals={name: doubted.scores.values.mean(axis=1) for name in doubted.rivals})
+    unclear = with_care(data, details={**data.aggregates["care"].details, "concerns": ["two groups"]})
+    unclear = replace(unclear, rivals={f"judge {j}": data.scores.values[:, j] for j in (0, 2)})
+    assert picture(unclear, VERDICT, item_rows(unclear), None).title == "Where the two rankings disagree"
+    alike = replace(unclear, rivals={name: unclear.scores.values.mean(axis=1) for name in unclear.rivals})
     assert picture(alike, VERDICT, item_rows(alike), None).title.startswith("Items ranked")
 
 
@@ -50,7 +50,7 @@ def test_cards_stand_by_falling_weight_and_those_left_out_come_last(data):
     assert cards[-1].check.judge == "constant"
 
 
-def test_a_card_says_whether_a_judge_may_gate_where_gold_is_on_its_scale(data):
+def test_a_card_reports_whether_a_judge_may_gate(data):
     assert {card.labels.gate for card in judge_cards(data)[:-1]} == {""}, "gold is 0 and 1, and judges give grades"
     graded = replace(data, gold=np.clip(np.round(data.scores.values[:, 0]), 4, 6))
     cards = {card.check.judge: card for card in judge_cards(graded)}
@@ -65,7 +65,7 @@ def test_a_card_says_whether_a_judge_may_gate_where_gold_is_on_its_scale(data):
     assert panel_gate(voted).startswith("kappa ")
 
 
-def test_a_judge_parts_most_from_the_answer_where_the_ranks_differ_most(data):
+def test_a_card_lists_the_items_whose_ranks_differ_most(data):
     values = data.scores.values.copy()
     estimate = data.aggregates["care"].estimate
     values[:, 2] = estimate
@@ -96,7 +96,7 @@ def test_items_have_the_interval_that_their_standard_deviation_gives(data):
     assert {(row.lo, row.hi) for row in wide} == {grades}, "no interval goes beyond the grades"
 
 
-def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_before(after_a_night):
+def test_a_card_has_the_weight_of_the_last_published_fit(after_a_night):
     fits = load_workspace(after_a_night).fits
     _, published = fits.published("one")
     assert gather(load_workspace(after_a_night), "one").previous_weights == {}
@@ -104,10 +104,10 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     fits.write_fit(replace(kept, fit_id="older"))
     fits.annotate("one", "older", fits.read_annotation("one", kept.fit_id, Evaluation))
     fits.write_fit_version(replace(published, edition="before", fits={"care": "older"}))
-    for edition in ("before", published.edition):
-        fits.publish(Publication("one", edition, "promote"))
+    for version in ("before", published.edition):
+        fits.publish(Publication("one", version, "promote"))
     data = gather(load_workspace(after_a_night), "one")
-    assert data.changes.edition == "before"
+    assert data.changes.fit_version == "before"
     assert data.made_at == published.made_at[:16].replace("T", " ")
     cards = [card for card in judge_cards(data) if card.number]
     assert [card.before for card in cards] == pytest.approx([card.weight.weight for card in cards])
@@ -115,14 +115,14 @@ def test_a_card_says_what_the_weight_was_in_the_edition_that_was_published_befor
     assert data.changes.moved.order == pytest.approx(1.0)
     assert len(data.changes.moved.items) == 10
     assert {move.moved for move in data.changes.moved.items} == {0.0}
-    assert data.changes.gold_before == data.changes.gold_after, "both editions have the same answer"
+    assert data.changes.gold_before == data.changes.gold_after, "both have the same estimate"
     fits.fit_file("one", "older").unlink()
     data = gather(load_workspace(after_a_night), "one")
-    assert data.previous_weights == {}, "an old fit that is gone stops no page"
+    assert data.previous_weights == {}, "a deleted old fit stops no page"
     assert (data.changes.made_at, list(data.changes.why)) == (data.made_at, ["made again"])
 
 
-def test_a_card_says_what_labels_advise_and_why_they_do_not(data):
+def test_a_card_gives_advice_by_labels_or_the_reason_without(data):
     """By what the fits without each judge have shown, which ``tests/care_ops/test_dropping.py`` holds."""
     shown = {
         "drop": DropEvidence(400, 80, -0.031, -0.05, -0.012, 61),
@@ -139,12 +139,12 @@ def test_a_card_says_what_labels_advise_and_why_they_do_not(data):
     assert unclear.endswith("which may be chance. About 900 labels would decide.")
     assert no_reason.endswith("which is no reason to drop it.")
     assert none == "None, so keep it for now: the labels that can be compared do not differ."
-    few = replace(data, dropping=Dropping(refused="only labels can say"))
-    assert advice(judge_cards(few)[0]) == "None, so keep it for now: only labels can say."
+    few = replace(data, dropping=Dropping(refused="only labels decide"))
+    assert advice(judge_cards(few)[0]) == "None, so keep it for now: only labels decide."
 
 
 def test_the_fit_of_a_table_is_made_without_each_judge_where_labels_allow_it():
-    """A judge of length on a panel of five: by 200 labels the card says so, without resamples why it does not."""
+    """With 200 labels the card of a length judge advises to drop it; without resamples it gives the reason."""
     rng = np.random.default_rng(20261123)
     quality, length = rng.normal(size=(2, 200))
     values = quality[:, None] + rng.normal(size=(200, 5))
@@ -163,25 +163,25 @@ def test_the_fit_of_a_table_is_made_without_each_judge_where_labels_allow_it():
     assert advice(judge_cards(page)[0]) == f"None, so keep it for now: {NO_REFITS}."
 
 
-def test_a_page_says_what_changed_and_of_a_first_fit_that_there_is_none(data, tmp_path):
+def test_a_page_lists_the_changes_since_the_previous_fit(data, tmp_path):
     def page(**changes):
         write_page(replace(data, **changes), tmp_path / "report.html", VERDICT)
         return (tmp_path / "report.html").read_text()
 
-    says = page()
-    assert f"<li>scores changed: {data.scores.judges[0]}</li>" in says
-    assert "correlates at 0.970" in says
-    assert "against gold was 0.710 and is 0.740" in says
-    assert "There is no fit before it" not in says
-    assert "There is no fit before it" in page(changes=None)
-    assert 'id="changes"' not in page(changes=None, edition=None)
+    text = page()
+    assert f"<li>scores changed: {data.scores.judges[0]}</li>" in text
+    assert "correlates at 0.970" in text
+    assert "against gold was 0.710 and is 0.740" in text
+    assert "There is no previous fit" not in text
+    assert "There is no previous fit" in page(changes=None)
+    assert 'id="changes"' not in page(changes=None, fit_version=None)
 
 
-def test_a_page_never_claims_to_know_what_only_labels_tell(data, tmp_path):
+def test_a_page_without_labels_does_not_claim_to_be_right(data, tmp_path):
     for evaluations in ({}, data.evaluations):
         write_page(replace(data, evaluations=evaluations), tmp_path / "report.html", VERDICT)
-        told = "Nothing here can say whether the answer is right" in (tmp_path / "report.html").read_text()
-        assert told == (not evaluations)
+        unknown = "nothing shows whether the estimate is right" in (tmp_path / "report.html").read_text()
+        assert unknown == (not evaluations)
 
 
 def test_axes_have_round_ticks():
@@ -197,7 +197,7 @@ def test_a_chart_leaves_out_undefined_values_and_escapes_names():
     assert "nan" not in body
 
 
-def test_a_page_of_many_items_rests_on_a_sample_and_says_so(data, tmp_path, monkeypatch):
+def test_a_page_of_many_items_reports_that_it_uses_a_sample(data, tmp_path, monkeypatch):
     whole = {row.item_id: row for row in item_rows(data)}
     monkeypatch.setattr(samples, "MOST_ITEMS", 40)
     monkeypatch.setattr("assets.report.items.MOST_ROWS", 40)

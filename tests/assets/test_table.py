@@ -193,19 +193,19 @@ def test_the_number_of_the_better_answer_is_never_read_in_reverse(rng):
     assert fit_table(duels(rng, 1.0, 0.0)[0], config).page.systems.systems[0].system == "good"
 
 
-def test_items_without_a_score_are_told_where_the_items_are_read(tmp_path):
+def test_items_without_a_score_are_reported_when_items_are_read(tmp_path):
     (tmp_path / "items.csv").write_text("item_id,response\n" + "".join(f"i{k},answer {k}\n" for k in range(5)))
     (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},1,2,3\n" for k in range(3)) + "i3,,,\n")
-    told: list[Reading] = []
+    readings: list[Reading] = []
     read_table(
-        TableInputs(tmp_path / "scores.csv", tmp_path / "items.csv"), ScoreColumns(), ReadingOptions(), told.append
+        TableInputs(tmp_path / "scores.csv", tmp_path / "items.csv"), ScoreColumns(), ReadingOptions(), readings.append
     )
-    assert told[-1].notes[-1] == "without a score, and so without an answer: 2 of 5 items, the first is 'i3'"
+    assert readings[-1].notes[-1] == "without a score, and so without an answer: 2 of 5 items, the first is 'i3'"
     (tmp_path / "scores.csv").write_text("item_id,a,b,c\n" + "".join(f"i{k},1,2,3\n" for k in range(5)))
     read_table(
-        TableInputs(tmp_path / "scores.csv", tmp_path / "items.csv"), ScoreColumns(), ReadingOptions(), told.append
+        TableInputs(tmp_path / "scores.csv", tmp_path / "items.csv"), ScoreColumns(), ReadingOptions(), readings.append
     )
-    assert "without a score" not in str(told[-1].sentences())
+    assert "without a score" not in str(readings[-1].sentences())
 
 
 def test_scores_outside_the_scale_are_missing_and_counted():
@@ -217,7 +217,7 @@ def test_scores_outside_the_scale_are_missing_and_counted():
 
 
 @pytest.mark.parametrize("admission", [AdmissionRule(), AdmissionRule(admit="all"), AdmissionRule(absent="not_asked")])
-def test_groups_of_judges_that_share_no_item_are_to_be_fitted_apart_which_answers(rng, admission):
+def test_groups_of_judges_that_share_no_item_are_to_be_fitted_separately(rng, admission):
     quality, ids, judges = rng.normal(size=(200, 1)), tuple(f"i{k}" for k in range(200)), tuple("abcdefgh")
     values = quality + 0.7 * rng.normal(size=(200, 8))
     values[:100, 4:], values[100:, :4] = np.nan, np.nan
@@ -239,7 +239,7 @@ def crowd_table():
     return ScoreTable("crowd.csv", ScoreMatrix(values, tuple(f"i{k}" for k in range(200)), judges, {}))
 
 
-def test_a_crowd_gets_an_answer_a_page_and_a_verdict_that_says_how(crowd_table, tmp_path):
+def test_a_crowd_gets_an_estimate_a_page_and_a_verdict(crowd_table, tmp_path):
     result = fit_table(crowd_table, TableConfig(FitConfig(resamples=20)))
     assert {"care", "mv", "avg"} <= set(result.fit.aggregates)
     assert np.isfinite(result.fit.aggregates["care"].estimate).all()

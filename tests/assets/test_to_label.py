@@ -34,7 +34,7 @@ def test_filled_rows_stay_also_where_a_spreadsheet_has_marked_the_file(tmp_path,
     assert labels_in(path) == {"c": "1", "b": "1", "a": ""}
 
 
-def test_a_file_that_is_no_text_is_set_aside_and_written_anew(tmp_path):
+def test_a_file_that_is_no_text_is_quarantined_and_rewritten(tmp_path):
     path = tmp_path / "to_label.csv"
     content = b"item_id,\x8flabel\nb,1\n"
     path.write_bytes(content)
@@ -78,21 +78,21 @@ def test_a_folder_in_its_place_is_set_aside(tmp_path):
     assert labels_in(path) == {"a": "", "b": "", "c": ""}
 
 
-def test_labels_that_the_file_has_otherwise_stay_and_are_told(tmp_path):
+def test_differing_labels_in_the_file_stay_and_are_reported(tmp_path):
     path = tmp_path / "to_label.csv"
     assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 0.0}, sample={})) == []
     assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0, "b": 1.0}, sample={})) == ["b"]
     assert labels_in(path) == {"a": "1", "b": "0", "c": ""}
 
 
-@pytest.mark.parametrize(("label", "told"), [("+1", []), ("1.", []), (".5", ["a"]), ("5e-1", ["a"]), ("good", [])])
-def test_a_label_is_a_number_however_it_is_written(tmp_path, label, told):
+@pytest.mark.parametrize(("label", "differing"), [("+1", []), ("1.", []), (".5", ["a"]), ("5e-1", ["a"]), ("good", [])])
+def test_a_label_is_a_number_however_it_is_written(tmp_path, label, differing):
     path = tmp_path / "to_label.csv"
     path.write_text(f"item_id,label\na,{label}\n")
-    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0}, sample={})) == told
+    assert write_items_to_label(path, ITEMS, {}, FitLabels({"a": 1.0}, sample={})) == differing
 
 
-def test_a_second_label_and_what_a_person_wrote_beside_it_stay(tmp_path):
+def test_a_second_label_and_other_cells_stay(tmp_path):
     path = tmp_path / "to_label.csv"
     path.write_text("item_id,label,rater,note\nb,1,ann,sure\nb,0,bob,odd\nq,good,ann,\na,,ann,later\n")
     assert write_items_to_label(path, ITEMS, {}, FitLabels({"b": 0.5, "q": 1.0}, sample={})) == []

@@ -1,6 +1,6 @@
 """Test the labelling page in a browser: keys, buttons, reloads, and the file that comes back.
 
-A person in these tests goes by what stands on the screen; which label an item deserves is known from its text alone.
+A person in these tests goes by what stands on the screen; which label an item deserves follows from its text.
 """
 
 from __future__ import annotations
@@ -107,8 +107,8 @@ def saved(page, folder, name):
 
 
 def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(folder, opened):
-    said = label(folder, "--count", COUNT, "--html", folder / "page.html", "--rater", "me")
-    assert f"{COUNT} items written to {folder / 'page.html'}" in said
+    output = label(folder, "--count", COUNT, "--html", folder / "page.html", "--rater", "me")
+    assert f"{COUNT} items written to {folder / 'page.html'}" in output
     page = opened(folder / "page.html")
     expect(page.get_by_role("status")).to_have_text("0 of 20 labelled")
     assert page.get_by_role("group", name="Is this answer good?").is_visible()
@@ -153,7 +153,7 @@ def test_a_colleague_s_labels_come_back_through_a_reload_an_undo_and_a_skip(fold
     assert [row["label"] for row in rows] == [deserved[row["item_id"]] for row in rows]
     assert {(row["rater"], row["drawn"], row["probability"]) for row in rows} == {("ann", "random", "")}
 
-    typed = re.search(r"taken back with: (care label .*)$", said)[1]
+    typed = re.search(r"taken back with: (care label .*)$", output)[1]
     assert f"--import {folder / 'page-labelled.csv'}" in typed
     assert "20 labels taken, and 0 second labels; 20 of 20 labelled" in care(*shlex.split(typed)[1:])
     kept = rows_of(folder / "labels.csv")
@@ -204,7 +204,7 @@ def test_no_text_of_an_item_is_run_and_each_is_shown_unchanged(folder, opened, t
         return new Promise(done => setTimeout(() => done(window.harm), 300));
     }"""
     assert page.evaluate(blocked) is None, "and if one came through, the page's policy would not run it"
-    assert any("Content Security Policy" in said for said in page.wrong)
+    assert any("Content Security Policy" in message for message in page.wrong)
     page.wrong.clear()
 
 

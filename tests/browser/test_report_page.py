@@ -44,8 +44,8 @@ def pages(tmp_path_factory):
     edition = {"edition": "abc", "state": "published", "judges": 6, "order": 0.7, "why": "the first"}
     orders = ({"care": 0.7, "avg": 0.6}, {"care": 0.72, "avg": None}, {"care": 0.74, "avg": 0.65})
     editions = [{**edition, "made at": f"2026-11-2{k}T03:00:00", "orders": each} for k, each in enumerate(orders)]
-    told = [{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)]
-    write_index(folder, told)
+    shown = [{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)]
+    write_index(folder, shown)
     write_trend(folder, {"small": editions}, {"small": ["System new fell."]})
     return folder
 
@@ -94,7 +94,7 @@ def test_axe_finds_nothing(opened, name, mode):
 def test_every_figure_is_drawn_without_javascript(opened, name):
     page = opened(name, java_script_enabled=False)
     figures = page.locator("svg")
-    assert figures.count() == page.locator("svg[role=img] > title").count(), "each says what it is"
+    assert figures.count() == page.locator("svg[role=img] > title").count(), "each has a title"
     sizes = figures.evaluate_all("all => all.map(svg => [svg.getBoundingClientRect().width, svg.clientHeight])")
     assert all(width > 60 and height > 10 for width, height in sizes)
     if name.startswith("testset"):
@@ -128,8 +128,8 @@ def test_a_narrow_page_does_not_scroll_sideways_and_starts_with_the_verdict(open
 
 
 def test_code_in_sentences_is_marked_and_a_map_fits_its_column(pages, opened):
-    told = replace(VERDICT, next_steps=(Step("Read `fit.json` <now>."),))
-    replace_verdict(pages / "testset-small.html", told)
+    changed = replace(VERDICT, next_steps=(Step("Read `fit.json` <now>."),))
+    replace_verdict(pages / "testset-small.html", changed)
     page = opened("testset-small", **MODES["light"])
     assert page.locator(".verdict p code").inner_text() == "fit.json"
     assert page.locator(".verdict p").last.inner_text() == "Read fit.json <now>."

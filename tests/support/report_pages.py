@@ -71,7 +71,7 @@ def report_data(items: int = 60, judges: int = 6, *, workspace: bool = True, see
         labels_seen=20,
         provenance={"source": "made up"},
         intervals={"care": Intervals(names, weights - 0.01, weights + 0.01)},
-        edition=FitVersionShown("edition-2", "edition-2") if workspace else None,
+        fit_version=FitVersionShown("fit-2", "fit-2") if workspace else None,
         made_at="2026-11-22 03:00",
         partial_correlations=partial,
         changes=_changes(scores, estimate=aggregates["care"].estimate, weights=weights) if workspace else None,
@@ -103,7 +103,7 @@ def _changes(scores: ScoreMatrix, estimate: np.ndarray, weights: np.ndarray) -> 
     judges = [WeightMove(judge, before, float(weight)) for judge, weight in zip(scores.judges, weights, strict=True)]
     items = [ItemMove(scores.item_ids[3], float(estimate[3]) - 1.5, float(estimate[3]), 1.5)]
     why = ["scores changed: " + scores.judges[0]]
-    return Changes("edition-1", "2026-11-21 03:00", why, Moved(why, judges, items, 0.97, 0, 0), 0.71, 0.74)
+    return Changes("fit-1", "2026-11-21 03:00", why, Moved(why, judges, items, 0.97, 0, 0), 0.71, 0.74)
 
 
 def _checks(names: tuple[str, ...]) -> list[JudgeCheck]:
