@@ -57,7 +57,7 @@ _FILES_AT_ONCE = 8
 """Test files that are covered before what was found is kept."""
 
 _LIBRARIES = (
-    *("numpy", "scipy.optimize", "scipy.stats", "scipy.sparse.linalg", "numba", "pyarrow.parquet", "pyarrow.csv"),
+    *("numpy", "scipy.optimize", "scipy.stats", "scipy.sparse.linalg", "pyarrow.parquet", "pyarrow.csv"),
     *("pyarrow.compute", "pyarrow.dataset", "duckdb", "hypothesis", "sklearn.linear_model", "pandas", "alembic.script"),
     *("pydantic", "jinja2", "threadpoolctl", "cvxpy", "tensorly", "httpx", "typer.testing", "rich.progress"),
 )

@@ -2,7 +2,7 @@
 
 ``python -m benchmarks.speed.fit_scale [--items N ...] [--before COMMIT] [--quick]`` writes to
 ``benchmarks/results/fit-scale.md`` for each size and layout what every stage takes (``fit_stages``), with the
-pipeline's libraries and without them (numba among them), each aggregate against a fit without them and against one
+pipeline's libraries and without them, each aggregate against a fit without them and against one
 that draws no sample, and what scikit-learn's and crowd-kit's nearest models take on the same scores (crowd-kit where
 ``make rivals`` has been done).
 """

@@ -30,7 +30,7 @@ _STAGES = {
 }
 """By function: the module where it is looked up, and the stage that it is."""
 
-_PIPELINE = ("cvxpy", "dagster", "dask", "distributed", "duckdb", "numba", "ray", "tensorly")
+_PIPELINE = ("cvxpy", "dagster", "dask", "distributed", "duckdb", "ray", "tensorly")
 """Libraries that ``pip install .`` does not bring."""
 
 

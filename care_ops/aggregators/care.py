@@ -23,7 +23,7 @@ from care_ops.metrics import changed, rank_correlation
 from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_CONFIRM
 from care_ops.models import factor_analysis
 from care_ops.models.label_model import Columns, LabelledFit, fit_labels
-from care_ops.moments.state import for_correlation, shrink
+from care_ops.moments.state import accumulate, shrink
 from care_ops.records import Aggregate
 from care_ops.samples import is_sampled
 from care_ops.scores import Array, rows_of
@@ -141,7 +141,7 @@ def oblique_factors(problem: Problem, found: LabelFree) -> Array:
     if problem.sparse:
         return found.factor[:, None]
     normal = factor_analysis.normal_scores(problem.standardised)
-    correlation = shrink(for_correlation(normal).correlation(), len(normal))[0]
+    correlation = shrink(accumulate(normal, third=False).correlation(), len(normal))[0]
     count = factor_analysis.number_of_factors(correlation, len(normal))
     rotated = factor_analysis.oblimin(factor_analysis.fit(correlation, count))
     scores = factor_analysis.factor_scores(rotated, normal)

@@ -36,7 +36,7 @@ from care_ops.models import factor_analysis, one_factor
 from care_ops.models.duplicates import Duplicates, find_duplicates
 from care_ops.models.feature_effects import controlled, remove_feature_effects, surely_follow, unit_feature
 from care_ops.models.one_factor import OneFactor
-from care_ops.moments.state import for_correlation
+from care_ops.moments.state import accumulate
 from care_ops.scales import share_scale
 from care_ops.scores import Array, varies
 
@@ -249,7 +249,9 @@ def _merged(problem: Problem, cleaned: Array) -> tuple[Duplicates, _Panel, OneFa
 
 def _panel(units: Array, standardised: Array) -> _Panel:
     normal = factor_analysis.normal_scores(standardised)
-    return _Panel(units, standardised, normal, for_correlation(normal).correlation(), _items_behind(standardised))
+    return _Panel(
+        units, standardised, normal, accumulate(normal, third=False).correlation(), _items_behind(standardised)
+    )
 
 
 def _weak(panel: _Panel, rules: Rules) -> NDArray[np.bool_]:

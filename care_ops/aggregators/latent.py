@@ -8,7 +8,7 @@ from care_ops.aggregators.base import Problem, check_size, row_mean, unit_weight
 from care_ops.blocks import by_rows
 from care_ops.calibration import to_panel_scale
 from care_ops.models import factor_analysis
-from care_ops.moments.state import for_correlation, shrink
+from care_ops.moments.state import accumulate, shrink
 from care_ops.records import Aggregate
 from care_ops.scores import Array, rows_of
 
@@ -27,7 +27,7 @@ def common_factor(problem: Problem) -> Aggregate:
         check_size(problem.scores)
         problem.moments.correlation(problem.scores.judges)
         normal = factor_analysis.normal_scores(problem.scores.values)
-        correlation = shrink(for_correlation(normal).correlation(problem.scores.judges), len(normal))[0]
+        correlation = shrink(accumulate(normal, third=False).correlation(problem.scores.judges), len(normal))[0]
         model = factor_analysis.fit(correlation, 1)
         score = factor_analysis.factor_scores(model, normal)[:, 0]
         weights = model.loadings[:, 0] / model.uniqueness

@@ -163,7 +163,7 @@ def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moment
     """Moments of one shard, with one BLAS thread; the error where its file cannot be read here."""
     try:
         with one_blas_thread():
-            return accumulate_columns(read_batches(shard, judges), shift, expected=shard.stop - shard.start)
+            return accumulate_columns(read_batches(shard, judges), shift)
     except UnreadableError as error:
         return error
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
-from importlib.util import find_spec
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,11 +22,6 @@ from care_ops.sparsity import FIT_GROUPS_REMEDY, is_crowd, is_sparse, lacks_pair
 Index = NDArray[np.intp]
 
 _BLOCK_ROWS = 2_048
-_BLOCK_PRODUCTS = 2**25
-"""Most products of two scores of an item that are held at once, for third moments: of many judges, of fewer items."""
-
-_COMPILED_FROM = 5e8
-"""Least n p^3 for which the compiled kernel is used. With less, numpy is done before numba is imported."""
 
 
 @dataclass(frozen=True)
@@ -192,10 +186,10 @@ def accumulate(values: Array, shift: Array | None = None, *, third: bool = True)
     shift = default_shift(values) if shift is None else np.asarray(shift, dtype=np.float64)
     if not (values.flags.c_contiguous or values.flags.f_contiguous):
         values = np.ascontiguousarray(values)
-    return accumulate_columns([values.T], shift, expected=len(values), third=third)
+    return accumulate_columns([values.T], shift, third=third)
 
 
-def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int, third: bool = True) -> Moments:
+def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = True) -> Moments:
     """Moments of scores that come in batches, judge by judge as columns do.
 
     Parameters
@@ -203,33 +197,12 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, expected: int,
     batches : iterable of (p, m) arrays
         NaN is missing.
     shift : (p,) array
-    expected : int
-        About how many items will come: from enough of them on, the compiled kernel does it, where there is numba.
     """
-    p = len(shift)
-    if third and _by_kernel(expected, p):
-        return _compiled(batches, shift)
     state = empty(shift, third=third)
-    rows = min(_BLOCK_ROWS, max(1, _BLOCK_PRODUCTS // p**2)) if third else _BLOCK_ROWS
     for columns in batches:
-        for start in range(0, columns.shape[1], rows):
-            state = state + _block(columns[:, start : start + rows].T, shift, third=third)
+        for start in range(0, columns.shape[1], _BLOCK_ROWS):
+            state = state + _block(columns[:, start : start + _BLOCK_ROWS].T, shift, third=third)
     return state
-
-
-def _by_kernel(n: int, p: int) -> bool:
-    """Whether the compiled kernel sums the scores of n items by p judges."""
-    return n * p**3 >= _COMPILED_FROM and find_spec("numba") is not None
-
-
-def _compiled(batches: Iterable[Array], shift: Array) -> Moments:
-    """``accumulate_columns`` by the compiled kernel; importing numba pays only where there is enough to sum."""
-    from care_ops.moments.kernels import summed
-
-    n, second, third, counts, partial, square = summed(batches, shift)
-    one = np.arange(len(shift))
-    count1, total = counts[one, one, one], np.diag(partial).copy()
-    return Moments(shift, n, count1, total, counts[one, one], second, partial, square, counts, third)
 
 
 def default_shift(values: Array, rows: int = 1_024) -> Array:
@@ -249,22 +222,8 @@ def default_shift(values: Array, rows: int = 1_024) -> Array:
 
 
 def of_panel(values: Array, *, third: bool = True) -> Moments:
-    """Moments of a panel's scores, of order three where they can be estimated and of order two where it is sparse.
-
-    Without ``third`` as ``for_correlation`` has them, where the panel is not sparse.
-    """
-    if is_sparse(values):
-        return accumulate(values, third=False)
-    return accumulate(values) if third else for_correlation(values)
-
-
-def for_correlation(values: Array) -> Moments:
-    """Moments for those who read none of order three.
-
-    These are left out, unless the kernel is used that sums all orders at once: so sums of order two are the same.
-    """
-    n, p = values.shape
-    return accumulate(values, third=_by_kernel(n, p))
+    """Moments of a panel's scores, of order three where they are asked for and the panel is not sparse."""
+    return accumulate(values, third=third and not is_sparse(values))
 
 
 def empty(shift: Array, *, third: bool = True) -> Moments:
@@ -297,9 +256,12 @@ def _block(values: Array, shift: Array, *, third: bool = True) -> Moments:
 
 
 def _triple(y: Array) -> Array:
-    """sum_i y_i (x) y_i (x) y_i by one matrix product (the row-wise Khatri-Rao product with y)."""
-    n, p = y.shape
-    return ((y[:, :, None] * y[:, None, :]).reshape(n, p * p).T @ y).reshape(p, p, p)
+    """Sum y_i (x) y_i (x) y_i over the items, (p, p, p), one judge after the other."""
+    p, by_judge = y.shape[1], np.ascontiguousarray(y.T)
+    out = np.empty((p, p, p))
+    for a in range(p):
+        out[a, a:] = out[a:, a] = (by_judge[a] * by_judge[a:]) @ y
+    return out
 
 
 def shrink(correlation: Array, n: int) -> tuple[Array, float]:

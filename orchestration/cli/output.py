@@ -56,7 +56,7 @@ errors = _Console(stderr=True, markup=False, highlight=False, emoji=False, soft_
 
 PIPELINE = {
     *("dagster", "dagster_webserver", "alembic", "sqlalchemy", "duckdb", "ray", "dask", "distributed", "cvxpy"),
-    *("tensorly", "numba", "httpx", "httpcore", "tenacity"),
+    *("tensorly", "httpx", "httpcore", "tenacity"),
 }
 
 

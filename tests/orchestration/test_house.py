@@ -19,7 +19,7 @@ from orchestration.launches import ORDER
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent
 PACKAGES = ("care_ops", "judges", "warehouse", "assets", "orchestration", "care_eval")
-HEAVY = ("ray", "dask", "distributed", "cvxpy", "torch", "vllm", "numba", "tensorly", "sklearn", "textstat")
+HEAVY = ("ray", "dask", "distributed", "cvxpy", "torch", "vllm", "tensorly", "sklearn", "textstat")
 HALF_A_SECOND = ("scipy.stats", "scipy.special", "scipy.sparse", "matplotlib")
 
 
