@@ -17,7 +17,7 @@ class Batch:
     token : str
         Its name in the metadata at the endpoint.
     judge_key : str
-        Key of the question: the judge's at that time, or that of a question about several criteria.
+        The judge's key at that time.
     since : str
         Time of its creation, in UTC.
     items, questions : int
@@ -56,9 +56,7 @@ class BatchStore:
     Attributes
     ----------
     key : str
-        Key of the present question, as ``Batch.judge_key``.
-    elsewhere : frozenset of str
-        Names of requests in batches of other test sets, whose answers this test set takes over.
+        The judge's present key.
     batches : callable
         Returns the records, oldest first.
     place : callable
@@ -70,7 +68,6 @@ class BatchStore:
     """
 
     key: str
-    elsewhere: frozenset[str]
     batches: Callable[[], list[Batch]]
     place: Callable[[Batch], Path]
     keep: Callable[[Batch], None]

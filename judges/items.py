@@ -13,7 +13,7 @@ FROM_A_FILE = "its scores were read from a file, so that it cannot be asked agai
 """Why a recorded judge is not asked, as a part of a sentence."""
 
 ONE = "score"
-"""Name of the only criterion of a template without criteria."""
+"""Field of ``p_json`` with the score of each repeat."""
 
 RAW_LIMIT = 500
 """Characters that are kept of an engine's text."""
@@ -88,8 +88,8 @@ class Score:
     latency_ms : float or None
         Time until the answer, in milliseconds.
     p_json : str or None
-        Probability of each legal answer as JSON, if the engine gives it; one set for each order of a pair. For several
-        criteria or repeats: by criterion (``ONE`` without any) the score of each repeat, or null.
+        Probability of each legal answer as JSON, if the engine gives it; one set for each order of a pair. For
+        repeats: ``ONE`` with the score of each, or null.
     valid_mass : float or None
         Total probability of the legal answers, in [0, 1].
     order : str or None

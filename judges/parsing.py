@@ -4,11 +4,8 @@ An answer that cannot be read with certainty counts as missing: a number on anot
 different verdicts.
 """
 
-import json
 import re
-from collections.abc import Iterable, Mapping
-from contextlib import suppress
-from typing import Any
+from collections.abc import Mapping
 
 from judges.items import Status
 
@@ -81,27 +78,6 @@ def parse_answer(
         shift = next(iter(answers.values())) - float(next(iter(answers)))
         return _number(text, after_marker, [float(a) for a in answers], shift, first)
     return _word(text if after_marker is None else after_marker, answers)
-
-
-def parse_criteria(
-    text: str | None, criteria: Iterable[str], answers: Mapping[str, float]
-) -> dict[str, tuple[float | None, Status]]:
-    """Read the score of each criterion from a JSON object within a text.
-
-    Without one, a line such as ``helpfulness: 4`` counts. See ``parse_answer`` for the answers and statuses.
-    """
-    text = (text or "")[-_MOST_CHARACTERS:]
-    found: Any = None
-    with suppress(ValueError, RecursionError):
-        found = json.loads(text[text.find("{") : text.rfind("}") + 1])
-    read: dict[str, tuple[float | None, Status]] = {}
-    for name in criteria:
-        line = re.search(rf"^[^\w\n]{{0,8}}{re.escape(name)}[^\w\n]{{1,8}}(.{{1,40}})", text, re.M | re.I)
-        value = found.get(name) if isinstance(found, dict) else line[1] if line else None
-        read[name] = parse_answer(str(value) if isinstance(value, (str, int, float)) else None, answers)
-    if all(score is None for score, _ in read.values()) and _REFUSAL.search(text):
-        return dict.fromkeys(read, (None, Status.REFUSED))
-    return read
 
 
 def _number(

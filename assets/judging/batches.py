@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from dataclasses import asdict
 from functools import partial
-from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING
-
-from assets.judging.criteria import asked_alike
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -17,8 +14,8 @@ if TYPE_CHECKING:
     from judges.bill import Bill
 
 
-def batch_store(folder: Path, key: str, waiting: Iterable[Batch], enter: Callable[[Batch, Bill], None]) -> BatchStore:
-    """Open the store of a judge's batches in the folder of its parts; ``waiting`` holds all that it waits for."""
+def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) -> BatchStore:
+    """Open the store of a judge's batches in the folder of its parts."""
     from judges.batch import BatchStore
     from warehouse.storage import delete, write_document
 
@@ -28,20 +25,14 @@ def batch_store(folder: Path, key: str, waiting: Iterable[Batch], enter: Callabl
     def keep(batch: Batch) -> None:
         write_document(place(batch), asdict(batch))
 
-    elsewhere = frozenset(line for batch in waiting if not place(batch).exists() for line in batch.lines)
-    return BatchStore(key, elsewhere, partial(_batches_in, folder), place, keep, lambda one: delete(place(one)), enter)
+    return BatchStore(key, partial(_batches_in, folder), place, keep, lambda one: delete(place(one)), enter)
 
 
 def open_batches(workspace: Workspace, judge: str, testset: str) -> list[Batch]:
     """Return the open batches with a judge's answers about a test set's items."""
-    return _batches_of(workspace, judge, chain([testset], asked_alike(workspace, judge, testset)))
-
-
-def _batches_of(workspace: Workspace, judge: str, testsets: Iterable[str]) -> list[Batch]:
-    """Return the open batches of a judge for these test sets."""
     if not workspace.judge(judge).engine.needs.endpoint:
         return []
-    return [batch for one in testsets for batch in _batches_in(workspace.parts.scores_folder(judge, one))]
+    return _batches_in(workspace.parts.scores_folder(judge, testset))
 
 
 def _batches_in(folder: Path) -> list[Batch]:
@@ -57,7 +48,7 @@ def _batches_in(folder: Path) -> list[Batch]:
 def every_batch(workspace: Workspace) -> dict[tuple[str, str], list[Batch]]:
     """Return the open batches of all judges, by judge and test set."""
     asked = ((judge, testset) for judge in sorted(workspace.judges) for testset in workspace.testsets_of(judge))
-    found = {(judge, testset): _batches_of(workspace, judge, [testset]) for judge, testset in asked}
+    found = {(judge, testset): open_batches(workspace, judge, testset) for judge, testset in asked}
     return {place: batches for place, batches in found.items() if batches}
 
 

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
-from assets.judging.criteria import question_of
 from care_ops.errors import CareError
 from judges.items import MAY_PASS, Status
 
@@ -130,9 +129,8 @@ def incomplete_scores(
         except CareError as error:
             incomplete.append(IncompleteScores(judge, items, False, items, why=str(error)))
             continue
-        question, _ = question_of(workspace, judge, testset)
         *inputs, scored = slices.get(judge, (None, None, 0))
-        in_batch = sum(one.items for one in open_batches(workspace, judge, testset) if one.judge_key == question)
+        in_batch = sum(one.items for one in open_batches(workspace, judge, testset) if one.judge_key == key)
         if inputs != [key, items_hash]:
             given = len(workspace.parts.done(judge, testset, key)) if in_batch else 0
             incomplete.append(IncompleteScores(judge, items, False, max(0, items - given), in_batch=in_batch))

@@ -6,7 +6,6 @@ from the length of prompts, and the time is unknown.
 
 from __future__ import annotations
 
-from collections import defaultdict
 from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime, timedelta
@@ -14,7 +13,6 @@ from typing import Any
 
 from assets.judge_keys import effective_spec, engine_context, judge_item
 from assets.judging.batches import open_batches
-from assets.judging.criteria import question_of
 from assets.judging.pending import pending
 from assets.sources import flagged, read_source, recorded_scores
 from assets.workspace import Workspace
@@ -85,7 +83,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
     A judge or test set that cannot be read has a failure instead.
     """
     rows: list[Forecast] = []
-    known, asked = rates(workspace), defaultdict[tuple[str, str], set[str]](set)
+    known = rates(workspace)
     for testset in testsets:
         try:
             items = [judge_item(record) for record in read_source(workspace, testset)]
@@ -98,10 +96,7 @@ def forecast(workspace: Workspace, judges: Sequence[str], testsets: Sequence[str
                 continue
             try:
                 check_texts(workspace, judge, testset, there)
-                question, criterion = question_of(workspace, judge, testset)
-                before = asked[judge, question] if criterion else set[str]()
-                row = _of(workspace, judge, testset, items, known.get(judge), before)
-                before.update(item.key for item in items)
+                row = _of(workspace, judge, testset, items, known.get(judge))
             except CareError as error:
                 row = Forecast(judge, testset, failure=str(error))
             if row.items or row.given_up or row.failure:
@@ -199,19 +194,14 @@ def _template(workspace: Workspace, judge: str, testset: str) -> Template | None
     return engine_context(workspace).template(spec) if spec.engine.needs.template else None
 
 
-def _of(
-    workspace: Workspace, judge: str, testset: str, items: Sequence[Item], rate: Rate | None, before: set[str]
-) -> Forecast:
-    """Forecast one test set; items in ``before`` are asked about for other criteria."""
+def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], rate: Rate | None) -> Forecast:
     wanted = pending(workspace, workspace.parts, judge, testset, ItemsInMemory(items))
     to_ask = [item for item in items if item.key not in wanted.settled]
     if wanted.spec.engine.needs.recordings:  # which are read from a file
         return Forecast(judge, testset, len(to_ask), seconds=0.0)
     given_up = len(wanted.given_up & {i.key for i in items})
-    question, _ = question_of(workspace, judge, testset)
-    waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == question]
-    fresh = {item.text_key for item in to_ask if item.key not in before}
-    questions = max(0, len(fresh) - sum(batch.questions for batch in waiting))
+    waiting = [batch for batch in open_batches(workspace, judge, testset) if batch.judge_key == wanted.key]
+    questions = max(0, len({item.text_key for item in to_ask}) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
     left = max(0, len(to_ask) - sum(batch.items for batch in waiting))
     says = "; ".join(filter(None, (scale_warning(workspace, judge, testset), injection_warning(wanted.spec, to_ask))))
@@ -252,7 +242,6 @@ def _guessed(workspace: Workspace, spec: JudgeSpec, sample: Sequence[Item]) -> t
     if not isinstance(engine, LanguageModel) or not sample:
         return 0.0, 0.0, 0.0
     template = engine_context(workspace).template(spec)
-    engine = template.asked_by(engine)
     characters = sum(len(template.render(item, spec.scale)) for item in sample) / len(sample)
     shown = 2 if template.pairwise and engine.orders == "both" else 1
     shown *= engine.repeats if isinstance(engine, OpenAIEngine) else 1

@@ -19,7 +19,6 @@ from assets.hashing import content_hash
 from assets.judge_keys import engine_context, judge_key
 from assets.judging.batches import batch_store, open_batches
 from assets.judging.bill import Account, bills, in_words, purses
-from assets.judging.criteria import question_of
 from assets.judging.forecast import available_texts, check_template, expected, rates, sample_of
 from assets.judging.journal import recover
 from assets.judging.pending import pending
@@ -251,8 +250,7 @@ def _score_items(
         def enter(batch: "Batch", bill: "Bill") -> None:
             account.enter(batch, bill, testset, "items", forecast(batch.questions))
 
-        question, _ = question_of(workspace, judge, testset)
-        context = replace(context, batches=batch_store(parts.scores_folder(judge, testset), question, waiting, enter))
+        context = replace(context, batches=batch_store(parts.scores_folder(judge, testset), wanted.key, enter))
     account.begin(testset, "items", forecast(1 if context.batches else len(questions)))
     if engine.needs.endpoint:
         parts.must_not_pay_twice(judge, testset)

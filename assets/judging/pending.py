@@ -8,7 +8,6 @@ from itertools import combinations
 from typing import TYPE_CHECKING, Any
 
 from assets.judge_keys import effective_spec, engine_context, judge_key
-from assets.judging.criteria import answered
 from assets.workspace import Workspace
 from judges.items import MAY_PASS, Item
 from judges.spec import JudgeSpec
@@ -37,7 +36,7 @@ class Pending:
     attempts : Attempts
         Failed attempts by item.
     answered : dict of str to dict
-        Rows to store for some settled items, by their keys, from answers for other criteria or to the same prompt.
+        Rows to store for some settled items, by their keys, from answers to the same prompt.
     """
 
     spec: JudgeSpec
@@ -68,10 +67,10 @@ def pending(
     if again and (spent := attempts.spent(spec.attempts) - done):
         given_up = spent & parts.done(judge, testset, key)
         done |= given_up
-    rows = {key: row for key, row in answered(workspace, parts, judge, testset).items() if key not in done}
+    rows = dict[str, dict[str, Any]]()
     if items is not None and spec.engine.needs.template:
         unread = engine_context(workspace).template(spec).unread
-        rows |= _before_texts(parts, judge, testset, key, items, unread, done | rows.keys())
+        rows = _before_texts(parts, judge, testset, key, items, unread, done)
     return Pending(spec, key, done | rows.keys(), given_up, again, attempts, rows)
 
 

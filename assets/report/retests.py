@@ -45,7 +45,7 @@ def flip_rate(workspace: Workspace, judge: str, testset: str) -> str:
     answered = answers(workspace, judge, testset, "item_id", "p_json")
     newest = {row["item_id"]: row["p_json"] for row in answered if row["p_json"]}
     grade = (lambda score: (score > 0) - (score < 0)) if template.pairwise else round
-    askings = [json.loads(kept)[template.criterion or ONE] for kept in newest.values()]
+    askings = [json.loads(kept)[ONE] for kept in newest.values()]
     graded = [[grade(score) for score in scores if score is not None] for scores in askings]
     repeated = [len(set(grades)) > 1 for grades in graded if len(grades) > 1]
     kind = "winners" if template.pairwise else "grades"

@@ -69,7 +69,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         self._store = store
         self._batch_price = engine.batch_price or self._price
         self._collected: dict[str, PromptAnswer] = {}
-        self._waiting = {*store.elsewhere}
+        self._waiting = set[str]()
         self._file, self._place = _File(), ""
 
     def run(

@@ -21,7 +21,7 @@ REASONING_TOKENS = 2_048
 
 _MOST_REASONING_TOKENS = 32_768
 _LENGTHS = ("max_tokens", "max_completion_tokens")
-LEARNABLE = (*_LENGTHS, "temperature", "top_logprobs", "logprobs", "response_format")
+LEARNABLE = (*_LENGTHS, "temperature", "top_logprobs", "logprobs")
 """Parameters that a request can omit."""
 
 _NEW_FORM = ("max_tokens", "temperature", "logprobs")
@@ -31,9 +31,6 @@ _KNOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
     (r"(?:deepseek-r1|gpt-oss|grok-4|magistral|qwq|.*thinking)", ()),
 )
 """Patterns of the names of models that reason, without the vendor, and what they refuse. It saves the first refusal."""
-
-_ALSO_CALLED = {"response_format": r"output_config|response_?json_?schema|response_?mime_?type|json_schema"}
-"""Other names of parameters in refusals."""
 
 
 @dataclass(frozen=True)
@@ -64,8 +61,8 @@ class Dialect:
                 return cls(never | set(refused), reasoning=REASONING_TOKENS)
         return cls(never)
 
-    def body(self, engine: OpenAIEngine, text: str, schema: dict[str, Any] | None = None) -> dict[str, Any]:
-        """Build the request about one prompt, with the JSON schema of its answer if there is one."""
+    def body(self, engine: OpenAIEngine, text: str) -> dict[str, Any]:
+        """Build the request about one prompt."""
         body: dict[str, Any] = {"model": engine.model, "messages": [{"role": "user", "content": text}]}
         length = next((name for name in _LENGTHS if name not in self.refused), None)
         if length is not None:
@@ -74,9 +71,6 @@ class Dialect:
             body["temperature"] = 0
         if engine.scoring != "text" and "logprobs" not in self.refused:
             body |= {"logprobs": True, "top_logprobs": self.top_logprobs}
-        if schema is not None and "response_format" not in self.refused:
-            named = {"name": "scores", "strict": True, "schema": schema}
-            body["response_format"] = {"type": "json_schema", "json_schema": named}
         if engine.reasoning_effort is not None:
             body["reasoning_effort"] = engine.reasoning_effort
         return body | engine.extra_body
@@ -101,8 +95,8 @@ class Knowledge:
     A file that cannot be read is ignored.
     """
 
-    def __init__(self, engine: OpenAIEngine, path: Path | None, schema: dict[str, Any] | None = None) -> None:
-        self._engine, self._path, self._schema, self._lock = engine, path, schema, threading.Lock()
+    def __init__(self, engine: OpenAIEngine, path: Path | None) -> None:
+        self._engine, self._path, self._lock = engine, path, threading.Lock()
         self.dialect = Dialect.of(engine)
         self.tried = False
         if path is not None and path.is_file():
@@ -116,7 +110,7 @@ class Knowledge:
 
     def body(self, text: str) -> dict[str, Any]:
         """Build the request about one prompt with the parameters that the model is known to take."""
-        return self.dialect.body(self._engine, text, self._schema)
+        return self.dialect.body(self._engine, text)
 
     def learn(self, body: dict[str, Any], parameter: str | None, message: str) -> bool:
         """Learn from a refusal of the request ``body``; returns whether it is worth sending again.
@@ -125,7 +119,7 @@ class Knowledge:
         """
         ours = [name for name in LEARNABLE if name in body and name not in self._engine.extra_body]
         if parameter is None:
-            places = {name: re.search(rf"\b({name}|{_ALSO_CALLED.get(name, name)})\b", message) for name in ours}
+            places = {name: re.search(rf"\b{name}\b", message) for name in ours}
             named = sorted((match.start(), name) for name, match in places.items() if match)
             parameter = named[0][1] if named else None
         if parameter not in ours:

@@ -6,7 +6,7 @@ from typing import Any
 
 Json = dict[str, Any]
 
-_OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature", "response_format")
+_OURS = ("model", "messages", "max_tokens", "max_completion_tokens", "temperature")
 _LONGEST = 4_096
 """Tokens of an answer where the form requires a limit and the model is known to take none."""
 
@@ -38,15 +38,8 @@ def _longest(body: Json) -> Any:
     return body.get("max_tokens", body.get("max_completion_tokens", _LONGEST))
 
 
-def _schema(body: Json) -> Any:
-    return body["response_format"]["json_schema"]["schema"]
-
-
 def _to_anthropic(body: Json) -> Json:
-    request = {name: value for name, value in body.items() if name not in ("max_completion_tokens", "response_format")}
-    if "response_format" in body:
-        format_ = {"type": "json_schema", "schema": _schema(body)}
-        request["output_config"] = {"format": format_} | body.get("output_config", {})
+    request = {name: value for name, value in body.items() if name != "max_completion_tokens"}
     return request | {"max_tokens": _longest(body)}
 
 
@@ -72,8 +65,6 @@ def _from_anthropic(answer: Json) -> Json:
 def _to_google(body: Json) -> Json:
     more = {name: value for name, value in body.items() if name not in _OURS}
     settings = {"maxOutputTokens": _longest(body)} | {name: body[name] for name in ("temperature",) if name in body}
-    if "response_format" in body:
-        settings |= {"responseMimeType": "application/json", "responseJsonSchema": _schema(body)}
     contents = [{"role": "user", "parts": [{"text": message["content"]}]} for message in body["messages"]]
     return more | {"contents": contents, "generationConfig": settings | more.get("generationConfig", {})}
 

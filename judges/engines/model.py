@@ -71,7 +71,7 @@ class ModelJudgeEngine(PromptedJudgeEngine):
     def __init__(self, spec: JudgeSpec, engine: LocalModel, template: Template, backend: Backend) -> None:
         super().__init__(spec, engine, template)
         self._backend = backend
-        self._tail = f'{{"{next(iter(template.criteria))}":' if template.criteria else template.prefill.rstrip()
+        self._tail = template.prefill.rstrip()
         self.version = backend.version
 
     def ask(self, prompts: Sequence[str]) -> list[PromptAnswer]:
@@ -134,9 +134,8 @@ class ModelJudgeEngine(PromptedJudgeEngine):
         answers: list[PromptAnswer] = []
         texts = self._backend.generate(prompts, self._settings.max_tokens)
         for tokens, (text, count) in zip(prompts, texts, strict=True):
-            whole = self._tail + text if self._template.criteria else text
             first = self._settings.profile != "care"
-            answers.append(self.answer_in(whole, text, (len(tokens), count), first=first))
+            answers.append(self.answer_in(text, text, (len(tokens), count), first=first))
         return answers
 
 

@@ -73,7 +73,6 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context) -> None:
         super().__init__(spec, engine, context.template(spec))
-        engine = self._template.asked_by(engine)
         self._name, self._engine = spec.name, engine
         self._ledger = ledger = context.ledger or Ledger()
         own = engine.spend_limit
@@ -91,7 +90,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._shown_name = lru_cache(64)(self._endpoint.secrets.name)  # it is the same in nearly every answer
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
-        self._knowledge = Knowledge(engine, learned, self._template.answer_schema(spec.scale))
+        self._knowledge = Knowledge(engine, learned)
         self._opening, self._asking, self._silence = threading.Lock(), threading.Condition(), threading.Lock()
         self._under_way = 0
         self._pace = Pace(engine)
@@ -155,8 +154,6 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
 
     def text_of(self, prompt: str) -> str:
         """Return the text that is sent for a prompt."""
-        if self._template.criteria:
-            return prompt
         return f"{prompt}\n\nAnswer with nothing but what belongs after {self._template.marker!r}."
 
     def _one(self, prompt: str) -> PromptAnswer:
@@ -296,8 +293,6 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         thinks = content is not None and content.lstrip().startswith("<think>")
         text = content.partition("</think>")[2] if content is not None and thinks else content
         written = (text or "").strip()
-        if self._template.criteria and "}" not in written and (text or "").endswith(written[-1:]):
-            written = ""  # JSON cut within a word; after endless blanks more tokens would not help
         if choice.finish_reason in ("length", "max_tokens") and not written:
             reason = f"all of its {counts[1]} tokens were spent before it answered"
             raise CutOffError(PromptAnswer(None, Status.CUT_OFF, reason, None, None, *counts), body)

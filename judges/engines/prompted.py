@@ -4,23 +4,20 @@ import json
 import math
 import time
 from abc import abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from judges import scoring
 from judges.engines.base import Engine
 from judges.items import ONE, Item, Score, Status, mean_of
-from judges.parsing import parse_answer, parse_criteria
+from judges.parsing import parse_answer
 from judges.prompts import Template
 from judges.spec import JudgeSpec, LanguageModel, OpenAIEngine
 
 
 @dataclass(frozen=True)
 class PromptAnswer:
-    """The answer to one prompt, with fields as in ``judges.items.Score``.
-
-    ``criteria`` has the score of each criterion, if the template has several.
-    """
+    """The answer to one prompt, with fields as in ``judges.items.Score``."""
 
     score: float | None
     status: Status
@@ -29,18 +26,13 @@ class PromptAnswer:
     valid_mass: float | None = None
     tokens_in: int = 0
     tokens_out: int = 0
-    criteria: Mapping[str, float | None] | None = None
-
-    def of(self, criterion: str) -> float | None:
-        """Return the score of a criterion, or that of the answer if the template has none."""
-        return self.score if self.criteria is None else self.criteria.get(criterion)
 
 
 class PromptedJudgeEngine(Engine):
     """Renders the prompts, asks each different prompt once, and combines the two orders of a pair."""
 
     def __init__(self, spec: JudgeSpec, engine: LanguageModel, template: Template) -> None:
-        self._settings, self._template = template.asked_by(engine), template
+        self._settings, self._template = engine, template
         self._answers = template.answers(spec.scale)
         self._scale = spec.scale
         self._repeats = engine.repeats if isinstance(engine, OpenAIEngine) else 1
@@ -81,13 +73,11 @@ class PromptedJudgeEngine(Engine):
         given = [a for a in answers if a is not None]
         orders = len(given) // self._repeats
         askings = [given[k : k + orders] for k in range(0, len(given), orders)]
-        by_criterion = {c: [_of_orders(asking, c) for asking in askings] for c in self._template.criteria or (ONE,)}
-        own = by_criterion[self._template.criterion or ONE]
-        score = mean_of(own)
+        repeats = [_of_orders(asking) for asking in askings]
+        score = mean_of(repeats)
         shown = next((a for a in given if (a.status is Status.OK) == (score is not None)), first)
         status = Status.OK if score is not None else shown.status
         masses = [a.valid_mass for a in given if a.valid_mass is not None]
-        all_askings = self._template.criteria or self._repeats > 1
         return Score(
             item.item_id,
             item.key,
@@ -95,7 +85,7 @@ class PromptedJudgeEngine(Engine):
             status,
             shown.raw,
             latency,
-            p_json=json.dumps(by_criterion) if all_askings else _probabilities_as_json(given),
+            p_json=json.dumps({ONE: repeats}) if self._repeats > 1 else _probabilities_as_json(given),
             valid_mass=min(masses) if masses else None,
             order="both" if orders == 2 else None,
             tokens_in=sum(a.tokens_in for a in given),
@@ -106,12 +96,8 @@ class PromptedJudgeEngine(Engine):
         self, text: str | None, raw: str | None, tokens: tuple[int, int], *, first: bool = False
     ) -> PromptAnswer:
         """Read the answer from a text; ``first`` is as in ``parse_answer``."""
-        if not self._template.criteria:
-            score, status = parse_answer(text, self._answers, self._template.marker, first=first)
-            return PromptAnswer(score, status, raw, None, None, *tokens)
-        read = parse_criteria(text, self._template.criteria, self._answers)
-        score, status = read[self._template.criterion]
-        return PromptAnswer(score, status, raw, None, None, *tokens, {name: value for name, (value, _) in read.items()})
+        score, status = parse_answer(text, self._answers, self._template.marker, first=first)
+        return PromptAnswer(score, status, raw, None, None, *tokens)
 
     def answer_from(self, probabilities: dict[str, float], tokens_in: int, tokens_out: int) -> PromptAnswer:
         """Compute the answer from the probability of each legal answer."""
@@ -124,9 +110,9 @@ class PromptedJudgeEngine(Engine):
         return PromptAnswer(score, status, raw, probabilities, mass, tokens_in, tokens_out)
 
 
-def _of_orders(answers: Sequence[PromptAnswer], criterion: str) -> float | None:
+def _of_orders(answers: Sequence[PromptAnswer]) -> float | None:
     """Return the score of one prompt's answer, or half the difference of the answers to both orders of a pair."""
-    scores = [answer.of(criterion) for answer in answers]
+    scores = [answer.score for answer in answers]
     if None in scores:
         return None
     return scores[0] if len(scores) == 1 else ((scores[0] or 0.0) - (scores[1] or 0.0)) / 2

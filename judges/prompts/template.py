@@ -6,25 +6,30 @@ import hashlib
 import json
 from functools import cached_property, lru_cache
 from pathlib import Path
-from typing import Annotated, Any, TypeVar
+from typing import Annotated, Any
 
 from pydantic import BaseModel, ConfigDict, Field, model_validator
 
 from care_ops.errors import InputError, JudgeError, guard
 from judges.items import TEXTS, Item
 from judges.prompts.fence import FENCE, disarmed, fence_word, reminder
-from judges.spec import LanguageModel, read_model
+from judges.spec import read_model
 
 _FOLDER = Path(__file__).parent
 _MOST_ANSWERS = 10_000
 _OPENS, _CLOSES = "fence_opens", "fence_closes"
-L = TypeVar("L", bound=LanguageModel)
 _ALLOWED = {
     *("Template", "Output", "TemplateData", "Name", "Const", "Getitem", "Slice", "Neg", "Concat", "If", "CondExpr"),
     *("Compare", "Operand", "And", "Or", "Not", "Test", "Filter", "Keyword"),
 }
 _FILTERS = {"trim", "upper", "lower", "title", "capitalize", "default", "d", "length", "truncate", "string", "tojson"}
 """Jinja nodes and filters that a template may use; with these no prompt is much longer than its texts."""
+
+
+_ONE_CRITERION = (
+    "a template asks about one criterion: write one for each, with its meaning in `instructions`, and name it as "
+    "`prompt` of a test set or `template` of a judge"
+)
 
 
 class Template(BaseModel):
@@ -47,10 +52,6 @@ class Template(BaseModel):
         Text with which the model's answer begins.
     marker : str
         Words after which the answer is looked for in a text.
-    criteria : mapping name -> str
-        Names and meanings of criteria with the same legal answers. One question asks for all of them as JSON.
-    criterion : str
-        The test set's criterion: the part of its ``prompt`` after the last ``/``.
     fenced : bool
         Whether the item's texts stand in a fence (a judge's ``fence``).
     """
@@ -67,10 +68,14 @@ class Template(BaseModel):
     item: str
     prefill: str = "Feedback:::\nTotal rating:"
     marker: str = Field(default="Total rating:", description="the answer is looked for after its last occurrence")
-
-    criteria: dict[Annotated[str, Field(pattern=r"^[\w-]{1,60}$")], str] = {}
-    criterion: str = ""
     fenced: bool = False
+
+    @model_validator(mode="before")
+    @classmethod
+    def _one_criterion(cls, data: Any) -> Any:
+        if isinstance(data, dict) and "criteria" in data:
+            raise ValueError(f"criteria is no setting any more; {_ONE_CRITERION}")
+        return data
 
     @model_validator(mode="after")
     def _renders(self) -> Template:
@@ -89,33 +94,12 @@ class Template(BaseModel):
     @cached_property
     def revision(self) -> str:
         """Hash of everything in the template that reaches the model or affects how its answer is read."""
-        return self._hash_without(*(() if self.criteria else ("criteria", "criterion")))
+        return self._hash()
 
-    @cached_property
-    def question(self) -> str:
-        """Hash of what all criteria share: test sets that are equal in it ask one question about an item."""
-        return self._hash_without("criterion")
-
-    def _hash_without(self, *names: str) -> str:
-        content = self.model_dump(exclude={"name", "description", "fenced", *names})
+    def _hash(self, **more: Any) -> str:
+        content = self.model_dump(exclude={"name", "description", "fenced"}) | more
         content |= {"fenced": FENCE} if self.fenced else {}
         return hashlib.sha256(json.dumps(content, sort_keys=True).encode()).hexdigest()
-
-    def asked_by(self, engine: L) -> L:
-        """Adapt a language model's settings to this template: JSON is read as text, and takes more tokens."""
-        if not self.criteria:
-            return engine
-        tokens = engine.max_tokens + 32 * len(self.criteria)
-        return engine.model_copy(update={"scoring": "text", "max_tokens": tokens})
-
-    def answer_schema(self, scale: tuple[float, float] | None) -> dict[str, Any] | None:
-        """Return the JSON schema of an answer about several criteria; None for a template without criteria."""
-        if not self.criteria:
-            return None
-        kind = "string" if self.values and isinstance(self.values[0], str) else "integer"
-        legal = [answer if kind == "string" else int(answer) for answer in self.answers(scale)]
-        properties = dict.fromkeys(self.criteria, {"type": kind} | ({"enum": legal} if len(legal) <= 101 else {}))
-        return {"type": "object", "properties": properties, "required": [*properties], "additionalProperties": False}
 
     def answers(self, scale: tuple[float, float] | None) -> dict[str, float]:
         """Return the legal answers as a model writes them, with their scores.
@@ -161,38 +145,28 @@ class Template(BaseModel):
         after = ""
         if self.fenced:
             texts = {name: disarmed(text) for name, text in texts.items()}
-            word = fence_word(self.question, texts.values())
+            word = fence_word(self._hash(criteria={}), texts.values())  # as in the prompts of earlier releases
             context |= {**texts, _OPENS: f"<<{word}\n", _CLOSES: f"\n{word}>>"}
             after = reminder(word)
         with guard(f"template {self.name!r}", "correct its instructions or item", JudgeError):
             parts = (_compiled(part, self.fenced)[0].render(context) for part in (self.instructions, self.item))
             instructions, shown = parts
-        return "\n\n".join(filter(None, (instructions, self._criteria_text(), shown, after))).strip()
-
-    def _criteria_text(self) -> str:
-        """Return the criteria and the form of the answer; empty for a template without criteria."""
-        if not self.criteria:
-            return ""
-        meanings = [f"- {name}: {meaning}" for name, meaning in self.criteria.items()]
-        form = ", ".join(f'"{name}": X' for name in self.criteria)
-        form = f"Answer with a JSON object and nothing else: {{{form}}}"
-        return "\n".join(["Rate each of these by itself:", *meanings, form])
+        return "\n\n".join(filter(None, (instructions, shown, after))).strip()
 
 
 def find(name: str, folder: Path | None = None, variant: str | None = None, *, fenced: bool = False) -> Template:
     """Find the template of this name in ``folder`` (a workspace's ``prompts``), or else the built-in one.
 
-    The name of one with several criteria ends with the test set's, as ``answers/helpfulness``. A ``variant`` is a
-    folder of built-in templates that replace those of the same names. A ``fenced`` template shows an item's texts in a
-    fence.
+    A ``variant`` is a folder of built-in templates that replace those of the same names. A ``fenced`` template shows an
+    item's texts in a fence.
 
     Raises ``InputError`` if there is no template of this name, or its file is not valid.
     """
-    for file, criterion in ((name, ""), name.rpartition("/")[::2]):
-        for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
-            path = candidate / f"{file}.yaml" if candidate and file else None
-            if path is not None and path.exists():
-                return _of_criterion(_read(path, path.stat().st_mtime_ns, fenced), criterion, path)
+    for candidate in (folder, _FOLDER / variant if variant else None, _FOLDER):
+        if candidate is not None and (path := candidate / f"{name}.yaml").exists():
+            return _read(path, path.stat().st_mtime_ns, fenced)
+    if "/" in name:
+        raise InputError(f"no prompt template {name!r}; {_ONE_CRITERION}")
     where = f"{folder} and " if folder else ""
     raise InputError(f"no prompt template {name!r} in {where}the built-in ones: {', '.join(names())}")
 
@@ -200,13 +174,6 @@ def find(name: str, folder: Path | None = None, variant: str | None = None, *, f
 def names() -> list[str]:
     """Return the names of the built-in templates, sorted."""
     return sorted(path.stem for path in _FOLDER.glob("*.yaml"))
-
-
-def _of_criterion(template: Template, criterion: str, path: Path) -> Template:
-    if criterion not in (template.criteria or ("",)):
-        names = [f"{path.stem}/{name}" for name in template.criteria] or [path.stem]
-        raise InputError(f"{path}: the prompt of a test set, or a judge's template, names one of {', '.join(names)}")
-    return template.model_copy(update={"criterion": criterion}) if criterion else template
 
 
 @lru_cache(maxsize=128)

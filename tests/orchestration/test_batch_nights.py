@@ -88,37 +88,3 @@ def test_the_daemon_looks_at_an_open_batch_now_and_then(night, monkeypatch):
     assert [looks() for _ in range(3)] == [[ASKING], [], []]
     now[0] += LOOK_EVERY_S
     assert [looks() for _ in range(3)] == [[ASKING], [], []]
-
-
-@pytest.mark.slow
-def test_a_file_about_two_criteria_is_waited_for_by_both_test_sets(night):
-    folder, server = night
-    server.say = lambda text, _: answer(f'{{"helpfulness": {len(text) % 9}, "correctness": {len(text) % 7}}}')
-    (folder / "testsets" / "one.yaml").unlink()
-    (folder / "prompts").mkdir()
-    (folder / "prompts" / "answers.yaml").write_text(
-        "criteria: {helpfulness: does it help, correctness: is it true}\n"
-        "instructions: Rate the answer.\nitem: '{{ response }}'\n"
-    )
-    for testset, criterion in (("helpful", "helpfulness"), ("right", "correctness")):
-        (folder / "testsets" / f"{testset}.yaml").write_text(
-            "source: {kind: files, items: one.csv, columns: {prompt: question, response: answer}}\n"
-            f"scale: [0, 10]\nprompt: answers/{criterion}\n"
-        )
-    judge = folder / "judges" / "api.yaml"
-    judge.write_text(judge.read_text().replace("template: quality, ", ""))
-    assert run(folder).failures == {}
-    assert len(server.batches) == 1
-    states = {row["testset"]: row["state"] for row in care_json(folder, "status") if row["judge"] == "api"}
-    assert states["helpful"] == states["right"]
-    assert states["right"].endswith(" in a batch")
-    assert [row for row in care_json(folder, "run", "--dry-run") if row["judge"] == "api"] == []
-    outcome = run(folder)
-    assert (outcome.failures, outcome.materialised) == ({}, [ASKING]), "it is only looked at"
-    server.work()
-    outcome = run(folder)
-    assert outcome.failures == {}
-    assert ran(outcome, "scores") == ["api|helpful", "api|right"]
-    assert set(server.paid.values()) == {1}
-    assert run(folder).materialised == []
-    assert query(folder, "SELECT DISTINCT testset FROM bills WHERE judge = 'api'") == [("helpful",)]

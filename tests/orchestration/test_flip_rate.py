@@ -1,0 +1,44 @@
+"""The flip rate of a judge that is asked repeatedly."""
+
+from __future__ import annotations
+
+import re
+
+from assets.report.names import page_name
+from tests.support.endpoints import PRICE_IN, PRICE_OUT, Vendor, number_of
+from tests.support.workspaces import make, query, run
+
+N = 30
+
+
+def test_the_card_of_a_repeated_judge_shows_its_flip_rate(tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "k")
+    folder = make(tmp_path / "ws", ("length", "thoroughness"), 0)
+    rows = [f"i{k},What is it? {k},It is {k}.{' And more.' * (k % 5)},{k % 2}" for k in range(N)]
+    (folder / "one.csv").write_text("\n".join(["item_id,question,answer,label", *rows]) + "\n")
+    (folder / "testsets" / "one.yaml").write_text(
+        "source: {kind: files, items: one.csv, columns: {prompt: question, response: answer, gold: label}}\n"
+        "scale: [0, 10]\nprompt: quality\n"
+    )
+    asked = {}
+
+    def answer(handler, body):
+        k = number_of(body)
+        with handler.server.lock:
+            asked[k] = asked.get(k, 0) + 1
+        return handler.answer(str(asked[k] if k % 3 == 0 else k % 11 or 1), tokens=(100, 10))
+
+    with Vendor(answer) as server:
+        (folder / "judges" / "api.yaml").write_text(
+            f"engine: {{kind: openai, base_url: '{server.url}', model: judge-1, price_in: {PRICE_IN}, "
+            f"price_out: {PRICE_OUT}, repeats: 3, extra_body: {{temperature: 1}}}}\nbatch_size: 10\n"
+        )
+        assert not run(folder).failures
+        assert len(server.bodies) == 3 * N
+        assert {body["temperature"] for body in server.bodies} == {1}
+    joined = "scores JOIN items USING (item_ix) JOIN judges USING (judge_ix)"
+    expected = {f"i{k}": 2.0 if k % 3 == 0 else k % 11 or 1 for k in range(N)}
+    assert dict(query(folder, f"SELECT item_id, value FROM {joined} WHERE judge = 'api'")) == expected
+    page = (folder / "data" / "report" / page_name("one")).read_text()
+    (shown,) = re.findall(r"<dt>Repeats</dt><dd>(.*?)</dd>", page)
+    assert "it gave 10 of 30 items different grades (flip rate 33.3%)" in shown
