@@ -73,12 +73,6 @@ class Frozen:
         return np.nan_to_num(np.column_stack([(values - self.mean) / self.sd, *normal]))
 
 
-def with_features(scores: ScoreMatrix) -> ScoreMatrix:
-    """The features of the items as columns beside the judges', for a function of both: ``care`` may rest on either."""
-    judges = (*scores.judges, *(f"\x1f{name}" for name in scores.features))
-    return replace(scores, values=np.column_stack([scores.values, *scores.features.values()]), judges=judges)
-
-
 def freeze(scores: ScoreMatrix, estimate: Array) -> Frozen:
     """The function nearest to one aggregate; see ``freeze_all``."""
     return freeze_all(scores, {"": estimate})[""]

@@ -36,9 +36,6 @@ LABELS_TO_SETTLE = 10
 LABELS_TO_CONFIRM = 20
 """Labels that confirm an estimate or calibrate a probability."""
 
-LABELS_TO_ADVISE = 30
-"""Labels for a normal approximation: of a slope, or of advice on a judge."""
-
 MIN_GOLD = 50
 """Labels of a panel for a comparison of methods in an experiment."""
 

@@ -7,9 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from datetime import date
-from typing import TYPE_CHECKING, Annotated, Any, Literal
-
-from care_ops.minimum_sizes import LABELS_TO_ADVISE
+from typing import TYPE_CHECKING, Annotated, Any
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -238,61 +236,6 @@ class Comparison:
     units: int
     labels_used: int
     trust: float | None = None
-
-
-NO_REFITS = "fits without each judge belong to the resamples, and care.yaml or --intervals asks for none"
-"""Why nothing is said of judges where ``FitConfig.resamples`` is 0, as the rest of a sentence."""
-
-Advice = Literal["drop", "keep", "unclear"]
-
-
-@dataclass(frozen=True)
-class DropEvidence:
-    """How much better an answer orders the labelled items with a judge than without it.
-
-    Attributes
-    ----------
-    labels, units : int
-        Labelled items that were compared, and the split units that they are of.
-    gain, lo, hi : float
-        Share of the pairs of different labels that the answer orders rightly, less the share without the judge; ties
-        count one half. With two classes of labels that is the difference of two AUCs.
-    needed : int or None
-        Labels by which a difference of this size would be told from none; None where there is no difference.
-    """
-
-    labels: int
-    units: int
-    gain: float
-    lo: float
-    hi: float
-    needed: int | None
-
-    @property
-    def advice(self) -> Advice:
-        """``drop`` where the whole interval says that the answer is better without the judge."""
-        if self.units < LABELS_TO_ADVISE or self.lo <= 0 <= self.hi:
-            return "unclear"
-        return "drop" if self.hi < 0 else "keep"
-
-
-@dataclass(frozen=True)
-class Dropping:
-    """What labels say of each judge of a panel.
-
-    Attributes
-    ----------
-    evidence : dict judge -> DropEvidence
-    refused : str
-        Why there is none, as the rest of a sentence; empty where there is some.
-    refits, items : int
-        How many fits were made for it, and the most items that one of them was made of.
-    """
-
-    evidence: dict[str, DropEvidence] = field(default_factory=dict[str, DropEvidence])
-    refused: str = ""
-    refits: int = 0
-    items: int = 0
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,7 @@ from scipy.stats import rankdata
 
 from assets.report.data import JudgeRow, ReportData, Retest
 from care_ops.metrics import auc, is_binary, tau
-from care_ops.minimum_sizes import LABELS_TO_ADVISE, MIN_LABELS
-from care_ops.records import DropEvidence
+from care_ops.minimum_sizes import MIN_LABELS
 from care_ops.results.judge_gate import Measure, agreement_with_people, may_gate
 from care_ops.scores import Array
 from judges.items import FROM_A_FILE
@@ -65,8 +64,7 @@ class JudgeCard(JudgeRow):
     """One judge; the fields are set for judges on the panel.
 
     ``number`` is its place on the page by falling weight. ``before`` is its weight in the previous fit. ``outlying``
-    are the items that it ranks least like the estimate. ``labels`` is None without gold. ``evidence`` is the fit
-    without the judge against labels; where None, ``no_evidence`` is the reason.
+    are the items that it ranks least like the estimate. ``labels`` is None without gold.
     """
 
     number: int | None = None
@@ -74,8 +72,6 @@ class JudgeCard(JudgeRow):
     follows: Followed | None = None
     outlying: Sequence[OutlyingItem] = ()
     labels: AgainstLabels | None = None
-    evidence: DropEvidence | None = None
-    no_evidence: str = ""
     retest: Retest | str = ""
 
 
@@ -97,8 +93,6 @@ def judge_cards(data: ReportData) -> list[JudgeCard]:
                 follows=followed(data, j),
                 outlying=_outlying(data, j, estimate),
                 labels=_against_labels(data, j, estimate),
-                evidence=data.dropping.evidence.get(judge),
-                no_evidence=data.dropping.refused or "the labels that can be compared do not differ",
                 retest=data.retests.get(judge, _FROM_A_FILE if data.fit_version is None else "not known"),
             )
         )
@@ -175,25 +169,6 @@ def _may_gate(judge: str, scores: Array, gold: Array, *, votes: bool) -> str:
         f"{name} {statistic.value:.2f} ({statistic.lo:.2f} … {statistic.hi:.2f}) by {found.labels:,} labels; "
         f"may gate at {advice.bar:g}: {advice.outcome}{more}"
     )
-
-
-def advice(card: JudgeCard) -> str:
-    """Return whether labels advise to drop the judge, or why they do not decide."""
-    evidence = card.evidence
-    if evidence is None:
-        return f"None, so keep it for now: {card.no_evidence}."
-    measured = (
-        f"by {evidence.labels:,} labels of {evidence.units:,} split units, a fit without it changes the share of pairs "
-        f"in the right order by {-evidence.gain:+.1%} ({-evidence.hi:+.1%} … {-evidence.lo:+.1%}, adjusted for the "
-        "number of judges)"
-    )
-    if evidence.units < LABELS_TO_ADVISE:
-        return f"None, so keep it for now: {measured}, and advice takes labels of {LABELS_TO_ADVISE} split units."
-    if evidence.advice in ("drop", "keep"):
-        return f"{evidence.advice.capitalize()} it: {measured}."
-    if evidence.gain < 0 and evidence.needed is not None:
-        return f"Keep it for now: {measured}, which may be chance. About {evidence.needed:,} labels would decide."
-    return f"Keep it: {measured}, which is no reason to drop it."
 
 
 def retest(card: JudgeCard) -> str:

@@ -13,12 +13,11 @@ from assets.fit.stages import recommended
 from assets.judging.bill import DailyBill, in_words
 from assets.publication.editions import Moved
 from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
-from care_ops.records import Aggregate, Comparison, Dropping, Evaluation, Intervals, JudgeCheck
+from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
 from care_ops.scores import Array, ScoreMatrix
 from care_ops.sparsity import is_sparse
 
-NOT_LEFT_OUT = Dropping(refused="the fit without each judge has not been computed yet")
 """Before `intervals` has run."""
 
 _MIN_LINK = 1e-6
@@ -123,8 +122,6 @@ class ReportData:
         For judges that score each item repeatedly: how often their scores differ, in words.
     not_asked : bool
         Whether a missing score was not requested, rather than a failure of its judge.
-    dropping : Dropping
-        The recommended estimate without each judge, against labels.
     bill : sequence of DailyBill
         Of the last run in which judges were asked; empty where none of them reads tokens.
     """
@@ -148,7 +145,6 @@ class ReportData:
     retests: Mapping[str, Retest | str] = field(default_factory=dict[str, Retest | str])
     flips: Mapping[str, str] = field(default_factory=dict[str, str])
     not_asked: bool = False
-    dropping: Dropping = NOT_LEFT_OUT
     bill: Sequence[DailyBill] = ()
     correlation: Array | None = None
     missing_share: float = 0.0

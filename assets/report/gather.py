@@ -9,9 +9,9 @@ from assets.fit.stages import fit_code, recommended
 from assets.judging.bill import bills
 from assets.publication.editions import difference, order_of, published_before, reasons
 from assets.report.assemble import completed
-from assets.report.data import NOT_LEFT_OUT, Changes, FitVersionShown, ReportData
+from assets.report.data import Changes, FitVersionShown, ReportData
 from assets.results.comparison import compared_in
-from assets.results.documents import DroppingDocument, FactorsDocument, SystemsDocument
+from assets.results.documents import FactorsDocument, SystemsDocument
 from assets.results.gold import panel_items
 from assets.versions import settings_version, source_version
 from assets.workspace import Workspace
@@ -35,7 +35,7 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
     structure, structure_document = read_structure(folder)
     log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, fit.edition)
     shown = FitVersionShown(fit.edition, log[-1].edition if log else None, kept.made_at if kept else "")
-    left_out, items = folder.find(DroppingDocument), panel_items(scores, workspace.parts.read_gold(testset), labels)
+    items = panel_items(scores, workspace.parts.read_gold(testset), labels)
     data = ReportData(
         title=testset,
         description=workspace.testset(testset).description,
@@ -54,7 +54,6 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         made_at=minute_of(shown.made_at),
         changes=None if kept is None else _changes(workspace, kept),
         not_asked=means_not_asked(workspace.admission_of(testset), scores.values),
-        dropping=NOT_LEFT_OUT if left_out is None else left_out.dropping,
         bill=bills(workspace, testset=testset),
     )
     return completed(

@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from warehouse.artifacts import FitFolder
 
-_FILES = {"review": "review", "factors": "factors", "systems": "systems", "intervals": "dropping"}
+_FILES = {"review": "review", "factors": "factors", "systems": "systems"}
 """Documents that a report needs, by the asset that writes them."""
 
 LOOK_EVERY_S = 1800.0

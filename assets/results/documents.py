@@ -5,7 +5,7 @@ from dataclasses import dataclass, field
 
 from care_ops.concerns import FOLLOWS_FEATURE
 from care_ops.minimum_sizes import FOLLOWS
-from care_ops.records import ChangePoint, Comparison, Dropping
+from care_ops.records import ChangePoint, Comparison
 
 
 @dataclass(frozen=True)
@@ -123,10 +123,3 @@ class SystemsDocument:
             f"{caution} For pairs they are too small, often by a third or more: random errors of the judges draw every "
             "difference toward 0, and the interval does not allow for it. The order of the systems is not affected."
         )
-
-
-@dataclass(frozen=True)
-class DroppingDocument:
-    """The fit without each of its judges, against labels."""
-
-    dropping: Dropping

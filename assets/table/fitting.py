@@ -31,7 +31,6 @@ from care_ops.labels import Drawn
 from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.records import JudgeCheck
 from care_ops.results.decide import FitStatus, decide
-from care_ops.results.dropping import leave_each_out
 from care_ops.results.fit_facts import trend
 from care_ops.results.interpret import check_declared, counted
 from care_ops.results.reasons import capital, too_few
@@ -180,7 +179,6 @@ def fit_table(
         labels_seen=len(table.anchors),
         intervals=weight_intervals(*of_fit, table.anchors, units, whole=fit.aggregates, watch=watch),
         not_asked=means_not_asked(config.admission, scores.values, sum(outside.values())),
-        dropping=leave_each_out(*of_fit, lead, shown_items.gold, units, table.anchors, watch=watch),
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
     facts = fit_facts(page, config.fit, table.anchors, edition=fit_id(table, config), made_at=now())

@@ -23,7 +23,6 @@ _STAGES = {
     "describe": ("assets.table.fitting", "factors"),
     "completed": ("assets.table.fitting", "page data"),
     "fit_facts": ("assets.table.fitting", "verdict"),
-    "leave_each_out": ("assets.table.fitting", "without each judge"),
     "items_to_label": ("assets.table.fitting", "items to label"),
     "write_table": ("assets.table.files", "tables"),
     "write_page": ("assets.table.files", "page"),

@@ -12,7 +12,6 @@ from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, r
 from assets.fit.documents import FitDocument, SolutionRecord, StructureDocument
 from assets.publication.documents import CheckResult, ReviewDocument
 from assets.results.documents import (
-    DroppingDocument,
     FactorRecord,
     FactorsDocument,
     SystemRecord,
@@ -22,7 +21,7 @@ from care_ops.config import FitConfig
 from care_ops.errors import WarehouseError
 from care_ops.fit import fit_panel
 from care_ops.frozen import Frozen
-from care_ops.records import Certificate, Comparison, DropEvidence, Dropping, Evaluation, Intervals
+from care_ops.records import Certificate, Comparison, Evaluation, Intervals
 from care_ops.scores import ScoreMatrix
 from warehouse.artifacts import FitFolder
 from warehouse.documents import document_of
@@ -49,8 +48,6 @@ DOCUMENTS = [
         (SystemRecord("a", 3, 0.5),),
         (Comparison("a", "b", 0.5, 0.25, 0.75, 3, 0, 1.0),),
     ),
-    DroppingDocument(Dropping({"a": DropEvidence(40, 35, -0.5, -0.75, 0.25, None)}, refits=10, items=20)),
-    DroppingDocument(Dropping(refused="there are no labels")),
     SystemsDocument(),
     ReviewDocument("held back", "e", (CheckResult("drift", False, "moved", {"psi": 1.5}, blocks=True),)),
 ]

@@ -7,22 +7,19 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from assets.report.cards import advice, followed, judge_cards, panel_gate
+from assets.report.cards import followed, judge_cards, panel_gate
 from assets.report.charts import Axes, Series, line_chart, ticks
 from assets.report.first_screen import picture
 from assets.report.gather import gather
 from assets.report.items import item_rows
 from assets.report.page import write_page
 from assets.report.sampled import over_sample
-from assets.table.fitting import ScoreTable, TableConfig, fit_table
 from care_ops import samples
-from care_ops.config import FitConfig
-from care_ops.records import NO_REFITS, DropEvidence, Dropping, Evaluation
+from care_ops.records import Evaluation
 from care_ops.scores import ScoreMatrix
 from orchestration.workspace import load_workspace
 from tests.support.report_pages import VERDICT, report_data
 from warehouse.fits import Publication
-from warehouse.items import ItemRecord
 
 
 @pytest.fixture(scope="module")
@@ -120,47 +117,6 @@ def test_a_card_has_the_weight_of_the_last_published_fit(after_a_night):
     data = gather(load_workspace(after_a_night), "one")
     assert data.previous_weights == {}, "a deleted old fit stops no page"
     assert (data.changes.made_at, list(data.changes.why)) == (data.made_at, ["made again"])
-
-
-def test_a_card_gives_advice_by_labels_or_the_reason_without(data):
-    """By what the fits without each judge have shown, which ``tests/care_ops/test_dropping.py`` holds."""
-    shown = {
-        "drop": DropEvidence(400, 80, -0.031, -0.05, -0.012, 61),
-        "keep": DropEvidence(400, 80, 0.02, 0.01, 0.03, 50),
-        "unclear": DropEvidence(400, 80, -0.01, -0.03, 0.01, 900),
-        "no reason": DropEvidence(400, 80, 0.01, -0.01, 0.03, 900),
-    }
-    evidence = dict(zip(data.scores.judges, shown.values(), strict=False))
-    cards = {card.check.judge: card for card in judge_cards(replace(data, dropping=Dropping(evidence)))}
-    drop, keep, unclear, no_reason, none = (advice(cards[judge]) for judge in data.scores.judges)
-    assert drop.startswith("Drop it: by 400 labels of 80 split units, a fit without it changes the share of pairs")
-    assert "by +3.1% (+1.2% … +5.0%, adjusted for the number of judges)" in drop
-    assert keep.startswith("Keep it: by 400 labels")
-    assert unclear.endswith("which may be chance. About 900 labels would decide.")
-    assert no_reason.endswith("which is no reason to drop it.")
-    assert none == "None, so keep it for now: the labels that can be compared do not differ."
-    few = replace(data, dropping=Dropping(refused="only labels decide"))
-    assert advice(judge_cards(few)[0]) == "None, so keep it for now: only labels decide."
-
-
-def test_the_fit_of_a_table_is_made_without_each_judge_where_labels_allow_it():
-    """With 200 labels the card of a length judge advises to drop it; without resamples it gives the reason."""
-    rng = np.random.default_rng(20261123)
-    quality, length = rng.normal(size=(2, 200))
-    values = quality[:, None] + rng.normal(size=(200, 5))
-    values[:, 3] = 0.7 * length + 0.7 * quality + 0.3 * rng.normal(size=200)
-    values[:, 4] = length + 0.2 * rng.normal(size=200)
-    scores = ScoreMatrix(values, tuple(f"i{k:03}" for k in range(200)), tuple("abcde"))
-    items = {item: ItemRecord(item, gold=float(quality[k] > 0)) for k, item in enumerate(scores.item_ids)}
-    config = TableConfig(FitConfig(aggregators=("care",), resamples=20))
-    page = fit_table(ScoreTable("scores.csv", scores, items), config).page
-    cards = {card.check.judge: card for card in judge_cards(page)}
-    assert advice(cards["e"]).startswith("Drop it: by 200 labels of 200 split units")
-    assert page.dropping.refits == 12
-    page = fit_table(
-        ScoreTable("scores.csv", scores, items), replace(config, fit=replace(config.fit, resamples=0))
-    ).page
-    assert advice(judge_cards(page)[0]) == f"None, so keep it for now: {NO_REFITS}."
 
 
 def test_a_page_lists_the_changes_since_the_previous_fit(data, tmp_path):

@@ -16,7 +16,6 @@ from care_ops.aggregators.latent import family_mean
 from care_ops.config import FitConfig
 from care_ops.fit import fit_panel, problem_of
 from care_ops.fit_labels import FitLabels
-from care_ops.frozen import FAITHFUL, freeze, with_features
 from care_ops.metrics import auc
 from care_ops.models import one_factor
 from care_ops.scores import ScoreMatrix
@@ -163,13 +162,6 @@ def test_what_some_families_reward_is_removed_and_gains():
         assert details["kept"]["correlation"] < 0.99
     assert min(gains) > 0
     assert np.mean(gains) > 0.05
-
-
-def test_a_frozen_estimate_needs_the_features_that_it_was_cleaned_by():
-    _, scores = with_taste(1)
-    answer = care(scores)
-    by_scores, with_texts = (freeze(panel, answer.estimate).fidelity for panel in (scores, with_features(scores)))
-    assert by_scores < FAITHFUL < with_texts
 
 
 def test_an_estimate_that_follows_the_length_says_so_and_a_declaration_removes_it():

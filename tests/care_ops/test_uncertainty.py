@@ -12,7 +12,6 @@ from care_ops.fit import fit_panel
 from care_ops.fit_labels import FitLabels
 from care_ops.metrics import calibration_error, evaluate, risk_coverage_gain
 from care_ops.models import factor_analysis
-from care_ops.results.dropping import leave_each_out
 from care_ops.results.uncertainty import halves_are_sure, has_halves, weight_intervals
 from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
@@ -205,7 +204,3 @@ def test_refits_may_be_made_elsewhere_to_the_same_digit(rng):
     for name, interval in here.items():
         np.testing.assert_array_equal(there[name].lo, interval.lo)
         np.testing.assert_array_equal(there[name].hi, interval.hi)
-    labels = (quality > 0).astype(float)
-    one, other = (leave_each_out(scores, config, "care", labels, spread=spread) for spread in (map, elsewhere))
-    assert one.evidence
-    assert one == other
