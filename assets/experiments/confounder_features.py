@@ -35,9 +35,9 @@ def run(workspace: Workspace, *, permutations: int) -> ExperimentFindings:
 
 def _of_panel(workspace: Workspace, permutations: int, panel: ExperimentPanel) -> ExperimentFindings:
     names, features = _features(workspace, panel)
-    by_unit = mean_by_unit(features, panel.units)
     if not names:
         return ExperimentFindings([f"{panel.testset}: no responses, and no declared features."])
+    by_unit = mean_by_unit(features, panel.units)
     if len(by_unit) < MIN_ITEMS:
         return ExperimentFindings([f"{panel.testset}: {len(by_unit)} split units, and {MIN_ITEMS} are needed."])
     parts = list[ExperimentFindings]()

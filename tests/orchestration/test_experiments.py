@@ -290,6 +290,17 @@ def test_changes_measure_how_far_an_aggregate_moves():
     assert error == pytest.approx(2), "in points of the scale, as the paper's table"
 
 
+def test_a_panel_without_texts_and_features_has_no_features_to_correlate(monkeypatch):
+    panel = a_panel(np.random.default_rng(7).normal(size=(80, 4)), np.zeros(80))
+    monkeypatch.setattr("assets.experiments.confounder_features.panels", lambda _workspace: [panel])
+    workspace = SimpleNamespace(
+        testset=lambda _name: SimpleNamespace(features=()),
+        parts=SimpleNamespace(read_items=lambda _name: []),
+    )
+    found = experiments()["confounder_features"].run(workspace, permutations=10)
+    assert found.conclusions == ["one: no responses, and no declared features."]
+
+
 def test_the_tensors_confounder_is_the_planted_one():
     draw = second_order_insufficient(np.random.default_rng(6), 1.0, truth=6)
     estimated = tensor_confounder(a_panel(draw.scores, draw.quality.astype(float), cut=0.5), CareTensor().states)
