@@ -54,34 +54,12 @@ def to_panel_scale(
 
 
 def fill_uniformly(estimate: Array, low: float, high: float) -> Array:
-    """Map ranks to a uniform fill of [low, high], ties to their mean rank.
-
-    The map is the same for every aggregator, so that aggregates differ in order alone after it (NaN stays NaN).
-    """
-    return low + (high - low) * _levels(estimate)
-
-
-def as_distributed(estimate: Array, target: Array) -> Array:
-    """Map ranks to the quantiles of ``target``: the estimate takes on its distribution (NaN stays NaN).
-
-    Parameters
-    ----------
-    estimate : (n,) array
-    target : (m,) array
-        Scores whose distribution is declared to be that of quality; NaN are left out.
-    """
-    levels = _levels(estimate)
-    scored = ~np.isnan(levels)
-    levels[scored] = np.quantile(target[~np.isnan(target)], levels[scored], method="hazen")
-    return levels
-
-
-def _levels(estimate: Array) -> Array:
-    """Rank of each estimate as a share of the estimates present, between 0 and 1, ties at their mean; NaN stays NaN."""
-    levels = np.full(len(estimate), np.nan)
+    """Map ranks to a uniform fill of [low, high], ties to their mean rank; NaN stays NaN."""
+    filled = np.full(len(estimate), np.nan)
     scored = ~np.isnan(estimate)
-    levels[scored] = (scipy.stats.rankdata(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
-    return levels
+    levels = (scipy.stats.rankdata(estimate[scored]) - 0.5) / max(int(scored.sum()), 1)
+    filled[scored] = low + (high - low) * levels
+    return filled
 
 
 def to_labels(

@@ -201,8 +201,8 @@ class Calibration:
     ----------
     scale : str
         ``own``: each aggregator's own (the panel's location and spread for latent ones). ``uniform``: quality fills
-        the declared scale evenly. ``judge:NAME``: quality is distributed as that judge's scores are. ``anchors``:
-        location, and from five labels on (ten where a scale is declared) slope, are those of the anchors.
+        the declared scale evenly. ``anchors``: location, and from five labels on (ten where a scale is declared) slope,
+        are those of the labels.
     prevalence : float, optional
         Share of items with Q = 1: the threshold is put there.
     """
@@ -211,8 +211,8 @@ class Calibration:
     prevalence: float | None = None
 
     def __post_init__(self) -> None:
-        if self.scale not in ("own", "uniform", "anchors") and not self.scale.startswith("judge:"):
-            raise InputError(f"calibration: scale is {self.scale!r}; use own, uniform, judge:NAME or anchors")
+        if self.scale not in ("own", "uniform", "anchors"):
+            raise InputError(f"calibration: scale is {self.scale!r}; use own, uniform or anchors")
         if self.prevalence is not None and not 0 < self.prevalence < 1:
             raise InputError(f"calibration: prevalence is {self.prevalence}; give a share between 0 and 1")
 

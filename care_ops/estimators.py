@@ -52,7 +52,7 @@ class PanelEstimator:
     scale : (low, high), optional
         The scale that all judges share.
     calibrate : str
-        Declared scale of quality: ``own``, ``uniform``, ``anchors``, or ``judge:3`` for the fourth column's.
+        Declared scale of quality: ``own``, ``uniform`` or ``anchors``.
     prevalence : float, optional
         Declared share of items with Q = 1.
     seed : int
@@ -171,13 +171,13 @@ class PanelEstimator:
         """The configuration of a fit of one aggregator, with those of its settings that are parameters here."""
         own = self.get_params()
         aggregators = (own.get("aggregator", self._of),)
-        return FitConfig.of({**own, "aggregators": aggregators, "calibrate": _judge_of_column(self.calibrate)})
+        return FitConfig.of({**own, "aggregators": aggregators})
 
     def _matrix(self, X: ArrayLike) -> ScoreMatrix:  # noqa: N803
         """The scores with made-up names that sort in their order."""
         values = _numbers(X)
         n, p = values.shape
-        judges = tuple(_judge(column) for column in range(p))
+        judges = tuple(f"{column:05d}" for column in range(p))
         families = self.families or ()
         if self.families is not None and len(families) != p:
             raise ArrayError(f"there are {len(families)} families for {p} judges; give each column one, or None")
@@ -299,18 +299,3 @@ def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
     if labels.shape != (len(item_ids),):
         raise ArrayError(f"y has shape {labels.shape}; give a label, or NaN, for each of {len(item_ids)} items")
     return FitLabels({item: float(label) for item, label in zip(item_ids, labels, strict=True) if not np.isnan(label)})
-
-
-def _judge(column: int) -> str:
-    """The made-up name of a judge."""
-    return f"{column:05d}"
-
-
-def _judge_of_column(scale: str) -> str:
-    """A declared scale that names a judge by its column, with the judge's made-up name instead."""
-    word, _, column = scale.partition(":")
-    if word != "judge":
-        return scale
-    if not column.isdigit():
-        raise ArrayError(f"calibrate is {scale!r}; name the judge by its column, such as judge:0")
-    return f"judge:{_judge(int(column))}"

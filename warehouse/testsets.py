@@ -297,7 +297,7 @@ class VersionColumns(_Declared):
 class CalibrationSettings(_Declared):
     """``calibration``: the declared scale of quality; see ``care_ops.config.Calibration``."""
 
-    scale: str = Field(default="own", pattern=r"^(own|uniform|anchors|judge:.+)$")
+    scale: str = Field(default="own", pattern=r"^(own|uniform|anchors)$")
     prevalence: float | None = Field(default=None, gt=0, lt=1)
 
 

@@ -5,25 +5,17 @@ from dataclasses import replace
 import numpy as np
 
 from care_ops.aggregators.base import Problem
-from care_ops.calibration import as_distributed, fill_uniformly, prevalence_threshold, to_labels
-from care_ops.errors import FitError, InputError, listed
+from care_ops.calibration import fill_uniformly, prevalence_threshold, to_labels
+from care_ops.errors import FitError
 from care_ops.fit_labels import FitLabels
 from care_ops.records import Aggregate
 from care_ops.scores import Array
 
 
 def placed(aggregate: Aggregate, problem: Problem, anchors: FitLabels) -> Aggregate:
-    """The aggregate on the declared scale, with the declared threshold; itself where nothing is declared.
+    """Place an aggregate on the declared scale, with the declared threshold; order and decisions stay.
 
-    No map falls where the estimate rises. Decisions at the aggregate's own threshold stay as they are, unless the map
-    gives items on both sides of it one score, as a judge of few grades does; the details then say how many change.
-
-    Raises
-    ------
-    InputError
-        A judge's distribution is declared and the judge is not in the panel.
-    FitError
-        The anchors' scale is declared and there are none.
+    Raises ``FitError`` where the scale of the labels is declared and there are none.
     """
     declared = problem.config.calibration
     estimate = aggregate.estimate
@@ -31,14 +23,6 @@ def placed(aggregate: Aggregate, problem: Problem, anchors: FitLabels) -> Aggreg
         assert problem.config.scale is not None  # FitConfig sees to it
         moved = fill_uniformly(estimate, *problem.config.scale)
         aggregate = _moved(aggregate, moved, "fills the declared scale evenly")
-    elif declared.scale.startswith("judge:"):
-        judge = declared.scale.removeprefix("judge:")
-        if judge not in problem.scores.judges:
-            raise InputError(
-                f"calibration: judge {judge!r} is not in the panel; there are {listed(problem.scores.judges)}"
-            )
-        target = problem.scores.values[:, problem.scores.judges.index(judge)]
-        aggregate = _moved(aggregate, as_distributed(estimate, target), f"distributed as the scores of {judge}")
     elif declared.scale == "anchors":
         rows, labels = anchors.rows(problem.scores.item_ids)
         weights = anchors.weights([problem.scores.item_ids[int(row)] for row in rows])
@@ -70,9 +54,7 @@ def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | 
     order = np.argsort(before[scored], kind="stable")
     x, y = before[scored][order], estimate[scored][order]
     if threshold is not None:
-        threshold, otherwise = _moved_threshold(threshold, x, y) if len(x) else (None, 0)
-        if otherwise:
-            placement += f"; {otherwise} items are decided otherwise, since it gives items of both sides one score"
+        threshold = _moved_threshold(threshold, x, y) if len(x) else None
     if sd is not None:
         sd = sd * (float(np.std(y)) / max(float(np.std(x)), 1e-12) if unit is None else unit)
     return replace(
@@ -80,25 +62,12 @@ def _moved(aggregate: Aggregate, estimate: Array, placement: str, unit: float | 
     )
 
 
-def _moved_threshold(threshold: float, before: Array, after: Array) -> tuple[float, int]:
-    """Where a threshold lies after a map, and how many items are decided otherwise there.
-
-    Parameters
-    ----------
-    threshold : float
-        Estimates above it are positive.
-    before, after : (n,) arrays
-        Estimates in rising order, at least one, and what the map makes of them, which never falls.
-    """
+def _moved_threshold(threshold: float, before: Array, after: Array) -> float:
+    """Map a threshold with the estimates, (n,) in rising order: every item stays on its side."""
     negative = int(np.searchsorted(before, threshold, side="right"))
     if negative == len(after):
-        return float(after[-1]), 0
+        return float(after[-1])
     just_below = float(np.nextafter(after[negative], -np.inf))
     if negative == 0:
-        return just_below, 0
-    highest = float(after[negative - 1])
-    if highest < after[negative]:
-        return float(np.clip(np.interp(threshold, before, after), highest, just_below)), 0
-    rise = negative - int(np.searchsorted(after, highest, side="left"))
-    fall = int(np.searchsorted(after, highest, side="right")) - negative
-    return (just_below, rise) if rise < fall else (highest, fall)
+        return just_below
+    return float(np.clip(np.interp(threshold, before, after), after[negative - 1], just_below))

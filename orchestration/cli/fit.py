@@ -35,9 +35,7 @@ Labels = Annotated[Path | None, typer.Option(help="item_id, label: labels of peo
 Aggregators = Annotated[
     list[str] | None, typer.Option(help="Which aggregators, in order; repeat it. By default the recommended ones.")
 ]
-Calibrate = Annotated[
-    str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), judge:NAME, anchors.")
-]
+Calibrate = Annotated[str, typer.Option(help="Declared scale of quality: own, uniform (needs --scale), anchors.")]
 Resamples = Annotated[int, typer.Option(help="Resamples for intervals of weights, 20 or more; 0 for none.")]
 Features = Annotated[
     list[str] | None,

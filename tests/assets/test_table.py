@@ -65,7 +65,7 @@ OTHERWISE = {
     "seed": 3,
     "gamma": 0.5,
     "tau": 0.25,
-    "calibrate": "judge:a",
+    "calibrate": "uniform",
     "prevalence": 0.3,
     "admit": "all",
     "absent": "not_asked",

@@ -98,9 +98,9 @@ def test_labels_and_families_reach_the_fit(scores):
 
 
 def test_every_parameter_reaches_the_configuration():
-    config = CareSvdEstimator(gamma=0.5, tau=0.2, placement="weights", calibrate="judge:1", seed=4)._config()
+    config = CareSvdEstimator(gamma=0.5, tau=0.2, placement="weights", calibrate="anchors", seed=4)._config()
     assert config.structure == StructureConfig(0.5, 0.2)
-    assert (config.calibration.scale, config.placement, config.seed) == ("judge:00001", "weights", 4)
+    assert (config.calibration.scale, config.placement, config.seed) == ("anchors", "weights", 4)
     assert CareTensorEstimator(gamma=2.0)._config().structure.gamma == 2.0
     assert AggregatorEstimator(aggregator="median", cut=2.0)._config().cut == 2.0
 
@@ -159,8 +159,6 @@ def test_labels_families_and_columns_must_fit_the_scores(scores):
         CareEstimator().fit(scores, ["a"] * 300)
     with pytest.raises(InputError, match="there are 2 families for 6 judges"):
         CareEstimator(families=["a", "b"]).fit(scores)
-    with pytest.raises(InputError, match="name the judge by its column, such as judge:0"):
-        CareEstimator(calibrate="judge:gpt").fit(scores)
     with pytest.raises(ValueError, match="X has 2 features, but CareEstimator is expecting 6"):
         CareEstimator().fit(scores).predict(scores[:, :2])
     with pytest.raises(FitError, match="call `fit` first"):
