@@ -36,8 +36,8 @@ _MORE_ROUNDS = 4
 
 _WITHIN_STARTS = 8
 
-_WITHIN_ITERATIONS = 100
-"""Most iterations of the mixture that views come from where items are many: views only offer starts."""
+_ITERATIONS = 100
+"""Most iterations where items are many: of the mixture that views come from, and of EM on all items."""
 
 _WITHIN_ITEMS = 10
 """Items a judge, all of whose scores are there, that views within states need; with fewer they come from S."""
@@ -229,7 +229,7 @@ class CareTensor:
         give the same answer.
 
         Where there are many items, all of this is done on a sample of them (``samples``), and EM on all items goes on
-        from the best fit of the sample, and from those that the sample cannot tell from it (``mixture.contenders``).
+        from the best fit of the sample.
 
         Parameters
         ----------
@@ -259,9 +259,10 @@ class CareTensor:
             first, second = (fit.posterior(sample) @ label_free_map(fit.means @ direction) for fit in finished[:2])
             details["starts_alike"] = float(np.mean((first > 0.5) == (second > 0.5)))
         if len(sample) < len(values):
-            finished = [mixture.accelerated(fit, values) for fit in mixture.contenders(finished, sample)]
-            details |= {"start_items": len(sample), "contenders": len(finished)}
-        return max(finished, key=lambda fit: fit.log_likelihood), details
+            details["start_items"] = len(sample)
+            best = mixture.continued(finished[0], values, tolerance=_START_TOLERANCE, max_iterations=_ITERATIONS)
+            return best, details
+        return finished[0], details
 
     def views(self, problem: Problem) -> Views:
         """Views by the precision within states, or by S where too few items are complete.
@@ -284,7 +285,7 @@ class CareTensor:
                 shape="full",
                 finalists=1,
                 tolerance=_START_TOLERANCE,
-                max_iterations=_WITHIN_ITERATIONS if is_sampled(len(problem.standardised)) else 500,
+                max_iterations=_ITERATIONS if is_sampled(len(problem.standardised)) else 500,
             )
             return fitted, dict(likelihoods)
 
@@ -365,21 +366,18 @@ def view_starts(
     """
     starts: list[tuple[str, Array]] = []
     details: dict[str, Any] = {"used": False}
-    methods: tuple[tuple[cp.Method, str], ...] = (("jennrich", "tensor"), ("power", "power"))
-    for method, name in methods:
-        try:
-            bare = cp.decompose(tensor, views, STATES, rng, method=method, items=len(values))
-        except FitError as error:
-            details[f"why_not_{method}"] = str(error)
-            continue
-        starts.append((name, bare.means))
-        details |= {
+    try:
+        bare = cp.decompose(tensor, views, STATES, rng, items=len(values))
+        starts.append(("tensor", bare.means))
+        details = {
             "used": True,
             "condition": bare.condition,
             "smallest_singular_value": bare.smallest,
             "noise": bare.noise,
             "warning": bare.warning,
         }
+    except FitError as error:
+        details["why_not"] = str(error)
     for d in (2, STATES - 1):
         if 1 < d < len(correlation):
             subspace = cp.cross_view_subspace(correlation, views, d)

@@ -4,10 +4,9 @@ Each view is augmented by a constant one, so that K means that are affinely inde
 rank K although the scores are centred; the constant's row of a factor reads its weight.
 """
 
-import itertools
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Any
 
 import numpy as np
 
@@ -15,8 +14,6 @@ from care_ops.errors import FitError
 from care_ops.moments.state import Moments
 from care_ops.scores import Array
 from care_ops.structure.views import Views
-
-Method = Literal["jennrich", "power", "als"]
 
 _ATTEMPTS = 10
 """Random contractions of a decomposition, or random starts."""
@@ -99,20 +96,8 @@ def cross_view_subspace(covariance: Array, views: Views, dimensions: int) -> Arr
     return np.linalg.eigh(across)[1][:, ::-1][:, :dimensions]
 
 
-def decompose(
-    tensor: Array,
-    views: Views,
-    k: int,
-    rng: np.random.Generator,
-    *,
-    method: Method = "jennrich",
-    items: int | None = None,
-) -> Components:
-    """Components of the third moment. One view is decomposed, and the others follow by projection in the same order.
-
-    ``jennrich`` diagonalises random contractions of one view simultaneously; ``power`` is the whitened tensor power
-    method with deflation, on the views made symmetric (Anandkumar et al., JMLR 2014, theorem 3.6 and algorithm 1);
-    ``als`` is alternating least squares by tensorly, the best of ten random starts.
+def decompose(tensor: Array, views: Views, k: int, rng: np.random.Generator, *, items: int | None = None) -> Components:
+    """Decompose the third moment by diagonalising random contractions of one view simultaneously (Jennrich).
 
     Parameters
     ----------
@@ -139,16 +124,13 @@ def decompose(
     condition = float(singular[0] / max(singular[k - 1], 1e-300))
     if condition > 1e10:
         raise FitError(f"tensor: the pair moment has rank below {k} (condition {condition:.1e})")
-    if method == "als":
-        view, factor = 0, by_tensorly(tensor, k, rng, _ATTEMPTS)[0][0]
-    else:
-        view, factor = {"jennrich": _jennrich, "power": _power}[method](tensor, k, rng)
-    weights, means, negative = _assemble(tensor, factor, view, views)
+    weights, means, negative = _assemble(tensor, _jennrich(tensor, k, rng), views)
     noise = float("nan") if items is None else float(sum(np.sqrt(np.array(tensor.shape[:2]) - 1)) / np.sqrt(items))
     return Components(weights, means, condition, float(singular[k - 1]), noise, negative)
 
 
-def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> tuple[int, Array]:
+def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
+    """Return the factor (1 + p1, k) of the first view, up to the scale of its columns."""
     left, singular, right = np.linalg.svd(tensor[:, :, 0])
     root = 1.0 / np.sqrt(singular[:k])
     core = np.einsum("abc,ai,bj->ijc", tensor, left[:, :k] * root, right[:k].T * root, optimize=True)
@@ -164,33 +146,7 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> tuple[int, Arr
             best = (separation, np.real(eigenvectors))
     if best is None:
         raise FitError(f"tensor: no contraction of the third moment has {k} real components")
-    return 0, left[:, :k] @ (np.sqrt(singular[:k])[:, None] * best[1])
-
-
-def _power(tensor: Array, k: int, rng: np.random.Generator) -> tuple[int, Array]:
-    pair, first_third, second_third = tensor[:, :, 0], tensor[:, 0, :], tensor[0, :, :]
-    inverse = _inverse(pair, k)
-    from_first, from_second = second_third.T @ inverse, first_third.T @ inverse.T  # A3 A1^+, A3 A2^+
-    symmetric = from_first @ pair @ from_second.T
-    values, vectors = np.linalg.eigh(0.5 * (symmetric + symmetric.T))
-    values, vectors = values[::-1][:k], vectors[:, ::-1][:, :k]
-    if values[-1] <= 1e-12 * values[0]:
-        raise FitError(f"tensor: the symmetric pair moment has fewer than {k} positive eigenvalues")
-    whiten = vectors / np.sqrt(values)
-    core = np.einsum("abc,ai,bj,cl->ijl", tensor, from_first.T @ whiten, from_second.T @ whiten, whiten, optimize=True)
-    core = sum(core.transpose(order) for order in itertools.permutations(range(3))) / 6
-    vectors_found: list[Array] = []
-    for _ in range(k):
-        starts = rng.standard_normal((k, _ATTEMPTS))
-        starts = starts / np.linalg.norm(starts, axis=0)
-        for _ in range(50):
-            moved = np.einsum("ijl,ja,la->ia", core, starts, starts, optimize=True)
-            starts = moved / np.maximum(np.linalg.norm(moved, axis=0), 1e-300)
-        strengths = np.einsum("ijl,ia,ja,la->a", core, starts, starts, starts, optimize=True)
-        u, strength = starts[:, int(np.argmax(strengths))], float(strengths.max())
-        vectors_found.append(u)
-        core = core - strength * np.einsum("i,j,l->ijl", u, u, u)
-    return 2, (vectors * np.sqrt(values)) @ np.column_stack(vectors_found)
+    return left[:, :k] @ (np.sqrt(singular[:k])[:, None] * best[1])
 
 
 def by_tensorly(
@@ -285,26 +241,22 @@ def rebuilt(factors: Sequence[Array]) -> Array:
     return np.einsum("ar,br,cr->abc", *factors, optimize=True)
 
 
-def _assemble(tensor: Array, factor: Array, view: int, views: Views) -> tuple[Array, Array, int]:
-    """Weights, means and how many weights were not positive, from the factor of one view up to scale."""
+def _assemble(tensor: Array, factor: Array, views: Views) -> tuple[Array, Array, int]:
+    """Weights, means and how many weights were not positive, from the factor of the first view up to scale."""
     if np.abs(factor[0]).min() <= 1e-9 * np.abs(factor).max():
         raise FitError("tensor: a component has no constant coordinate; the moment is unusable, items are too few")
-    order = (view, *(v for v in range(3) if v != view))
-    turned = tensor.transpose(order)
     first = factor / factor[0]  # the constant coordinate of every mean is one
     inverse = np.linalg.pinv(first)
-    second, third = inverse @ turned[:, :, 0], inverse @ turned[:, 0, :]
-    raw = 0.5 * (second[:, 0] + third[:, 0])
-    floor = 1e-3
+    second, third = inverse @ tensor[:, :, 0], inverse @ tensor[:, 0, :]
+    raw, floor = 0.5 * (second[:, 0] + third[:, 0]), 1e-3
     weights = np.maximum(raw, floor)
-    weights = weights / weights.sum()
     means = np.empty((len(weights), sum(len(g) for g in views.groups)))
-    means[:, views.groups[order[0]]] = first[1:].T
-    means[:, views.groups[order[1]]] = second[:, 1:] / np.maximum(second[:, :1], floor)
-    means[:, views.groups[order[2]]] = third[:, 1:] / np.maximum(third[:, :1], floor)
+    means[:, views.groups[0]] = first[1:].T
+    for group, moved in zip(views.groups[1:], (second, third), strict=True):
+        means[:, group] = moved[:, 1:] / np.maximum(moved[:, :1], floor)
     if not np.isfinite(means).all():
         raise FitError("tensor: the decomposition gave means that are not finite; the moment is unusable")
-    return weights, means, int((raw < floor).sum())
+    return weights / weights.sum(), means, int((raw < floor).sum())
 
 
 def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:

@@ -1,6 +1,6 @@
 """Gaussian mixture with one within-state covariance, fitted by EM from given starts."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Literal
 
@@ -22,14 +22,8 @@ TOLERANCE = SAME_STATES / 1_000
 VARIANCE_FLOOR = 1e-3
 """Least variance of standardised scores within states, in any direction."""
 
-_STANDARD_ERRORS = 3.0
-"""A fit that is likelier on a sample by more than so many standard errors is likelier on all items."""
-
 _RANKED_ITEMS, _RANKED_AFTER = 10_000, 30
 """Items and iterations after which starts of EM are ranked: they need not be told apart within ``SAME_STATES``."""
-
-_MOST_PASSES = 500
-"""Most passes over all items of an accelerated EM."""
 
 _FIRST_ROWS = 1_000
 """Rows among which different ones are looked for before all rows are sorted."""
@@ -331,24 +325,6 @@ def best_of(
     return best, {fit.start: fit.log_likelihood for fit in short}
 
 
-def contenders(fits: Sequence[Mixture], sample: Array) -> list[Mixture]:
-    """The likeliest of some fits of a sample, and those that the sample does not show to be worse; the likeliest first.
-
-    A fit is worse where its log likelihood of an item lies below by more than three standard errors of the difference
-    over the items. Fits within ``SAME_STATES`` count as one.
-    """
-    ordered = sorted(fits, key=lambda fit: -fit.log_likelihood)
-    best = log_sum(ordered[0].log_joint(sample))
-    kept = ordered[:1]
-    for fit in ordered[1:]:
-        if kept[-1].log_likelihood - fit.log_likelihood <= SAME_STATES:
-            continue
-        difference = best - log_sum(fit.log_joint(sample))
-        if difference.mean() <= _STANDARD_ERRORS * difference.std() / np.sqrt(len(sample)):
-            kept.append(fit)
-    return kept
-
-
 def continued(
     fit: Mixture, values: Array, shape: Shape = "diagonal", tolerance: float = TOLERANCE, max_iterations: int = 500
 ) -> Mixture:
@@ -363,40 +339,6 @@ def continued(
         tolerance=tolerance,
         max_iterations=max_iterations,
     )
-
-
-def accelerated(fit: Mixture, values: Array) -> Mixture:
-    """What ``continued`` reaches with a diagonal covariance, in a third of its passes over the items.
-
-    After each two steps of EM the parameters leap along the curve that the steps bend into (SQUAREM; Varadhan and
-    Roland, Scandinavian Journal of Statistics 2008). A leap that lowers the likelihood is taken back.
-    """
-    step = _with_holes(values) if np.isnan(values).any() else _complete(values, "diagonal")
-    at = (fit.weights, fit.means, fit.covariance)
-    passes, converged, current = 0, False, -np.inf
-    while passes < _MOST_PASSES and not converged:
-        before, *once = step(*at)
-        current, *twice = step(*once)
-        passes, converged = passes + 2, current - before < TOLERANCE
-        if converged:
-            at = (once[0], once[1], once[2])
-            break
-        leap = _leap(at, once, twice)
-        there, *beyond = step(*leap)
-        passes += 1
-        at = (beyond[0], beyond[1], beyond[2]) if there > current else (twice[0], twice[1], twice[2])
-    return Mixture(*at, current, passes, converged, fit.start)
-
-
-def _leap(at: Sequence[Array], once: Sequence[Array], twice: Sequence[Array]) -> tuple[Array, Array, Array]:
-    """Weights, means and covariance where the curve through three iterates leads."""
-    first = [b - a for a, b in zip(at, once, strict=True)]
-    bend = [c - b - d for b, c, d in zip(once, twice, first, strict=True)]
-    length = float(sum(np.sum(d**2) for d in first) / max(sum(np.sum(v**2) for v in bend), 1e-300)) ** 0.5
-    alpha = max(length, 1.0)
-    weights, means, covariance = (a + 2 * alpha * d + alpha**2 * v for a, d, v in zip(at, first, bend, strict=True))
-    weights = np.maximum(weights, 0.1 * twice[0])
-    return weights / weights.sum(), means, floored(covariance)
 
 
 def different_rows(values: Array, at_least: int) -> int:

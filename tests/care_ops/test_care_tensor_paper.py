@@ -50,7 +50,7 @@ def test_least_squares_and_jennrich_find_the_planted_components(rng):
     columns = [np.column_stack([np.ones(4), centred[:, group]]) for group in views.groups]
     exact = np.einsum("r,ra,rb,rc->abc", truth.weights, *columns)
     weights, means, misfit = cp.mixture_by_least_squares(exact, views, 4, rng)
-    jennrich = cp.decompose(exact, views, 4, rng, method="jennrich")
+    jennrich = cp.decompose(exact, views, 4, rng)
     assert misfit < 1e-3
     assert matched(means, jennrich.means) < 0.02
     assert matched(means, centred) < 0.02
@@ -65,7 +65,7 @@ def test_least_squares_and_jennrich_find_the_planted_components(rng):
         optimize=True,
     ) / len(truth.scores)
     weights, means, _ = cp.mixture_by_least_squares(tensor, views, 4, rng)
-    assert matched(means, cp.decompose(tensor, views, 4, rng, method="jennrich").means) < 0.1
+    assert matched(means, cp.decompose(tensor, views, 4, rng).means) < 0.1
     assert matched(means, truth.means - truth.scores.mean(axis=0)) < 0.05
 
 

@@ -87,22 +87,6 @@ def test_the_sample_is_the_same_every_time() -> None:
     assert np.array_equal(once, again[::-1])
 
 
-def test_contenders_are_those_that_the_sample_cannot_tell_apart() -> None:
-    """A far worse fit is left out; one that differs by chance is kept; a copy of the best is no second one."""
-    rng = np.random.default_rng(3)
-    sample = rng.normal(size=(400, 3)) + 3 * rng.integers(0, 2, 400)[:, None]
-    good = mixture.best_of(sample, [("good", np.array([[0.0] * 3, [3.0] * 3]))], finalists=1)[0]
-    one_state = mixture.best_of(sample, [("poor", sample.mean(axis=0)[None, :])], finalists=1)[0]
-    joint = good.log_joint(sample)
-    moved = good.means + rng.normal(size=good.means.shape) * 0.02
-    near = mixture.Mixture(good.weights, moved, good.covariance, good.log_likelihood, 0, converged=True, start="near")
-    lower = float(mixture.log_sum(near.log_joint(sample)).mean())
-    near = mixture.Mixture(good.weights, moved, good.covariance, lower, 0, converged=True, start="near")
-    assert float(mixture.log_sum(joint).mean()) - lower > mixture.SAME_STATES
-    kept = mixture.contenders([one_state, near, good, good], sample)
-    assert [fit.start for fit in kept] == ["good", "near"]
-
-
 def test_different_rows_stop_at_enough() -> None:
     """The first thousand rows suffice where they differ; all are looked at where they do not."""
     values = np.zeros((3_000, 2))
