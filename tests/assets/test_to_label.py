@@ -47,6 +47,7 @@ def test_a_file_that_is_no_text_is_quarantined_and_rewritten(tmp_path):
 @settings(deadline=None)  # a loaded machine is no failure
 @given(st.lists(st.text(st.characters(exclude_categories=["Cs"])), min_size=3, max_size=3))
 @example(["10%\r=cmd|' /C calc'!A0", "\0", "a\r\nb\n\rc"])
+@example(["", "", "00"])
 @example(["long " * 100_000, "'", '"'])
 def test_whatever_a_text_holds_the_table_is_filled_in_and_read_back(texts):
     """By a person's program, which ends a row at each carriage return, line feed, or both, outside of quotes."""

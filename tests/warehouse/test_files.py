@@ -116,6 +116,34 @@ def test_a_field_that_is_not_named_is_taken_from_the_column_of_its_name(tmp_path
     assert (other.prompt, other.response) == ("so", None), "a column holds one field"
 
 
+@pytest.mark.parametrize("suffix", ["csv", "tsv", "jsonl", "parquet"])
+def test_texts_of_digits_keep_their_characters(tmp_path, suffix):
+    names = ("item_id", "prompt", "response", "response_2", "reference", "aspect", "split_unit", "judge", "rater")
+    rows = [dict.fromkeys(names, text) | {"label": 1, "score": k} for k, text in enumerate(("007", "1.50", "1e3"))]
+    path = tmp_path / f"items.{suffix}"
+    if suffix == "parquet":
+        pq.write_table(pa.Table.from_pylist(rows), path)
+    elif suffix == "jsonl":
+        path.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    else:
+        cells = [[*rows[0]], *(map(str, row.values()) for row in rows)]
+        path.write_text("".join(("\t" if suffix == "tsv" else ",").join(line) + "\n" for line in cells))
+    for record, row in zip(read_items(path), rows, strict=True):
+        assert {name: getattr(record, name) for name in names[:7]} == {name: row[name] for name in names[:7]}
+    (other, *_) = read_items(path, ItemColumns(prompt="rater"), where={"aspect": "007"})
+    assert (other.item_id, other.prompt) == ("007", "007")
+    assert [label.rater for label in read_labels(path).given] == ["007", "1.50", "1e3"]
+    scored = read_scores(path, ScoreColumns(response="response"))
+    assert scored.responses == {row["judge"]: {row["item_id"]: row["response"]} for row in rows}
+
+
+def test_a_column_without_texts_is_missing_and_where_takes_numbers(tmp_path):
+    path = tmp_path / "items.csv"
+    path.write_text("item_id,prompt,response,aspect\nx,,7,1\ny,,,2\n")
+    (found,) = read_items(path, where={"aspect": 2})
+    assert (found.item_id, found.prompt, found.response) == ("y", None, "")
+
+
 def test_labels_know_how_they_came(tmp_path):
     path = tmp_path / "labels.csv"
     path.write_text(

@@ -17,6 +17,7 @@ from pathlib import Path
 import pyarrow as pa
 
 from care_ops.errors import InputError
+from warehouse.compute import pc
 from warehouse.sources.input_table import (
     InputTable,
     Plan,
@@ -107,7 +108,7 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     Raises ``InputError`` where the text has another encoding, records differ in length, quotes do not match, or names
     are repeated.
     """
-    import pyarrow.csv as pc
+    from pyarrow import csv as arrow_csv
 
     dialect = _dialect(path, options, kind)
     written = next((record for _, record in dialect.records()), [])
@@ -115,11 +116,11 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     refuse_repeated(str(path), names)
     try:
         as_text = names if dialect.holds(_HEXADECIMAL) else plan(names).as_text
-        table = pc.read_csv(
+        table = arrow_csv.read_csv(
             dialect.utf8(),
-            read_options=pc.ReadOptions(skip_rows=dialect.skipped, block_size=_BLOCK_BYTES),
-            parse_options=pc.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
-            convert_options=pc.ConvertOptions(
+            read_options=arrow_csv.ReadOptions(skip_rows=dialect.skipped, block_size=_BLOCK_BYTES),
+            parse_options=arrow_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
+            convert_options=arrow_csv.ConvertOptions(
                 null_values=MISSING,
                 decimal_point=dialect.decimal,
                 column_types={
@@ -135,6 +136,9 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
         _refuse_undecodable(path, dialect.encoding)
     if dialect.holds(_QUOTE):
         _check_quotes(dialect, table.num_rows)
+    for k in (k for k, name in enumerate(names) if name in as_text):
+        if pc.all(pc.is_in(table.column(k), pa.array(MISSING))).as_py():  # as where pyarrow chooses the type
+            table = table.set_column(k, written[k], pa.nulls(table.num_rows))
     notes = ("the first line, sep=, names the separator",) if dialect.skipped else ()
     if dialect.holds(_APOSTROPHE):
         table = pa.table({name: _as_meant(table.column(k)) for k, name in enumerate(names)})

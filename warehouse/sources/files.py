@@ -181,8 +181,12 @@ def read_items(
     is empty or occurs twice, or gold is not finite.
     """
     wanted = columns.item_id if columns is not None and "item_id" in columns.model_fields_set else None
-    input_table, item = whole_items(*_open_items(source, wanted, item, options))
-    fields = _item_fields(input_table, item, columns, drop)
+
+    def texts(where: str, names: Sequence[str], item: str) -> list[str]:
+        return [c for f, c in _item_fields(where, names, item, columns, drop).items() if f != "gold"]
+
+    input_table, item = whole_items(*_open_items(source, wanted, item, options, texts))
+    fields = _item_fields(input_table.name, input_table.names, item, columns, drop)
     if (first := item.split(",")[0]) != item and first in input_table.names:  # several columns name an item
         fields.setdefault("split_unit", first)
     for column in (*(where or {}), *drop):
@@ -192,7 +196,8 @@ def read_items(
     gold, notes = np.full((len(rows), 1), np.nan), list[str]()
     if "gold" in fields:
         gold, notes = numbers(input_table, [fields["gold"]], options.decimal, order=options.grades)
-    chosen = [k for k, row in enumerate(rows) if all(row.get(c) == value for c, value in (where or {}).items())]
+    kept = [(c, (value, str(value))) for c, value in (where or {}).items()]  # a field of digits is text
+    chosen = [k for k, row in enumerate(rows) if all(row.get(c) in values for c, values in kept)]
     if repeated_by(input_table, [item]) is not None:
         chosen = list({int(ids.codes[k]): k for k in reversed(chosen)}.values())[::-1]
     if not chosen:
@@ -241,7 +246,11 @@ def texts_in_scores(
         return [], reading
     drop = [*reading.judges, *(left.column for left in reading.left_out if left.column not in texts)]
     item, taken = reading.columns["item"], list[Reading]()
-    table = unnested(read_input_table(source, lambda names: WantedColumns(_as_text(names, item)), options)).table
+
+    def plan(names: Sequence[str]) -> WantedColumns:
+        return WantedColumns(_as_text(names, item).union(_item_fields(str(source), names, item, None, drop).values()))
+
+    table = unnested(read_input_table(source, plan, options)).table
     records = read_items(table, ItemColumns(item_id=item), drop=drop, options=options, tell=taken.append)
     found = {field: column for field, column in taken[0].columns.items() if field in ITEM_TEXTS}
     if not found:
@@ -269,12 +278,20 @@ def read_label_cells(
     An item may have several rows. ``item`` is a further usual name of the item column. Raises ``InputError`` where a
     column is missing, or a label or a probability is no number.
     """
-    input_table, item = _open_items(of_mapping(source, "labels", "item_id", "label"), None, item, options)
+
+    def optional(where: str, names: Sequence[str]) -> dict[str, str]:
+        found = {role: find(where, names, usual, "its usual name") for role, usual in _LABEL_COLUMNS.items()}
+        return {role: column for role, column in found.items() if column is not None}
+
+    def texts(where: str, names: Sequence[str], item: str) -> list[str]:
+        return [column for role, column in optional(where, names).items() if role in ("drawn", "rater")]
+
+    table = of_mapping(source, "labels", "item_id", "label")
+    input_table, item = _open_items(table, None, item, options, texts)
     if item not in input_table.names:  # several columns name it together
         input_table, item = whole_items(input_table, item)
-    usual = {r: find(input_table.name, input_table.names, n, "its usual name") for r, n in _LABEL_COLUMNS.items()}
     columns = {"item": item, "label": needed(input_table, LABEL, "labels are a table of item_id, label")}
-    columns |= {role: column for role, column in usual.items() if column is not None}
+    columns |= optional(input_table.name, input_table.names)
     ids = as_texts(identifiers(input_table, item))
     values, notes = numbers(input_table, [columns["label"]], options.decimal, order=options.grades)
     chances: list[float | None] = [None] * len(ids)
@@ -324,17 +341,26 @@ def needed(input_table: InputTable, synonyms: Sequence[str], shape: str) -> str:
 
 
 def _open_items(
-    source: TableSource, wanted: str | None, usual: str | None, options: ReadingOptions
+    source: TableSource,
+    wanted: str | None,
+    usual: str | None,
+    options: ReadingOptions,
+    texts: Callable[[str, Sequence[str], str], Sequence[str]],
 ) -> tuple[InputTable, str]:
-    """Read a table and find its item column: ``wanted``, else ``usual`` if there is one, else one found by name."""
+    """Read a table and find its item column: ``wanted``, else ``usual`` if there is one, else one found by name.
+
+    The ``texts``, columns by the path, the names and the item column, are read as text.
+    """
 
     def column(where: str, names: Sequence[str]) -> str | None:
         is_usual = wanted is None and usual is not None and set(split_item(names, usual)).issubset(names)
         return item_column(where, names, usual if is_usual else wanted)
 
-    input_table = read_input_table(
-        source, lambda names: WantedColumns(_as_text(names, column(str(source), names))), options
-    )
+    def plan(names: Sequence[str]) -> WantedColumns:
+        item = column(str(source), names)
+        return WantedColumns(_as_text(names, item).union(texts(str(source), names, item or "")))
+
+    input_table = read_input_table(source, plan, options)
     return input_table, item_or_index(input_table, column(input_table.name, input_table.names))
 
 
@@ -344,21 +370,21 @@ def _as_text(names: Sequence[str], item: str | None) -> frozenset[str]:
 
 
 def _item_fields(
-    input_table: InputTable, item: str, columns: ItemColumns | None, drop: Sequence[str]
+    where: str, names: Sequence[str], item: str, columns: ItemColumns | None, drop: Sequence[str]
 ) -> dict[str, str]:
     """Return the column of each field of an item, except its id: the named one, or that with the field's name.
 
     If neither prompt nor response is found so, the usual names of texts count.
     """
     named_columns = (columns or ItemColumns()).model_dump(exclude={"item_id"}, exclude_none=True)
-    fields = {f: named(input_table.name, input_table.names, c) for f, c in named_columns.items()}
-    free = {name for name in input_table.names if name not in (item, *drop, *fields.values())}
+    fields = {f: named(where, names, c) for f, c in named_columns.items()}
+    free = {name for name in names if name not in (item, *drop, *fields.values())}
     fields |= {f: f for f in ItemColumns.model_fields if f in free and f not in fields}
     pair = next((pair for pair in _PAIRS if free.issuperset(pair)), None)
     if pair is not None and "response" not in fields:
         fields["response"], fields["response_2"] = pair
-    for role, names in TEXTS.items() if pair is not None or not fields.keys() & {"prompt", "response"} else ():
-        usual = [c for name in names for c in input_table.names if c in free and is_called(c, (name,))]
+    for role, synonyms in TEXTS.items() if pair is not None or not fields.keys() & {"prompt", "response"} else ():
+        usual = [c for name in synonyms for c in names if c in free and is_called(c, (name,))]
         if usual:
             fields.setdefault(role, usual[0])
     return fields
@@ -372,7 +398,7 @@ def _open_scores(source: TableSource, columns: ScoreColumns, options: ReadingOpt
             return WantedColumns(as_text)
         response = [named(str(source), names, columns.response)] if columns.response is not None else []
         used = {chosen.judge, chosen.score, *response, *item_or_repeat_columns(names)}
-        return WantedColumns(as_text | {chosen.judge}, as_text | used)
+        return WantedColumns(as_text | {chosen.judge, *response}, as_text | used)
 
     input_table = unnested(read_input_table(source, plan, options))
     return input_table, score_layout(input_table.name, input_table.names, columns)
