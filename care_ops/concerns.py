@@ -1,8 +1,7 @@
-"""What may be wrong with a label-free estimate, and the limits from which it is a concern.
+"""Concerns about an estimate without labels, and their limits.
 
-Each limit is an effect size: how far the ranking could change, not how surely something differs from zero. The limits
-were set on recorded panels (``make bench-real``), leaving out the data set that is reported, and are checked on
-simulated panels (``make bench-panels``).
+A limit is an effect size: how far the ranking could change. Recorded panels set the limits (``make bench-real``,
+leaving out the reported data set); simulated panels check them (``make bench-panels``).
 """
 
 from dataclasses import dataclass
@@ -40,17 +39,7 @@ FOLLOWS_FEATURE = 0.25
 
 @dataclass(frozen=True)
 class Changed:
-    """How one ranking differs from another.
-
-    Attributes
-    ----------
-    correlation : float
-        Of the ranks (Spearman).
-    halves_changed : int
-        Items that lie in the other half of the ranking.
-    top_changed, top : int
-        How many of the best tenth of the items are others, and how many items that tenth has.
-    """
+    """Differences of two rankings: rank correlation, items in the other half, and items new in the ``top`` tenth."""
 
     correlation: float
     halves_changed: int
@@ -60,12 +49,12 @@ class Changed:
 
 @dataclass(frozen=True, kw_only=True)
 class CareSummary:
-    """How ``care`` came to its estimate, and what may be wrong with it.
+    """The steps of ``care`` to its estimate, and concerns about it.
 
     Attributes
     ----------
     concerns : tuple of Concern
-        The gravest first; none where the panel is clear.
+        The gravest first.
     second_factor : float
         Strength of the second shared factor: the largest eigenvalue of the residual correlation after one common
         factor, over the sum of squared loadings.
@@ -80,25 +69,20 @@ class CareSummary:
     duplicates : tuple of tuples of judges
         Judges that count as one, a tuple for each group.
     perhaps_duplicates : tuple of judges
-        Judges whose scores are nearly identical, and who may be duplicates or better judges than the others.
+        Judges with nearly identical scores: duplicates, or better judges than the others.
     groups : tuple of two tuples of judges
-        The two groups of judges, where a second factor is strong; else empty.
+        The two groups of judges if a second factor is strong.
     weak : tuple of judges
-        Judges that agree with nobody and are not averaged.
+        Judges that agree with no other and are not averaged.
     near_average : tuple of judges
         Judges whose scores are nearly the mean of the others'.
-    families : int or None
-        How many families the judges are of; None where the fit does not say.
     effective_judges : float or None
-        How many judges of independent errors the panel is worth.
+        The number of judges with independent errors that the panel is worth.
     differing_feature : str or None
-        The feature of the texts by which the alternative differs most from the estimate, where it plainly does.
-    kept : Changed or None
-        The estimate if the effects of features had been left in the scores; None where none was removed.
-    without : Changed or None
-        The estimate without all that the feature explains that it follows most.
-    plain_average : Changed or None
-        The plain average of the judges.
+        The text feature by which the alternative differs most from the estimate.
+    kept, without, plain_average : Changed or None
+        The estimate compared with: itself before effects were removed, itself without the feature that it follows
+        most, and the plain average.
     """
 
     concerns: tuple[Concern, ...] = ()

@@ -1,4 +1,4 @@
-"""The facts that a verdict is made from, found in a fit and in what was computed from it."""
+"""Collect the facts of a fit from the data of its page."""
 
 import logging
 from collections.abc import Collection, Mapping
@@ -44,15 +44,7 @@ def fit_facts(
     made_at: str,
     declared: Collection[str] = (),
 ) -> FitFacts:
-    """Collect what the verdict needs to know of a fit.
-
-    Parameters
-    ----------
-    edition, made_at : str
-        Its id, and when it was made.
-    declared : collection of str
-        Judges that are people, or the gold label, on purpose.
-    """
+    """Collect the facts of a fit; ``declared`` are judges that may equal the gold label, such as people."""
     caution = data.unconverged()
     facts = FitFacts(
         edition,
@@ -81,10 +73,7 @@ def fit_facts(
 
 
 def _care(data: ReportData, config: FitConfig, anchors: FitLabels) -> Aggregate:
-    """Return the estimate of ``care`` in this fit, or fit it where only other aggregators were configured.
-
-    Raises ``FitError`` where ``care`` gives no answer on this panel.
-    """
+    """Return the estimate of ``care``, fitted here if it was not configured; ``FitError`` if it has none."""
     if "care" in data.aggregates:
         return data.aggregates["care"]
     if "care" in data.failures:
@@ -94,7 +83,6 @@ def _care(data: ReportData, config: FitConfig, anchors: FitLabels) -> Aggregate:
 
 
 def _labels(count: int, details: CareDetails) -> LabelEvidence | None:
-    """Return the evidence of the labels that the fit has seen; None without any, or where they do not differ."""
     if details.labels_better is None:
         return None
     return LabelEvidence(count, details.labels_better, details.labels_gain, details.labels_at_random, details.turned)
@@ -118,7 +106,7 @@ def _judges(data: ReportData, declared: Collection[str]) -> tuple[JudgeFacts, ..
 
 
 def _sizes(data: ReportData) -> dict[str, Array]:
-    """Sizes of the responses of some items by what is counted; NaN for the other items, and where there is no text."""
+    """Count characters and words of some responses; NaN for the others."""
     rows = np.unique(np.linspace(0, len(data.responses) - 1, _ITEMS_COMPARED).astype(int)) if data.responses else []
     sizes = {what: np.full(len(data.responses), np.nan) for what in ("characters", "words")}
     for row in rows:
@@ -128,7 +116,7 @@ def _sizes(data: ReportData) -> dict[str, Array]:
 
 
 def _looks_like(column: Array, sizes: Mapping[str, Array]) -> str | None:
-    """What a column seems to hold instead of scores: an id, or a size of the text; None where it seems to be scores."""
+    """Describe a column of ids or text lengths; None for scores."""
     present = column[~np.isnan(column)]
     if len(present) >= MIN_SCORES_TO_DESCRIBE and np.all(present % 1 == 0) and len(np.unique(present)) == len(present):
         return "an id or a count (whole numbers that never repeat)"
@@ -147,7 +135,7 @@ def _followed(data: ReportData) -> list[FollowedFeature]:
 
 
 def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
-    """Store what the verdict needs to know of a fit, and how it differs from the published fit where it is another."""
+    """Store the facts of a fit, and its changes if another fit is published."""
     testset, shown, changes = data.title, data.fit_version, data.changes
     assert shown is not None  # a page of a workspace
     of_fit = (workspace.fit_config(testset), workspace.labels_of(testset))
@@ -163,12 +151,12 @@ def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
 
 
 def store_blocked_facts(workspace: Workspace, testset: str) -> None:
-    """Store the facts of a blocked fit; where a result of it is missing, the verdict does without."""
+    """Store the facts of a blocked fit, unless a result of it is missing."""
     from assets.report.gather import gather
 
     try:
         store_facts(workspace, gather(workspace, testset))
     except CareError as error:
-        _log.info("%s: nothing is known yet of its blocked fit (%s)", testset, error)
+        _log.info("%s: there are no facts yet of its blocked fit (%s)", testset, error)
         return
     note(workspace.fit_folder(testset), BLOCKED, result_version(workspace, testset, "report"))

@@ -34,10 +34,10 @@ _MADE_FROM = ("items", "panel", "aggregates")
 """Assets whose changed inputs a verdict names."""
 
 FILE = "verdicts.json"
-"""Every verdict as JSON, beside the index."""
+"""Every verdict as JSON, in the folder of the index."""
 
 INPUTS = "index.made.json"
-"""What the index was made from, beside it."""
+"""Inputs of the index, in its folder."""
 
 
 def shown(workspace: Workspace) -> list[str]:
@@ -69,7 +69,7 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
         sentence = f"The published fit by itself: {decide(theirs, FitStatus(), todo).headline}"
         status = replace(status, notes=(Reason("publication", sentence), *status.notes))
     waiting = folder.find(HeldDocument)
-    if waiting is None or waiting.facts.edition != held.edition:  # its report has not been made yet
+    if waiting is None or waiting.facts.edition != held.edition:  # its report has not been built yet
         return decide(None, status, todo)
     return decide(waiting.facts, replace(status, changes=waiting.changes, moves=waiting.moves), todo)
 
@@ -79,7 +79,9 @@ def _of_pinned(
 ) -> Verdict:
     """Return the verdict on a pinned fit, with notes on the newer one that is not published."""
     facts, its = (workspace.fits.find_annotation(pinned.testset, e, FitFacts) for e in (pinned.edition, newer))
-    sentence = f"A person pinned fit {pinned.edition}: these are its numbers, and the newer fit {newer} stands aside."
+    sentence = (
+        f"A person pinned fit {pinned.edition}: these are its numbers, and the newer fit {newer} is not published."
+    )
     sentence += f" `{todo.decide.command}` publishes that one."
     if drawn is None or drawn.edition != pinned.edition:
         sentence += " The tables of the page are of another fit."
@@ -113,7 +115,7 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
     several = () if unlabelled else workspace.labels_of(testset).repeats
     notes += [Reason("labels", f"{capital(sentence.removeprefix('warning: '))}.") for sentence in several]
     judges, systems = changes(workspace, testset)
-    remedy = "What it says of systems is held until another `revision` in its file has everything scored anew."
+    remedy = "Its evidence about systems is held until another `revision` in its file has everything scored again."
     named = zip(judges, of_judges(judges), strict=True)
     notes += [Reason("judge changed", sentence, (judge,), remedy) for judge, sentence in named]
     notes += [Reason("system changed", sentence) for sentence in of_systems(systems, judges)]
@@ -145,7 +147,7 @@ def _unscored(entry: IncompleteScores) -> Reason:
     """Explain scores that the fit lacks and the next run requests."""
     why = (
         "As it is specified now it is new or has changed, or its last run failed or was stopped. The next `care run` "
-        "asks for them and says why, should it fail again."
+        "requests them and reports a failure."
     )
     if entry.only_waits:
         why = "They are in a batch at its endpoint, which is given a day. The next `care run` collects what is there."
@@ -178,10 +180,10 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
     labels = workspace.report_folder / labels_name(testset)
     compare = (
         f"Compare the two fits with `care fits diff {name}{where}`. If the new one is right, publish it; until then "
-        "people go on reading the other, and mending what changed makes another fit."
+        "the other stays published, and fixing what changed builds another fit."
     )
     if first:
-        compare = f"Fix what is named, and `{run}` makes another fit; or publish this one, if it is right as it is."
+        compare = f"Fix what is named, and `{run}` builds another fit; or publish this one, if it is right as it is."
     if workspace.store is not None:
         labels = labels.relative_to(workspace.root)
     return Remedies(
@@ -194,7 +196,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
             "Read the estimates: the page has them, and so has the view `latest_aggregates` of the database.",
             f"care report --open{where}",
         ),
-        again=Step("Bring the test set up to date; what cannot be made says why.", run),
+        again=Step("Bring the test set up to date; what fails reports why.", run),
         decide=Step(compare, f"care fits accept {name}{where}"),
     )
 

@@ -1,4 +1,4 @@
-"""How a verdict is decided, from what a fit says of itself and what has happened since."""
+"""Decide the verdict from the facts of a fit and from changes since it was built."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -44,26 +44,22 @@ class FitStatus:
     notes: tuple[Reason, ...] = ()
 
 
-def decide(facts: FitFacts | None, standing: FitStatus, remedies: Remedies) -> Verdict:
-    """The verdict on a fit, or on a test set that has none yet.
-
-    What happened last counts first: a failure, then a fit that is held back, then one that is stale, and only then what
-    the fit says of itself. Where a fit is held back, the facts are those of that fit.
-    """
+def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Verdict:
+    """Return the verdict: a failure counts first, then a blocked fit (whose facts are given), then a stale one."""
     fit_reasons = [] if facts is None else reasons_of(facts)
-    if standing.failures:
-        return _verdict("failed", _ended(standing.failures[0]), [*_since(standing), *fit_reasons], facts, remedies)
-    if standing.held_back:
-        return _held_back(facts, standing, fit_reasons, remedies)
+    if status.failures:
+        return _verdict("failed", _ended(status.failures[0]), [*_since(status), *fit_reasons], facts, remedies)
+    if status.held_back:
+        return _held_back(facts, status, fit_reasons, remedies)
     if facts is None:
-        stale = standing.stale or (Reason("stale", "No fit has been made yet."),)
-        return _verdict("stale", stale[0].sentence, [*stale, *standing.notes], None, remedies)
+        stale = status.stale or (Reason("stale", "No fit has been made yet."),)
+        return _verdict("stale", stale[0].sentence, [*stale, *status.notes], None, remedies)
     if (why := refused(facts)) is not None:
-        return _verdict("failed", why, [*_since(standing), *fit_reasons], facts, remedies)
-    if standing.stale:
-        return _verdict("stale", standing.stale[0].sentence, [*_since(standing), *fit_reasons], facts, remedies)
+        return _verdict("failed", why, [*_since(status), *fit_reasons], facts, remedies)
+    if status.stale:
+        return _verdict("stale", status.stale[0].sentence, [*_since(status), *fit_reasons], facts, remedies)
     state, first = state_of(facts)
-    return _verdict(state, first.sentence, [*_since(standing), *fit_reasons], facts, remedies)
+    return _verdict(state, first.sentence, [*_since(status), *fit_reasons], facts, remedies)
 
 
 def _verdict(
@@ -74,35 +70,30 @@ def _verdict(
     return Verdict(state, sentence, tuple(reasons), _steps(state, facts, remedies), edition, made_at)
 
 
-def _held_back(
-    facts: FitFacts | None, standing: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies
-) -> Verdict:
-    """Return the verdict on a new fit that awaits review: what changed, and how far the estimate moves."""
-    waits = [f"not every item has been scored yet by {listed(standing.owing, 4)}"] if standing.owing else []
-    sentence = f"A new fit waits for you: {_ended('; '.join([*waits, *(standing.changes or standing.held_back[:1])]))}"
+def _held_back(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies) -> Verdict:
+    waits = [f"not every item has been scored yet by {listed(status.owing, 4)}"] if status.owing else []
+    sentence = f"A new fit waits for you: {_ended('; '.join([*waits, *(status.changes or status.held_back[:1])]))}"
     sentences: list[str] = []
     if facts is not None and refused(facts) is None:
         state, first = state_of(facts)
         sentences.append(f"The new fit by itself: {Verdict(state, first.sentence).headline}")
-    sentences += ["; ".join(standing.moves)] if standing.moves else []
+    sentences += ["; ".join(status.moves)] if status.moves else []
     reasons = [Reason("held back", _ended(capital(each))) for each in sentences]
-    if standing.reading:
-        reasons.append(Reason("publication", standing.reading))
-    reasons += [Reason("held back", _ended(capital(each))) for each in standing.held_back]
-    reasons += [*standing.stale, *standing.notes, *fit_reasons]
+    if status.reading:
+        reasons.append(Reason("publication", status.reading))
+    reasons += [Reason("held back", _ended(capital(each))) for each in status.held_back]
+    reasons += [*status.stale, *status.notes, *fit_reasons]
     answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
-    steps = (answer,) if standing.owing else _steps("held back", facts, remedies)
-    return Verdict("held back", sentence, tuple(reasons), steps, standing.held_edition, standing.held_made_at)
+    steps = (answer,) if status.owing else _steps("held back", facts, remedies)
+    return Verdict("held back", sentence, tuple(reasons), steps, status.held_edition, status.held_made_at)
 
 
-def _since(standing: FitStatus) -> list[Reason]:
-    """What happened since the fit, the gravest first."""
-    failures = [Reason("failure", _ended(sentence)) for sentence in standing.failures]
-    return [*failures, *standing.stale, *standing.notes]
+def _since(status: FitStatus) -> list[Reason]:
+    failures = [Reason("failure", _ended(sentence)) for sentence in status.failures]
+    return [*failures, *status.stale, *status.notes]
 
 
 def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[Step, ...]:
-    """What to do, the most useful step first."""
     if state == "held back":
         return (remedies.decide,)
     if state == "stale":
@@ -119,7 +110,7 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
         again = "If the rows are in random order, fit again with `--shuffled` (`shuffled=True` in Python)."
         return _after("If the rows were sorted,", remedies.use), Step(again)
     if state == "clear if" and facts.concerns[:1] != ("feature",):
-        return _after("If that is so,", remedies.use), _after("If not, or if nobody can say,", remedies.label)
+        return _after("If that is so,", remedies.use), _after("If not, or if it is unknown,", remedies.label)
     if state == "clear if":
         return (
             Step(
@@ -140,11 +131,9 @@ def _steps(state: State, facts: FitFacts | None, remedies: Remedies) -> tuple[St
 
 
 def _after(words: str, step: Step) -> Step:
-    """The step where its sentence goes on after some words."""
     return replace(step, sentence=f"{words} {step.sentence[:1].lower()}{step.sentence[1:]}")
 
 
 def _ended(sentence: str) -> str:
-    """The sentence with a full stop, where it has no mark at its end."""
     sentence = sentence.strip()
     return sentence if sentence.endswith((".", "?", "!")) else f"{sentence}."

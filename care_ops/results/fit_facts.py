@@ -25,16 +25,9 @@ CONTRADICTED = 0.7
 
 @dataclass(frozen=True)
 class JudgeFacts(JudgeCheck):
-    """What admission found about a judge, and what is known about it since.
+    """Admission of a judge, its weight in the estimate and the upper end of its interval.
 
-    Attributes
-    ----------
-    weight, weight_hi : float or None
-        In the recommended answer, and the upper end of its interval.
-    looks_like : str or None
-        What the column looks like where it does not look like a judge.
-    outside : str or None
-        That most of its scores lie outside the scale, where they do.
+    ``looks_like`` describes a column that is no judge; ``outside`` states that most scores lie outside the scale.
     """
 
     weight: float | None = None
@@ -44,17 +37,15 @@ class JudgeFacts(JudgeCheck):
 
     @property
     def dead(self) -> str | None:
-        """In which way the judge says nothing about any item; None where it says something."""
-        if self.admitted:  # on a sparse panel one score is enough
-            return None
-        if self.entropy > 0.0:
+        """Why its scores have no information; None if they have some."""
+        if self.admitted or self.entropy > 0.0:  # on a sparse panel one score is enough
             return None
         same = "it gave no score at all" if self.missing_rate >= 1.0 else "it gave the same score to every item"
         return self.outside or same
 
     @property
     def counts_against(self) -> bool:
-        """Whether its weight is negative, with its whole interval where there is one."""
+        """Whether its weight is negative, with its whole interval if there is one."""
         upper = self.weight if self.weight_hi is None else self.weight_hi
         return upper is not None and upper < 0.0
 
@@ -70,7 +61,7 @@ class FollowedFeature:
 
 @dataclass(frozen=True)
 class LabelEvidence:
-    """What labels of people tell about the estimate.
+    """Evidence of labels about the estimate.
 
     Attributes
     ----------
@@ -93,7 +84,7 @@ class LabelEvidence:
 
     @property
     def settles(self) -> bool:
-        """Whether these labels are enough, and agree enough, for the estimate to be used."""
+        """Whether these labels justify the use of the estimate."""
         return self.labels >= LABELS_TO_SETTLE and self.better >= SETTLED
 
 
@@ -109,33 +100,32 @@ def trend(estimate: Array) -> float:
 
 @dataclass(frozen=True)
 class FitFacts(CareSummary):
-    """The facts of a fit; nothing here changes until it is built again.
+    """The facts of a fit, which do not change until it is built again.
 
     Attributes
     ----------
     judges : tuple of JudgeFacts
         Also those that are not on the panel.
     failure : str or None
-        Why ``care`` gave no estimate; what follows then means nothing.
+        Why ``care`` has no estimate; the other fields are then undefined.
     feature, follows : str and float, optional
-        The feature of the texts that the estimate follows most, and how closely.
+        The text feature that the estimate follows most, and their correlation.
     removed : tuple of features
-        Features whose effects on single judges were removed.
+        Features whose effects on judges were removed.
     blind : bool
-        Nothing of the items is known that could show what judges follow beside quality, such as their texts.
-    labels : evidence, optional
+        No text features are known.
     followed : tuple of FollowedFeature
-        By how closely they are followed.
+        The largest correlation first.
     cautions : tuple of str
-        What else must be known before the numbers are trusted, such as a structure short of its certificate.
-    coverage : Coverage or None
-        Who scored what; None where the fit does not say.
+        Other warnings, such as a structure without a certificate.
     sides : Sides or None
-        Which judges of pairs choose by the side; None where none plainly does, or nobody looked.
+        The judges of pairs that prefer a side, if any.
+    always_left : str or None
+        A system on the left in every pair.
     trend : float
-        Rank correlation of the estimate with the position in the file; 0 where it is not to be asked about.
+        Rank correlation of the estimate with the position in the file.
     doubts : tuple of str
-        Concerns of a fit that was stored before concerns had their present names.
+        Concerns of a fit that an older release stored.
     """
 
     edition: str
@@ -158,17 +148,17 @@ class FitFacts(CareSummary):
 
     @property
     def asks_for_order(self) -> bool:
-        """Whether the estimate follows the position in the file, which is drift if the rows were shuffled."""
+        """Whether the estimate follows the position, which is drift if the rows were shuffled."""
         return abs(self.trend) >= FOLLOWS_FEATURE
 
     @property
     def rests_on_removal(self) -> bool:
-        """Whether the removed effects move the estimate, which is right only if they are no part of quality."""
+        """Whether the removed effects change the estimate."""
         return self.kept is not None and self.kept.correlation < MOVED
 
     @property
     def labels_contradict(self) -> bool:
-        """Whether the labels oppose the judges: an estimate that is turned round, or another one without a concern."""
+        """Whether labels reverse the estimate, or change it much on a panel without concerns."""
         lowest = 0.0 if self.concerns else CONTRADICTED
         return self.labels is not None and self.labels.turned < lowest and "opposed" not in self.concerns
 

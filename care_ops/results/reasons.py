@@ -1,4 +1,4 @@
-"""The reasons for a verdict, as plain sentences; the numbers behind a sentence are in its detail."""
+"""The state of a fit and its reasons, as plain sentences with the numbers in their details."""
 
 from collections.abc import Sequence
 
@@ -15,17 +15,14 @@ from care_ops.scores import ScoreMatrix
 from care_ops.sparsity import FIT_GROUPS_REMEDY
 
 _FEATURES_IN_WORDS = {
-    "characters": "the number of characters",
-    "words": "the number of words",
-    "sentences": "the number of sentences",
     "words_per_sentence": "the words per sentence",
     "list_items": "the number of list items",
     "numbers": "the number of figures",
     "authority_markers": "the number of citations and links",
-    "emoji": "the number of emoji",
     "smog": "the reading grade (SMOG)",
+    **{name: f"the number of {name}" for name in ("characters", "words", "sentences", "emoji")},
 }
-"""Names of the features of texts (``interpret.FEATURES``), each of which goes on with "of the texts"."""
+"""Names of the features of texts (``interpret.FEATURES``)."""
 
 _UNCHANGED = 0.98
 """Correlation of the estimates with and without labels from which labels hardly change the ranking."""
@@ -35,7 +32,7 @@ _NAMED = 4
 
 
 def feature_in_words(feature: str) -> str:
-    """A feature of texts as people name it, such as "the number of words"."""
+    """Return a text feature in words, such as "the number of words"."""
     return _FEATURES_IN_WORDS.get(feature.replace(" ", "_"), f"the {feature.replace('_', ' ')}")
 
 
@@ -44,21 +41,21 @@ def _in_words(features: Sequence[str]) -> str:
 
 
 def refused(facts: FitFacts) -> str | None:
-    """Why the fit gives no answer that could be trusted; None where it gives one."""
+    """Return why a fit has no estimate; None if it has one."""
     if len(facts.admitted) < MIN_JUDGES:
         return capital(f"{refusal(facts.admitted)}.")
-    return None if facts.failure is None else f"There is no answer to judge: {facts.failure}."
+    return None if facts.failure is None else f"There is no estimate: {facts.failure}."
 
 
 def refusal(judges: Sequence[str]) -> str:
-    """Why a panel of so few judges is refused."""
+    """Return why a panel of fewer than three judges is refused."""
     count = ("no judge", "one judge", "two judges")[len(judges)]
     named = f" ({', '.join(judges)})" if judges else ""
-    return f"{count}{named} can be heard, and a panel needs three: where fewer disagree, nothing says which is wrong"
+    return f"{count}{named} can be used, and a panel needs three: where two disagree, nothing shows which is wrong"
 
 
 def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, declare: str) -> str:
-    """Why fewer than three judges are admitted, and what to do; the words are ``why_left_out``'s."""
+    """Return why fewer than three judges are admitted, and what to do; options as in ``why_left_out``."""
     coverage = coverage_of(scores, not_asked=False)
     if len(coverage.groups) > 1:
         return f"{coverage.falls_into()}; {FIT_GROUPS_REMEDY}"
@@ -68,21 +65,16 @@ def too_few(scores: ScoreMatrix, checks: Sequence[JudgeCheck], *, loosen: str, d
 
 
 def state_of(facts: FitFacts) -> tuple[State, Reason]:
-    """Decide the state of a fit that has an estimate and is up to date, and the first thing to know about it."""
+    """Return the state of a fit that has an estimate and is up to date, and its first reason."""
     if facts.labels is not None and facts.labels_contradict:
         message = "Your labels contradict your judges: check that a higher label is better, and its item is right."
-        detail = (
-            f"The estimate by these labels correlates with the one by the judges alone at {facts.labels.turned:+.2f}."
-        )
-        return "ambiguous", Reason("ambiguity", message, detail=detail)
+        detail = f"The estimates with and without these labels have a correlation of {facts.labels.turned:+.2f}."
+        return "ambiguous", _unclear(message, detail)
     state, first = _without_labels(facts)
-    if state == "clear":
-        return state, first
-    unsettled = f"By scores alone: {first.sentence}"
-    if facts.labels is not None and facts.labels.settles:
+    if state != "clear" and facts.labels is not None and facts.labels.settles:
         gain = f"{100 * facts.labels.better:.0f} % likely to rank at least as well as the plain average"
         message = f"By {counted(facts.labels.labels, 'label')} the estimate is {gain}."
-        return "settled by labels", Reason("ambiguity", message, detail=unsettled)
+        return "settled by labels", _unclear(message, f"Without labels: {first.sentence}")
     return state, first
 
 
@@ -94,61 +86,66 @@ _STATES: dict[str, State] = {
     "feature": "clear if",
     "one family": "clear if",
 }
-"""The state that a concern leads to where it is the gravest; the others lead to *ambiguous*."""
+"""The state by the first concern; the others lead to *ambiguous*."""
 
 
 def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
-    """The state by scores alone, and its reason."""
     if facts.doubts and not facts.concerns:
         message = "This fit was built by an earlier release, which had concerns about it; fit again to see them."
-        return "ambiguous", Reason("ambiguity", message)
+        return "ambiguous", _unclear(message)
     if facts.concerns:
         return _STATES.get(facts.concerns[0], "ambiguous"), _concern(facts, facts.concerns[0])
     if facts.rests_on_removal:
-        names = _in_words(facts.removed)
-        message = f"Use these scores only if {names} {'is' if len(facts.removed) == 1 else 'are'} not part of quality."
-        return "clear if", Reason("ambiguity", message)
+        verb = "is" if len(facts.removed) == 1 else "are"
+        return "clear if", _unclear(f"Use these scores only if {_in_words(facts.removed)} {verb} not part of quality.")
     if facts.asks_for_order:
         return "clear if", _trend(facts)
     judges, items = len(facts.admitted), counted(facts.items, "item")
     if facts.coverage is not None and facts.coverage.unscored:
         items = f"{facts.items - facts.coverage.unscored:,} of {items}"
     message = f"{judges} judges give one ranking of {items}; only labels could show a mistake that most of them share."
-    return "clear", Reason("ambiguity", message)
+    return "clear", _unclear(message)
+
+
+def _unclear(message: str, detail: str = "", judges: tuple[str, ...] = ()) -> Reason:
+    return Reason("ambiguity", message, judges, detail)
 
 
 def _concern(facts: FitFacts, concern: Concern) -> Reason:
-    """What a concern is about: the consequence first, then what was measured."""
-    items, judges = counted(facts.items, "item"), len(facts.admitted)
-    independent = judges - sum(len(names) - 1 for names in facts.duplicates)
-    named = listed(facts.perhaps_duplicates, _NAMED)
+    """Explain a concern: the consequence first, then what was measured."""
+    independent = len(facts.admitted) - sum(len(names) - 1 for names in facts.duplicates)
+    by = "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
+    groups = [listed(group, _NAMED) for group in facts.groups]
     message, detail = {
         "few judges": (
             f"Only {independent} judges score independently: where two share a mistake, nothing shows it. Use at least "
             f"{MIN_DISTINCT_JUDGES}.",
             "",
         ),
-        "few items": (f"{items} are too few to compare the judges; {MIN_ITEMS_TO_COMPARE} are needed.", ""),
+        "few items": (
+            f"{counted(facts.items, 'item')} are too few to compare the judges; {MIN_ITEMS_TO_COMPARE} are needed.",
+            "",
+        ),
         "no common signal": (
             "The judges hardly agree with one another, so there is nothing to combine.",
             f"Each correlates with their common factor by {facts.signal:+.2f} on average.",
         ),
         "opposed": (
-            "A quarter of the judges or more rank the items the other way round, and nothing tells who is right.",
+            "A quarter of the judges or more rank the items the other way round, and scores cannot tell who is right.",
             "Check whether some scales are reversed.",
         ),
         "two groups": (
-            f"The judges form two groups that rank the items differently{_mostly_by(facts)}, and scores alone cannot "
-            "tell which is right.",
-            f"A second factor is {facts.second_factor:.2f} times as strong as the first. {_groups(facts)}".rstrip(),
+            f"The judges form two groups that rank the items differently{by}, and scores cannot tell which is right.",
+            f"A second factor is {facts.second_factor:.2f} times as strong as the first."
+            + (f" One group: {groups[0]}. The other: {groups[1]}." if len(groups) == 2 else ""),
         ),
         "alternatives": (
-            "Two plausible ways to combine the judges rank the items differently, and scores alone cannot tell which "
-            "is right.",
+            "Two plausible ways to combine the judges rank the items differently, and scores cannot tell which is "
+            "right.",
             f"The estimate and {facts.alternative} have a rank correlation of only {facts.agreement:+.2f}.",
         ),
         "duplicates": (
-            f"Use these scores only if {named} are not copies of one judge.",
+            f"Use these scores only if {listed(facts.perhaps_duplicates, _NAMED)} are not copies of one judge.",
             "Their scores are nearly identical: they may be copies, or better judges than the others.",
         ),
         "feature": (
@@ -160,68 +157,74 @@ def _concern(facts: FitFacts, concern: Concern) -> Reason:
             "What a family agrees on may be its mistake.",
         ),
     }[concern]
-    return Reason("ambiguity", message, facts.perhaps_duplicates if concern == "duplicates" else (), detail)
+    return _unclear(message, detail, facts.perhaps_duplicates if concern == "duplicates" else ())
 
 
 def _trend(facts: FitFacts) -> Reason:
-    """Ask whether the rows were shuffled, where the scores rise or fall along the file."""
-    way = "rise" if facts.trend > 0 else "fall"
-    message = f"Use these scores only if the rows were sorted: the scores {way} along the file."
+    """Ask whether the rows were shuffled."""
+    message = (
+        f"Use these scores only if the rows were sorted: the scores {'rise' if facts.trend > 0 else 'fall'} along the "
+        "file."
+    )
     detail = (
         f"The estimate correlates with the position by {facts.trend:+.2f}. If the rows are in random order, that is a "
         "drift of the judges: fit again with `--shuffled`, which removes it."
     )
-    return Reason("ambiguity", message, detail=detail)
-
-
-def _mostly_by(facts: FitFacts) -> str:
-    return "" if facts.differing_feature is None else f", mostly by {feature_in_words(facts.differing_feature)}"
-
-
-def _groups(facts: FitFacts) -> str:
-    if len(facts.groups) != 2:
-        return ""
-    first, second = (listed(group, _NAMED) for group in facts.groups)
-    return f"One group: {first}. The other: {second}."
+    return _unclear(message, detail)
 
 
 def reasons_of(facts: FitFacts) -> list[Reason]:
-    """Every reason that the fit itself gives, what nobody may overlook first."""
+    """Return every reason of a fit, the most important one first."""
     why = refused(facts)
     reasons = [] if why is None else [Reason("failure", why)]
-    absent: list[Reason] = []
-    if facts.coverage is not None:
-        coverage = _on_coverage(facts.coverage)
-        absent = [reason for reason in coverage if reason.topic == "missing scores"]
-        reasons += [reason for reason in coverage if reason not in absent]
+    coverage = [] if facts.coverage is None else _coverage(facts.coverage)
+    reasons += [reason for reason in coverage if reason.topic != "missing scores"]
     unlike = [(x.judge, x.looks_like) for x in facts.judges if x.looks_like is not None]
     reasons += [Reason("no judge", f"Column {x!r} looks like {like}, not like a judge.", (x,)) for x, like in unlike]
-    reasons += _dead(facts.judges)
+    dead = {x.judge: f"Judge {x.judge!r} is dead: {x.dead}, and it is left out." for x in facts.judges if x.dead}
+    reasons += _together("dead judge", dead, "judges are dead, and are left out")
     if why is None:
         reasons += _about_the_estimate(facts) + _shifted(facts)
-    reasons += _suspects(facts.judges) + absent
+    odd = {x.judge: why for x in facts.judges if x.dead is None and (why := _oddness(x)) is not None}
+    reasons += _together("suspect judge", odd, "judges deserve a look")
+    reasons += [reason for reason in coverage if reason.topic == "missing scores"]
     return reasons + [Reason("certificate", caution) for caution in facts.cautions]
 
 
+def _together(topic: Topic, by_judge: dict[str, str], what: str) -> list[Reason]:
+    """Return one reason for several judges."""
+    if len(by_judge) < 2:
+        return [Reason(topic, sentence, (name,)) for name, sentence in by_judge.items()]
+    sentence = f"{len(by_judge)} {what}: {listed([*by_judge], _NAMED)}."
+    return [Reason(topic, sentence, tuple(by_judge), " ".join(by_judge.values()))]
+
+
 def _about_the_estimate(facts: FitFacts) -> list[Reason]:
-    """Why the estimate is clear, ambiguous or settled, and how it departs from the plain average."""
+    """Explain the state of the estimate, and how it departs from the plain average."""
     state, first = state_of(facts)
-    reasons = [first, *_evidence(facts)]
+    reasons = [first, *_by_labels(facts)]
     if facts.effective_judges is not None:
-        reasons.append(_independent(facts))
-    settled = state.startswith("settled")
+        message = f"This panel is worth about {facts.effective_judges:.1f} independent judges"
+        detail = (
+            "That is p^2 over the sum of the correlations of the judges' errors, if about half of what the judges "
+            "share is quality, as on recorded panels."
+        )
+        reasons.append(Reason("independent judges", f"{message} (of {len(facts.admitted)}).", detail=detail))
+    settled = state == "settled by labels"
     if not settled:
         reasons += [_concern(facts, concern) for concern in facts.concerns[1:]]
     if state in ("ambiguous", "too little data", "no common signal") and facts.labels is None:
-        message = "Until labels decide, the estimate is the plain average of the judges."
-        if facts.removed or facts.duplicates:
-            message = "Until labels decide, the estimate stays close to the plain average of the judges."
+        departs = "stays close to" if facts.removed or facts.duplicates else "is"
+        message = f"Until labels decide, the estimate {departs} the plain average of the judges."
         reasons.append(Reason("plain average", message))
     reasons += _departures(facts)
     if "feature" in facts.concerns and facts.without is not None and not settled:
         name = feature_in_words(str(facts.feature))
-        message = f"Without {name}, {facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves."
-        reasons.append(Reason("ambiguity", message))
+        reasons.append(
+            _unclear(
+                f"Without {name}, {facts.without.halves_changed:,} of {counted(facts.items, 'item')} change halves."
+            )
+        )
     if facts.asks_for_order and not settled and first != _trend(facts):
         reasons.append(_trend(facts))
     if facts.blind and not settled:
@@ -237,19 +240,8 @@ def _about_the_estimate(facts: FitFacts) -> list[Reason]:
     return reasons + _followed(facts)
 
 
-def _independent(facts: FitFacts) -> Reason:
-    """How many independent judges the panel is worth."""
-    number = facts.effective_judges or 1.0
-    message = f"This panel is worth about {number:.1f} independent judges (of {len(facts.admitted)})."
-    detail = (
-        "That is p^2 over the sum of the correlations of the judges' errors, if about half of what the judges share is "
-        "quality, as on recorded panels."
-    )
-    return Reason("independent judges", message, detail=detail)
-
-
 def _departures(facts: FitFacts) -> list[Reason]:
-    """Each departure from the plain average, and the size of all of them."""
+    """Name each departure from the plain average, and the size of all of them."""
     reasons: list[Reason] = []
     for names in facts.duplicates:
         message = f"{', '.join(names[:-1])} and {names[-1]} give nearly identical scores; they count as one judge."
@@ -266,38 +258,37 @@ def _departures(facts: FitFacts) -> list[Reason]:
         size = f"Left in, {kept.halves_changed:,} of {facts.items:,} items would change halves." if kept else ""
         message = f"Some judges reward {_in_words(facts.removed)}; CARE has removed that effect from their scores."
         reasons.append(Reason("condition" if facts.rests_on_removal else "removed effect", message, detail=size))
-    if facts.plain_average is not None:
-        reasons.append(_against_plain_average(facts))
-    return reasons
+    return reasons if facts.plain_average is None else [*reasons, _against_plain_average(facts)]
 
 
-def _evidence(facts: FitFacts) -> list[Reason]:
-    """What labels tell about the estimate."""
-    reasons: list[Reason] = []
-    if facts.labels is not None and not facts.labels_contradict:
-        number, found = counted(facts.labels.labels, "label"), facts.labels
-        message = (
-            f"With {number} the estimate is at least as good as the plain average with {_probability(found.better)}; "
-            f"expected gain {found.gain:+.3f} in Kendall's tau."
-        )
-        if found.at_random > 0.5:
-            message = f"{number} are unrelated to the judges' scores: check that each is at its own item."
-        elif found.labels < LABELS_TO_SETTLE:
-            message = f"{number} are too few to decide: give at least {LABELS_TO_SETTLE}."
-        elif not facts.concerns and found.turned >= _UNCHANGED:
-            message = f"{number} hardly change the ranking and do not contradict the judges."
-        elif not found.settles:
-            message += " Give more labels."
-        reasons.append(Reason("labels", message))
-    return reasons
+def _by_labels(facts: FitFacts) -> list[Reason]:
+    """Describe the evidence of labels about the estimate."""
+    found = facts.labels
+    if found is None or facts.labels_contradict:
+        return []
+    number = counted(found.labels, "label")
+    probability = "a probability above 99 %" if found.better > 0.99 else f"a probability of {100 * found.better:.0f} %"
+    message = (
+        f"With {number} the estimate is at least as good as the plain average with {probability}; "
+        f"expected gain {found.gain:+.3f} in Kendall's tau."
+    )
+    if found.at_random > 0.5:
+        message = f"{number} are unrelated to the judges' scores: check that each is at its own item."
+    elif found.labels < LABELS_TO_SETTLE:
+        message = f"{number} are too few to decide: give at least {LABELS_TO_SETTLE}."
+    elif not facts.concerns and found.turned >= _UNCHANGED:
+        message = f"{number} hardly change the ranking and do not contradict the judges."
+    elif not found.settles:
+        message += " Give more labels."
+    return [Reason("labels", message)]
 
 
 def _followed(facts: FitFacts) -> list[Reason]:
-    """What the judges follow in the texts."""
+    """Name the text features that several judges follow."""
     so, also = "so what looks like quality may be that", ""
     if facts.feature is not None and abs(facts.follows) < FOLLOWS_FEATURE:
-        so = "and the answer hardly does"
-        also = f" What the answer follows most is {feature_in_words(facts.feature)}, by {facts.follows:+.2f}."
+        so = "and the estimate hardly does"
+        also = f" The estimate follows {feature_in_words(facts.feature)} most, by {facts.follows:+.2f}."
     return [
         Reason(
             "followed",
@@ -310,83 +301,64 @@ def _followed(facts: FitFacts) -> list[Reason]:
 
 
 def _by_the_side(sides: Sides, judges: Sequence[str]) -> Reason:
-    """That judges of pairs choose by the side on which an answer stands."""
+    """Name the judges of pairs that prefer a side."""
     side, share = ("left", sides.share) if sides.share > 0.5 else ("right", 1.0 - sides.share)
     who = tuple(judges[j] for j, own in sides.judges.items() if not sides.plain or (own > 0.5) == (side == "left"))
-    often = f"{len(who)} of {len(judges)} judges plainly choose the {side} answer more often, all" if who else "All"
-    told = f"{often} together in {100 * share:.0f} % of the pairs"
-    said = told if sides.plain else f"Some judges choose by the side: {listed(who, _NAMED)}"
+    message = f"Some judges choose by the side: {listed(who, _NAMED)}"
+    if sides.plain:
+        often = f"{len(who)} of {len(judges)} judges plainly choose the {side} answer more often, all" if who else "All"
+        message = f"{often} together in {100 * share:.0f} % of the pairs"
     why = "each system stood on both sides" if sides.known else "by the side, unless better answers stand there"
     shares = ", ".join(f"{judges[j]} {100 * own:.0f} %" for j, own in sides.judges.items())
-    return Reason("followed", f"{said}; {why}.", who, f"Shares of the left answer: {shares or 'none by itself'}.")
+    detail = f"Shares of the left answer: {shares or 'no single judge differs'}."
+    return Reason("followed", f"{message}; {why}.", who, detail)
 
 
 def _against_plain_average(facts: FitFacts) -> Reason:
-    """How far the estimate departs from the plain average."""
-    plain = facts.plain_average
+    """Count the differences between the estimate and the plain average."""
+    plain, detail = facts.plain_average, ""
     assert plain is not None
     if plain.correlation != plain.correlation:
-        return Reason("plain average", "The plain average gives every item the same score, and so no ranking.")
-    if plain.top_changed == 0 and (plain.correlation > 0.995 or not plain.halves_changed):
-        return Reason("plain average", "The plain average of the judges gives nearly the same ranking.")
-    message = f"{plain.top_changed:,} of the top {plain.top:,} items would not be in the top {plain.top:,}"
-    if plain.top_changed == 0:
-        message = f"{plain.halves_changed:,} items would be in the other half of the ranking"
-    share = (
-        f" {100 * facts.factor_share:.0f} % of the estimate is the judges' common factor." if facts.factor_share else ""
-    )
-    detail = f"The two rankings have a correlation of {plain.correlation:+.2f}.{share}"
-    return Reason("plain average", f"{message} by the plain average.", detail=detail)
+        message = "The plain average gives every item the same score, and so no ranking."
+    elif plain.top_changed == 0 and (plain.correlation > 0.995 or not plain.halves_changed):
+        message = "The plain average of the judges gives nearly the same ranking."
+    else:
+        top = f"the top {plain.top:,}"
+        message = f"{plain.top_changed:,} of {top} items would not be in {top} by the plain average."
+        if plain.top_changed == 0:
+            message = f"{plain.halves_changed:,} items would be in the other half of the ranking by the plain average."
+        detail = f"The two rankings have a correlation of {plain.correlation:+.2f}."
+        if facts.factor_share:
+            detail += f" {100 * facts.factor_share:.0f} % of the estimate is the judges' common factor."
+    return Reason("plain average", message, detail=detail)
 
 
-def _on_coverage(coverage: Coverage) -> list[Reason]:
-    """What is to be known of items with few scores, of judges that share no item, and of scores that are absent."""
-    few_scores: Topic = "few scores" if coverage.mostly_few else "missing scores"
-    said: list[tuple[Topic, str | None]] = [
-        (few_scores, coverage.on_few_scores()),
+def _coverage(coverage: Coverage) -> list[Reason]:
+    """Describe missing scores, items with few scores, and judges that share no item."""
+    messages: list[tuple[Topic, str | None]] = [
+        ("few scores" if coverage.mostly_few else "missing scores", coverage.on_few_scores()),
         ("not connected", coverage.on_groups()),
         ("lost scores" if coverage.lost else "no answer", coverage.on_unscored()),
         ("no answer", coverage.on_absent_by_score()),
         ("condition" if coverage.sparse else "missing scores", coverage.on_missing_scores()),
     ]
-    return [Reason(topic, sentence) for topic, sentence in said if sentence is not None]
-
-
-def _dead(judges: Sequence[JudgeFacts]) -> list[Reason]:
-    dead = {
-        judge.judge: f"Judge {judge.judge!r} is dead: {judge.dead}, and it is left out."
-        for judge in judges
-        if judge.dead
-    }
-    if len(dead) < 2:
-        return [Reason("dead judge", said, (name,)) for name, said in dead.items()]
-    sentence = f"{len(dead)} judges are dead, and are left out: {listed([*dead], _NAMED)}."
-    return [Reason("dead judge", sentence, tuple(dead), " ".join(dead.values()))]
+    return [Reason(topic, sentence) for topic, sentence in messages if sentence is not None]
 
 
 def _shifted(facts: FitFacts) -> list[Reason]:
-    """That scores cannot say whose rows lie at other items, where so many do that it may be the others."""
+    """Warn where so many judges look misaligned that it may be the others."""
     shifted = [each.judge for each in facts.judges if str(each.reason).startswith("misaligned: agreement")]
     if 5 * len(shifted) < len(shifted) + len(facts.admitted):
         return []
-    said = (
+    message = (
         f"{listed(shifted, _NAMED)} are left out, as if joined to the wrong items, but it may be the "
-        f"{len(facts.admitted)} others that are: mend the rows first."
+        f"{len(facts.admitted)} others that are: fix the rows first."
     )
-    return [Reason("condition", said, tuple(shifted))] if shifted else []
-
-
-def _suspects(judges: Sequence[JudgeFacts]) -> list[Reason]:
-    """Judges to look at. None of them is to be dropped for that: only labels can say that a judge is bad."""
-    odd = {judge.judge: said for judge in judges if judge.dead is None and (said := _oddness(judge)) is not None}
-    if len(odd) < 2:
-        return [Reason("suspect judge", said, (name,)) for name, said in odd.items()]
-    sentence = f"{len(odd)} judges deserve a look: {listed([*odd], _NAMED)}."
-    return [Reason("suspect judge", sentence, tuple(odd), " ".join(odd.values()))]
+    return [Reason("condition", message, tuple(shifted))] if shifted else []
 
 
 def _oddness(judge: JudgeFacts) -> str | None:
-    """Why a judge deserves a look; None where it does not."""
+    """Return why a judge deserves a look; only labels can show that a judge is bad."""
     name = f"Judge {judge.judge!r}"
     if not judge.admitted:
         return f"{name} is left out: {str(judge.reason).rstrip('.')}."
@@ -394,17 +366,12 @@ def _oddness(judge: JudgeFacts) -> str | None:
         return f"{name} deserves a look: {judge.notes.rstrip('.')}.".replace("?.", "?")
     if judge.counts_against:
         return (
-            f"{name} runs against the answer (weight {judge.weight:+.2f}): look whether its scale is reversed. "
-            "Disagreement alone is no reason to drop it."
+            f"{name} runs against the estimate (weight {judge.weight:+.2f}): check whether its scale is reversed. "
+            "Disagreement is no reason to drop it."
         )
     return None
 
 
 def capital(sentence: str) -> str:
-    """The sentence with a capital at its beginning."""
+    """Return the sentence with a capital letter."""
     return sentence[:1].upper() + sentence[1:]
-
-
-def _probability(value: float) -> str:
-    """A probability in words; one that rounds to certainty is not called certain."""
-    return "a probability above 99 %" if value > 0.99 else f"a probability of {100 * value:.0f} %"

@@ -1,7 +1,6 @@
-"""The verdict on a fit: its state, what to say of it, why it is in that state, and what to do next.
+"""The verdict on a fit: its state, the reasons and the next steps.
 
-Every place that says how a fit stands (terminal, page, index, alert, ``fit.json``, database, Dagster) shows one record
-of this kind, which ``decide`` makes, so that all of them say the same.
+Terminal, page, index, alert, ``fit.json``, database and Dagster show this record, which ``decide`` builds.
 """
 
 from dataclasses import dataclass, replace
@@ -18,7 +17,7 @@ State = Literal[
     "stale",
     "failed",
 ]
-"""How a fit stands; ``docs/verdict.md`` explains each state to a reader."""
+"""State of a fit (docs/verdict.md)."""
 
 Topic = Literal[
     "failure",
@@ -53,7 +52,7 @@ Topic = Literal[
 ]
 
 Pill = Literal["Use", "Check", "Don't use yet", "Waiting", "Failed"]
-"""What a reader does with the numbers of a fit in that state."""
+"""What a reader does with the estimates."""
 
 _PILLS: dict[State, Pill] = {
     "clear": "Use",
@@ -68,26 +67,15 @@ _PILLS: dict[State, Pill] = {
 }
 
 _CAUTIONS = ("few judges", "few scores", "not connected", "condition", "judge changed", "lost scores")
-"""Reasons for which a clear answer is to be checked all the same."""
+"""Topics for which a clear estimate is to be checked."""
 
 MOST_REASONS = 3
-"""So many reasons are given first; the others stand on the page, and where all are asked for."""
+"""Reasons on the first screen; ``--why`` and the page have the others."""
 
 
 @dataclass(frozen=True)
 class Reason:
-    """One reason for a verdict.
-
-    Attributes
-    ----------
-    topic : Topic
-    sentence : str
-        In everyday words.
-    judges : tuple of str
-        Those that it speaks of.
-    detail : str
-        The numbers behind it, and what else somebody may want to know, in whole sentences; often empty.
-    """
+    """One reason: a plain sentence, the judges that it names, and the numbers behind it (often empty)."""
 
     topic: Topic
     sentence: str
@@ -95,13 +83,13 @@ class Reason:
     detail: str = ""
 
     def __str__(self) -> str:
-        """The sentence and its detail."""
+        """Return the sentence and its detail."""
         return f"{self.sentence} {self.detail}".strip()
 
 
 @dataclass(frozen=True)
 class Step:
-    """Something to do next, and the exact command where there is one."""
+    """A next step, and its command if there is one."""
 
     sentence: str
     command: str | None = None
@@ -109,19 +97,16 @@ class Step:
 
 @dataclass(frozen=True)
 class Verdict:
-    """How one fit stands.
+    """The verdict on one fit.
 
     Attributes
     ----------
-    state : State
     sentence : str
-        What a reader needs to know first, in everyday words.
-    reasons : tuple of Reason
-        The most important one first.
-    next_steps : tuple of Step
-        The most useful one first.
+        The consequence for a reader.
+    reasons, next_steps : tuples
+        The most important ones first.
     edition, made_at : str or None
-        Of the fit that the verdict is about: its id, and when it was made (ISO 8601). None where there is no fit.
+        Id and time (ISO 8601) of the fit; None without one.
     """
 
     state: State
@@ -132,23 +117,23 @@ class Verdict:
     made_at: str | None = None
 
     def __str__(self) -> str:
-        """The verdict as plain text: what to do with the numbers, the first reasons and the first step."""
+        """Return the first screen as text."""
         return "\n".join(self.lines())
 
     @property
     def pill(self) -> Pill:
-        """What to do with the numbers, in a word or three."""
+        """Whether to use the estimates."""
         cautious = self.state == "clear" and any(reason.topic in _CAUTIONS for reason in self.reasons)
         return "Check" if cautious else _PILLS[self.state]
 
     @property
     def headline(self) -> str:
-        """The pill and the sentence; every place that shows the verdict begins with it."""
+        """The pill and the sentence, which every place shows first."""
         return f"{self.pill.upper()}. {self.sentence}"
 
     @property
     def why(self) -> list[Reason]:
-        """The reasons; of the one that is the sentence itself, its detail."""
+        """The reasons; for the one in the headline only its detail."""
         others = [
             replace(reason, sentence=reason.detail, detail="") if reason.sentence == self.sentence else reason
             for reason in self.reasons
@@ -157,7 +142,7 @@ class Verdict:
 
     @property
     def first_reasons(self) -> list[str]:
-        """What beside the headline is to be known first, without the numbers behind it."""
+        """The first reasons after the headline, without their details."""
         return [reason.sentence for reason in self.reasons if reason.sentence != self.sentence][:MOST_REASONS]
 
     @property
@@ -167,13 +152,7 @@ class Verdict:
         return self.next_steps[: with_command + 1]
 
     def lines(self, *, everything: bool = False) -> list[str]:
-        """The headline, the first reasons, the first steps up to a command, and which fit this is about.
-
-        Parameters
-        ----------
-        everything : bool
-            Every reason with its detail, and every step.
-        """
+        """Return headline, first reasons and first steps; with ``everything`` all of them, with details."""
         sentences, steps = [str(reason) for reason in self.why], self.next_steps
         if not everything:
             sentences, steps = self.first_reasons, self.first_steps
@@ -191,19 +170,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Remedies:
-    """What to do where a fit was made, one entry for each occasion.
-
-    Attributes
-    ----------
-    label : Step
-        Label items and fit again with the labels.
-    use : Step
-        Read the estimates.
-    again : Step
-        Make the fit again.
-    decide : Step
-        Look at a fit that is held back, and publish it if it is right.
-    """
+    """The steps of one place: label items, use the estimates, fit again, and review a blocked fit."""
 
     label: Step
     use: Step
@@ -212,5 +179,5 @@ class Remedies:
 
 
 def minute_of(moment: str | None) -> str:
-    """An ISO moment to the minute, as people read it."""
+    """Return an ISO time to the minute."""
     return (moment or "")[:16].replace("T", " ")

@@ -197,7 +197,7 @@ def test_a_fit_that_waits_for_judges_is_not_to_be_accepted():
     ("facts", "first", "last"),
     [
         (CLEAR, "Use.", "To be surer, label."),
-        (REMOVED, "If that is so, use.", "If not, or if nobody can say, label."),
+        (REMOVED, "If that is so, use.", "If not, or if it is unknown, label."),
         (replace(CLEAR, concerns=("few items",)), "Score more items, and fit again.", "Or label."),
         (replace(CLEAR, concerns=("few judges",)), "Add judges of other kinds, and fit again.", "Or label."),
         (AMBIGUOUS, "Label.", "Label."),
@@ -287,4 +287,4 @@ def test_where_many_judges_look_misaligned_it_may_be_the_others(left, pill):
     )
     verdict = verdict_on(replace(CLEAR, judges=judges))
     assert verdict.pill == pill
-    assert any("mend the rows first" in reason.sentence for reason in verdict.reasons) == (pill == "Check")
+    assert any("fix the rows first" in reason.sentence for reason in verdict.reasons) == (pill == "Check")

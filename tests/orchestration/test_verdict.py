@@ -274,7 +274,7 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
     places = run_and_read(clear)
     newer = json.loads(care(clear, "fits", "list", "one", "--json"))[0]["edition"]
     assert newer != first == places.json["edition"]
-    assert f"the newer fit {newer} stands aside" in places.run
+    assert f"the newer fit {newer} is not published" in places.run
     assert "The tables of the page are of another fit" not in places.run + places.page
     assert tables() == drawn
 
@@ -356,11 +356,11 @@ def test_three_judges_deserve_a_caution_and_two_are_refused(tmp_path):
     two = run_and_read(workspace_of(tmp_path / "two", columns))
     assert two.page is None
     refused = assert_same_verdict_everywhere(two, "failed")
-    assert "two judges (a0, a1) can be heard, and a panel needs three" in refused
+    assert "two judges (a0, a1) can be used, and a panel needs three" in refused
     write_scores(tmp_path / "two.csv", columns)
     result = CliRunner().invoke(app, ["fit", str(tmp_path / "two.csv"), "--out", str(tmp_path / "none")])
     assert result.exit_code == 1
-    assert "two judges (a0, a1) can be heard, and a panel needs three" in result.stderr.replace("\n", " ")
+    assert "two judges (a0, a1) can be used, and a panel needs three" in result.stderr.replace("\n", " ")
     assert not (tmp_path / "none").exists()
 
 
