@@ -1,7 +1,7 @@
 """Run the recipe of docs/paper.md line by line, against a local hub with made-up data sets and weights.
 
 Data sets are read from the hub by `datasets`, models by vLLM and transformers, at commits that `care testsets pin` and
-`care judges pin` have asked for. The models count words and know nothing else; what is tested is the road.
+`care judges pin` have asked for. The models count words; the test is about the workflow.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 CARE = "fit: {resamples: 0, aggregators: [avg]}\npanel: {admit: all}\njudging: {mode: inline}\nreview: {hold: false}\n"
-"""Nights fit the mean alone, which no experiment reads; models that count words are admitted; all in one process."""
+"""Runs fit only the mean, which no experiment reads; models that count words are admitted; all in one process."""
 
 ALL = bool(os.environ.get("CARE_WHOLE_RECIPE"))
 """With this in the environment every judge and every experiment takes part.
 
-Otherwise eight judges do, whose models nobody's terms keep away, and two experiments are left out, which permute
+Otherwise eight judges do, whose models are not gated, and two experiments are left out, which permute
 features and choose programs over fifteen sets.
 """
 
@@ -78,7 +78,7 @@ def on_this_machine(workspace: Path) -> None:
 
 @pytest.fixture(scope="module")
 def walked(tmp_path_factory):
-    """The workspace after the last line, and what each line said."""
+    """The workspace after the last line, and the output of each line."""
     folder = tmp_path_factory.mktemp("recipe")
     models = {
         model["model"] for name in ("scoring", "classification", "loadings") for model in panels.find(name).models
@@ -86,7 +86,7 @@ def walked(tmp_path_factory):
     paper_sets.write(folder, scored=60, paired=200 if ALL else 84)  # ten items a judge, which Algorithm 2 needs
     counting_model.build(folder / "models", sorted(models))
     (folder / "examples").symlink_to(ROOT / "examples")
-    said: dict[str, str] = {}
+    output: dict[str, str] = {}
     with hub.hub(folder) as address:
         environment = {**os.environ, **ENVIRONMENT, "HF_ENDPOINT": address, "HF_HOME": str(folder / "cache")}
         for line in recipe():
@@ -101,31 +101,31 @@ def walked(tmp_path_factory):
             )
             print(f"{time.monotonic() - began:.0f} s: {line}")
             assert done.returncode == 0, f"{line}\n{done.stdout}\n{done.stderr}"
-            said[line] = done.stdout + done.stderr
+            output[line] = done.stdout + done.stderr
             if words[1] == "init":
                 (folder / "mine" / "care.yaml").write_text(CARE)
             if "new" in words:
                 on_this_machine(folder / "mine")
-    return folder / "mine", said
+    return folder / "mine", output
 
 
 def test_every_line_is_typed_and_everything_is_pinned(walked):
-    folder, said = walked
-    assert len(said) == len(recipe()) - 2
+    folder, output = walked
+    assert len(output) == len(recipe()) - 2
     workspace = load_workspace(folder)
     of_the_hub = [t.source for t in workspace.testsets.values() if t.source.kind == "huggingface"]
     assert {s.revision for s in of_the_hub if s.dataset != "humans_llms_judgment_bias"} == {hub.SHA}
     assert {j.engine.revision for j in workspace.judges.values() if j.engine.needs.model} == {hub.SHA}
     assert {j.engine.kind for j in workspace.judges.values()} == {"vllm", "program"}
-    (forecast,) = [text for line, text in said.items() if "--dry-run" in line]
+    (forecast,) = [text for line, text in output.items() if "--dry-run" in line]
     assert "qwen3-4b" in forecast
 
 
 def test_every_cell_of_the_papers_tables_is_filled(walked):
     folder, _ = walked
     workspace = load_workspace(folder)
-    kept = {key: e.kept(workspace) for key, e in experiments().items()}
-    measures = {key: found.findings.measures for key, found in kept.items() if found is not None}
+    stored = {key: e.stored(workspace) for key, e in experiments().items()}
+    measures = {key: found.findings.measures for key, found in stored.items() if found is not None}
     asked = {
         (row.place, row.claim) for row in ledger_rows({}) if row.verdict == NEEDS_MODELS and row.asset not in LEFT_OUT
     }
