@@ -116,7 +116,6 @@ def false_positives(panel: ExperimentPanel, judges: int, attacked: int) -> dict[
 EXPERIMENT = Experiment(
     key="adversarial_answers",
     title="Adversarial answers",
-    question="How often is an answer without content accepted because of its opening?",
     paper="CARE-Tensor lowers false positives on all six openings: .000 to .496 against .441 to .674 for the majority.",
     protocol=(
         "Six openings without an answer, wrong by construction, scored by a prompt that does not mention openings. "

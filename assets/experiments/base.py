@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from itertools import islice
 from operator import call
-from typing import Any, Literal, Protocol, TypeVar
+from typing import Any, Literal, TypeVar
 
 from assets.code import code_version
 from assets.report.charts import Series
@@ -91,24 +91,18 @@ def joined(parts: Iterable[ExperimentFindings], otherwise: str = "") -> Experime
     )
 
 
-class _OfTestset(Protocol):
-    @property
-    def testset(self) -> str: ...
-
-
-T = TypeVar("T", bound=_OfTestset)
-
-
-def for_each(panels: Iterable[T], find: Callable[[T], ExperimentFindings | None], otherwise: str) -> ExperimentFindings:
+def for_each(
+    panels: Iterable[Any], find: Callable[[Any], ExperimentFindings | None], otherwise: str
+) -> ExperimentFindings:
     """Join the findings on every panel; a panel that cannot be fitted contributes the reason."""
-
-    def attempt(panel: T) -> ExperimentFindings | None:
+    parts = list[ExperimentFindings]()
+    for panel in panels:
         try:
-            return find(panel)
+            found = find(panel)
         except FitError as error:
-            return ExperimentFindings([f"{panel.testset}: {error}"])
-
-    return joined((found for panel in panels if (found := attempt(panel)) is not None), otherwise)
+            found = ExperimentFindings([f"{panel.testset}: {error}"])
+        parts += [] if found is None else [found]
+    return joined(parts, otherwise)
 
 
 def ascending(values: Mapping[str, float], digits: int) -> str:
@@ -123,18 +117,10 @@ Size = Literal["small", "full"]
 
 
 @dataclass(frozen=True)
-class ExperimentVersion:
-    """Versions of an experiment's code and of the panels or findings that it reads."""
-
-    code: str
-    reads: Mapping[str, str] | None
-
-
-@dataclass(frozen=True)
 class StoredExperiment:
-    """Stored findings of an experiment's last run."""
+    """Stored findings of an experiment's last run; ``version`` is of its code and of each input."""
 
-    version: ExperimentVersion
+    version: Mapping[str, str]
     size: Size
     seconds: float
     findings: ExperimentFindings
@@ -142,24 +128,14 @@ class StoredExperiment:
 
 @dataclass(frozen=True)
 class Experiment:
-    """One of the paper's tables or figures.
+    """One of the paper's tables or figures: the paper's result, our procedure, and how to run it.
 
-    Attributes
-    ----------
-    key : str
-        Name of the asset, the module and the page.
-    title, question, paper : str
-        Heading, the question, and the paper's result.
-    protocol : str
-        The procedure, with everything that the paper leaves open.
-    run : callable (workspace, **parameters) -> ExperimentFindings
-    small, full : mapping parameter -> value
-        Parameters of ``run`` by default, and at the paper's own size.
+    ``key`` is the name of the asset, the module and the page. ``run(workspace, **parameters)`` returns findings, with
+    the parameters ``small`` by default and ``full`` at the paper's own size.
     """
 
     key: str
     title: str
-    question: str
     paper: str
     protocol: str
     run: Callable[..., ExperimentFindings]
@@ -170,13 +146,11 @@ class Experiment:
         """Return the parameters of a size."""
         return self.full if size == "full" else self.small
 
-    def is_current(self, workspace: Workspace, reads: Mapping[str, str] | None) -> bool:
+    def is_current(self, workspace: Workspace, reads: Mapping[str, str]) -> bool:
         """Return whether the stored findings have current code and inputs and at least the configured size."""
         stored = self.stored(workspace)
         return (
-            stored is not None
-            and stored.version == version(self.key, reads)
-            and stored.size in ("full", workspace.experiments)
+            stored is not None and stored.version == self._version(reads) and stored.size in ("full", _size(workspace))
         )
 
     def stored(self, workspace: Workspace) -> StoredExperiment | None:
@@ -189,23 +163,15 @@ class Experiment:
             return None
 
     def store(
-        self, workspace: Workspace, findings: ExperimentFindings, reads: Mapping[str, str] | None, *, seconds: float
+        self, workspace: Workspace, findings: ExperimentFindings, reads: Mapping[str, str], *, seconds: float
     ) -> None:
         """Store the findings with the versions of code and inputs."""
-        size: Size = "full" if workspace.experiments == "full" else "small"
-        stored = StoredExperiment(version(self.key, reads), size, seconds, findings)
+        stored = StoredExperiment(self._version(reads), _size(workspace), seconds, findings)
         write_document(workspace.experiment_file(self.key), json.loads(json.dumps(document_of(stored), default=float)))
 
-
-def version(key: str, reads: Mapping[str, str] | None) -> ExperimentVersion:
-    """Return the current versions of an experiment's code and inputs."""
-    return ExperimentVersion(code_version(f"{__package__}.{key}", "care_ops"), reads)
+    def _version(self, reads: Mapping[str, str]) -> dict[str, str]:
+        return {"code": code_version(f"{__package__}.{self.key}", "care_ops"), **reads}
 
 
-def in_words(parameters: Mapping[str, Value]) -> str:
-    """Format parameters and their values."""
-
-    def values(value: Value) -> str:
-        return f"{value:,}" if isinstance(value, int) else ", ".join(f"{v:,g}" for v in value)
-
-    return "; ".join(f"{name} {values(value)}" for name, value in parameters.items())
+def _size(workspace: Workspace) -> Size:
+    return "full" if workspace.experiments == "full" else "small"

@@ -131,7 +131,6 @@ def tensor_confounder(panel: ExperimentPanel, states_of: Callable[[Problem], Sta
 EXPERIMENT = Experiment(
     key="confounder_features",
     title="What the factors follow in the texts",
-    question="Which features of the responses do the factors follow, beyond chance?",
     paper="On Review-5K the factors other than quality follow length, lists and the like (heat map of correlations).",
     protocol=(
         "E[factor | J] and, as written, <u, J> of the raw scores; Pr(C = 1 | J) of the four states of care_tensor and, "

@@ -81,7 +81,6 @@ def _with_dummies(workspace: Workspace, panel: ExperimentPanel) -> tuple[ScoreMa
 EXPERIMENT = Experiment(
     key="dummy_judges",
     title="Dummy judges and people added to the panel",
-    question="Do judges that read only length or keywords load on a factor of their own, and people on the first?",
     paper="The length-sensitive dummy loads .74 on the second factor and .10 on quality (table, FeedbackQA).",
     protocol=(
         "The two dummies read every response of the test set and join its panel, as do the people whose ratings it "

@@ -77,7 +77,6 @@ def run(workspace: Workspace, *, seeds: int, items: Sequence[int]) -> Experiment
 EXPERIMENT = Experiment(
     key="graph_aware_views",
     title="Graph-aware against random views",
-    question="How much larger is the error with random views, where judges depend on one another?",
     paper="Graph-aware views reduce the error of the state means by more than an order of magnitude.",
     protocol=(
         "Twelve judges in three views, edges of .3 within views at 40 % density, four states. Own views are "

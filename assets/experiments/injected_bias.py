@@ -64,7 +64,6 @@ def changes(versions: Versions, change: str) -> dict[str, tuple[float, float, fl
 EXPERIMENT = Experiment(
     key="injected_bias",
     title="Robustness to injected bias",
-    question="How far does an aggregate move when only the style of answers changes?",
     paper="CARE-SVD moves least: .375 against .506 for the mean (beauty), .233 against .325 (authority), of 1 to 10.",
     protocol=(
         "Test sets with versions of their answers (`source: {kind: versions}`), scored by a prompt that does not "

@@ -150,7 +150,6 @@ def _shown(row: LedgerRow) -> dict[str, Any]:
 EXPERIMENT = Experiment(
     key="ledger",
     title="The paper's numbers, one by one",
-    question="Which numbers and claims are reproduced, which are not and why, and which need language models?",
     paper="Six tables of numbers, and the claims of its text and figures.",
     protocol=(
         "The paper's numbers are in assets/experiments/paper_numbers.yaml, with their places in its tex. Ours are read "

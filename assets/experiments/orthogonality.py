@@ -76,7 +76,6 @@ def run(workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
 EXPERIMENT = Experiment(
     key="orthogonality",
     title="Confounders subtracted, with and without orthogonal loadings",
-    question="Does subtracting the other factors from the leading one bring the estimate nearer to Q?",
     paper=(
         "Subtracting lowers the mean squared error of Q where confounders' loadings overlap with quality's, and "
         "slightly raises it where they are orthogonal (figure, SVD weighting heuristic; it prints no numbers)."

@@ -1,11 +1,10 @@
 """Report pages of the experiments, from their stored findings."""
 
 from collections.abc import Collection, Iterable
-from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from assets.experiments.base import Chart, Experiment, Heatmap, in_words
+from assets.experiments.base import Chart, Experiment, Heatmap
 from assets.report.charts import Axes, Figure, heat_map, line_chart
 from assets.report.page import render
 from assets.workspace import Workspace
@@ -23,8 +22,7 @@ def write_experiments(
             continue
         row = {"experiment": experiment, "stored": stored, "stale": experiment.key in stale}
         figures = [_drawn(f"{experiment.key}-{k}", figure) for k, figure in enumerate(stored.findings.figures)]
-        size = in_words(experiment.parameters(stored.size))
-        shown = {"size": size, "version": asdict(stored.version), "figures": figures}
+        shown = {"parameters": experiment.parameters(stored.size), "figures": figures}
         path = render(folder, f"experiment-{experiment.key}.html", "experiment.html", **row, **shown)
         pages[experiment.key] = path
         rows.append({**row, "page": path.name})

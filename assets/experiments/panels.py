@@ -2,7 +2,7 @@
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -15,12 +15,13 @@ from care_ops.aggregators.base import Problem
 from care_ops.aggregators.care_svd import fit_structure
 from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import InputError
+from care_ops.fit import problem_of as panel_problem
 from care_ops.fit import try_structure
 from care_ops.fit_labels import NO_LABELS
 from care_ops.metrics import auc, is_binary, tau
 from care_ops.minimum_sizes import MIN_GOLD
 from care_ops.moments.state import accumulate, shrink
-from care_ops.scores import Array, ScoreMatrix, content_seed
+from care_ops.scores import Array, ScoreMatrix
 from care_ops.structure.factors import Factors, extract, posterior
 from judges.engines.program import ProgramJudgeEngine
 from judges.items import Item
@@ -34,16 +35,7 @@ NO_PANEL = "No test set of this workspace has a panel and gold for fifty items: 
 
 @dataclass(frozen=True)
 class ExperimentPanel:
-    """An admitted panel as experiments read it, with gold where there is some.
-
-    Attributes
-    ----------
-    gold : (n,) array
-        NaN where unknown.
-    units : list of n str
-        Split units; an item without one is its own.
-    responses : list of n str or None
-    """
+    """An admitted panel with gold, (n,), NaN where unknown; units are split units."""
 
     testset: str
     scores: ScoreMatrix
@@ -76,10 +68,7 @@ class ExperimentPanel:
 
 
 def panels(workspace: Workspace) -> list[ExperimentPanel]:
-    """Return the panels that have gold for at least fifty items.
-
-    Test sets that hold versions of their own items are left out, because their items are not independent.
-    """
+    """Return the panels with gold for at least fifty items, without versions of items, which are not independent."""
     declared = workspace.testsets
     return [
         panel
@@ -109,10 +98,7 @@ def items_of(workspace: Workspace, panel: ExperimentPanel) -> list[Item]:
 
 
 def declared_numbers(workspace: Workspace, panel: ExperimentPanel, names: Sequence[str]) -> dict[str, Array]:
-    """Return declared numeric columns of a panel's items, an (n,) array a name; NaN if missing.
-
-    Raises ``InputError`` where a declared value is not a number.
-    """
+    """Return declared numeric columns of a panel's items by name; raise ``InputError`` for other values."""
     metadata = {record.item_id: record.metadata for record in workspace.parts.read_items(panel.testset)}
     columns: dict[str, Array] = {}
     for name in names:
@@ -137,10 +123,7 @@ def program_of(workspace: Workspace, judge: str) -> str | None:
 
 
 def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = None) -> tuple[Array, Factors]:
-    """Estimate E[factor | J], (items, factors), of the strongest factors; judges sorted.
-
-    Raises ``FitError`` where the panel has no factor.
-    """
+    """Estimate E[factor | J], (items, factors), of the strongest factors; raise ``FitError`` without any."""
     ordered = scores.select_judges(sorted(scores.judges))
     moments = accumulate(ordered.values)
     structure, _ = fit_structure(moments, config, ordered.judges)
@@ -153,10 +136,8 @@ def factored(scores: ScoreMatrix, config: StructureConfig, most: int | None = No
 
 def problem_of(scores: ScoreMatrix, config: FitConfig) -> Problem:
     """Build the input of the aggregators from scores."""
-    scores = scores.canonical()
-    moments = accumulate(scores.values)
-    structure, _, _ = try_structure(moments, config.structure, scores.judges)
-    return Problem(scores, moments, structure, np.random.default_rng([content_seed(scores), config.seed]), config)
+    problem = panel_problem(scores, config)
+    return replace(problem, structure=try_structure(problem.moments, config.structure, problem.scores.judges)[0])
 
 
 def panel_versions(workspace: Workspace) -> dict[str, str]:

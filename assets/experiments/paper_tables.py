@@ -127,7 +127,6 @@ def error_of(binary: bool, aggregate: Aggregate, gold: Array, rows: NDArray[np.b
 EXPERIMENT = Experiment(
     key="paper_tables",
     title="The paper's aggregation tables by its own protocol",
-    question="What do the paper's aggregators give on those of its data that are here?",
     paper="Tables of MAE on six scoring sets and of accuracy on six sets of classes and preferences.",
     protocol=(
         "Judges that left more than a tenth unscored are dropped, recorded ones too; all others stay in. `as written`: "

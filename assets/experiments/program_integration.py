@@ -117,7 +117,6 @@ def _path(panel: ExperimentPanel, programs: dict[str, Candidate], way: str) -> E
 EXPERIMENT = Experiment(
     key="program_integration",
     title="Integrating programs by a few labels",
-    question="Does a panel gain by program judges that a few labels choose, one by one?",
     paper="Eight programs are added to FeedbackQA's ten models; MAE falls by 15.2 % against MV, 11.1 % against UWS.",
     protocol=(
         "Ten percent of the items, by split unit, choose: each step adds the program that gives care_svd the smallest "

@@ -59,7 +59,6 @@ def _of_panel(panel: ExperimentPanel) -> ExperimentFindings:
 EXPERIMENT = Experiment(
     key="quality_factor",
     title="Each factor taken for quality in turn",
-    question="Is the leading factor the one that orders the items as gold does?",
     paper="The leading factor has the lowest MAE on all six scoring sets (table, quality-factor selection).",
     protocol=(
         "Every factor of L, signed towards the panel's mean, as E[factor | J]. The table compares order, because a "

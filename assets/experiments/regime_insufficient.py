@@ -32,7 +32,6 @@ def run(workspace: Workspace, *, seeds: int, strengths: Sequence[float]) -> Expe
 EXPERIMENT = Experiment(
     key="regime_insufficient",
     title="Synthetic: pairwise structure follows the confounder",
-    question="Most features follow a confounder that is independent of quality. Which aggregators find quality?",
     paper="Baselines and CARE-SVD approach chance as c grows; CARE-Tensor stays accurate (second-order-insufficient).",
     protocol=(
         "Three views of twelve features: three follow Q, eight follow C, one both with an interaction; shifts drawn "

@@ -49,7 +49,6 @@ def run(workspace: Workspace, *, seeds: int, items: int, strengths: Sequence[flo
 EXPERIMENT = Experiment(
     key="regime_sufficient",
     title="Synthetic: pairwise structure follows quality",
-    question="One view follows quality, two a confounder with opposite signs. Which aggregators find quality?",
     paper="CARE-SVD and CARE-Tensor stay accurate over the sweep; AVG, MV, WS and UWS collapse (figure, regime a).",
     protocol=(
         "Three views of five judges, P(C, Q) = (.2, .3, .3, .2), noise .1. The paper prints no table of means, so "

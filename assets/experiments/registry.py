@@ -2,6 +2,7 @@
 
 import hashlib
 import importlib
+import json
 import time
 from collections.abc import Collection, Iterator
 from dataclasses import replace
@@ -54,7 +55,7 @@ def stale(workspace: Workspace, among: Collection[str] = KEYS) -> list[str]:
     The ledger is stale if an experiment that it reads is.
     """
     reads, every = reads_now(workspace, among), experiments()
-    keys = [key for key in KEYS if key in among and not every[key].is_current(workspace, reads.get(key))]
+    keys = [key for key in KEYS if key in among and not every[key].is_current(workspace, reads.get(key, {}))]
     return [*keys, LEDGER] if keys and LEDGER in among and LEDGER not in keys else keys
 
 
@@ -111,13 +112,12 @@ def experiment_pages(
 
 
 def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
-    from assets.experiments.base import in_words
     from assets.experiments.pages import write_experiments
     from assets.experiments.paper_numbers import as_printed
 
     registered = experiments()[key]
     parameters = registered.parameters(workspace.experiments)
-    reads = reads_now(workspace, [key]).get(key)
+    reads = reads_now(workspace, [key]).get(key, {})
     started = time.perf_counter()
     try:
         findings = registered.run(workspace, **parameters)
@@ -130,7 +130,7 @@ def _run(key: str, workspace: Workspace) -> dg.MaterializeResult:
         asset_key=key,
         metadata={
             "page": dg.MetadataValue.path(str(page)),
-            "size": in_words(parameters) or "has one size",
+            "parameters": json.dumps(parameters),
             "conclusions": bullets(findings.conclusions),
         },
     )

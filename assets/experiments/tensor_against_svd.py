@@ -58,7 +58,6 @@ def run(workspace: Workspace, *, seeds: int) -> ExperimentFindings:
 EXPERIMENT = Experiment(
     key="tensor_against_svd",
     title="Third moments against second moments",
-    question="Do three-way moments find the state means better than two-way ones?",
     paper="Two-way moments determine the means only up to a rotation; the tensor needs none.",
     protocol=(
         "Four states, planted views. An oracle gives the two-way estimate the rotation and order nearest to the truth."

@@ -195,7 +195,6 @@ def run(
 EXPERIMENT = Experiment(
     key="theory_rates",
     title="Theory: how fast the estimates converge",
-    question="Do the directions of L, the state means and their weights approach the truth as one over the root of n?",
     paper="thm:sample, thm:care-tensor-rate: errors of order n^(-1/2); thm:misspecification and its corollary.",
     protocol=(
         "Planted models; penalties are the defaults, gamma_n of order n^(-1/2). Sizes over two decades; the samples of "

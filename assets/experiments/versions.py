@@ -23,14 +23,9 @@ NO_VERSIONS = (
 
 @dataclass(frozen=True)
 class Versions:
-    """Scores of the same judges on answers and on changed versions of them.
+    """Scores of the same judges on answers, (n, p), and on changed versions of them.
 
-    Attributes
-    ----------
-    originals : (n, p) array
-        NaN where a judge gave no score.
-    changed : mapping change -> ((m,) array of int, (m, p) array)
-        Row of the original that each version was made from, and the version's scores.
+    ``changed`` maps a change to the row of each version's original, (m,), and the versions' scores, (m, p).
     """
 
     testset: str
@@ -41,10 +36,7 @@ class Versions:
     config: FitConfig
 
     def fitted(self, change: str, aggregators: Sequence[str]) -> dict[str, Aggregate]:
-        """Fit the originals and, after them, the versions together, so that scales agree.
-
-        Judges that give all of them the same score stay out. Raises ``FitError`` where fewer than two are left.
-        """
+        """Fit the originals and, after them, the versions together, without constant judges, so that scales agree."""
         values = np.vstack([self.originals, self.changed[change][1]])
         kept = [k for k, column in enumerate(values.T) if len(np.unique(column[~np.isnan(column)])) > 1]
         names = tuple(self.judges[k] for k in kept)
@@ -64,13 +56,13 @@ def triggered(workspace: Workspace) -> list[Versions]:
 
 
 def _versions(workspace: Workspace, wanted: Callable[[str], bool]) -> list[Versions]:
-    found: list[Versions] = []
+    read: list[Versions] = []
     for panel in every_panel(workspace):
         columns = workspace.testset(panel.testset).version_columns
         if columns is not None:
             versions = _of_panel(workspace, panel, columns, wanted)
-            found += [versions] if versions.changed else []
-    return found
+            read += [versions] if versions.changed else []
+    return read
 
 
 def _of_panel(

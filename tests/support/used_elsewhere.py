@@ -1,7 +1,7 @@
 """Allow list of vulture (``make lint``): names that look unused, each with its user."""
 
 # ruff: noqa: B018, F821
-question  # templates/experiments.html
+paper  # templates/experiments.html
 getitem  # by Jinja, of judges/prompts/template.py
 protocol  # templates/experiments.html
 kappa  # templates/page.html
