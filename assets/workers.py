@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import time
 from collections import deque
@@ -135,7 +136,13 @@ class Workers:
 
             if self.are_local:
                 # A worker may hold as much as this process would, so none is killed for its memory.
-                cluster = LocalCluster(self._processes(), threads_per_worker=1, memory_limit=0, dashboard_address=":0")
+                cluster = LocalCluster(
+                    self._processes(),
+                    threads_per_worker=1,
+                    memory_limit=0,
+                    dashboard_address=":0",
+                    silence_logs=logging.ERROR,  # else it warns that interrupted work is killed
+                )
                 self._client = self._until_closed.enter_context(Client(self._until_closed.enter_context(cluster)))
             else:
                 self._client = self._until_closed.enter_context(_client_of(self._dask))

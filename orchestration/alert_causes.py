@@ -25,7 +25,7 @@ from assets.metadata import reasons_of
 from assets.workspace import Workspace
 from orchestration.alerts import Alert, Notifier, failure_message, opened, without_counts
 from orchestration.dagster_internals import materialisations
-from orchestration.launches import ASSETS, ORDER, RANGE_START_TAG, split_partition
+from orchestration.plan import ASSETS, ORDER, RANGE_START_TAG, split_partition
 from orchestration.stores import store_lease
 from orchestration.workspace import AlertSettings
 
@@ -88,7 +88,7 @@ def note_failures_of_run(workspace: Workspace, causes: Iterable[Alert]) -> None:
                 note_failure(workspace, str(testset), str(cause.asset), why)
 
 
-def forget_mended_failures(workspace: Workspace, known: Mapping[str, State]) -> None:
+def forget_resolved_failures(workspace: Workspace, known: Mapping[str, State]) -> None:
     """Forget the failures of assets that are no longer stale."""
     from assets.report.verdicts import known_failures, note_failures
 

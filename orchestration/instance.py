@@ -31,9 +31,9 @@ from orchestration.dagster_internals import (
     unfinished_backfills,
 )
 from orchestration.launcher import WatchedRunLauncher
-from orchestration.launches import ASSETS, CARE_RUN, LAUNCHED_BY, planned_by
 from orchestration.locks import opening, runs_that_wait
 from orchestration.logs import PACKAGES
+from orchestration.plan import ASSETS, CARE_RUN, LAUNCHED_BY, planned_by
 from warehouse.refusals import refusal
 
 _BEGINNING_S = 30.0
@@ -240,6 +240,11 @@ def launcher_that_ends_runs_of_commands(instance: dg.DagsterInstance) -> str:
 def under_way(instance: dg.DagsterInstance) -> int:
     """Return the number of unfinished runs and backfills."""
     return len(unfinished_runs(instance)) + len(unfinished_backfills(instance))
+
+
+def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[tuple[str, str | None]]:
+    """Return what unfinished runs are to materialise."""
+    return {key for record in unfinished_runs(instance) for key in planned_by(record.dagster_run, instance, mount)}
 
 
 def backfills_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> bool:

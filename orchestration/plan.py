@@ -1,43 +1,50 @@
-"""Which stale partitions are requested next, by ``care run`` and by the daemon's sensor and schedule."""
+"""Which stale partitions are materialised next, in which runs: one rule for ``care run`` and the daemon."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
+from dataclasses import dataclass, field
+from itertools import groupby
 
 import dagster as dg
 
+from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.fit.made import FIT, RESULTS
 from assets.mount import UNMOUNTED, Mount
+from assets.partitions import JUDGES, TESTSETS, slice_key
 from assets.report.staleness import Partition, StalePartition, State, stale_partitions, states
 from assets.report.verdicts import current_verdicts, index_differs
 from assets.workspace import Workspace
-from orchestration.alert_causes import forget_mended_failures
-from orchestration.instance import (
-    backfills_under_way,
-    follow_partitions,
-    last_nightly_run,
-    report_unchanged,
-    unfinished_runs,
-)
-from orchestration.launches import NO_RETRY, REASON, TRIED_AGAIN, Launch, plan, planned_by, requests, split_partition
 
-_ATTEMPTS = 2
-"""How often the daemon requests the same partition under the same version."""
+ORDER = ("items", "gold", "judge_inference", "canary", "scores", *FIT, "report_index", *EXPERIMENTS)
+"""Assets in the order of their runs: an asset comes after those that it reads."""
 
-_LONGEST_TAG = 200
-
-_NIGHT_IS_NEW_S = 3600.0
-"""A sensor that has never run before ignores a night that is older than this."""
+ASSETS = (*ORDER, "night")
+"""All assets of a workspace."""
 
 INDEX = ("report_index", None)
 """The index of all pages, which is written last."""
 
+RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster/asset_partition_range_end"
+"""Tags of a run that materialises a range of partitions."""
+
+REASON = "care/reason"
+"""Tag of the runs that the schedule or a sensor requests: why."""
+
+TRIED_AGAIN = "care/tried_again"
+"""Tag, "true", of runs whose failures the daemon requests once more."""
+
+LAUNCHED_BY, CARE_RUN = "care/launched_by", "care run"
+"""Tag of the runs that ``care run`` starts, and its value."""
+
+NO_RETRY = {"dagster/max_retries": "0"}
+"""Tags of runs that Dagster does not retry, because ``care run`` or the sensor does."""
+
+_RANGES = ("judge_inference", "scores")
+"""Assets of which neighbouring partitions share a run: a new workspace would start thousands otherwise."""
+
 _INPUTS = {
-    "moments": ("panel",),
-    "structure": ("moments",),
-    "aggregates": ("structure",),
+    **{"moments": ("panel",), "structure": ("moments",), "aggregates": ("structure",)},
     **dict.fromkeys(("review", *RESULTS), ("aggregates",)),
     "report": ("review", *RESULTS),
 }
@@ -45,6 +52,110 @@ _INPUTS = {
 
 _KNOWN_AFTER_RUN = ""
 """Version of a partition requested in one run with its inputs, until that run has ended."""
+
+
+@dataclass(frozen=True)
+class Launch:
+    """One run: assets that share a partition or a range of partitions (None for assets without partitions)."""
+
+    assets: tuple[str, ...]
+    partitions: tuple[str | None, ...]
+
+    @property
+    def tags(self) -> dict[str, str]:
+        """Tags by which Dagster knows the range; empty for assets whose runs have a single partition."""
+        if self.assets[0] not in _RANGES:
+            return {}
+        return {RANGE_START_TAG: str(self.partitions[0]), RANGE_END_TAG: str(self.partitions[-1])}
+
+    @property
+    def keys(self) -> list[Partition]:
+        """Return what the run materialises."""
+        return [(asset, partition) for asset in self.assets for partition in self.partitions]
+
+    @property
+    def label(self) -> str:
+        """Text for people, such as ``panel > moments mine`` or ``scores x 12``."""
+        assets, first = " > ".join(self.assets), self.partitions[0]
+        if len(self.partitions) > 1:
+            return f"{assets} x {len(self.partitions)}"
+        return assets if first is None else f"{assets} {first}"
+
+
+def split_partition(asset: str, partition: str) -> tuple[str | None, str | None]:
+    """Return (judge, test set) of a partition key; None for a dimension that the asset lacks."""
+    if asset == "scores":
+        judge, _, testset = partition.partition("|")
+        return judge, testset
+    return (partition, None) if asset in ("judge_inference", "canary") else (None, partition)
+
+
+def plan(
+    keys: Iterable[Partition],
+    instance: dg.DagsterInstance,
+    mount: Mount = UNMOUNTED,
+    gpu_judges: Set[str] = frozenset(),
+) -> list[Launch]:
+    """Group partitions into runs, in ``ORDER``; partitions that have been deleted are left out.
+
+    Judges that wait for a GPU share no run with others. Assets of the same test set share one, but each experiment has
+    its own: what is done is kept when a later one fails.
+    """
+    asked: dict[str, set[str | None]] = {}
+    for asset, partition in keys:
+        asked.setdefault(asset, set()).add(partition)
+    judges, testsets = _names(instance, mount)
+    to_ask, slices = asked.pop("judge_inference", set()), asked.pop("scores", set())
+    of_judges = [*_neighbours(judges, to_ask - gpu_judges), *_neighbours(judges, to_ask & gpu_judges)]
+    launches = [Launch(("judge_inference",), tuple(stretch)) for stretch in of_judges]
+    launches += [Launch(("scores",), rectangle) for rectangle in _rectangles(slices, judges, testsets)]
+    launches += [Launch((key,), (None,)) for key in EXPERIMENTS if asked.pop(key, None)]
+    launches += [Launch(("canary",), (judge,)) for judge in judges if judge in asked.get("canary", ())]
+    asked.pop("canary", None)
+    for partition in [*testsets, None]:
+        if shared := tuple(asset for asset in ORDER if partition in asked.get(asset, ())):
+            launches.append(Launch(shared, (partition,)))
+    return sorted(launches, key=lambda launch: ORDER.index(launch.assets[0]))
+
+
+def _neighbours(names: Sequence[str], wanted: Set[str | None]) -> list[list[str]]:
+    """Return the longest stretches of names that are all wanted."""
+    return [[*stretch] for is_wanted, stretch in groupby(names, wanted.__contains__) if is_wanted]
+
+
+def _rectangles(slices: Set[str | None], judges: Sequence[str], testsets: Sequence[str]) -> Iterator[tuple[str, ...]]:
+    """Cut scores into neighbouring judges x neighbouring test sets, which is what a range can cover."""
+    wanted = {judge: {name for name in testsets if str(slice_key(judge, name)) in slices} for judge in judges}
+    for columns, rows in groupby(judges, wanted.__getitem__):
+        grouped = [*rows]
+        for stretch in _neighbours(testsets, {*columns}):
+            yield tuple(str(slice_key(judge, testset)) for judge in grouped for testset in stretch)
+
+
+def planned_by(run: dg.DagsterRun, instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[Partition]:
+    """Return what a run is to materialise, by its tags."""
+    assets = [asset for key in run.asset_selection or () if (asset := mount.asset(key.to_user_string()))]
+    if RANGE_START_TAG not in run.tags:
+        return {(asset, run.tags.get("dagster/partition")) for asset in assets}
+    judges, testsets = _names(instance, mount)
+    planned: set[Partition] = set()
+    for asset in assets:
+        first, last = (split_partition(asset, run.tags[tag]) for tag in (RANGE_START_TAG, RANGE_END_TAG))
+        rows, columns = _between(judges, first[0], last[0]), _between(testsets, first[1], last[1])
+        scores = [str(slice_key(row, column)) for row in rows for column in columns]
+        planned |= {(asset, each) for each in (scores if asset == "scores" else rows or columns)}
+    return planned
+
+
+def _names(instance: dg.DagsterInstance, mount: Mount) -> tuple[Sequence[str], Sequence[str]]:
+    """Return the judges and the test sets that Dagster knows of a workspace."""
+    judges, testsets = (instance.get_dynamic_partitions(mount.name(str(d.name))) for d in (JUDGES, TESTSETS))
+    return judges, testsets
+
+
+def _between(names: Sequence[str], first: str | None, last: str | None) -> Sequence[str]:
+    """Return the names from one to another; none where one of them has been deleted."""
+    return names[names.index(first) : names.index(last) + 1] if first in names and last in names else []
 
 
 @dataclass
@@ -88,35 +199,28 @@ def _name(key: Partition) -> str:
     return f"{key[0]} {key[1] or ''}"
 
 
-def find_stale(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[Partition, StalePartition]:
-    """Return what is stale: of each test set (its state may be ``known``), and the index if a verdict has changed."""
+def find_stale(
+    workspace: Workspace, known: Mapping[str, State] | None = None, *, canaries: bool = False
+) -> dict[Partition, StalePartition]:
+    """Return what is stale, with the index if a verdict has changed; optionally with the canaries of today.
+
+    The states of the test sets may be ``known``. A judge with missing scores has no canary.
+    """
     known = states(workspace) if known is None else known
-    found = stale_partitions(workspace, known)
+    stale = stale_partitions(workspace, known)
     verdicts = current_verdicts(workspace, known)
     if index_differs(workspace, verdicts):
         version = "; ".join(f"{name}: {verdict.headline}" for name, verdict in verdicts.items())
-        found[INDEX] = StalePartition(*INDEX, version, reason="a verdict has changed")
+        stale[INDEX] = StalePartition(*INDEX, version, reason="a verdict has changed")
+    if canaries:
+        from assets.judging.canary import due, today
+
+        incomplete = {one.partition for one in stale.values() if one.asset == "judge_inference" and not one.only_waits}
+        for judge in {*due(workspace)} - incomplete:
+            why = "it was not asked again today"
+            stale["canary", judge] = StalePartition("canary", judge, f"{today()}", reason=why)
     workspace.file_hashes.save()
-    return found
-
-
-def due_canaries(workspace: Workspace, stale: Mapping[Partition, StalePartition]) -> dict[Partition, StalePartition]:
-    """Return the judges whose canary is to run today, except those with missing scores."""
-    from assets.judging.canary import due, today
-
-    incomplete = {one.partition for one in stale.values() if one.asset == "judge_inference" and not one.only_waits}
-    says = "it was not asked again today"
-    asked = [
-        StalePartition("canary", judge, f"{today()}", reason=says)
-        for judge in due(workspace)
-        if judge not in incomplete
-    ]
-    return {one.key: one for one in asked}
-
-
-def partitions_under_way(instance: dg.DagsterInstance, mount: Mount = UNMOUNTED) -> set[Partition]:
-    """Return what unfinished runs are to materialise."""
-    return {key for record in unfinished_runs(instance) for key in planned_by(record.dagster_run, instance, mount)}
+    return stale
 
 
 def ready(
@@ -124,7 +228,7 @@ def ready(
 ) -> list[StalePartition]:
     """Return the stale partitions that can be materialised now, without those of unfinished runs (``busy``).
 
-    A judge waits for the items of all its test sets, so that it is loaded once. A fit waits for items and scores; it
+    A judge waits for the items of all its test sets, because it is loaded once. A fit waits for items and scores; it
     does without those that have failed. An asset is requested in one run with its stale inputs.
     """
     coming = {key for key, one in stale.items() if key in busy or tried.may_ask(one)}
@@ -137,9 +241,8 @@ def ready(
         if one.asset not in ("items", "gold") and any(("items", each) in coming for each in of):
             continue
         asking = ("judge_inference", judge)
-        if one.asset == "scores" and asking in coming and testset in stale[asking].testsets:
-            continue
-        asked.append(one)
+        if one.asset != "scores" or asking not in coming or testset not in stale[asking].testsets:
+            asked.append(one)
     for testset in sorted({one.partition for one in stale.values() if one.asset in FIT}, key=str):
         if not _waits(stale, coming, busy, str(testset)):
             asked += _of_fit(stale, tried, str(testset))
@@ -168,91 +271,3 @@ def _of_fit(stale: Mapping[Partition, StalePartition], tried: Tried, testset: st
         if one is not None and all(each in asked for each in inputs) and (inputs or tried.may_ask(one)):
             asked[asset] = one
     return list(asked.values())
-
-
-@dataclass(frozen=True)
-class Cursor:
-    """Cursor of the sensor that requests what is stale.
-
-    Attributes
-    ----------
-    tried : dict name -> (version, times)
-        ``Tried.asked``.
-    night : float or None
-        When the last night began; what failed before it may be requested once more.
-    at_work : bool
-        Whether something of that night was still to be requested or under way.
-    moment : str
-        Hash of the unfinished runs, and of the times of the workspace's own files.
-    looked_at : float
-        Time of the last tick that looked, in seconds since 1970.
-    """
-
-    tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
-    night: float | None = None
-    at_work: bool = False
-    moment: str = ""
-    looked_at: float = 0.0
-
-
-def request_stale(
-    workspace: Workspace,
-    instance: dg.DagsterInstance,
-    seen: Cursor,
-    *,
-    only_at_night: bool = False,
-    run_key: str | None = None,
-) -> tuple[list[dg.RunRequest], Cursor]:
-    """Return run requests for what is stale, and the next cursor.
-
-    What failed is requested once more, and then not before its inputs change or the next night begins.
-
-    Parameters
-    ----------
-    only_at_night : bool
-        Request nothing between nights. A night begins with the asset `night`, and ends when nothing of it is left to
-        be requested, under way or in a batch of an endpoint.
-    run_key : str, optional
-        Prefix of the key of each run; given by the schedule.
-    """
-    follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
-    mount = workspace.mount
-    night = last_nightly_run(instance, mount)
-    begins = night != seen.night
-    if only_at_night and not seen.at_work:
-        since = time.time() - _NIGHT_IS_NEW_S if seen.night is None else seen.night
-        if night is None or night <= since:
-            return [], replace(seen, night=night)
-    tried = Tried(_ATTEMPTS, {} if begins else dict(seen.tried))
-    known, busy = states(workspace), partitions_under_way(instance, mount)
-    forget_mended_failures(workspace, known)
-    stale = find_stale(workspace, known)
-    stale |= due_canaries(workspace, stale)
-    tried.look(stale, busy)
-    if begins:
-        tried.note([one for key, one in stale.items() if key in busy])  # the schedule has requested it
-    waits = backfills_under_way(instance, mount)
-    asked = [] if waits else ready(workspace, stale, tried, busy)
-    first = {one.key for one in asked if not tried.times(one)}
-    tried.note(asked)
-    gpu_judges = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
-    launches = plan(requests(one.key for one in asked), instance, mount, gpu_judges)
-    at_work = bool(asked or waits or busy or any(one.only_waits for one in stale.values()))
-    if seen.at_work and not at_work:
-        report_unchanged(workspace, instance, stale)
-    seen = replace(seen, tried=tried.asked, night=night, at_work=at_work)
-    return [_request(launch, stale, first, mount, run_key) for launch in launches], seen
-
-
-def _request(
-    launch: Launch, stale: Mapping[Partition, StalePartition], first: set[Partition], mount: Mount, run_key: str | None
-) -> dg.RunRequest:
-    """Return the request for a run, with the reason in its tags, and whether its failures are requested once more."""
-    keys = [(asset, partition) for asset in launch.assets for partition in launch.partitions]
-    tags = {**launch.tags, **NO_RETRY, REASON: stale[keys[0]].why[:_LONGEST_TAG]}
-    if first.issuperset(keys):
-        tags[TRIED_AGAIN] = "true"
-    if not launch.tags and launch.partitions[0] is not None:
-        tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve a `partition_key` of dynamic ones
-    key = run_key and f"{run_key} {launch.label} {launch.partitions[0] or ''}"
-    return dg.RunRequest(key, asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags)

@@ -1,4 +1,4 @@
-"""``care run``: materialise what is stale in this process, until nothing is.
+"""``care run``: materialise what is stale, until nothing is.
 
 Runs go to the workspace's own Dagster instance, so the UI shows them. ``plan`` decides, as for the daemon, what is
 stale and what waits.
@@ -10,7 +10,7 @@ import logging
 import os
 import signal
 import warnings
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterator, Mapping, Sequence, Set
 from contextlib import ExitStack, closing, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
@@ -37,12 +37,24 @@ from orchestration.definitions import build_defs
 from orchestration.instance import (
     end_abandoned_runs,
     follow_partitions,
+    partitions_under_way,
     report_unchanged,
     under_way,
     workspace_instance,
 )
-from orchestration.launches import CARE_RUN, LAUNCHED_BY, NO_RETRY, ORDER, Launch, plan, requests, split_partition
-from orchestration.plan import INDEX, Tried, due_canaries, find_stale, partitions_under_way, ready
+from orchestration.plan import (
+    CARE_RUN,
+    INDEX,
+    LAUNCHED_BY,
+    NO_RETRY,
+    ORDER,
+    Launch,
+    Tried,
+    find_stale,
+    plan,
+    ready,
+    split_partition,
+)
 
 _MOST_STEPS = 40
 """A run has about five steps. One that reaches this number requests the same work again and again."""
@@ -113,7 +125,7 @@ def run_stale(
     KeyboardInterrupt
         A signal has ended it.
     """
-    scope = Scope(_selected_assets(defs, selection), testset, judge, by_name=selection is not None)
+    scope, outcome = Scope(_selected_assets(defs, selection), testset, judge, by_name=selection is not None), Outcome()
     with _interruptible() as raise_if_interrupted, closing(workspace.workers):
         unreported = end_abandoned_runs(workspace, instance)
         sweep(workspace)
@@ -121,34 +133,26 @@ def run_stale(
         recover(workspace)
         verify_some(workspace)
         follow_partitions(workspace, instance)
-        run, outcome = _Run(workspace, instance, scope, unreported), Outcome()
-        executor = _Executor(defs, workspace, instance)
         unreadable = rebuild_warehouse(workspace) if needs_rebuild(workspace) else {}
         outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
-        launches = plan(requests([again] if again is not None else []), instance) or run.next()
-        for _ in range(_MOST_STEPS):
-            if not launches:
-                break
+        executor = _Executor(defs, workspace, instance)
+        for launches in _steps(workspace, instance, scope, unreported, outcome, again):
             for number, launch in enumerate(_executing(executor, workspace.workers, launches, outcome)):
                 raise_if_interrupted()
                 if progress is not None:
                     progress(launch, number, len(launches))
             raise_if_interrupted()
-            launches = run.next()
-        else:
-            _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
-        run.complete(outcome)
-        return outcome
+    return outcome
 
 
 def run_launches(
     defs: dg.Definitions, workspace: Workspace, instance: dg.DagsterInstance, launches: Sequence[Launch]
 ) -> Outcome:
     """Run these launches one after the other, up to the first failure; the caller holds the workspace's lock."""
-    outcome, executor = Outcome(), _Executor(defs, workspace, instance)
+    outcome = Outcome()
     end_abandoned_runs(workspace, instance)
     follow_partitions(workspace, instance)
-    for _ in _executing(executor, workspace.workers, launches, outcome):
+    for _ in _executing(_Executor(defs, workspace, instance), workspace.workers, launches, outcome):
         if outcome.failures:
             break
     return outcome
@@ -172,65 +176,63 @@ class Scope:
         return is_of_judge and (self.testset is None or self.testset in (testset, *one.testsets))
 
 
-class _Run:
-    """One ``care run``: its next step, until nothing is stale or all that is was tried once.
+def _steps(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    scope: Scope,
+    unreported: Set[Partition],
+    outcome: Outcome,
+    again: Partition | None,
+) -> Iterator[list[Launch]]:
+    """Yield the runs of each step, until nothing is stale or all that is was tried once; then complete the outcome.
 
     What a killed run may have written without its event in Dagster (``unreported``) is materialised again.
     """
-
-    def __init__(
-        self, workspace: Workspace, instance: dg.DagsterInstance, scope: Scope, unreported: Iterable[Partition]
-    ) -> None:
-        self._workspace, self._instance, self._scope = workspace, instance, scope
-        self._tried = Tried(most=1)
-        says = "the run that was to make it was killed"
-        self._unreported = [StalePartition(*key, "", reason=says) for key in unreported if key[0] not in _INDEPENDENT]
-        self._experiments = scope.assets & set(EXPERIMENTS) if scope.by_name else set[str]()
-        self._stale = self._in_scope = dict[Partition, StalePartition]()
-        self._known: dict[str, State] = {}
-
-    def next(self) -> list[Launch]:
-        """Return the runs of the next step; none where nothing is left to do."""
-        self._known = states(self._workspace)
-        self._stale = {one.key: one for one in self._unreported} | find_stale(self._workspace, self._known)
-        self._stale |= due_canaries(self._workspace, self._stale)
-        self._in_scope = {key: one for key, one in self._stale.items() if self._scope.wants(one)}
-        busy = partitions_under_way(self._instance)
-        self._tried.look(self._in_scope, busy)
-        asked = ready(self._workspace, self._in_scope, self._tried, busy)
+    if again is not None:
+        yield plan([again], instance)
+    tried, why = Tried(most=1), "the run that was to materialise it was killed"
+    left = {key: StalePartition(*key, "", reason=why) for key in unreported if key[0] not in _INDEPENDENT}
+    experiments = scope.assets & {*EXPERIMENTS} if scope.by_name else set[str]()
+    for _ in range(_MOST_STEPS):
+        outcome.known = states(workspace)
+        stale = left | find_stale(workspace, outcome.known, canaries=True)
+        wanted, busy = {key: one for key, one in stale.items() if scope.wants(one)}, partitions_under_way(instance)
+        tried.look(wanted, busy)
+        asked = ready(workspace, wanted, tried, busy)
         for one in asked:
             _logger.info("%s %s is to be materialised: %s", one.asset, one.partition or "", one.why)
-        self._tried.note(asked)
-        self._unreported = [one for one in self._unreported if one not in asked]
-        launches = plan(requests(one.key for one in asked), self._instance)
-        if launches or not self._experiments:
-            return launches
-        selected, self._experiments = self._experiments, set[str]()
-        return plan({key: {None} for key in stale_experiments(self._workspace, selected)}, self._instance)
+        tried.note(asked)
+        left = {key: one for key, one in left.items() if one not in asked}
+        launches = plan([one.key for one in asked], instance)
+        if not launches and not experiments:
+            break
+        if not launches:
+            launches = plan([(key, None) for key in stale_experiments(workspace, experiments)], instance)
+            experiments = set[str]()
+        yield launches
+    else:
+        _logger.warning("After %d steps there is still work; the next `care run` goes on with it.", _MOST_STEPS)
+        return
+    if outcome.materialised:
+        report_unchanged(workspace, instance, stale)
+    outcome.left_to_daemon = under_way(instance)
+    if not outcome.left_to_daemon:  # what a run of Dagster may be about to materialise is left to it
+        failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
+        outcome.stale = {str(name) for asset, name in wanted if asset == "aggregates"} - failed
+    if scope.by_name and not outcome.materialised and not outcome.failures:
+        outcome.waits_for = _missing_input(workspace, scope, stale)
 
-    def complete(self, outcome: Outcome) -> None:
-        """Add to an outcome how things are at the end of the run."""
-        if outcome.materialised:
-            report_unchanged(self._workspace, self._instance, self._stale)
-        outcome.left_to_daemon, outcome.known = under_way(self._instance), self._known
-        if not outcome.left_to_daemon:  # what a run of Dagster may be about to make is left to it
-            failed = {split_partition(asset, str(partition))[1] for asset, partition in outcome.failures}
-            outcome.stale = {str(name) for asset, name in self._in_scope if asset == "aggregates"} - failed
-        if self._scope.by_name and not outcome.materialised and not outcome.failures:
-            outcome.waits_for = self._waits_for()
 
-    def _waits_for(self) -> str | None:
-        """Return the first stale stage out of scope, of a test set without a fit, before the last selected stage."""
-        last = max((ORDER.index(asset) for asset in self._scope.assets if asset not in _INDEPENDENT), default=0)
-        for one in sorted(find_stale(self._workspace).values(), key=lambda one: ORDER.index(one.asset)):
-            testsets = one.testsets or (split_partition(one.asset, str(one.partition))[1] or "",)
-            if ORDER.index(one.asset) < last and one.asset not in self._scope.assets and self._lack_a_fit(testsets):
-                return one.asset
-        return None
-
-    def _lack_a_fit(self, testsets: Collection[str]) -> bool:
-        of_scope = [name for name in testsets if self._scope.testset in (None, name)]
-        return any(self._workspace.fit_folder(name).find(FitDocument) is None for name in of_scope)
+def _missing_input(workspace: Workspace, scope: Scope, stale: Mapping[Partition, StalePartition]) -> str | None:
+    """Return the first stale stage out of scope, of a test set without a fit, before the last selected stage."""
+    last = max((ORDER.index(asset) for asset in scope.assets if asset not in _INDEPENDENT), default=0)
+    for one in sorted(stale.values(), key=lambda one: ORDER.index(one.asset)):
+        names = one.testsets or (split_partition(one.asset, str(one.partition))[1] or "",)
+        of_scope = [name for name in names if scope.testset in (None, name)]
+        lack_a_fit = any(workspace.fit_folder(name).find(FitDocument) is None for name in of_scope)
+        if ORDER.index(one.asset) < last and one.asset not in scope.assets and lack_a_fit:
+            return one.asset
+    return None
 
 
 def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
@@ -250,7 +252,7 @@ def _selected_assets(defs: dg.Definitions, selection: str | None) -> set[str]:
 def _interruptible() -> Generator[Callable[[], None]]:
     """Raise ``KeyboardInterrupt`` at the end, or where the yielded function is called, if a signal has come.
 
-    Whoever was at work may have taken it for something else: Dagster for a failed step, DuckDB for an error of a query.
+    Dagster may have taken it for a failed step, DuckDB for an error of a query.
     """
     read, write = os.pipe()
     for end in (read, write):

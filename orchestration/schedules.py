@@ -7,7 +7,7 @@ import dagster as dg
 from assets.mount import Mount
 from assets.workspace import Workspace
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
-from orchestration.launches import REASON
+from orchestration.plan import REASON
 from orchestration.workspace import NightlySettings, Settings
 
 
@@ -27,7 +27,7 @@ def build_schedules(mount: Mount, load: Callable[[], Workspace], settings: Setti
     )
     def nightly_schedule(context: dg.ScheduleEvaluationContext) -> Iterator[dg.RunRequest]:
         from orchestration.instance import delete_old_runs
-        from orchestration.plan import Cursor, request_stale
+        from orchestration.requests import Cursor, request_stale
 
         tonight = context.scheduled_execution_time.isoformat()
         yield dg.RunRequest(f"{tonight} night", asset_selection=[mount.key("night")], tags={REASON: "nightly"})

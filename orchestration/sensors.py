@@ -25,7 +25,7 @@ from orchestration.alert_causes import (
 )
 from orchestration.alerts import Alert, AlertError, AlertLog, Notifier
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
-from orchestration.launches import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
+from orchestration.plan import CARE_RUN, LAUNCHED_BY, TRIED_AGAIN
 from orchestration.workspace import CARE_YAML, AlertSettings, Settings, read_settings
 from warehouse.documents import document_of, record_of
 
@@ -111,8 +111,8 @@ def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstan
     """Report what needs a person, resolve what is over, and send the heartbeat of a successful night."""
     from assets.judging.bill import latest_bill_message
     from assets.report.verdicts import current_verdicts
-    from orchestration.instance import last_nightly_run
-    from orchestration.plan import find_stale, partitions_under_way
+    from orchestration.instance import last_nightly_run, partitions_under_way
+    from orchestration.plan import find_stale
 
     report_conditions(notifier, workspace, instance, current_verdicts(workspace), settings.nightly, find_stale)
     notifier.send()
@@ -146,16 +146,16 @@ def _stale_assets_sensor(
         "`on_change`, or switched on here without either, as soon as files change.",
     )
     def stale_assets_sensor(context: dg.SensorEvaluationContext) -> dg.SensorResult | dg.SkipReason:
-        from orchestration.plan import Cursor, request_stale
+        from orchestration.requests import Cursor, request_stale
 
         seen = record_of(Cursor, json.loads(context.cursor or "{}"))
         now, moment = time.time(), _moment(folder, context.instance)
         if moment == seen.moment and now - seen.looked_at < _WATCHED_EVERY_S:
             return dg.SkipReason("no run has ended and no file of the workspace has changed since the last look")
         settings = read_settings(folder)
-        only_at_night = settings.nightly is not None and not settings.on_change
+        only_nightly = settings.nightly is not None and not settings.on_change
         seen = replace(seen, moment=moment, looked_at=now)
-        asked, seen = request_stale(load(), context.instance, seen, only_at_night=only_at_night)
+        asked, seen = request_stale(load(), context.instance, seen, only_nightly=only_nightly)
         if asked:  # a run may begin and end before the next tick, which would then find the same moment
             seen = replace(seen, moment="")
         cursor = json.dumps(asdict(seen))

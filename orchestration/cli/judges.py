@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from judges.engines.base import Context
     from judges.items import Score
     from judges.spec import JudgeSpec
-    from orchestration.launches import Launch
+    from orchestration.plan import Launch
 
 judges = Commands(help="List, write and try judges.", no_args_is_help=True)
 
@@ -305,7 +305,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
         console.print(f"{name}: it answered none of {found.items} items")
     else:
         by = f" (answered by {found.answered_by})" if found.answered_by else ""
-        console.print(f"{name}: {found.says}{by}")
+        console.print(f"{name}: {found.message}{by}")
     if found is not None and not found.passed:
         raise typer.Exit(JUDGE_CHANGED)
 
@@ -315,7 +315,7 @@ def _launches(loaded: Workspace, name: str) -> list[Launch]:
     from assets.fit.kept import panel_is_newer
     from assets.publication.editions import blocked_fit
     from assets.report.names import page_name
-    from orchestration.launches import Launch
+    from orchestration.plan import Launch
 
     launches = [Launch(("canary",), (name,))]
     for testset in loaded.testsets_of(name):

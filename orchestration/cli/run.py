@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     from assets.judging.forecast import Forecast
     from assets.workspace import Workspace
     from care_ops.results.verdict import Verdict
-    from orchestration.launches import Launch
+    from orchestration.plan import Launch
     from orchestration.runner import Outcome
 
 _METRICS = ("n", "auc", "tau", "accuracy", "mae", "mae_filled")

@@ -20,11 +20,11 @@ from assets.publication.review import review_latest
 from assets.report.staleness import StalePartition, State, states
 from assets.report.verdicts import known_failures, note_failure
 from care_ops.errors import CareError
-from orchestration.alert_causes import failures_of_run, forget_mended_failures, note_failures_of_run
+from orchestration.alert_causes import failures_of_run, forget_resolved_failures, note_failures_of_run
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, end_run_as_failed
 from orchestration.definitions import build_defs
 from orchestration.instance import instance_home, workspace_instance
-from orchestration.launches import NO_RETRY, RANGE_END_TAG, RANGE_START_TAG, TRIED_AGAIN
+from orchestration.plan import NO_RETRY, RANGE_END_TAG, RANGE_START_TAG, TRIED_AGAIN
 from orchestration.workspace import load_workspace
 from tests.support import held_items
 from tests.support.servers import kill, wait_until
@@ -280,7 +280,7 @@ def test_what_a_sensor_notes_reaches_the_store(tmp_path):
     with dg.instance_for_test() as instance:
         note_failed_run(folder, instance, lost, [event])  # type: ignore[list-item]
         assert [path.name for path in (store / "fits" / "testset=one").iterdir()] == ["failures.json"]
-        forget_mended_failures(workspace, {"one": State(())})
+        forget_resolved_failures(workspace, {"one": State(())})
     assert not list((store / "fits" / "testset=one").iterdir())
 
 
@@ -299,9 +299,9 @@ def test_a_failure_is_forgotten_once_its_asset_is_materialised(daemon):
     note_failure(workspace, "one", "panel", "too few judges")
     note_failure(workspace, "one", "items", "it cannot be read, again")
     assert known_failures(workspace, "one") == {"panel": "too few judges", "items": "it cannot be read, again"}
-    forget_mended_failures(workspace, {"one": State((StalePartition("panel", "one", "of now"),))})
+    forget_resolved_failures(workspace, {"one": State((StalePartition("panel", "one", "of now"),))})
     assert list(known_failures(workspace, "one")) == ["panel"]
-    forget_mended_failures(workspace, states(workspace))
+    forget_resolved_failures(workspace, states(workspace))
     assert known_failures(workspace, "one") == {}, "nothing is outdated"
 
 

@@ -20,9 +20,9 @@ from orchestration.alert_causes import _LOST, failure_cause, report_conditions, 
 from orchestration.alerts import KINDS, Alert, AlertError, Notifier, opened, post, write_line
 from orchestration.definitions import build_defs
 from orchestration.instance import workspace_instance
-from orchestration.launches import requests
 from orchestration.locks import hold_daemon_lock
-from orchestration.plan import Cursor, find_stale, request_stale
+from orchestration.plan import find_stale
+from orchestration.requests import Cursor, request_stale
 from orchestration.workspace import AlertSettings, NightlySettings, load_workspace
 from tests.support.workspaces import JUDGES, QUICK, care, make, run
 
@@ -380,7 +380,10 @@ def test_a_deadline_after_midnight_is_on_the_next_day():
 
 
 def outdated(workspace) -> dict[str, set[str | None]]:
-    return requests(find_stale(workspace))
+    found: dict[str, set[str | None]] = {}
+    for asset, partition in find_stale(workspace):
+        found.setdefault(asset, set()).add(partition)
+    return found
 
 
 @pytest.mark.slow

@@ -34,7 +34,7 @@ from orchestration.dagster_internals import (
     unfinished_backfills,
 )
 from orchestration.instance import _unreachable_storage
-from orchestration.launches import RANGE_END_TAG, RANGE_START_TAG
+from orchestration.plan import RANGE_END_TAG, RANGE_START_TAG
 from orchestration.runner import _selected_assets
 from tests.support.servers import kill, wait_until
 from tests.support.workspaces import make

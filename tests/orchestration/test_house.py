@@ -14,7 +14,7 @@ import pytest
 from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.experiments.registry import OF_PANELS
 from orchestration.definitions import ASSETS, build_defs
-from orchestration.launches import ORDER
+from orchestration.plan import ORDER
 
 ROOT = Path(__file__).parents[2]
 BIN = Path(sys.executable).parent

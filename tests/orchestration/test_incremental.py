@@ -275,7 +275,7 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(after_a_n
 
 def test_a_fit_older_than_its_scores_is_reported(after_a_night, monkeypatch):
     stale = {("aggregates", "one"): StalePartition("aggregates", "one", "the same each time")}
-    monkeypatch.setattr(runner, "find_stale", lambda *_: stale)
+    monkeypatch.setattr(runner, "find_stale", lambda *_, **_more: stale)
     outcome = run(after_a_night)
     assert outcome.stale == {"one"}, "it was made once, and is still asked for"
     assert ran(outcome, "aggregates") == ["one"]

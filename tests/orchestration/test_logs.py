@@ -26,7 +26,7 @@ def test_a_verbose_run_logs_what_is_built_and_why(after_a_night):
     printed = run_in_a_process(after_a_night, "--verbose")
     assert "orchestration.locks: `care run` holds the workspace" in printed
     assert "orchestration.runner: report one is to be materialised: it is missing" in printed
-    assert "orchestration.launches: Planned: " in printed
+    assert "orchestration.plan: Planned: " in printed
     page.unlink()
     assert "orchestration." not in run_in_a_process(after_a_night)
     assert page.exists()

@@ -21,7 +21,7 @@ from orchestration.dagster_internals import IMPLICIT_ASSET_JOB, pool_slots
 from orchestration.definitions import build_defs
 from orchestration.instance import follow_partitions, last_nightly_run
 from orchestration.mounted import GPU
-from orchestration.plan import Cursor, request_stale
+from orchestration.requests import Cursor, request_stale
 from orchestration.resources import WorkspaceResource
 from orchestration.sensors import _notify
 from orchestration.workspace import AlertSettings, Settings, load_workspace
@@ -180,7 +180,7 @@ def test_the_heartbeat_ignores_runs_of_other_workspaces(two, monkeypatch):
     workspace = replace(load_workspace(two[0]), mount=TEAM_A)
     beats = []
     monkeypatch.setattr("orchestration.alerts._post", lambda _address, document, _setting: beats.append(document))
-    monkeypatch.setattr("orchestration.plan.find_stale", lambda _workspace: {})
+    monkeypatch.setattr("orchestration.plan.find_stale", lambda *_, **_more: {})
     notifier = Notifier(AlertSettings(heartbeat="https://localhost/beat"), workspace.root, workspace.data)
     job = mounted(two).resolve_job_def(IMPLICIT_ASSET_JOB)
     with dg.instance_for_test() as instance:

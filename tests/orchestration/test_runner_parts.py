@@ -10,9 +10,15 @@ from assets.report.staleness import StalePartition
 from care_ops.errors import WarehouseError
 from orchestration.dagster_internals import IMPLICIT_ASSET_JOB
 from orchestration.definitions import build_defs
-from orchestration.instance import daemon_is_alive, dagster_home, end_abandoned_runs, under_way, workspace_instance
-from orchestration.launches import CARE_RUN, LAUNCHED_BY, plan, requests, split_partition
-from orchestration.plan import INDEX, Tried, find_stale, partitions_under_way, ready
+from orchestration.instance import (
+    daemon_is_alive,
+    dagster_home,
+    end_abandoned_runs,
+    partitions_under_way,
+    under_way,
+    workspace_instance,
+)
+from orchestration.plan import CARE_RUN, INDEX, LAUNCHED_BY, Tried, find_stale, plan, ready, split_partition
 from orchestration.workspace import load_workspace
 from tests.support.workspaces import make, query, ran, run, write_items
 
@@ -26,7 +32,7 @@ def instance():
 
 
 def test_neighbouring_judges_share_a_run(instance):
-    launches = plan({"judge_inference": {"a", "b", "d", "gone"}}, instance)
+    launches = plan([("judge_inference", judge) for judge in ("a", "b", "d", "gone")], instance)
     assert [launch.partitions for launch in launches] == [("a", "b"), ("d",)]
     assert launches[0].tags == {
         "dagster/asset_partition_range_start": "a",
@@ -36,13 +42,18 @@ def test_neighbouring_judges_share_a_run(instance):
 
 def test_slices_are_cut_into_rectangles(instance):
     wanted = {f"{j}|{t}" for j in "abc" for t in "xy"} | {"d|x", "d|z"}
-    launches = plan({"scores": wanted}, instance)
+    launches = plan([("scores", each) for each in wanted], instance)
     assert sorted(p for launch in launches for p in launch.partitions) == sorted(wanted)
     assert sorted(len(launch.partitions) for launch in launches) == [1, 1, 6]
 
 
 def test_stages_of_one_test_set_share_a_run_and_keep_their_order(instance):
-    requested = {"report": {"x"}, "panel": {"x", "y"}, "moments": {"x"}, "report_index": {None}, "items": {"z"}}
+    requested = [
+        *((a, "x") for a in ("report", "panel", "moments")),
+        ("panel", "y"),
+        ("report_index", None),
+        ("items", "z"),
+    ]
     assert [(launch.assets, launch.partitions[0]) for launch in plan(requested, instance)] == [
         (("items",), "z"),
         (("panel", "moments", "report"), "x"),
@@ -108,7 +119,10 @@ def test_a_storage_of_dagster_that_a_kill_left_half_created_is_rebuilt(tmp_path,
 
 
 def stale(workspace) -> dict[str, set[str | None]]:
-    return requests(find_stale(workspace))
+    found: dict[str, set[str | None]] = {}
+    for asset, partition in find_stale(workspace):
+        found.setdefault(asset, set()).add(partition)
+    return found
 
 
 def test_a_change_of_a_source_is_found_by_its_version(after_a_night):
@@ -206,8 +220,8 @@ def test_partitions_of_runs_that_have_not_ended_are_known(instance, tmp_path):
         selection = frozenset({dg.AssetKey(asset)})
         instance.create_run_for_job(every, tags=tags, status=dg.DagsterRunStatus.STARTED, asset_selection=selection)
 
-    (slices,) = plan({"scores": {"b|x", "b|y", "c|x", "c|y"}}, instance)
-    (judges,) = plan({"judge_inference": {"b", "c"}}, instance)
+    (slices,) = plan([("scores", each) for each in ("b|x", "b|y", "c|x", "c|y")], instance)
+    (judges,) = plan([("judge_inference", judge) for judge in "bc"], instance)
     begin("scores", **slices.tags)
     begin("judge_inference", **judges.tags)
     begin("panel", **{"dagster/partition": "z"})

@@ -1,0 +1,107 @@
+"""What the daemon's sensor and schedule request: the stale partitions that are ready, as runs."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import dataclass, field, replace
+
+import dagster as dg
+
+from assets.report.staleness import states
+from assets.workspace import Workspace
+from orchestration.alert_causes import forget_resolved_failures
+from orchestration.instance import (
+    backfills_under_way,
+    follow_partitions,
+    last_nightly_run,
+    partitions_under_way,
+    report_unchanged,
+)
+from orchestration.plan import NO_RETRY, REASON, TRIED_AGAIN, Tried, find_stale, plan, ready
+
+_ATTEMPTS = 2
+"""How often the daemon requests the same partition under the same version."""
+
+_LONGEST_TAG = 200
+
+_IS_NEW_S = 3600.0
+"""A sensor that has never run before ignores a nightly run that began longer ago."""
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Cursor of the sensor that requests what is stale.
+
+    Attributes
+    ----------
+    tried : dict name -> (version, times)
+        ``Tried.asked``.
+    night : float or None
+        When the last nightly run began; what failed before it may be requested once more.
+    at_work : bool
+        Whether something of that run was still to be requested or under way.
+    moment : str
+        Hash of the unfinished runs, and of the times of the workspace's own files.
+    looked_at : float
+        Time of the last tick that looked, in seconds since 1970.
+    """
+
+    tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
+    night: float | None = None
+    at_work: bool = False
+    moment: str = ""
+    looked_at: float = 0.0
+
+
+def request_stale(
+    workspace: Workspace,
+    instance: dg.DagsterInstance,
+    seen: Cursor,
+    *,
+    only_nightly: bool = False,
+    run_key: str | None = None,
+) -> tuple[list[dg.RunRequest], Cursor]:
+    """Return run requests for what is stale, and the next cursor.
+
+    What failed is requested once more, and then not before its inputs change or the next nightly run begins.
+
+    Parameters
+    ----------
+    only_nightly : bool
+        Request nothing outside of a nightly run, which begins with the asset `night` and ends when nothing of it is
+        left to be requested, under way or in a batch of an endpoint.
+    run_key : str, optional
+        Prefix of the key of each run; given by the schedule.
+    """
+    follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
+    mount, began = workspace.mount, last_nightly_run(instance, workspace.mount)
+    begins = began != seen.night
+    if only_nightly and not seen.at_work:
+        since = time.time() - _IS_NEW_S if seen.night is None else seen.night
+        if began is None or began <= since:
+            return [], replace(seen, night=began)
+    tried = Tried(_ATTEMPTS, {} if begins else dict(seen.tried))
+    known, busy = states(workspace), partitions_under_way(instance, mount)
+    forget_resolved_failures(workspace, known)
+    stale = find_stale(workspace, known, canaries=True)
+    tried.look(stale, busy)
+    if begins:
+        tried.note([one for key, one in stale.items() if key in busy])  # the schedule has requested it
+    waits = backfills_under_way(instance, mount)
+    asked = [] if waits else ready(workspace, stale, tried, busy)
+    first = {one.key for one in asked if not tried.times(one)}
+    tried.note(asked)
+    gpu_judges = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
+    requests: list[dg.RunRequest] = []
+    for launch in plan([one.key for one in asked], instance, mount, gpu_judges):
+        tags = {**launch.tags, **NO_RETRY, REASON: stale[launch.keys[0]].why[:_LONGEST_TAG]}
+        if first.issuperset(launch.keys):
+            tags[TRIED_AGAIN] = "true"
+        if not launch.tags and launch.partitions[0] is not None:
+            tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve `partition_key`, being dynamic
+        key = run_key and f"{run_key} {launch.label} {launch.partitions[0] or ''}"
+        requests.append(dg.RunRequest(key, asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags))
+    at_work = bool(asked or waits or busy or any(one.only_waits for one in stale.values()))
+    if seen.at_work and not at_work:
+        report_unchanged(workspace, instance, stale)
+    return requests, replace(seen, tried=tried.asked, night=began, at_work=at_work)
