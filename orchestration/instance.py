@@ -309,11 +309,14 @@ def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.
 
 
 def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int) -> int:
-    """Delete runs of this workspace that ended more than ``days`` ago, with their logs; return how many.
+    """Delete runs of this workspace that ended more than ``days`` ago, with their logs, once a UTC day; return how many.
 
     Dagster deletes a run together with its materialisations. A run stays while one of these has the data version of
     the latest one of its partition: Dagster compares with it whether what depends on it is stale.
     """
+    done_on, today = workspace.data / "dagster" / "old_runs_deleted", f"{datetime.now(UTC):%F}"
+    if done_on.exists() and done_on.read_text() == today:
+        return 0
     status = dg.DagsterRunStatus
     ended = [status.SUCCESS, status.FAILURE, status.CANCELED]
     old = dg.RunsFilter(statuses=ended, updated_before=datetime.now(UTC) - timedelta(days=days))
@@ -325,7 +328,9 @@ def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: in
             instance.delete_run(run.run_id)
             deleted += 1
             if deleted == _MOST_DELETED:
-                break
+                return deleted
+    done_on.parent.mkdir(parents=True, exist_ok=True)
+    done_on.write_text(today)
     return deleted
 
 
