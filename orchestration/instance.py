@@ -309,7 +309,7 @@ def partition_statuses(instance: dg.DagsterInstance, asset: str, definition: dg.
 
 
 def delete_old_runs(workspace: Workspace, instance: dg.DagsterInstance, days: int) -> int:
-    """Delete runs of this workspace that ended more than ``days`` ago, with their logs, once a UTC day; return how many.
+    """Once a UTC day, delete runs of this workspace that ended more than ``days`` ago; return how many.
 
     Dagster deletes a run together with its materialisations. A run stays while one of these has the data version of
     the latest one of its partition: Dagster compares with it whether what depends on it is stale.
