@@ -1,7 +1,7 @@
 """Parameters that a model behind an endpoint takes, and the tokens that it needs to reason.
 
-Some models refuse parameters that others require. The parameters come from a small table, or are learned from refusals,
-which cost nothing, and are kept in the workspace's data from run to run.
+Some models refuse parameters that others require. The parameters are learned from refusals, which cost nothing, and are
+kept in the workspace's data from run to run.
 """
 
 from __future__ import annotations
@@ -24,14 +24,6 @@ _LENGTHS = ("max_tokens", "max_completion_tokens")
 LEARNABLE = (*_LENGTHS, "temperature", "top_logprobs", "logprobs")
 """Parameters that a request can omit."""
 
-_NEW_FORM = ("max_tokens", "temperature", "logprobs")
-_KNOWN: tuple[tuple[str, tuple[str, ...]], ...] = (
-    (r"(?:o\d|gpt-5(?!.*chat))", _NEW_FORM),
-    (r"(?:deepseek-reasoner|gemini-(?:2\.5|[3-9]).*)", ("logprobs",)),
-    (r"(?:deepseek-r1|gpt-oss|grok-4|magistral|qwq|.*thinking)", ()),
-)
-"""Patterns of the names of models that reason, without the vendor, and what they refuse. It saves the first refusal."""
-
 
 @dataclass(frozen=True)
 class Dialect:
@@ -50,16 +42,6 @@ class Dialect:
     refused: frozenset[str] = field(default_factory=frozenset)
     top_logprobs: int = 20
     reasoning: int = 0
-
-    @classmethod
-    def of(cls, engine: OpenAIEngine) -> Dialect:
-        """Look a model up in the table; no log probabilities are read from vendors' own forms."""
-        name = engine.model.rpartition("/")[2].lower()
-        never = frozenset(["logprobs"] if engine.form else [])
-        for pattern, refused in _KNOWN:
-            if re.match(pattern, name):
-                return cls(never | set(refused), reasoning=REASONING_TOKENS)
-        return cls(never)
 
     def body(self, engine: OpenAIEngine, text: str) -> dict[str, Any]:
         """Build the request about one prompt."""
@@ -97,7 +79,7 @@ class Knowledge:
 
     def __init__(self, engine: OpenAIEngine, path: Path | None) -> None:
         self._engine, self._path, self._lock = engine, path, threading.Lock()
-        self.dialect = Dialect.of(engine)
+        self.dialect = Dialect(frozenset(["logprobs"] if engine.form else []))  # vendors' own forms give none
         self.tried = False
         if path is not None and path.is_file():
             try:
