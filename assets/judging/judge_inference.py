@@ -27,7 +27,6 @@ from assets.partitions import JUDGES
 from assets.sources import readings
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from judges.fetching import fetching_ahead
 from judges.items import Score
 from judges.pool import DownError, Pool, Progress, Session
 from judges.spec import OpenAIEngine
@@ -107,10 +106,8 @@ def judge_inference(
     for judge in sorted(finished):
         by_model.setdefault(workspace.judge(judge).engine.loaded or (judge,), []).append(judge)
     groups = sorted(by_model.values())
-    later = [workspace.judge(judge) for group in groups[1:] for judge in group]
     with (
         Pool(workspace.pool, workspace.ray) as pool,
-        fetching_ahead(later, lambda spec: _has_work(workspace, spec.name, items_of), workspace.ray),
         _threads(len(groups), pool, accounts) as threads,
     ):
         for group in groups:
@@ -207,14 +204,6 @@ def _reasons(failed: Mapping[str, str]) -> str:
     for testset, why in failed.items():
         by_reason.setdefault(why, []).append(testset)
     return "; ".join(f"{', '.join(testsets)}: {why}" for why, testsets in by_reason.items())
-
-
-def _has_work(workspace: Workspace, judge: str, items_of: Callable[[str], "ItemSource"]) -> bool:
-    return any(
-        not pending(workspace, workspace.parts, judge, testset).settled.issuperset(items_of(testset).keys)
-        for testset in workspace.testsets_of(judge)
-        if workspace.parts.items_file(testset).exists()
-    )
 
 
 def _digest(items: "ItemSource") -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import time
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -10,19 +9,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from care_ops.errors import InputError, JudgeError
-from care_ops.visible import visible
 from judges.bill import Ledger
-from judges.items import TEXTS, Item, Score, Status, checked_score
+from judges.items import Item, Score
 from judges.prompts import Template, find
 from judges.sandbox import ProgramFile
 from judges.spec import JudgeSpec, LanguageModel, ProgramEngine
 
 if TYPE_CHECKING:
     from judges.batch import BatchStore
-
-Scale = tuple[float, float]
-Judged = tuple[float | None, Status, str | None]
-"""A score, its status, and the reason if there is none."""
 
 
 class StoppedError(JudgeError):
@@ -124,30 +118,3 @@ class Engine(ABC):
 
     def close(self) -> None:  # noqa: B027  (a default that subclasses may override)
         """End the engine's processes and connections; it cannot score afterwards."""
-
-
-class OneByOne(Engine):
-    """An engine that is asked about one item at a time."""
-
-    def score(self, items: Sequence[Item]) -> list[Score]:
-        """Score each item; one on which the program fails gets a status, with the reason in ``raw``."""
-        return [self._one(item) for item in items]
-
-    def _one(self, item: Item) -> Score:
-        started = time.perf_counter()
-        score, status, raw = self._judged(item)
-        return Score(item.item_id, item.key, score, status, raw, 1e3 * (time.perf_counter() - started))
-
-    @abstractmethod
-    def _judged(self, item: Item) -> Judged: ...
-
-
-def seen(item: Item) -> Item:
-    """Remove invisible characters from the item's texts, so that they change no program's score."""
-    return replace(item, **{name: text and visible(text) for name, text in vars(item).items() if name in TEXTS})
-
-
-def checked(value: object, scale: Scale) -> Judged:
-    """Check what a program returned; returns score, status, and the value itself if there is no score."""
-    score, status = checked_score(value, scale)
-    return score, status, None if status is Status.OK else repr(value)

@@ -85,7 +85,7 @@ def build_engine(spec: JudgeSpec, context: Context | None = None, models: Loaded
 
             return ProgramJudgeEngine(engine.program or "", spec.scale)
         case ProgramEngine() as engine:
-            from judges.engines.sandboxed import SandboxedJudgeEngine
+            from judges.engines.program import SandboxedJudgeEngine
 
             return SandboxedJudgeEngine(engine, context.program(spec), spec.scale)
         case RecordedEngine():

@@ -1,11 +1,42 @@
-"""Engine of judges that are built-in programs: a Python function scores each item."""
+"""Engines of judges that are programs: Python functions in this process, or Python files in the sandbox."""
 
-from judges.engines.base import Judged, OneByOne, Scale, checked, seen
-from judges.items import Item, Status
+import time
+from abc import abstractmethod
+from collections.abc import Sequence
+from dataclasses import replace
+
+from care_ops.errors import JudgeError
+from care_ops.visible import visible
+from judges.engines.base import Engine
+from judges.items import RAW_LIMIT, TEXTS, Item, Score, Status, checked_score
 from judges.programs import find
+from judges.redaction import Secrets
+from judges.sandbox import ProgramFile, Sandbox, SandboxDiedError, SandboxTimeoutError, available, why_unavailable
+from judges.spec import ProgramEngine
+
+Scale = tuple[float, float]
+Judged = tuple[float | None, Status, str | None]
+"""A score, its status, and the reason if there is none."""
+
+_SCALE = (0.0, 10.0)
 
 
-class ProgramJudgeEngine(OneByOne):
+class _OneByOne(Engine):
+    def score(self, items: Sequence[Item]) -> list[Score]:
+        """Score each item; one on which the program fails gets a status, with the reason in ``raw``."""
+        return [self._one(item) for item in items]
+
+    def _one(self, item: Item) -> Score:
+        started = time.perf_counter()
+        texts = {name: text and visible(text) for name, text in vars(item).items() if name in TEXTS}
+        score, status, raw = self._judged(replace(item, **texts))
+        return Score(item.item_id, item.key, score, status, raw, 1e3 * (time.perf_counter() - started))
+
+    @abstractmethod
+    def _judged(self, item: Item) -> Judged: ...
+
+
+class ProgramJudgeEngine(_OneByOne):
     """Runs one registered program in this process."""
 
     def __init__(self, program: str, scale: Scale | None) -> None:
@@ -15,6 +46,44 @@ class ProgramJudgeEngine(OneByOne):
 
     def _judged(self, item: Item) -> Judged:
         try:
-            return checked(self._program.function(seen(item)), self._scale)
+            return _checked(self._program.function(item), self._scale)
         except Exception as error:  # it becomes the score's status
             return None, Status.ENGINE_ERROR, f"{type(error).__name__}: {error}"
+
+
+class SandboxedJudgeEngine(_OneByOne):
+    """Asks one program, in a process of its own, about one item at a time.
+
+    Raises ``JudgeError`` if this machine has no sandbox and the judge's engine has no ``unsafe: true``.
+    """
+
+    def __init__(self, engine: ProgramEngine, program: ProgramFile, scale: Scale | None) -> None:
+        kind = "none" if engine.unsafe else available()
+        if kind == "none" and not engine.unsafe:
+            raise JudgeError(
+                f"{program.path}: {why_unavailable()}, or set unsafe: true in the judge's engine to run the file with "
+                "all your rights"
+            )
+        self._sandbox = Sandbox(program, engine.timeout_s, engine.memory_mb, kind)
+        self._scale = scale or _SCALE
+        self.version = f"program file, sandbox {kind}"
+
+    def close(self) -> None:
+        """End the program's process."""
+        self._sandbox.close()
+
+    def _judged(self, item: Item) -> Judged:
+        try:
+            answer = self._sandbox.ask(item.prompt or "", item.response or "")
+        except SandboxTimeoutError as error:
+            return None, Status.TIMEOUT, str(error)
+        except SandboxDiedError as error:
+            return None, Status.ENGINE_ERROR, str(error)
+        if "error" in answer:
+            return None, Status.ENGINE_ERROR, Secrets.of_environment().hide(answer["error"], RAW_LIMIT)
+        return _checked(answer["score"], self._scale)
+
+
+def _checked(value: object, scale: Scale) -> Judged:
+    score, status = checked_score(value, scale)
+    return score, status, None if status is Status.OK else repr(value)

@@ -50,7 +50,7 @@ def _pin(
     folder: Path, names: Sequence[str], kind: Literal["model", "dataset"], unpinned: Callable[[Path], str | None]
 ) -> None:
     """Pin the files, or the named ones, whose repository has no revision and is no local folder."""
-    from judges.fetching import look_up
+    from judges.hub import look_up
 
     failed = pinned = 0
     for path in sorted(folder.glob("*.yaml")):

@@ -241,7 +241,7 @@ def batch(rng: random.Random, folder: Path) -> None:
 
 def program(rng: random.Random, folder: Path) -> None:
     """Output of a foreign program on the channel of its answers."""
-    from judges.engines.sandboxed import SandboxedJudgeEngine
+    from judges.engines.program import SandboxedJudgeEngine
     from judges.items import Item
     from judges.sandbox import ProgramFile
     from judges.spec import ProgramEngine

@@ -1,0 +1,30 @@
+"""Hugging Face hub: commits of repositories."""
+
+import importlib
+from typing import Any, Literal
+
+from care_ops.errors import JudgeError, guard, how_to_install
+
+
+def look_up(repository: str, kind: Literal["model", "dataset"] = "model") -> tuple[str, bool]:
+    """Look up the commit of a repository's main branch, and whether its terms must be accepted first.
+
+    The hub is asked with the token in ``HF_TOKEN`` or of ``hf auth login``.
+
+    Raises ``JudgeError`` if ``huggingface_hub`` is not installed, there is no such repository, or the hub does not
+    answer.
+    """
+    try:
+        hub: Any = importlib.import_module("huggingface_hub")
+    except ImportError as error:
+        raise JudgeError(f"asking the hub needs huggingface_hub; {how_to_install('huggingface')} ({error})") from error
+    errors: Any = importlib.import_module("huggingface_hub.errors")
+    with guard(f"the hub's answer about {repository!r}", "try again later", JudgeError):
+        try:
+            found = hub.HfApi().repo_info(repository, repo_type=kind, timeout=20)
+        except errors.RepositoryNotFoundError as error:
+            raise JudgeError(
+                f"the hub has no repository {repository!r}, or shows it only with a token (HF_TOKEN) of an account "
+                "that may see it; correct the name in its file"
+            ) from error
+    return str(found.sha), bool(found.gated)
