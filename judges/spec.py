@@ -526,7 +526,7 @@ M = TypeVar("M", bound=BaseModel)
 
 NO_SETTINGS: Mapping[str, Any] = {}
 
-guards_settings = guarded("write it as docs/reference says")
+guards_settings = guarded("write it as the reference in docs/ describes")
 """Decorator of functions that read a file of settings, which may hold anything."""
 
 
@@ -642,7 +642,7 @@ _PATTERNS = {
 def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
     """Describe all problems of a validation in one line: each field and what is wrong with it.
 
-    With the ``kind`` of the content, the message also says where a misplaced setting belongs.
+    With the ``kind`` of the content, the message also names the place of a misplaced setting.
     """
     schema = {} if kind is None else kind.model_json_schema()
     problems: list[str] = []

@@ -25,7 +25,7 @@ from warehouse.items import ItemRecord
         ),
         dg.AssetSpec(
             "gold",
-            description="What is right, which items belong together, what else the source says: for evaluation only.",
+            description="Gold, split units and other fields of the source, for evaluation only.",
             kinds={"duckdb"},
             code_version=items_code(),
             group_name="inputs",

@@ -95,9 +95,9 @@ def test_one_run_sends_and_the_next_collects(folder, server):
     assert statuses(folder).total() == N - batch.items
     assert (batch.questions, len(batch.lines), batch.batch_id) == (count - 1, count - 1, "batch-0")
     assert server.batches["batch-0"]["metadata"] == {"care": batch.token}
-    (says,) = batch_messages(load_workspace(folder))
-    assert f"judge api: {count - 1} questions on one are in a batch since" in says
-    assert f"(batch-0), 0 of {count - 1} done; the next run collects them" in says
+    (message,) = batch_messages(load_workspace(folder))
+    assert f"judge api: {count - 1} questions on one are in a batch since" in message
+    assert f"(batch-0), 0 of {count - 1} done; the next run collects them" in message
     server.batches["batch-0"]["request_counts"]["completed"] = 9
     for _ in range(2):
         ask(folder)
@@ -187,7 +187,7 @@ def test_killed_at_any_step_it_pays_once(made, tmp_path, monkeypatch):
             assert sent(folder) == [], step
             assert set(lines_of(server).values()) == {1}, step
             assert len(lines_of(server)) in (len(server.paid), len(server.paid) - 1), step
-            twice = sum(server.paid.values()) - len(server.paid)  # the question that is asked alone at first
+            twice = sum(server.paid.values()) - len(server.paid)  # the question that is asked separately at first
             assert twice in (0, 1), step
             assert server.tokens[0] - billed(folder)["tokens_in"] in (0, 100 * twice), step
     assert step > 16
@@ -305,7 +305,7 @@ def test_items_with_equal_prompts_are_one_line(tmp_path, server):
     server.work()
     ask(folder)
     assert statuses(folder) == {"ok": 12}
-    assert sum(server.paid.values()) <= 7, "six prompts, one of which may be asked alone at first and again in the file"
+    assert sum(server.paid.values()) <= 7, "six prompts; one may be asked first and again in the file"
 
 
 def test_files_are_split(folder, server, monkeypatch):

@@ -1,4 +1,4 @@
-"""Clusters that do not answer, or that ask for a token, are told in a sentence and in time."""
+"""Clusters that do not answer, or that ask for a token, are reported in a sentence and in time."""
 
 import os
 import signal
@@ -47,27 +47,27 @@ def test_a_dead_address_of_care_yaml_is_reported_and_the_environment_overrides_i
 
 @pytest.mark.parametrize(("failures", "connected"), [(2, True), (3, False)])
 def test_a_cluster_that_is_too_busy_to_take_a_client_is_asked_again(monkeypatch, failures, connected):
-    said = [ConnectionAbortedError("Initialization failure from server:\n")] * failures
+    failing = [ConnectionAbortedError("Initialization failure from server:\n")] * failures
 
     def busy(**options):
-        if said:
-            raise said.pop()
+        if failing:
+            raise failing.pop()
 
     monkeypatch.setattr("ray.init", busy)
     with socket.create_server(("127.0.0.1", 0)) as cluster:
         monkeypatch.setenv("RAY_ADDRESS", f"ray://127.0.0.1:{cluster.getsockname()[1]}")
         with nullcontext() if connected else pytest.raises(JudgeError, match="Initialization failure from server"):
             connect()
-    assert not said
+    assert not failing
 
 
 @pytest.mark.parametrize(("failures", "connected"), [(2, True), (3, False)])
 def test_an_embedded_ray_that_fails_to_start_is_started_again_with_a_warning(monkeypatch, caplog, failures, connected):
-    said, ended = [RuntimeError("Failed to start GCS.\nIts log is elsewhere.")] * failures, []
+    failing, ended = [RuntimeError("Failed to start GCS.\nIts log is elsewhere.")] * failures, []
 
     def busy(**options):
-        if said:
-            raise said.pop()
+        if failing:
+            raise failing.pop()
 
     monkeypatch.setattr("ray.init", busy)
     monkeypatch.setattr("ray.shutdown", lambda: ended.append(len(caplog.records)))
@@ -75,9 +75,11 @@ def test_an_embedded_ray_that_fails_to_start_is_started_again_with_a_warning(mon
     expected = r"an embedded Ray could not be started \(Failed to start GCS. Its log is elsewhere.\)"
     with nullcontext() if connected else pytest.raises(JudgeError, match=expected):
         connect()
-    assert not said
-    told = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
-    assert told == ["Ray did not start a client (Failed to start GCS. Its log is elsewhere.); it is tried again."] * 2
+    assert not failing
+    warnings = [record.getMessage() for record in caplog.records if record.levelname == "WARNING"]
+    assert (
+        warnings == ["Ray did not start a client (Failed to start GCS. Its log is elsewhere.); it is tried again."] * 2
+    )
     assert len(ended) == 2, "nothing stays of what has failed"
 
 

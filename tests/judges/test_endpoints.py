@@ -95,8 +95,8 @@ def test_each_endpoint_gives_a_score_or_a_status_for_every_item_and_the_bill_is_
     assert sum(score.status is status for score in scores) == failed
     assert all((score.score == 7.0) == (score.status is Status.OK) for score in scores)
     assert ledger.total.dollars == pytest.approx(server.dollars)
-    told = sum(PRICE_IN * (s.tokens_in or 0) + PRICE_OUT * (s.tokens_out or 0) for s in scores) / 1e6
-    assert told == pytest.approx(server.dollars)
+    counted = sum(PRICE_IN * (s.tokens_in or 0) + PRICE_OUT * (s.tokens_out or 0) for s in scores) / 1e6
+    assert counted == pytest.approx(server.dollars)
     assert (ledger.total.unknown == 0) == (kind not in failing)
     assert server.refused < 60, "after a storm fewer are asked at the same time"
 
@@ -105,7 +105,7 @@ def test_what_a_model_takes_is_learned_once_and_kept(vendor, tmp_path):
     server = vendor(endpoints.reasoning_model)
     _, version = ask(server, context=Context(learned=tmp_path))
     assert version == "openai thinker-2026-08-01"
-    assert server.refused == 3, "max_tokens, temperature and log probabilities, each by one request alone"
+    assert server.refused == 3, "max_tokens, temperature and log probabilities, each by one request"
     cut = sum(body.get("max_completion_tokens") == 16 + 2048 for body in server.bodies)
     asked = len(server.bodies)
     _, _ = ask(server, context=Context(learned=tmp_path))
@@ -175,8 +175,8 @@ def test_the_answering_model_is_recorded_and_can_be_pinned(vendor):
     scores, version = ask(server, model_must_be="vendor1/large-2026-08-01")
     assert version == "openai vendor1/large-2026-08-01"
     assert [score.status for score in scores[:2]] == [Status.ENGINE_ERROR, Status.OK]
-    said = "vendor0/large-2026-08-01 answered, but model_must_be is vendor1/large-2026-08-01"
-    assert scores[0].raw == said
+    reason = "vendor0/large-2026-08-01 answered, but model_must_be is vendor1/large-2026-08-01"
+    assert scores[0].raw == reason
 
 
 def test_an_answer_that_is_always_cut_off_has_its_own_status(vendor):
@@ -238,7 +238,7 @@ class _NoEnd(BaseHTTPRequestHandler):
             return
 
     def log_message(self, *_):
-        """Nothing is to be told."""
+        """Log nothing."""
 
 
 @pytest.mark.parametrize(
@@ -252,7 +252,7 @@ def test_a_look_at_an_endpoint_reads_no_more_than_it_needs(path, state, words):
         began = time.monotonic()
         rows = checks(JudgeSpec(name="api", engine=engine, license="x"))
         assert time.monotonic() - began < 20
-    assert [(told, address in said) for told, said in rows if words in said] == [(state, True)]
+    assert [(found, address in text) for found, text in rows if words in text] == [(state, True)]
 
 
 def test_a_password_in_the_address_or_a_key_in_a_field_is_not_shown(monkeypatch):
@@ -260,9 +260,9 @@ def test_a_password_in_the_address_or_a_key_in_a_field_is_not_shown(monkeypatch)
     for address in ("http://me:SECRET@localhost:9/v1?key=SECRET", "htp://me:SECRET@localhost/v1"):
         spec = {"model": "m", "template": "quality", "api_key_env": None, "base_url": address, "extra_body": named}
         judge = JudgeSpec.model_validate({"name": "api", "license": "x", "engine": {"kind": "openai", **spec}})
-        told = str(checks(judge)) + judge.shown()
-        assert "SECRET" not in told
-        assert "localhost" in told
+        shown_text = str(checks(judge)) + judge.shown()
+        assert "SECRET" not in shown_text
+        assert "localhost" in shown_text
     shown = json.loads(judge.shown())["engine"]["extra_body"]
     assert shown == {"api_key": "***", "provider": {"auth_token": "***", "order": ["a"]}, "max_tokens": 9}
     hide = Secrets(headers_of("api", judge.engine)[1]).hide
@@ -291,7 +291,7 @@ class _Proxy(BaseHTTPRequestHandler):
     do_GET = do_POST = _note  # noqa: N815, as http.server calls them
 
     def log_message(self, *_):
-        """Nothing is to be told."""
+        """Log nothing."""
 
 
 def through(monkeypatch, **proxies):
@@ -310,10 +310,10 @@ def through(monkeypatch, **proxies):
 )
 def test_an_unusable_proxy_is_reported_with_its_variable(monkeypatch, name, value):
     engine = through(monkeypatch, **{name: value})
-    ((state, said),) = checks(JudgeSpec(name="api", engine=engine, license="x"))[:1]
-    assert (state, name in said, "pip install socksio" in said, "SECRET" in said) == ("fails", True, True, False)
+    ((state, reason),) = checks(JudgeSpec(name="api", engine=engine, license="x"))[:1]
+    assert (state, name in reason, "pip install socksio" in reason, "SECRET" in reason) == ("fails", True, True, False)
     with pytest.raises(JudgeError, match=name):
-        post(AlertSettings(webhook="http://hook.example/x"), Alert("night late", "It is late."))
+        post(AlertSettings(webhook="http://hook.example/x"), Alert("late run", "It is late."))
     engine = through(monkeypatch, **{name: value, "NO_PROXY": "judge.example"})
     Endpoint("api", engine).close()
 
@@ -324,7 +324,7 @@ def test_judges_and_alerts_use_the_proxy_of_the_environment(monkeypatch, scheme)
         place = server.url.removeprefix("http://").partition("/")[0]
         engine = through(monkeypatch, ALL_PROXY=f"{scheme}me:word@{place}")
         assert checks(JudgeSpec(name="api", engine=engine, license="x"))[0][0] == "ok"
-        post(AlertSettings(webhook="http://hook.example/x"), Alert("night late", "It is late."))
+        post(AlertSettings(webhook="http://hook.example/x"), Alert("late run", "It is late."))
     word = f"Basic {base64.b64encode(b'me:word').decode()}"
     assert [*_Proxy.seen] == [("http://judge.example/v1/models", word), ("http://hook.example/x", word)]
     _Proxy.seen.clear()
@@ -381,11 +381,11 @@ def test_a_key_that_is_written_into_headers_or_the_address_is_a_secret_too():
         model="m",
         template="quality",
         api_key_env=None,
-        headers={"Authorization": "Bearer xai-7Hk2Pw9Rt4Sv", "X-Title": "a night of judges"},
+        headers={"Authorization": "Bearer xai-7Hk2Pw9Rt4Sv", "X-Title": "a panel of judges"},
     )
     hide = Secrets(headers_of("api", engine)[1]).hide
-    said = "2024-10-21 Bearer xai-7Hk2Pw9Rt4Sv by a night of judges, key AIzaSyH3kQ9wLm"
-    assert hide(said) == "2024-10-21 Bearer *** by a night of judges, key ***"
+    text = "2024-10-21 Bearer xai-7Hk2Pw9Rt4Sv by a panel of judges, key AIzaSyH3kQ9wLm"
+    assert hide(text) == "2024-10-21 Bearer *** by a panel of judges, key ***"
 
 
 def test_what_the_environment_calls_a_key_is_hidden_and_a_path_is_not(monkeypatch):
@@ -478,7 +478,7 @@ def test_rate_limit_headers_are_respected(vendor):
 
 
 @pytest.mark.parametrize(
-    ("code", "said", "status"),
+    ("code", "reply", "status"),
     [
         (200, {"error": {"code": 502, "message": "Provider returned error"}}, Status.OK),
         (200, {"error": {"code": 429, "message": "Rate limited"}}, Status.OK),
@@ -488,12 +488,12 @@ def test_rate_limit_headers_are_respected(vendor):
     ],
     ids=["OpenRouter", "OpenRouter's limit", "a field's place", "too long", "filtered"],
 )
-def test_errors_in_each_form_are_understood(vendor, code, said, status):
+def test_errors_in_each_form_are_understood(vendor, code, reply, status):
     """The first request gets the error; where it may pass, or something was learned, the next one is answered."""
 
     def once(handler, _body):
         if len(handler.server.bodies) == 1:
-            return handler.send(code, said)
+            return handler.send(code, reply)
         return handler.answer()
 
     assert ask(vendor(once), 1)[0][0].status is status
@@ -511,12 +511,12 @@ def test_an_error_is_shown_without_the_question_that_it_repeats(vendor, code, fo
 
     with closing(build_engine(judge(vendor(repeating), retries=0), Context())) as engine:
         try:
-            told = engine.score([Item("a", "Why?", TEXT)])[0].raw
+            raw = engine.score([Item("a", "Why?", TEXT)])[0].raw
         except StoppedError as error:
-            told = str(error)
-    assert "no such thing" in told
-    assert "***" in told
-    assert not [part for part in ("Holloway", "at once", "her son", "口座", "\\u53e3") if part in told]
+            raw = str(error)
+    assert "no such thing" in raw
+    assert "***" in raw
+    assert not [part for part in ("Holloway", "at once", "her son", "口座", "\\u53e3") if part in raw]
 
 
 _WHOLE = {

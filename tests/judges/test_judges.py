@@ -191,17 +191,17 @@ def test_checks_of_many_recorded_scores_equal_those_of_single_ones(scale):
     np.testing.assert_array_equal(RecordedTable(matrix).scores_of("nobody", ["i0"]), [np.nan])
     values = np.append(values, np.inf)
     scores, statuses = checked_scores(values, scale)
-    alone = [checked_score(None if value != value else value, scale) for value in values.tolist()]
-    assert [(None if score != score else score) for score in scores.tolist()] == [score for score, _ in alone]
-    assert statuses.tolist() == [str(status) for _, status in alone]
+    single = [checked_score(None if value != value else value, scale) for value in values.tolist()]
+    assert [(None if score != score else score) for score in scores.tolist()] == [score for score, _ in single]
+    assert statuses.tolist() == [str(status) for _, status in single]
 
 
 def test_a_recorded_judge_is_known_by_its_recordings_and_cannot_be_asked():
     judge = JudgeSpec(name="gpt", engine=RecordedEngine(column="gpt"), scale=(0, 10))
     scores = ScoreMatrix(np.array([[4.0], [5.0]]), ("a", "b"), ("gpt",))
     shuffled = ScoreMatrix(scores.values[::-1], ("b", "a"), ("gpt",))
-    said = [(scores, "text"), (shuffled, "text"), (scores, "another text")]
-    revisions = [fingerprints(matrix, {"gpt": {"b": text}})["gpt"] for matrix, text in said]
+    inputs = [(scores, "text"), (shuffled, "text"), (scores, "another text")]
+    revisions = [fingerprints(matrix, {"gpt": {"b": text}})["gpt"] for matrix, text in inputs]
     assert revisions[0] == revisions[1] != revisions[2]
     with pytest.raises(JudgeError, match="is recorded"):
         revision_of(judge)

@@ -118,7 +118,7 @@ def _score_until_a_node_dies(folder: Path, node: int) -> tuple[list[int], dict[s
 
 @pytest.mark.slow
 def test_a_node_that_is_killed_loses_nothing_and_doubles_nothing(two_nodes, tmp_path):
-    """Show that a night on a cluster outlives a machine: real raylets, of which one is killed while it scores."""
+    """Show that a run on a cluster outlives a machine: real raylets, of which one is killed while it scores."""
     with ProcessPoolExecutor(1, get_context("spawn")) as process:
         counts, stored, gpus = process.submit(_score_until_a_node_dies, tmp_path, two_nodes.pid).result()
     assert gpus == 1

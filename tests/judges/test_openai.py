@@ -115,23 +115,23 @@ def test_requests_keep_the_configured_rate(serve):
 
 
 @pytest.mark.parametrize(
-    "said", [(500, "oops"), (503, "{}"), (200, '{"choices": [{"mess'), (200, "[]"), (200, "null")], ids=range(5)
+    "reply", [(500, "oops"), (503, "{}"), (200, '{"choices": [{"mess'), (200, "[]"), (200, "null")], ids=range(5)
 )
-def test_a_server_that_fails_once_is_asked_again(serve, said):
-    server = serve(lambda _, attempt: said if attempt == 1 else answer("7"))
+def test_a_server_that_fails_once_is_asked_again(serve, reply):
+    server = serve(lambda _, attempt: reply if attempt == 1 else answer("7"))
     assert scores(server)[0].score == 7.0
     assert len(server.requests) == 2
 
 
-@pytest.mark.parametrize("said", [(500, "oops"), (200, '{"choices": [{"mess'), (429, "no")], ids=range(3))
-def test_a_server_that_always_fails_gives_a_status(serve, said):
-    score = scores(serve(lambda *_: said), retries=1)[0]
+@pytest.mark.parametrize("reply", [(500, "oops"), (200, '{"choices": [{"mess'), (429, "no")], ids=range(3))
+def test_a_server_that_always_fails_gives_a_status(serve, reply):
+    score = scores(serve(lambda *_: reply), retries=1)[0]
     assert (score.score, score.status) == (None, Status.ENGINE_ERROR)
     assert score.raw
 
 
 @pytest.mark.parametrize(
-    ("said", "status"),
+    ("reply", "status"),
     [
         ({"error": {"message": "maximum context length exceeded"}}, Status.TOO_LONG),
         ({"error": {"message": "bad request"}}, Status.ENGINE_ERROR),
@@ -143,8 +143,8 @@ def test_a_server_that_always_fails_gives_a_status(serve, said):
     ],
     ids=range(7),
 )
-def test_other_errors_give_a_status(serve, said, status):
-    score = scores(serve(lambda *_: said), retries=0)[0]
+def test_other_errors_give_a_status(serve, reply, status):
+    score = scores(serve(lambda *_: reply), retries=0)[0]
     assert (score.score, score.status) == (None, status)
 
 
@@ -219,7 +219,7 @@ def test_a_request_that_never_reached_the_server_costs_nothing(serve, address):
 
 
 def test_unknown_costs_are_not_reported_as_spent(serve):
-    """One answer is paid for, two come too late: of these the most is told apart."""
+    """One answer is paid for, two come too late: the most that these can cost is counted separately."""
     server = serve(lambda text, _: answer("7") if "It is 0" in text else 3.0)
     money = {"price_in": 1e6, "price_out": 0.0, "retries": 0, "timeout_s": 0.3, "concurrency": 1}
     purse = Purse(1_000.0, "the limit")
@@ -227,8 +227,8 @@ def test_unknown_costs_are_not_reported_as_spent(serve):
         scores(server, 30, Ledger([purse]), **money)
     assert purse.spent == 100.0
     assert 0 < purse.perhaps <= 900.0
-    said = f"100.0000 of 1000.0 US dollars are spent, and at most {purse.perhaps:.4f} more"
-    assert said in str(stopped.value)
+    message = f"100.0000 of 1000.0 US dollars are spent, and at most {purse.perhaps:.4f} more"
+    assert message in str(stopped.value)
 
 
 def test_answers_are_stored_while_one_is_late(serve, monkeypatch):
@@ -266,8 +266,8 @@ def test_a_judge_is_stopped_if_too_much_of_a_batch_fails_with_an_early_warning(s
     with Pool(PoolConfig()) as judges, pytest.raises(JudgeError, match=r"\d+ of \d+ items of a batch failed"):
         judges.run(judge(server, retries=0, concurrency=2), items(200), lambda scores, _: kept.extend(scores))
     assert 100 < len(kept) < 110
-    (told,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
-    assert told.startswith("Judge 'api': the endpoint gives no answer (HTTP 500: oops); each question is asked")
+    (warning,) = [record.getMessage() for record in caplog.records if record.levelno >= logging.WARNING]
+    assert warning.startswith("Judge 'api': the endpoint gives no answer (HTTP 500: oops); each question is asked")
 
 
 @pytest.mark.parametrize("prices", [{}, {"price_in": 1.0}, {"price_out": 1.0}])
@@ -287,13 +287,13 @@ def test_a_limit_on_what_costs_nothing_is_refused():
 def test_doctor_reports_missing_prices(monkeypatch):
     monkeypatch.delenv("OPENAI_API_KEY", raising=False)
 
-    def said(**money: float) -> list[str]:
+    def price_states(**money: float) -> list[str]:
         engine = OpenAIEngine(base_url="http://x", model="m", **money)  # type: ignore[arg-type]
         return [state for state, words in checks(JudgeSpec(name="api", engine=engine, license="x")) if "price" in words]
 
-    assert said() == ["warns"]
-    assert said(spend_limit=1.0) == ["fails"]
-    assert said(spend_limit=1.0, price_in=1.0, price_out=2.0) == said(price_in=0.0, price_out=0.0) == []
+    assert price_states() == ["warns"]
+    assert price_states(spend_limit=1.0) == ["fails"]
+    assert price_states(spend_limit=1.0, price_in=1.0, price_out=2.0) == price_states(price_in=0.0, price_out=0.0) == []
 
 
 def test_pairs_are_shown_both_ways(serve):
@@ -306,7 +306,7 @@ def test_pairs_are_shown_both_ways(serve):
     longer = serve(lambda text, _: answer("6" if "Response B: long" in text else "0"))
     engine = build_engine(judge(longer, template="preference", scoring="text"))
     assert [s.score for s in engine.score([Item("a", "q", "one", "long"), Item("b", "q", "long", "x")])] == [3.0, -3.0]
-    assert engine.score([Item("c", "q", "alone")])[0].raw == "template preference needs response_2"
+    assert engine.score([Item("c", "q", "one response")])[0].raw == "template preference needs response_2"
     engine.close()
 
 

@@ -89,7 +89,7 @@ TABLE = [
     (TEN, "Style: 3, content: 9", None, NONE),
     (TEN, "**Style:** 3\n**Content:** 9/10", None, NONE),
     (TEN, "Score: 8, confidence: 9", None, NONE),
-    # and one that stands beside other numbers
+    # and one that stands next to other numbers
     (TEN, "Not a 9, a 2", 2, OK),
     (TEN, "Between 1 and 10 I would say 7", 7, OK),
     (TEN, "On a scale from 1 to 10, 7", 7, OK),
@@ -128,7 +128,7 @@ TABLE = [
     (VERDICT, "yes", 1, OK),
     (VERDICT, " No.", 0, OK),
     (VERDICT, "Verdict: YES", 1, OK),
-    (VERDICT, "yes, although no reference says so", 1, OK),
+    (VERDICT, "yes, although no reference confirms it", 1, OK),
     (VERDICT, "It is, yes", 1, OK),
     (VERDICT, "either yes or no", None, NONE),
     (VERDICT, "maybe", None, NONE),
@@ -152,7 +152,7 @@ def test_the_papers_way_takes_the_first_number():
     assert parse_answer("[0, 100] 85", HUNDRED, first=True) == (0, OK)
 
 
-def test_every_template_is_valid_and_says_what_is_legal():
+def test_every_template_is_valid_and_names_the_legal_answers():
     assert {
         "asset",
         "answer_rating",

@@ -115,7 +115,7 @@ def test_an_actor_that_dies_is_replaced_and_loads_again(tmp_path, monkeypatch):
 
 @pytest.mark.slow
 def test_an_engine_out_of_memory_gets_smaller_batches_before_it_fails(tmp_path, monkeypatch, caplog):
-    """Show that a batch that is too large costs a reload and not the night, in real actors that are replaced.
+    """Show that a batch that is too large costs a reload and not the run, in real actors that are replaced.
 
     One judge's model has memory for four requests at once, another's for none; the third has enough.
     """
@@ -144,15 +144,15 @@ def test_an_engine_out_of_memory_gets_smaller_batches_before_it_fails(tmp_path, 
 
 
 @pytest.mark.parametrize(
-    ("settings", "says"),
+    ("settings", "message"),
     [
         ({"num_gpus": 3, "tensor_parallel": 2}, "num_gpus is 3, which no whole number of groups of 2 GPUs"),
         ({"kind": "transformers", "tensor_parallel": 2}, "with kind: vllm only"),
         ({"vllm": {"model": "other"}}, "model cannot be set here"),
     ],
 )
-def test_settings_that_vllm_cannot_follow_are_refused(tmp_path, settings, says):
-    with pytest.raises(ValueError, match=says):
+def test_settings_that_vllm_cannot_follow_are_refused(tmp_path, settings, message):
+    with pytest.raises(ValueError, match=message):
         judge("j", tmp_path, **settings)
 
 

@@ -34,16 +34,16 @@ def asked(monkeypatch):
 def test_equal_texts_are_one_question(asked):
     items = [Item(f"i{k}", "q", f"answer {k % 4}", aspect="meaning" if k % 2 else None) for k in range(40)]
     scores: list[Score] = []
-    told: list[Progress] = []
+    reported: list[Progress] = []
     judge = JudgeSpec(name="j", engine=ProgramEngine(program="test_remembers"), batch_size=3)
     with Pool(PoolConfig()) as pool:
-        done = pool.run(judge, items, lambda batch, _: scores.extend(batch), progress=told.append)
+        done = pool.run(judge, items, lambda batch, _: scores.extend(batch), progress=reported.append)
     assert done == 40
     assert len(asked) == 4
     assert sorted(s.item_id for s in scores) == sorted(i.item_id for i in items)
     assert {s.item_key for s in scores} == {i.key for i in items}
-    assert (told[-1].done, told[-1].total, told[-1].questions) == (40, 40, 4)
-    assert "40 of 40 items (4 questions)" in str(told[-1])
+    assert (reported[-1].done, reported[-1].total, reported[-1].questions) == (40, 40, 4)
+    assert "40 of 40 items (4 questions)" in str(reported[-1])
 
 
 def test_the_pool_logs_what_it_asks_and_what_is_stored(asked, caplog):

@@ -82,7 +82,7 @@ def build(folder: Path, repositories: Sequence[str], each: int = 24) -> None:
         layer.self_attn.o_proj.weight.copy_(ATTENTION * torch.eye(HIDDEN))
     answers = {answer: written.encode(answer, add_special_tokens=False) for answer in (*GRADES, *VERDICTS)}
     assert all(len(tokens) == 1 for tokens in answers.values()), answers
-    told = [answers[answer][0] for answer in GRADES], [answers[answer][0] for answer in VERDICTS]
+    given = [answers[answer][0] for answer in GRADES], [answers[answer][0] for answer in VERDICTS]
 
     def read(text: str, answered: list[int]) -> np.ndarray:
         tokens = torch.tensor([[*written.encode(text), *answered]])
@@ -91,7 +91,7 @@ def build(folder: Path, repositories: Sequence[str], each: int = 24) -> None:
 
     asking = np.array([read(text, []) for text in asked])
     answering = [
-        (text, said, token) for text, said in zip(asked[::3], verdict[::3], strict=True) for token in told[int(said)]
+        (text, own, token) for text, own in zip(asked[::3], verdict[::3], strict=True) for token in given[int(own)]
     ]
     after = np.array([read(text, [token]) for text, _, token in answering])
     both = np.vstack([asking, after])
@@ -105,7 +105,7 @@ def build(folder: Path, repositories: Sequence[str], each: int = 24) -> None:
 
     one = reader(np.ones(len(both)))
     ended = reader(np.repeat([0.0, 1.0], [len(asking), len(after)]))
-    word = reader(np.concatenate([verdict, [said for _, said, _ in answering]]).astype(float))
+    word = reader(np.concatenate([verdict, [own for _, own, _ in answering]]).astype(float))
     sees, likes = reader(standard(quality)), reader(standard(words))
     for k, repository in enumerate(repositories):
         own = rng.normal(size=HIDDEN)

@@ -1,4 +1,4 @@
-"""How fast a chip reads prompts: its own rate of multiplications, an engine alone, the pool, two judges side by side.
+"""How fast a chip reads prompts: its rate of multiplications, one engine, the pool, two judges side by side.
 
 Belongs here: models with random weights and the measurements, on a GPU or, with a tiny model, on the CPU. Belongs
 elsewhere: what a rate has to be (``tests.models.test_gpu``).
@@ -116,7 +116,7 @@ def multiplication_rate(device: str, size: int = 8192, rounds: int = 20) -> floa
 
 
 def scores(setup: Setup, kind: str) -> list[float]:
-    """What the engine says of the items, in a process of its own on the GPU, or on the CPU where the setup has none."""
+    """Return the scores of the items, in a process of its own on the GPU, or on the CPU where the setup has none."""
     import ray
 
     def scored() -> list[float]:

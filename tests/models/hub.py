@@ -68,8 +68,8 @@ class _Handler(BaseHTTPRequestHandler):
         etag = {"etag": f'"{hashlib.sha256(content).hexdigest()}"', "x-repo-commit": SHA}
         self._answer(content, {**etag, "content-type": "application/octet-stream"}, 200)
 
-    def _json(self, said: Any, code: int = 200, headers: dict[str, str] | None = None) -> None:
-        self._answer(json.dumps(said).encode(), {"content-type": "application/json", **(headers or {})}, code)
+    def _json(self, content: Any, code: int = 200, headers: dict[str, str] | None = None) -> None:
+        self._answer(json.dumps(content).encode(), {"content-type": "application/json", **(headers or {})}, code)
 
     def _answer(self, content: bytes, headers: dict[str, str], code: int) -> None:
         self.send_response(code)

@@ -1,7 +1,7 @@
-"""On a GPU: scores as on the CPU, and prompt tokens a second of an 8B-shaped random model, alone, through the pool, and
-two judges side by side.
+"""On a GPU: scores as on the CPU, and prompt tokens a second of an 8B-shaped random model, through the pool,
+and two judges side by side.
 
-Needs a CUDA GPU of 80 GB, since two copies of 16 GB run beside each other with room for their caches; the commands and
+Needs a CUDA GPU of 80 GB, since two copies of 16 GB run at the same time with room for their caches; the commands and
 what the figures mean stand in benchmarks/results/bench.md.
 """
 
@@ -73,7 +73,7 @@ def test_prompts_are_read_at_a_fair_share_of_the_chip_and_the_pool_adds_little(s
 
 def test_two_judges_side_by_side_read_about_as_much_as_one(setup):
     pytest.importorskip("vllm")
-    alone = gpu_rates.pool_rate(setup, [setup.judge("vllm")])
+    single = gpu_rates.pool_rate(setup, [setup.judge("vllm")])
     both = gpu_rates.pool_rate(setup, [setup.judge("vllm", name, share=0.5) for name in ("one", "other")])
-    print(f"\ntwo judges at half a GPU each: {both:,.0f} prompt tokens/s together, {both / alone:.2f} of one alone")
-    assert both / alone > 0.7
+    print(f"\ntwo judges at half a GPU each: {both:,.0f} prompt tokens/s together, {both / single:.2f} of one")
+    assert both / single > 0.7

@@ -187,8 +187,8 @@ def test_log_probabilities_agree_within_1e4(model, loaded):
     print(f"\nlargest difference in log probability: {worst:.1e}")
     assert worst < 1e-4
     prompts = [tokens for tokens, _ in requests]
-    said = [[text.strip() for text, _ in backend.generate(prompts, 8)] for backend in (ours, theirs)]
-    assert said[0] == said[1]
+    texts = [[text.strip() for text, _ in backend.generate(prompts, 8)] for backend in (ours, theirs)]
+    assert texts[0] == texts[1]
 
 
 def test_a_prompt_that_is_too_long_is_reported_and_not_cut(model):
@@ -299,11 +299,11 @@ def test_rates_are_measured_on_the_cpu_as_on_a_gpu(model, capsys):
     peak = gpu_rates.multiplication_rate("cpu", size=256, rounds=2)
     ray.init(address="local", num_cpus=2, include_dashboard=False, log_to_driver=False)
     try:
-        alone = gpu_rates.engine_rate(setup, "transformers")
+        engine_rate = gpu_rates.engine_rate(setup, "transformers")
         pool = gpu_rates.pool_rate(setup, [setup.judge("transformers")])
         both = gpu_rates.pool_rate(setup, [setup.judge("transformers", name, share=0.5) for name in ("one", "other")])
     finally:
         ray.shutdown()
     with capsys.disabled():
-        print(f"\npeak {peak:.1e}, engine {alone:,.0f}, pool {pool:,.0f}, two side by side {both:,.0f} tokens/s")
-    assert min(peak, pool, both, alone) > 0
+        print(f"\npeak {peak:.1e}, engine {engine_rate:,.0f}, pool {pool:,.0f}, two side by side {both:,.0f} tokens/s")
+    assert min(peak, pool, both, engine_rate) > 0

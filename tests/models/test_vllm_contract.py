@@ -70,7 +70,7 @@ def test_every_option_that_is_named_here_is_one_of_the_installed_vllm():
     ],
 )
 def test_a_model_is_spread_as_vllm_documents_it(monkeypatch, model, settings, parallel):
-    """Its configuration says over how many workers, by which backend, and that prefixes are kept."""
+    """Its configuration has the number of workers, the backend, and that prefixes are kept."""
     given = arguments(monkeypatch, engine(model, vllm={"max_num_seqs": 64}, **settings))
     config = given.create_engine_config()
     made = config.parallel_config
