@@ -93,12 +93,12 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         for items in batches:
             known, fresh = self._sorted(items)
             going_on = not (self._stopped or stopped())
-            is_probe = not self._knowledge.tried  # one question shows which parameters the model takes
+            is_probe = not self._dialect.tried  # one question shows which parameters the model takes
             now = fresh[: int(is_probe) if self._engine.batch else None] if going_on else []
             scores = PromptedJudgeEngine.score(self, [*known, *now])
             self._ledger.add(Bill(questions=len(now)))
-            if now and self._knowledge.tried:
-                self._knowledge.keep(self._knowledge.dialect)  # no later run sends one question first
+            if now and self._dialect.tried:
+                self._dialect.keep()  # no later run sends one question first
             if scores := [score for score in scores if score.raw != NOT_ASKED]:
                 yield scores
             for item in fresh[len(now) :]:
@@ -157,7 +157,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
             if name in self._waiting:  # another item gives the same prompt
                 continue
             self._waiting.add(name)
-            body = self._knowledge.body(sent)
+            body = self._dialect.body(sent)
             request = {"custom_id": name, "method": "POST", "url": _CHAT, "body": body}
             text += json.dumps(request).encode() + b"\n"
             worst += self._worst(self._batch_price, len(sent.encode("utf-8", "surrogatepass")), body)
@@ -319,7 +319,7 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
         except TemporaryError as error:
             return PromptAnswer(None, error.status, error.raw)
         except CutOffError as error:
-            return None if self._knowledge.make_room(error.body) else error.answer
+            return None if self._dialect.make_room(error.body) else error.answer
         except (RefusedError, NotAskedError):
             return None
 

@@ -16,7 +16,7 @@ from typing import Any
 from care_ops.errors import JudgeError, sentence
 from judges.bill import Bill, Ledger, Purse
 from judges.engines.base import Context, StoppedError
-from judges.engines.dialect import LEARNABLE, Knowledge
+from judges.engines.dialect import LEARNABLE, Dialect
 from judges.engines.endpoint import Choice, Completion, Endpoint, LateError, NoAnswerError, Reply, Usage
 from judges.engines.pace import LONGEST_WAIT_S, Pace, backoff, seconds
 from judges.engines.prompted import PromptAnswer, PromptedJudgeEngine
@@ -90,7 +90,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
         self._shown_name = lru_cache(64)(self._endpoint.secrets.name)  # it is the same in nearly every answer
         place = hashlib.sha256(f"{engine.base_url} {engine.model}".encode()).hexdigest()[:16]
         learned = context.learned and context.learned / f"{place}.json"
-        self._knowledge = Knowledge(engine, learned)
+        self._dialect = Dialect(engine, learned)
         self._opening, self._asking, self._silence = threading.Lock(), threading.Condition(), threading.Lock()
         self._under_way = 0
         self._pace = Pace(engine)
@@ -172,7 +172,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             except RefusedError:
                 pass
             except CutOffError as error:
-                if cut is not None or not self._knowledge.make_room(error.body):
+                if cut is not None or not self._dialect.make_room(error.body):
                     return error.answer if cut is None else _together(cut, error.answer)
                 cut = error.answer
             except TemporaryError as error:
@@ -198,8 +198,8 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
     @contextmanager
     def _probing(self) -> Generator[None]:
         """Send one request at a time until it is known which parameters the model takes."""
-        is_probe = not self._knowledge.tried and self._opening.acquire()
-        if is_probe and self._knowledge.tried:  # another request found out meanwhile
+        is_probe = not self._dialect.tried and self._opening.acquire()
+        if is_probe and self._dialect.tried:  # another request found out meanwhile
             self._opening.release()
             is_probe = False
         tried = True
@@ -210,14 +210,14 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
             raise
         finally:
             if is_probe:
-                self._knowledge.tried = tried
+                self._dialect.tried = tried
                 self._opening.release()
 
     def _request(self, text: str, *, repeated: bool) -> PromptAnswer:
         """Send one request when the rate and spend limits allow it."""
         size = len(text.encode("utf-8", "surrogatepass"))
         with self._pace.turn() as started:
-            body = self._knowledge.body(text)
+            body = self._dialect.body(text)
             with self._paid(self._worst(self._price, size, body)) as bill:
                 bill.repeated = int(repeated)
                 sent = time.perf_counter()
@@ -267,7 +267,7 @@ class OpenAIJudgeEngine(PromptedJudgeEngine):
                 return PromptAnswer(None, Status.REFUSED, shown)
             if code == 200:
                 return PromptAnswer(None, Status.ENGINE_ERROR, shown)
-            if self._knowledge.learn(body, named, str(reply.error["message"])):
+            if self._dialect.learn(body, named, str(reply.error["message"])):
                 raise RefusedError
         self._stop(
             f"the endpoint answers HTTP {code} for model {self._engine.model!r} ({shown}); check base_url, model, the "
