@@ -115,3 +115,8 @@ def sentence(text: str) -> str:
     end = line[clause.end() :] if clause and clause.end() < len(line) else line[-_END // 2 :]
     start = line[: _LONGEST - len(end) - 5]
     return f"{start.rpartition(' ')[0].rstrip(' ,;') or start} ... {end}"
+
+
+def capital(text: str) -> str:
+    """Return the text with a capital letter."""
+    return text[:1].upper() + text[1:]

@@ -14,11 +14,11 @@ from assets.fit.stages import recommended
 from assets.judge_keys import keys_of_judges
 from assets.publication.documents import OF_THE_FIT, ReviewDocument
 from assets.workspace import Workspace
-from care_ops.errors import FitError, InputError, counted, listed
+from care_ops.errors import FitError, InputError, capital, counted, listed
 from care_ops.frozen import FAITHFUL, Frozen
 from care_ops.metrics import changed
 from care_ops.records import Evaluation
-from care_ops.results.reasons import capital, feature_in_words
+from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import minute_of
 from care_ops.scores import ScoreMatrix
 from warehouse.documents import plain

@@ -12,7 +12,7 @@ from uuid import uuid4
 
 from markupsafe import Markup, escape
 
-from assets.report.cards import JudgeCard, judge_cards, panel_gate, retest
+from assets.report.cards import JudgeCard, judge_cards, retest
 from assets.report.charts import Figure, domain, interval
 from assets.report.data import ReportData
 from assets.report.figures import page_figures, system_list
@@ -46,7 +46,6 @@ def write_page(data: ReportData, path: Path, verdict: Verdict) -> None:
         "data": drawn,
         "label_rows": label_rows(drawn),
         "cards": cards,
-        "panel_gate": panel_gate(drawn),
         "retest": retest,
         "feature_in_words": feature_in_words,
         "bars": _bars(cards),

@@ -22,10 +22,10 @@ from assets.report.staleness import State, states
 from assets.results.attribution import changes
 from assets.results.documents import SystemsDocument
 from assets.workspace import Workspace
+from care_ops.errors import capital
 from care_ops.results.attribution import of_judges, of_systems
 from care_ops.results.decide import FitStatus, decide
 from care_ops.results.fit_facts import FitFacts
-from care_ops.results.reasons import capital
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
 from warehouse.fits import FitVersion
 from warehouse.storage import find_sound, read_document, write_bytes

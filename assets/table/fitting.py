@@ -23,7 +23,7 @@ from assets.results.gold import evaluations, panel_items
 from assets.sources import flagged
 from care_ops.admission import check_panel, means_not_asked
 from care_ops.config import POSITION, AdmissionRule, FitConfig
-from care_ops.errors import FitError, InputError, listed
+from care_ops.errors import FitError, InputError, capital, listed
 from care_ops.errors import counted as counted_words
 from care_ops.fit import Fit, Watch, fit_panel, unwatched
 from care_ops.fit_labels import NO_LABELS, FitLabels
@@ -33,7 +33,7 @@ from care_ops.records import JudgeCheck
 from care_ops.results.decide import FitStatus, decide
 from care_ops.results.fit_facts import trend
 from care_ops.results.interpret import check_declared, counted
-from care_ops.results.reasons import capital, too_few
+from care_ops.results.reasons import too_few
 from care_ops.results.sides import Sides, always_left, sides_of
 from care_ops.results.uncertainty import weight_intervals
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
@@ -50,7 +50,7 @@ IN_PYTHON = Remedies(
     label=Step(
         "Label ten to twenty items of `result.to_label`, and fit again with the labels: `labels={item: label, ...}`."
     ),
-    use=Step("Use the answer: `result.estimate`, in the order of `result.items`."),
+    use=Step("Use the scores: `result.estimate`, in the order of `result.items`."),
     again=Step("Correct what the sentence names, and fit again."),
     decide=Step("Look at the fit before it is used."),
 )

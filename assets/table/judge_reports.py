@@ -13,7 +13,7 @@ from care_ops.errors import FitError, InputError
 from care_ops.fit_labels import FitLabels
 from care_ops.labels import Labels
 from care_ops.minimum_sizes import MIN_LABELS
-from care_ops.results.judge_gate import GateAdvice, Measure, PeopleAgreement, Statistic, agreement_with_people
+from care_ops.results.judge_gate import PeopleAgreement, agreement_with_people, people_sentences
 from care_ops.results.judge_report import JudgeReport, Share, position_effect, report_of
 from care_ops.results.rates import Labelled
 from care_ops.scores import Array, ScoreMatrix
@@ -138,35 +138,6 @@ def _lengths(table: ScoreTable) -> Array | None:
         np.array([None if text is None else len(text) for text in side], np.float64) for side in (first, second)
     )
     return other - one if any(second) else one
-
-
-def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
-    """Return whether a judge may gate, and how many labels would decide it."""
-    statistic, name = found.measure(advice.measure), _MEASURES[advice.measure]
-    shown = f"{name} {_interval(statistic)}" if statistic is not None else f"{name} is not defined"
-    more = f"; about {advice.more_labels:,} more labels would decide" if advice.more_labels else ""
-    return f"may {advice.judge} gate? {advice.outcome}: {shown}, bar {advice.bar:g}, {found.labels} labels{more}"
-
-
-_MEASURES: dict[Measure, str] = {"kappa": "kappa", "weighted_kappa": "weighted kappa", "auc": "AUC"}
-
-
-def _interval(statistic: Statistic) -> str:
-    return f"{statistic.value:.2f} ({statistic.lo:.2f} to {statistic.hi:.2f})"
-
-
-def people_sentences(found: PeopleAgreement) -> list[str]:
-    """Return kappa, AUC and bias of a judge, each with its interval."""
-    shown = [
-        f"{words} {_interval(statistic)}"
-        for name, words in _MEASURES.items()
-        if (statistic := found.measure(name)) is not None
-    ]
-    bias, graded = found.bias, found.weighted_kappa is not None
-    scale, unit = (1, "points of the scale") if graded else (100, "points of the pass rate")
-    kind = "stricter than" if bias.hi < 0 else "milder than" if bias.lo > 0 else "like"
-    range_of = f"{scale * bias.lo:+.2g} to {scale * bias.hi:+.2g}"
-    return [", ".join(shown), f"bias {scale * bias.value:+.2g} {unit} ({range_of}): {kind} people"]
 
 
 def sentences(report: JudgeReport, item_ids: Sequence[str], *, pairs: bool) -> list[str]:

@@ -3,10 +3,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from care_ops.errors import listed
+from care_ops.errors import capital, listed
 from care_ops.minimum_sizes import MIN_JUDGES
 from care_ops.results.fit_facts import FitFacts
-from care_ops.results.reasons import capital, feature_in_words, reasons_of, refused, state_of
+from care_ops.results.reasons import feature_in_words, reasons_of, refused, state_of
 from care_ops.results.verdict import Reason, Remedies, State, Step, Verdict
 
 

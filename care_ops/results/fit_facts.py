@@ -1,6 +1,7 @@
 """The facts of a fit from which its verdict is decided."""
 
 from dataclasses import dataclass
+from typing import Literal
 
 import numpy as np
 
@@ -9,6 +10,7 @@ from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import LABELS_TO_SETTLE, MIN_ITEMS_TO_COMPARE
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage
+from care_ops.results.judge_gate import GateAdvice
 from care_ops.results.sides import Sides
 from care_ops.scores import Array
 
@@ -126,6 +128,8 @@ class FitFacts(CareSummary):
         Rank correlation of the estimate with the position in the file.
     doubts : tuple of str
         Concerns of a fit that an older release stored.
+    gates : tuple of GateAdvice
+        Whether the panel and each judge may gate; if empty, ``gate_needs`` names the missing input.
     """
 
     edition: str
@@ -145,6 +149,8 @@ class FitFacts(CareSummary):
     always_left: str | None = None
     trend: float = 0.0
     doubts: tuple[str, ...] = ()
+    gates: tuple[GateAdvice, ...] = ()
+    gate_needs: Literal["", "labels", "cut"] = ""
 
     @property
     def asks_for_order(self) -> bool:

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import expit, logit
 from scipy.stats import t as student
 
-from care_ops.errors import InputError
+from care_ops.errors import InputError, capital, listed
 from care_ops.scores import Array, rows_of
 
 Measure = Literal["kappa", "weighted_kappa", "auc"]
@@ -24,6 +24,10 @@ MEASURES: tuple[Measure, ...] = get_args(Measure)
 
 DEFAULT_BAR = 0.6
 """Kappa from which agreement is commonly called substantial (Landis and Koch, Biometrics 1977)."""
+
+Outcome = Literal["yes", "not yet", "no"]
+
+OUTCOMES: tuple[Outcome, ...] = get_args(Outcome)
 
 Scale = Callable[[float], float]
 """To the scale on which an interval is symmetric, or back."""
@@ -40,7 +44,11 @@ class Statistic:
     lo: float
     hi: float
 
-    def against(self, bar: float) -> Literal["yes", "not yet", "no"]:
+    def __str__(self) -> str:
+        """Return the value and its interval."""
+        return f"{self.value:.2f} ({self.lo:.2f} to {self.hi:.2f})"
+
+    def against(self, bar: float) -> Outcome:
         """Return whether the whole interval is at or above the bar, below it, or on both sides."""
         return "yes" if self.lo >= bar else "no" if self.hi < bar else "not yet"
 
@@ -123,6 +131,35 @@ def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure 
     half = statistic.value - statistic.lo if statistic.value >= bar else statistic.hi - statistic.value
     needed = math.ceil(found.labels * (half / distance) ** 2) if distance > 0 else _MOST_LABELS
     return GateAdvice(found.judge, outcome, measure, bar, needed - found.labels if needed < _MOST_LABELS else None)
+
+
+_NAMES: dict[Measure, str] = {"kappa": "kappa", "weighted_kappa": "weighted kappa", "auc": "AUC"}
+
+
+def gate_sentence(advice: GateAdvice, found: PeopleAgreement) -> str:
+    """Return whether a judge may gate, and how many labels would decide."""
+    statistic, name = found.measure(advice.measure), _NAMES[advice.measure]
+    shown = f"{name} {statistic}" if statistic is not None else f"{name} is not defined"
+    more = f"; about {advice.more_labels:,} more labels would decide" if advice.more_labels else ""
+    return f"may {advice.judge} gate? {advice.outcome}: {shown}, bar {advice.bar:g}, {found.labels} labels{more}"
+
+
+def gates_sentence(advices: Sequence[GateAdvice], named: int = 4) -> str:
+    """Return which of several judges may gate."""
+    groups = {outcome: [each.judge for each in advices if each.outcome == outcome] for outcome in OUTCOMES}
+    parts = "; ".join(f"{outcome}: {listed(judges, named)}" for outcome, judges in groups.items() if judges)
+    bar = f"{_NAMES[advices[0].measure]} {advices[0].bar:g}"
+    return f"May the panel or a judge gate a release, at {bar}? {capital(parts)}."
+
+
+def people_sentences(found: PeopleAgreement) -> list[str]:
+    """Return kappa, AUC and bias of a judge, each with its interval."""
+    shown = [f"{words} {value}" for name, words in _NAMES.items() if (value := found.measure(name)) is not None]
+    bias, graded = found.bias, found.weighted_kappa is not None
+    scale, unit = (1, "points of the scale") if graded else (100, "points of the pass rate")
+    kind = "stricter than" if bias.hi < 0 else "milder than" if bias.lo > 0 else "like"
+    range_of = f"{scale * bias.lo:+.2g} to {scale * bias.hi:+.2g}"
+    return [", ".join(shown), f"bias {scale * bias.value:+.2g} {unit} ({range_of}): {kind} people"]
 
 
 def agreement_with_people(

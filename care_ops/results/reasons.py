@@ -4,11 +4,12 @@ from collections.abc import Sequence
 
 from care_ops.admission import why_left_out
 from care_ops.concerns import FOLLOWS_FEATURE, Concern
-from care_ops.errors import counted, listed
+from care_ops.errors import capital, counted, listed
 from care_ops.minimum_sizes import FOLLOWS, LABELS_TO_SETTLE, MIN_DISTINCT_JUDGES, MIN_ITEMS_TO_COMPARE, MIN_JUDGES
 from care_ops.records import JudgeCheck
 from care_ops.results.coverage import Coverage, coverage_of, cut_off
 from care_ops.results.fit_facts import FitFacts, JudgeFacts
+from care_ops.results.judge_gate import gates_sentence
 from care_ops.results.sides import Sides
 from care_ops.results.verdict import Reason, State, Topic
 from care_ops.scores import ScoreMatrix
@@ -210,6 +211,7 @@ def _about_the_estimate(facts: FitFacts) -> list[Reason]:
             "share is quality, as on recorded panels."
         )
         reasons.append(Reason("independent judges", f"{message} (of {len(facts.admitted)}).", detail=detail))
+    reasons += _gates(facts)
     settled = state == "settled by labels"
     if not settled:
         reasons += [_concern(facts, concern) for concern in facts.concerns[1:]]
@@ -238,6 +240,23 @@ def _about_the_estimate(facts: FitFacts) -> list[Reason]:
     if facts.sides is not None:
         reasons.append(_by_the_side(facts.sides, facts.admitted))
     return reasons + _followed(facts)
+
+
+def _gates(facts: FitFacts) -> list[Reason]:
+    """Answer whether the panel or a judge may gate a release."""
+    if facts.gates:
+        more = [f"{x.judge}: about {x.more_labels:,} more labels would decide." for x in facts.gates if x.more_labels]
+        return [Reason("labels", gates_sentence(facts.gates), detail=" ".join(more))]
+    missing = {
+        "labels": "that takes labels of people, drawn at random",
+        "cut": "labels and scores have different scales, so give the score that passes, `--cut`",
+    }
+    if not facts.gate_needs:
+        return []
+    sentence = (
+        f"May the panel or a judge gate a release? Not yet: {missing[facts.gate_needs]}; then run `care judges report`."
+    )
+    return [Reason("labels", sentence)]
 
 
 def _departures(facts: FitFacts) -> list[Reason]:
@@ -370,8 +389,3 @@ def _oddness(judge: JudgeFacts) -> str | None:
             "Disagreement is no reason to drop it."
         )
     return None
-
-
-def capital(sentence: str) -> str:
-    """Return the sentence with a capital letter."""
-    return sentence[:1].upper() + sentence[1:]

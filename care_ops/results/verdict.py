@@ -69,7 +69,7 @@ _PILLS: dict[State, Pill] = {
 _CAUTIONS = ("few judges", "few scores", "not connected", "condition", "judge changed", "lost scores")
 """Topics for which a clear estimate is to be checked."""
 
-MOST_REASONS = 3
+MOST_REASONS = 4
 """Reasons on the first screen; ``--why`` and the page have the others."""
 
 

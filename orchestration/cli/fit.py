@@ -113,7 +113,7 @@ def _remedies(context: typer.Context, out: Path) -> Remedies:
             f"Fill in the column `label` of {to_label} (ten to twenty items), then fit again with the labels.",
             typed_again(context, labels=to_label),
         ),
-        use=Step(f"Use the answer: the column `estimate` of {answer}, where `aggregator` is `care`."),
+        use=Step(f"Use the scores: the column `estimate` of {answer}, where `aggregator` is `care`."),
         again=again,
         decide=again,
     )

@@ -46,8 +46,8 @@ def judge_report(
     form: tables.Form,
 ) -> None:
     """Compare each judge and the panel with people: may it gate, its agreement, bias, and what else it follows."""
-    from assets.table.judge_reports import PANEL, gate_sentence, judge_reports
-    from care_ops.results.judge_gate import MEASURES, may_gate
+    from assets.table.judge_reports import PANEL, judge_reports
+    from care_ops.results.judge_gate import MEASURES, gate_sentence, may_gate
 
     if by not in MEASURES:
         raise InputError(f"--by is {by!r}; use {', '.join(MEASURES)}")
@@ -79,7 +79,8 @@ def judge_report(
 
 def _print_reports(found: Reports, orders: Path | None, *, pairs: bool) -> None:
     """Print the reports of the panel and of each judge."""
-    from assets.table.judge_reports import PANEL, people_sentences, position_sentence, sentences
+    from assets.table.judge_reports import PANEL, position_sentence, sentences
+    from care_ops.results.judge_gate import people_sentences
     from warehouse.sources.files import read_orders
 
     by_order = None if orders is None else read_orders(orders, tell=tables.print_reading)

@@ -37,6 +37,7 @@ ONLY_NAMED = {
     "care fit --items": "the help of an option",
     "care admin forget": "the error has named the items",
     "care import": "an error names the command for finished logs",
+    "care judges report": "a reason of the verdict, which has no labels yet",
     "care judges retest": "who holds the lock",
     "care fits promote": "the advice of a check: pin the fit",
     "care fits rollback": "who holds the lock",

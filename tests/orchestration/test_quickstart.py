@@ -1,6 +1,8 @@
 """``examples/quickstart``: generated files, and a planted length bias that misleads the plain average."""
 
+import html
 import json
+import re
 import runpy
 import shutil
 from pathlib import Path
@@ -8,6 +10,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
+from care_ops.results.verdict import Reason, Step, Verdict
 from orchestration.cli.app import app
 
 QUICKSTART = Path(__file__).parents[2] / "examples" / "quickstart"
@@ -54,3 +57,50 @@ def test_repeated_runs_give_pass_k_and_the_judges_noise(tables):
     code, (row,) = asked("gate", tables / "scores.csv", "v2", "--against", "v1", "--pass-k", 2)
     assert (row["outcome"], code) in (("better", 0), ("undecided", 4))
     assert row["judge noise"] == once[1]["judge noise"]
+
+
+def _words(text):
+    """Return text without markup, code marks and line breaks."""
+    return " ".join(html.unescape(re.sub(r"<[^>]*>", " ", re.sub("</?code>", "", text))).replace("`", "").split())
+
+
+@pytest.fixture(scope="module")
+def first_screens(tables):
+    """Terminal, page, JSON and Python of one fit without and one with labels."""
+    screens = {}
+    for labels in ((), ("--labels", str(tables / "labels.csv"))):
+        out = tables / f"screens{len(labels)}"
+        given = [tables / "scores.csv", "--items", tables / "items.csv", "--judges", tables / "judges.csv"]
+        done = CliRunner().invoke(app, ["fit", *map(str, given), "--out", str(out), "--intervals", "0", *labels])
+        document = json.loads((out / "fit.json").read_text())["verdict"]
+        page = (out / "report.html").read_text()
+        verdict = Verdict(
+            **{
+                **document,
+                "reasons": tuple(Reason(**each) for each in document["reasons"]),
+                "next_steps": tuple(Step(**each) for each in document["next_steps"]),
+            }
+        )
+        first_page = page[: page.index("<!-- end of why -->")]
+        screens[bool(labels)] = [_words(each) for each in (done.output, first_page, json.dumps(document), str(verdict))]
+    return screens
+
+
+@pytest.mark.parametrize(
+    ("question", "labels", "answer"),
+    [
+        ("can I use this?", False, "Use these scores only if the number of words is not part of quality."),
+        ("can I use this with my labels?", True, "likely to rank at least as well as the plain average."),
+        ("how many judges is this worth?", False, "This panel is worth about 2.0 independent judges (of 8)."),
+        ("may a judge gate?", False, "May the panel or a judge gate a release? Not yet:"),
+        ("how do I find out whether it may gate?", False, "then run care judges report."),
+        ("what has CARE changed?", False, "Some judges reward the number of words; CARE has removed that effect"),
+        ("does it differ from the average?", False, "of the top 20 items would not be in the top 20 by the plain"),
+        ("where are the scores?", False, "If that is so, use the scores: the column estimate of"),
+        ("what do I do now?", False, "(ten to twenty items), then fit again with the labels."),
+        ("do my labels agree?", True, "48 labels hardly change the ranking and do not contradict the judges."),
+    ],
+)
+def test_every_first_screen_answers_in_the_same_words(first_screens, question, labels, answer):
+    for place, text in zip(("terminal", "page", "JSON", "Python"), first_screens[labels], strict=True):
+        assert answer in text, f"{question} ({place})"
