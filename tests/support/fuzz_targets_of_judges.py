@@ -221,7 +221,6 @@ def batch(rng: random.Random, folder: Path) -> None:
 
     store = BatchStore(
         "k",
-        frozenset("c"),
         lambda: [*kept.values()],
         lambda _: folder,
         keep,

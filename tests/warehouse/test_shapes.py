@@ -114,24 +114,18 @@ def test_a_score_that_two_rows_give_and_nothing_counts_is_refused(answers):
 
 
 @pytest.mark.parametrize("ending", ["json", "parquet"])
-def test_nested_scores_are_columns_or_rows(answers, tmp_path, ending):
-    def written(name: str, records: list[dict]):
-        path = tmp_path / f"{name}.{ending}"
-        if ending == "json":
-            path.write_text(json.dumps(records), encoding="utf-8")
-        else:
-            pd.DataFrame(records).to_parquet(path)
-        return path
-
-    one = answers[answers.model == "s0"]
+def test_an_object_of_scores_is_a_column_a_judge(answers, tmp_path, ending):
+    one, path = answers[answers.model == "s0"], tmp_path / f"scores.{ending}"
     rows = [(row.question_id, {judge: getattr(row, judge) for judge in JUDGES}) for row in one.itertuples()]
-    objects = written("objects", [{"id": item, "output": "text", "scores": scores} for item, scores in rows])
-    lists = [{"id": i, "votes": [{"judge": j, "score": s, "why": "so"} for j, s in of.items()]} for i, of in rows]
-    for path in (objects, written("lists", lists)):
-        scores = read_scores(path).scores
-        assert scores.judges == JUDGES
-        np.testing.assert_array_equal(scores.values, one[list(JUDGES)].to_numpy())
-    table = read_table(TableInputs(objects), ScoreColumns(), ReadingOptions(), ignore_reading)
+    records = [{"id": item, "output": "text", "scores": scores} for item, scores in rows]
+    if ending == "json":
+        path.write_text(json.dumps(records), encoding="utf-8")
+    else:
+        pd.DataFrame(records).to_parquet(path)
+    scores = read_scores(path).scores
+    assert scores.judges == JUDGES
+    np.testing.assert_array_equal(scores.values, one[list(JUDGES)].to_numpy())
+    table = read_table(TableInputs(path), ScoreColumns(), ReadingOptions(), ignore_reading)
     assert table.items["q3"].response == "text"
 
 
@@ -156,9 +150,6 @@ def test_a_document_of_unlike_objects_is_no_table(tmp_path):
 @pytest.mark.parametrize(
     "spelled",
     [
-        ["1 - Poor", "2 - Fair", "3 - Good"],
-        ["1: poor", "2: fair", "3: good"],
-        ["Poor (1)", "Fair (2)", "Good (3)"],
         ["incorrect", "Partially correct", "correct"],
         ["no", "partly", "yes"],
     ],
@@ -171,20 +162,6 @@ def test_grades_with_their_words_are_numbers(spelled, tmp_path):
     read = read_scores(path, tell=told.append)
     np.testing.assert_array_equal(read.scores.values[:, 0], [k % 3 + 1 for k in range(12)])
     assert any("are read as" in note for note in told[0].notes)
-
-
-def test_a_judge_that_is_a_list_of_words_has_one_name(tmp_path):
-    path = tmp_path / "mt.jsonl"
-    rows = [{"question_id": k, "judge": [judge, "single-v1"], "score": 5 + k} for k in range(3) for judge in JUDGES]
-    path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    assert read_scores(path).scores.judges[0] == "gpt single-v1"
-
-
-def test_a_column_of_criteria_is_recognised(answers):
-    one = answers[answers.model == "s0"]
-    by_two = pd.concat([long(one).assign(criterion=name) for name in ("clarity", "depth")])
-    with pytest.raises(InputError, match="criterion of each row: write each criterion's rows to a file"):
-        read_scores(by_two)
 
 
 def test_one_row_too_many_does_not_change_what_an_item_is(answers):
@@ -250,10 +227,3 @@ def test_the_id_of_a_pair_takes_precedence_over_its_question():
         }
     )
     assert read_scores(frame).scores.item_ids == ("a", "b")
-
-
-def test_the_advice_on_repeated_pairs_names_the_order():
-    frame = pd.DataFrame({"pair_id": "p", "judge": "x", "position": ["ab", "ba"], "winner": ["A", "B"]})
-    with pytest.raises(InputError, match="'position' seems to name the first answer of a pair") as refused:
-        read_scores(frame)
-    assert "or their mean" not in str(refused.value)

@@ -253,29 +253,24 @@ def judge_columns(
 
 
 def computed(table: pa.Table) -> list[str]:
-    """Return the columns of numbers that are the mean or the sum of all others, in ten rows or more."""
+    """Return the columns of numbers that are the mean or the sum of all others in all complete rows, ten or more.
+
+    A column of one value proves nothing: all judges may have given it.
+    """
     kinds = (pa.types.is_integer, pa.types.is_floating)
     numeric = table.select([field.name for field in table.schema if any(is_kind(field.type) for is_kind in kinds)])
-    if numeric.num_columns < _MIN_JUDGES_OF_A_MEAN or not _computed_from_others(numeric.slice(0, _COUNTED_ROWS)):
+    if numeric.num_columns < _MIN_JUDGES_OF_A_MEAN:
         return []
-    return _computed_from_others(numeric, minimum=_COUNTED_ROWS)
-
-
-def _computed_from_others(table: pa.Table, minimum: int = 0) -> list[str]:
-    """Return the columns that are the mean or the sum of the others in all complete rows.
-
-    Fewer than ``minimum`` complete rows prove nothing, nor does a column of one value, which all judges may have given.
-    """
-    values = np.column_stack([column.to_numpy().astype(float) for column in table.columns])
+    values = np.column_stack([column.to_numpy().astype(float) for column in numeric.columns])
     values = values[~np.isnan(values).any(axis=1)]
-    if len(values) < minimum or not len(values):
+    if len(values) < _COUNTED_ROWS:
         return []
     width = np.ptp(values, axis=0)
     rounding = np.where(width > _MIN_WIDTH, _ROUNDED, 1e-6 * width)
     others = values.sum(axis=1, keepdims=True) - values
-    differences = (np.abs(values - each).max(axis=0) for each in (others, others / (values.shape[1] - 1)))
-    found = np.any([each <= rounding for each in differences], axis=0) & ((width > 0) | (minimum == 0))
-    return [name for name, is_computed in zip(table.column_names, found, strict=True) if is_computed]
+    differences = [np.abs(values - each).max(axis=0) for each in (others, others / (values.shape[1] - 1))]
+    found = (np.min(differences, axis=0) <= rounding) & (width > 0)
+    return [name for name, is_computed in zip(numeric.column_names, found, strict=True) if is_computed]
 
 
 def why_no_judge(name: str, column: pa.ChunkedArray, drop: Collection[str] = ()) -> str | None:

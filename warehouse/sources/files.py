@@ -39,13 +39,12 @@ from warehouse.sources.input_table import InputTable, WantedColumns
 from warehouse.sources.numbers import numbers
 from warehouse.sources.reading import LeftOut, Reading, listed
 from warehouse.sources.shapes import (
-    how_to_part,
     item_or_repeat_columns,
     means,
     repeated_by,
-    unnested,
     values_of_items,
     whole_items,
+    with_fields_as_columns,
 )
 from warehouse.sources.tables import TableSource, guarded_reader, of_mapping, read_input_table
 from warehouse.sources.values import as_texts, identifiers, refuse_repeated, refuse_repeated_items, refuse_spaces
@@ -250,7 +249,7 @@ def texts_in_scores(
     def plan(names: Sequence[str]) -> WantedColumns:
         return WantedColumns(_as_text(names, item).union(_item_fields(str(source), names, item, None, drop).values()))
 
-    table = unnested(read_input_table(source, plan, options)).table
+    table = with_fields_as_columns(read_input_table(source, plan, options)).table
     records = read_items(table, ItemColumns(item_id=item), drop=drop, options=options, tell=taken.append)
     found = {field: column for field, column in taken[0].columns.items() if field in ITEM_TEXTS}
     if not found:
@@ -400,7 +399,7 @@ def _open_scores(source: TableSource, columns: ScoreColumns, options: ReadingOpt
         used = {chosen.judge, chosen.score, *response, *item_or_repeat_columns(names)}
         return WantedColumns(as_text | {chosen.judge, *response}, as_text | used)
 
-    input_table = unnested(read_input_table(source, plan, options))
+    input_table = with_fields_as_columns(read_input_table(source, plan, options))
     return input_table, score_layout(input_table.name, input_table.names, columns)
 
 
@@ -418,7 +417,8 @@ def _long(
             "several rows",
             cells,
             lambda row: f"item {items.names[items.codes[row]]!r} and judge {judges.names[judges.codes[row]]!r}",
-            how_to_part(input_table, item),
+            "keep one of each, or their mean; fit each criterion by itself; where more columns name an item, name all "
+            f"of them: --item {item},COLUMN",
         )
     else:
         notes.append(_MEANS.format(count))

@@ -78,7 +78,6 @@ _NUMBER = r"\d+(?:[.,]\d+)?"
 _PER_CENT = re.compile(rf"([+-]?{_NUMBER})\s?%")
 _FRACTION = re.compile(rf"({_NUMBER})\s?(?:/|of|out of)\s?(\d+)")
 _COUNTED = re.compile(rf"({_NUMBER})\s?(?:[★⭐]|stars?)", re.IGNORECASE)
-_NAMED = re.compile(rf"({_NUMBER})\s?[-–:=.)(]\s?[^\W\d][\w ]*\)?|[^\W\d][\w ]*\s?\(({_NUMBER})\)")
 _STARS = re.compile("([★⭐]*)(½?)☆*")
 _BETWEEN_WORDS = re.compile(r"(?<=\w)[\s_-]+(?=\w)")
 _MOST_WORDS, _LONGEST_WORD = 500, 40
@@ -272,8 +271,6 @@ def _graded(cell: str) -> tuple[str, float] | None:
 
     >>> _graded("85%"), _graded("4 out of 5"), _graded("★★★☆☆"), _graded("3 stars"), _graded("fair")
     (('per cents', 85.0), ('fractions of 5', 4.0), ('stars', 3.0), ('stars', 3.0), None)
-    >>> _graded("2 - Fair"), _graded("Good (3)"), _graded("3 apples")
-    (('named numbers', 2.0), ('named numbers', 3.0), None)
     """
 
     def value(text: str) -> float:
@@ -285,8 +282,6 @@ def _graded(cell: str) -> tuple[str, float] | None:
         return f"fractions of {int(found[2])}", value(found[1])
     if found := _COUNTED.fullmatch(cell):
         return "stars", value(found[1])
-    if found := _NAMED.fullmatch(cell):
-        return "named numbers", value(found[1] or found[2])
     found = _STARS.fullmatch(cell.replace("\ufe0f", ""))
     return ("stars", len(found[1]) + len(found[2]) / 2) if found and found[0] else None
 

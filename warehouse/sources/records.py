@@ -182,18 +182,13 @@ def _columns_as_rows(document: Any) -> tuple[list[Record], str] | None:
 
     None where the document is no such object.
     """
-    if not isinstance(document, dict) or len(document) < 2:
-        return None
-    columns, where = list(document.values()), "an object of columns"
-    if all(isinstance(column, dict) for column in columns):
-        numbers = [str(row) for row in range(max(map(len, columns)))]
-        if not numbers or any(list(column) != numbers for column in columns):
+    columns, where = list(document.values()) if isinstance(document, dict) else [], "an object of columns"
+    if columns and all(isinstance(column, dict) for column in columns):
+        if any(list(column) != [str(row) for row in range(len(columns[0]))] for column in columns):
             return None
         columns, where = [list(column.values()) for column in columns], "an object of objects, one a column"
-    if (
-        any(not isinstance(column, list) or _are_records(column) for column in columns)
-        or len(set(map(len, columns))) > 1
-    ):
+    are_columns = all(isinstance(column, list) and not _are_records(column) for column in columns)
+    if len(columns) < 2 or not are_columns or len(set(map(len, columns))) > 1:
         return None
     return [dict(zip(document, row, strict=True)) for row in zip(*columns, strict=True)], where
 

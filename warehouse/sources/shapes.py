@@ -1,4 +1,4 @@
-"""Tables whose rows are not one score or one item each: items by several columns, repeated scores, nested scores.
+"""Tables whose rows are not one score or one item each: items by several columns, repeated scores, fields.
 
 A table of answers names the question and the system that answered, one of pairs the question and both systems. All of
 these together name the item: ``q7 / gpt-4o``.
@@ -12,15 +12,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from warehouse.compute import pc
-from warehouse.sources.columns import ITEM, JUDGE, is_called, is_score, split_item
+from warehouse.sources.columns import ITEM, is_called, is_score, split_item
 from warehouse.sources.input_table import InputTable
 
 _SYSTEM = (
     *("system", "system_id", "system_name", "model", "model_id", "model_name", "candidate", "generator", "turn"),
     *("model_a", "model_b", "system_a", "system_b", "model_1", "model_2", "system_1", "system_2"),
 )
-_CRITERION = ("criterion", "criteria", "aspect", "dimension", "metric", "attribute")
-_ORDER = ("order", "position", "swapped", "swap", "is_swapped", "flipped")
 _REPEAT = ("run", "run_id", "repeat", "repetition", "trial", "attempt", "replicate", "iteration", "seed")
 
 
@@ -64,17 +62,6 @@ def values_of_items(input_table: InputTable, item: str, judge: str | None = None
     return values if len(values) == len(rows) else {}
 
 
-def how_to_part(input_table: InputTable, item: str) -> str:
-    """Return what to do about a judge's several rows for an item that no known column separates."""
-    by = next((name for name in input_table.names if is_called(name, _CRITERION)), None)
-    if by is not None:
-        return f"{by!r} seems to name the criterion of each row: write each criterion's rows to a file and fit each"
-    order = next((name for name in input_table.names if is_called(name, _ORDER)), None)
-    if order is not None and order not in item.split(","):
-        return f"{order!r} seems to name the first answer of a pair: turn the scores of one order, then average"
-    return f"keep one of each, or their mean; where more columns name an item, name them all: --item {item},COLUMN"
-
-
 def repeated_by(input_table: InputTable, own: Sequence[str]) -> str | None:
     """Return the column that counts repeated rows of these columns; None where nothing is repeated or counts."""
     counts = [name for name in input_table.names if is_called(name, _REPEAT) and name not in own]
@@ -99,50 +86,24 @@ def means(values: NDArray[np.float64], cells: NDArray[np.intp], size: int) -> ND
     return np.divide(total, count, out=np.full(size, np.nan), where=count > 0)
 
 
-def unnested(input_table: InputTable) -> InputTable:
-    """Return the table with nested scores in rows and columns of their own.
+def with_fields_as_columns(input_table: InputTable) -> InputTable:
+    """Return the table with a column for each number of an object of scores, as ``{"gpt": 7, "claude": 8}``.
 
-    A list of objects with a judge and a score, ``[{"judge": "gpt", "score": 7}, ...]``, becomes a row each; an object
-    of numbers, ``{"gpt": 7, "claude": 8}``, a column each; a judge's name that is a list of words, one text.
+    The columns have the names of the fields, or ``scores.gpt`` where a column ``gpt`` is there already.
     """
     for field in input_table.table.schema:
-        if field.type == pa.list_(pa.string()) and is_called(field.name, JUDGE):
-            column, k = pc.binary_join(input_table.table.column(field.name), " "), input_table.names.index(field.name)
-            input_table = replace(input_table, table=input_table.table.set_column(k, field.name, column))
-        elif pa.types.is_list(field.type) and _holds_scores(field.type.value_type):
-            input_table = _in_rows(input_table, field.name)
-        elif pa.types.is_struct(field.type) and _holds_judges(field, input_table.names):
-            input_table = _in_columns(input_table, field.name, input_table.table.column(field.name).flatten())
+        if pa.types.is_struct(field.type) and _holds_judges(field, input_table.names):
+            table = input_table.table.drop_columns([field.name])
+            for inner, column in zip(field.type, input_table.table.column(field.name).flatten(), strict=True):
+                is_free = inner.name.strip() and inner.name not in table.column_names
+                table = table.append_column(inner.name if is_free else f"{field.name}.{inner.name}", column)
+            input_table = replace(
+                input_table, table=table, notes=(*input_table.notes, f"{field.name!r} is read as its fields")
+            )
     return input_table
-
-
-def _holds_scores(kind: pa.DataType) -> bool:
-    names = [field.name for field in kind] if pa.types.is_struct(kind) else []
-    return any(is_called(name, JUDGE) for name in names) and any(map(is_score, names))
 
 
 def _holds_judges(field: pa.Field, names: Sequence[str]) -> bool:
     kinds = (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_null)
     numbers = all(any(is_kind(inner.type) for is_kind in kinds) for inner in field.type)
     return numbers and not is_called(field.name, ITEM) and not {inner.name for inner in field.type} & set(names)
-
-
-def _in_rows(input_table: InputTable, name: str) -> InputTable:
-    lists = input_table.table.column(name).combine_chunks()
-    rows = pc.list_parent_indices(lists)
-    parents, table = rows.to_pylist(), input_table.table.take(rows)
-    repeated = replace(
-        input_table, table=table, locate=lambda found: input_table.locate([parents[row] for row in found])
-    )
-    return _in_columns(repeated, name, pa.chunked_array([pc.list_flatten(lists)]).flatten())
-
-
-def _in_columns(input_table: InputTable, name: str, columns: Sequence[pa.ChunkedArray]) -> InputTable:
-    """Return the table with the fields of a nested column in its place, under their own names where these are free."""
-    kind = input_table.table.schema.field(name).type
-    fields = kind.value_type if pa.types.is_list(kind) else kind
-    table = input_table.table.drop_columns([name])
-    for field, column in zip(fields, columns, strict=True):
-        own = field.name if field.name.strip() and field.name not in table.column_names else f"{name}.{field.name}"
-        table = table.append_column(own, column)
-    return replace(input_table, table=table, notes=(*input_table.notes, f"{name!r} is read as its fields"))
