@@ -8,7 +8,6 @@ import codecs
 import csv
 import io
 import re
-from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -21,10 +20,10 @@ from warehouse.compute import pc
 from warehouse.sources.input_table import (
     InputTable,
     Plan,
+    encoding_of,
     lines_of,
     name_columns,
     open_stream,
-    open_text,
     refuse_repeated,
 )
 from warehouse.sources.reading import listed
@@ -40,20 +39,20 @@ MISSING = (
 
 _SEPARATORS = {",": "a comma", ";": "a semicolon", "\t": "a tab", "|": "a vertical bar"}
 _BYTE_ORDER_MARKS = {codecs.BOM_UTF8: "utf-8-sig", codecs.BOM_UTF16_LE: "utf-16", codecs.BOM_UTF16_BE: "utf-16"}
-_QUOTE, _HEXADECIMAL = re.compile(b'"'), re.compile(rb"\b0[xX][0-9a-fA-F]")
-_APOSTROPHE = re.compile(rb"(?:^|[,;\t|\n\"])'+[-=+@\t\r]")
+_HEXADECIMAL, _APOSTROPHE = re.compile(rb"\b0[xX][0-9a-fA-F]"), re.compile(rb"(?:^|[,;\t|\n\"])'+[-=+@\t\r]")
 """Patterns that are searched in a whole file: pyarrow reads the text 0x1f, which may be an id, as the number 31."""
 
-_SAMPLE_BYTES = 1 << 16
+_SAMPLE_CHARACTERS = 1 << 16
 _BLOCK_BYTES = 1 << 25
 """Size of the blocks that pyarrow parses, and the longest cell."""
 
 
 @dataclass(frozen=True)
-class _Dialect:
-    """The encoding, separator and decimal character of one file."""
+class _DelimitedText:
+    """The content of a file in UTF-8, with its own encoding, its separator and its decimal character."""
 
     path: Path
+    content: bytes
     encoding: str
     separator: str
     decimal: str
@@ -65,41 +64,24 @@ class _Dialect:
         comma = " with a decimal comma" if self.decimal == "," else ""
         return f"pyarrow {pa.__version__} as text separated by {separator}{comma}, in {encoding}"
 
-    def utf8(self) -> pa.NativeFile:
-        """Return the file as bytes of UTF-8, whatever its own encoding."""
-        stream = open_stream(self.path)
-        return (
-            stream if self.encoding.startswith("utf-8") else pa.transcoding_input_stream(stream, self.encoding, "utf8")
-        )
-
-    def holds(self, pattern: re.Pattern[bytes]) -> bool:
-        """Return whether a pattern of up to 16 bytes occurs in the text, also across two blocks."""
-        end = b""
-        with self.utf8() as stream:
-            while block := stream.read(_BLOCK_BYTES):
-                if pattern.search(end + block):
-                    return True
-                end = block[-16:]
-        return False
-
     def records(self, *, strict: bool = False) -> Iterator[tuple[int, list[str]]]:
         """Yield all records, the column names first, each with the number of its first line."""
         allow_long_fields()
-        with open_text(self.path, self.encoding, newline="") as text:
-            for _ in range(self.skipped):
-                text.readline()
-            reader = csv.reader(text, delimiter=self.separator, strict=strict)
-            line = self.skipped + 1
-            try:
-                for record in reader:
-                    if record:
-                        yield line, record
-                    line = self.skipped + reader.line_num + 1
-            except csv.Error as error:
-                raise InputError(
-                    f"{self.path}: the quotes in the record that begins in line {line} do not match ({error}); "
-                    'close each quote, and write a quote inside a quoted value twice: ""'
-                ) from error
+        text = io.TextIOWrapper(io.BytesIO(self.content), "utf-8", newline="")
+        for _ in range(self.skipped):
+            text.readline()
+        reader = csv.reader(text, delimiter=self.separator, strict=strict)
+        line = self.skipped + 1
+        try:
+            for record in reader:
+                if record:
+                    yield line, record
+                line = self.skipped + reader.line_num + 1
+        except csv.Error as error:
+            raise InputError(
+                f"{self.path}: the quotes in the record that begins in line {line} do not match ({error}); "
+                'close each quote, and write a quote inside a quoted value twice: ""'
+            ) from error
 
 
 def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -> InputTable:
@@ -110,61 +92,64 @@ def read_delimited(path: Path, plan: Plan, options: ReadingOptions, kind: str) -
     """
     from pyarrow import csv as arrow_csv
 
-    dialect = _dialect(path, options, kind)
-    written = next((record for _, record in dialect.records()), [])
+    text = _text_of(path, options, kind)
+    written = next((record for _, record in text.records()), [])
     names = name_columns(written)
     refuse_repeated(str(path), names)
+    as_text = names if _HEXADECIMAL.search(text.content) else plan(names).as_text
     try:
-        as_text = names if dialect.holds(_HEXADECIMAL) else plan(names).as_text
         table = arrow_csv.read_csv(
-            dialect.utf8(),
-            read_options=arrow_csv.ReadOptions(skip_rows=dialect.skipped, block_size=_BLOCK_BYTES),
-            parse_options=arrow_csv.ParseOptions(delimiter=dialect.separator, newlines_in_values=True),
+            pa.BufferReader(text.content),
+            read_options=arrow_csv.ReadOptions(skip_rows=text.skipped, block_size=_BLOCK_BYTES),
+            parse_options=arrow_csv.ParseOptions(delimiter=text.separator, newlines_in_values=True),
             convert_options=arrow_csv.ConvertOptions(
                 null_values=MISSING,
-                decimal_point=dialect.decimal,
+                decimal_point=text.decimal,
                 column_types={
                     inside: pa.string() for inside, name in zip(written, names, strict=True) if name in as_text
                 },
             ),
         )
-    except (UnicodeError, pa.ArrowInvalid):
-        _refuse_undecodable(path, dialect.encoding)
-        _refuse_uneven(dialect, len(names))
+    except pa.ArrowInvalid:
+        _refuse_uneven(text, len(names))
         raise
-    if any(pa.types.is_binary(column.type) for column in table.columns):  # pyarrow's type for text that is not UTF-8
-        _refuse_undecodable(path, dialect.encoding)
-    if dialect.holds(_QUOTE):
-        _check_quotes(dialect, table.num_rows)
+    if b'"' in text.content:
+        _check_quotes(text, table.num_rows)
     for k in (k for k, name in enumerate(names) if name in as_text):
         if pc.all(pc.is_in(table.column(k), pa.array(MISSING))).as_py():  # as where pyarrow chooses the type
             table = table.set_column(k, written[k], pa.nulls(table.num_rows))
-    notes = ("the first line, sep=, names the separator",) if dialect.skipped else ()
-    if dialect.holds(_APOSTROPHE):
+    notes = ("the first line, sep=, names the separator",) if text.skipped else ()
+    if _APOSTROPHE.search(text.content):
         table = pa.table({name: _as_meant(table.column(k)) for k, name in enumerate(names)})
         notes += ("an apostrophe before =, +, -, @ keeps a spreadsheet from running a cell, and is left out",)
     return InputTable(
         str(path),
         table,
-        dialect.described(),
+        text.described(),
         notes,
-        lambda rows: lines_of(rows, islice((line for line, _ in dialect.records()), 1, None)),
+        lambda rows: lines_of(rows, islice((line for line, _ in text.records()), 1, None)),
     )
 
 
-def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
+def _text_of(path: Path, options: ReadingOptions, kind: str) -> _DelimitedText:
+    """Read a file; raise ``InputError``, which names the line, if it is not text in its encoding."""
     with open_stream(path) as stream:
-        start = bytes(stream.read(_SAMPLE_BYTES))
-    sample_is_file = len(start) < _SAMPLE_BYTES
-    encoding = options.encoding or next((e for mark, e in _BYTE_ORDER_MARKS.items() if start.startswith(mark)), "utf-8")
-    with open_text(path, encoding) as text:
-        encoding = codecs.lookup(text.encoding).name
+        content = bytes(stream.read())
+    found = next((name for mark, name in _BYTE_ORDER_MARKS.items() if content.startswith(mark)), "utf-8")
+    encoding = encoding_of(path, options.encoding or found)
     try:
-        sample = codecs.getincrementaldecoder(encoding)().decode(start, final=sample_is_file)
-    except UnicodeError:
-        _refuse_undecodable(path, encoding)
-        raise
-    sample = sample.removeprefix("\ufeff")
+        text = content.decode(encoding).removeprefix("\ufeff")
+        content = text.encode()
+    except UnicodeError as error:
+        place = "it"
+        if isinstance(error, UnicodeDecodeError):
+            line = content[: error.start].decode(encoding, "replace").count("\n") + 1
+            place = f"line {line}, with the byte 0x{content[error.start]:02x},"
+        raise InputError(
+            f"{path}: {place} is not {encoding.upper()}; save the file as UTF-8, or name its encoding with --encoding "
+            "(reading.encoding in a workspace), such as cp1252"
+        ) from error
+    sample = text[:_SAMPLE_CHARACTERS]
     if not sample.strip():
         raise InputError(f"{path}: the file is empty; it needs a line of names and at least one row")
     if "\0" in sample:
@@ -175,9 +160,9 @@ def _dialect(path: Path, options: ReadingOptions, kind: str) -> _Dialect:
     first = sample.splitlines()[0]
     skipped = int(first.lower().startswith("sep=") and len(first) == len("sep=") + 1)
     separator = options.separator or (
-        first[-1] if skipped else _separator(sample, sample_is_file=sample_is_file, kind=kind)
+        first[-1] if skipped else _separator(sample, sample_is_file=len(sample) == len(text), kind=kind)
     )
-    return _Dialect(path, encoding, separator, options.decimal or ".", skipped)
+    return _DelimitedText(path, content, encoding, separator, options.decimal or ".", skipped)
 
 
 def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
@@ -193,40 +178,21 @@ def _separator(sample: str, *, sample_is_file: bool, kind: str) -> str:
     return max(even or widths, key=lambda name: widths[name][0])
 
 
-def _refuse_undecodable(path: Path, encoding: str) -> None:
-    """Raise ``InputError`` if a file is not text in this encoding; the message names the first such line."""
-    with open_stream(path) as stream:
-        content = stream.read()
-    try:
-        content.decode(encoding)
-    except UnicodeError as error:
-        place = "it"
-        if isinstance(error, UnicodeDecodeError):
-            line = content[: error.start].decode(encoding, "replace").count("\n") + 1
-            place = f"line {line}, with the byte 0x{content[error.start]:02x},"
-        raise InputError(
-            f"{path}: {place} is not {encoding.upper()}; save the file as UTF-8, or name its encoding with --encoding "
-            "(reading.encoding in a workspace), such as cp1252"
-        ) from error
-
-
-def _refuse_uneven(dialect: _Dialect, width: int) -> None:
+def _refuse_uneven(text: _DelimitedText, width: int) -> None:
     """Raise ``InputError`` if a record has more or fewer values than there are names."""
-    widths = [(line, len(record)) for line, record in dialect.records(strict=True)]
+    widths = [(line, len(record)) for line, record in text.records(strict=True)]
     uneven = [(line, count) for line, count in widths if count != width]
     if not uneven:
         return
-    with open_text(dialect.path, dialect.encoding) as text:
-        (end,) = deque(text, 1)
     hint = "quote values that hold the separator, or name it with --separator (reading.separator in a workspace)"
     if all(count == width + 1 for _, count in widths[1:]):
         hint = "name the first column too, if it is that one which has no name"
-    elif uneven == widths[-1:] and uneven[0][1] < width and not end.endswith("\n"):
+    elif uneven == widths[-1:] and uneven[0][1] < width and not text.content.endswith((b"\n", b"\r")):
         hint = "the last line is incomplete, as where a file was cut off: give the whole file, or delete that line"
     elif width == 1:
         hint = f"let the names of the columns be the first line; or {hint}"
     places = listed([f"{count} values in line {line}" for line, count in uneven], 10)
-    raise InputError(f"{dialect.path}: the line of names has {width}, but there are {places}; {hint}")
+    raise InputError(f"{text.path}: the line of names has {width}, but there are {places}; {hint}")
 
 
 def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
@@ -235,12 +201,12 @@ def _as_meant(column: pa.ChunkedArray) -> pa.ChunkedArray:
     return pa.chunked_array([[cell and as_meant(cell) for cell in column.to_pylist()]], pa.string())
 
 
-def _check_quotes(dialect: _Dialect, rows: int) -> None:
+def _check_quotes(text: _DelimitedText, rows: int) -> None:
     """Read the file again, strictly: pyarrow reads everything after an unclosed quote as one value."""
-    counted = sum(1 for _ in dialect.records(strict=True)) - 1
+    counted = sum(1 for _ in text.records(strict=True)) - 1
     if counted != rows:
         raise InputError(
-            f"{dialect.path}: the quotes can be read in two ways, as {rows:,} rows or as {counted:,}; "
+            f"{text.path}: the quotes can be read in two ways, as {rows:,} rows or as {counted:,}; "
             'close each quote, and write a quote inside a quoted value twice: ""'
         )
 

@@ -1,5 +1,6 @@
 """A table that was read from a file or a frame, and the places of its cells in the file."""
 
+import codecs
 import io
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
@@ -78,12 +79,18 @@ def lines_of(rows: Sequence[int], first_lines: Iterable[int]) -> list[str]:
     return [f"line {lines[row]}" for row in rows]
 
 
-def open_text(path: Path, encoding: str, newline: str | None = None) -> io.TextIOWrapper:
+def open_text(path: Path, encoding: str) -> io.TextIOWrapper:
     """Open a file, which may be compressed, as text; raise ``InputError`` where there is no such encoding."""
+    return io.TextIOWrapper(open_stream(path), encoding_of(path, encoding))
+
+
+def encoding_of(path: Path, name: str) -> str:
+    """Return the usual name of a text encoding; raise ``InputError`` where there is none of this name."""
     try:
-        return io.TextIOWrapper(open_stream(path), encoding, newline=newline)
-    except LookupError as error:
-        raise InputError(f"{path}: there is no encoding {encoding!r}; cp1252 and utf-16 are examples") from error
+        with io.TextIOWrapper(io.BytesIO(), name) as text:  # accepts encodings of text only
+            return codecs.lookup(text.encoding).name
+    except (LookupError, ValueError) as error:
+        raise InputError(f"{path}: there is no encoding {name!r}; cp1252 and utf-16 are examples") from error
 
 
 def open_stream(path: Path) -> pa.NativeFile:
