@@ -28,14 +28,14 @@ def read_labels(
     source: TableSource | Mapping[str, float],
     item: str | None = None,
     options: ReadingOptions = AS_FOUND,
-    tell: Report = ignore_reading,
+    report: Report = ignore_reading,
     *,
     unstated: Drawn | None = "chosen",
 ) -> Labels:
     """Read labels: item ids, labels, and where there are such columns how each item was drawn, by whom it was labelled
     and when. Rows without a label are left out; an item may have several rows.
 
-    ``source``, ``item`` and ``options`` are as ``read_label_cells`` takes them; ``tell`` is called with the record of
+    ``source``, ``item`` and ``options`` are as ``read_label_cells`` takes them; ``report`` is called with the record of
     how the table was read. Items of which it does not say how they were drawn are taken for ``unstated``; with None it
     has to. Raises ``InputError`` where it has to and does not, a column is missing, a label is no finite number, a
     probability is not in (0, 1], ``drawn`` is neither "random" nor "chosen", rows of an item contradict each other, or
@@ -52,7 +52,7 @@ def read_labels(
         raise InputError(f"{reading.source}: {error}") from None
     _refuse_copies(reading.source, labels)
     taken = [_TAKEN[unstated].format(silent)] if silent else []
-    tell(replace(reading, notes=(*reading.notes, *taken, *labels.sentences())))
+    report(replace(reading, notes=(*reading.notes, *taken, *labels.sentences())))
     return labels
 
 

@@ -137,7 +137,7 @@ def _read_records(workspace: Workspace, testset: str) -> list[ItemRecord]:
         source.where,
         source.drop,
         source.reading,
-        tell=lambda reading: testset_readings.update(items=reading),
+        report=lambda reading: testset_readings.update(items=reading),
     )
 
 

@@ -40,7 +40,7 @@ def read_rated_table(
     labels: TableSource | Mapping[str, float],
     columns: ScoreColumns,
     reading: ReadingOptions,
-    tell: Report,
+    report: Report,
     *,
     drawn: Drawn | None = None,
     systems: Sequence[str] = (),
@@ -51,10 +51,10 @@ def read_rated_table(
     ``drawn`` states how items were sampled whose labels do not say it. Raises ``InputError`` where a table cannot be
     read, or where systems are named without a table of items.
     """
-    table = read_table(inputs, columns, reading, tell)
+    table = read_table(inputs, columns, reading, report)
     if systems and not table.items:
         raise InputError(f"--system {systems[0]}: give --items, the table that has this column")
-    given = read_labels(labels, usual_item(table.readings[0], columns), reading, tell, unstated=drawn)
+    given = read_labels(labels, usual_item(table.readings[0], columns), reading, report, unstated=drawn)
     return table, given, TableConfig(fit=FitConfig(cut=cut), systems=tuple(systems))
 
 

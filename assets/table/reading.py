@@ -49,9 +49,9 @@ class TableInputs:
 
 @guarded("save the table again, as CSV in UTF-8 or as Parquet", "the tables")
 def read_table(
-    inputs: TableInputs, columns: ScoreColumns, options: ReadingOptions, tell: Callable[[Reading], object]
+    inputs: TableInputs, columns: ScoreColumns, options: ReadingOptions, report: Callable[[Reading], object]
 ) -> ScoreTable:
-    """Read every table; ``tell`` is called with how each was read before anything is fitted.
+    """Read every table; ``report`` is called with how each was read before anything is fitted.
 
     Raises ``InputError`` where a table cannot be read, there are scores of one judge only, or the tables do not speak
     of the same items and judges.
@@ -64,10 +64,10 @@ def read_table(
 
     def keep(reading: Reading) -> None:
         readings.append(reading)
-        tell(reading)
+        report(reading)
 
     of_scores: list[Reading] = []
-    recorded = read_scores(inputs.scores, columns, options=options, tell=of_scores.append)
+    recorded = read_scores(inputs.scores, columns, options=options, report=of_scores.append)
     source = of_scores[0].source
     try:
         scores, brought, done = on_one_scale(recorded.scores, inputs.scale, inputs.scales or {})
@@ -99,28 +99,28 @@ def _read_labels(
     source: TableSource | Mapping[str, float] | None,
     item: str,
     options: ReadingOptions,
-    tell: Callable[[Reading], object],
+    report: Callable[[Reading], object],
 ) -> FitLabels:
     from assets.labels import read_labels
     from care_ops.fit_labels import NO_LABELS, FitLabels
 
     if source is None or (isinstance(source, Mapping) and not source):
         return NO_LABELS
-    return FitLabels.of(read_labels(source, item, options, tell))
+    return FitLabels.of(read_labels(source, item, options, report))
 
 
 def _with_families(
     matrix: ScoreMatrix,
     source: TableSource | Mapping[str, str] | None,
     options: ReadingOptions,
-    tell: Callable[[Reading], object],
+    report: Callable[[Reading], object],
 ) -> ScoreMatrix:
     from care_ops.scores import ScoreMatrix
     from warehouse.sources.files import read_families
 
     if source is None or (isinstance(source, Mapping) and not source):
         return matrix
-    families = read_families(source, options, tell)
+    families = read_families(source, options, report)
     unknown = [judge for judge in families if judge not in matrix.judges]
     if unknown:
         where = _place(source, "families")
@@ -129,16 +129,16 @@ def _with_families(
 
 
 def _read_items(
-    source: TableSource, matrix: ScoreMatrix, item: str, options: ReadingOptions, tell: Callable[[Reading], object]
+    source: TableSource, matrix: ScoreMatrix, item: str, options: ReadingOptions, report: Callable[[Reading], object]
 ) -> dict[str, ItemRecord]:
     from warehouse.sources.files import read_items
 
     taken: list[Reading] = []
-    records = {record.item_id: record for record in read_items(source, options=options, item=item, tell=taken.append)}
+    records = {record.item_id: record for record in read_items(source, options=options, item=item, report=taken.append)}
     scored = {matrix.item_ids[k] for k in (matrix.values == matrix.values).any(axis=1).nonzero()[0]}
     unscored = [item for item in records if item not in scored]
     lacking = f"without a score, and so without an answer: {len(unscored):,} of {counted(len(records), 'item')}"
-    tell(taken[0].noting(f"{lacking}, the first is {first!r}" for first in unscored[:1]))
+    report(taken[0].noting(f"{lacking}, the first is {first!r}" for first in unscored[:1]))
     refuse_strangers(matrix.item_ids, records, _place(source, "items"))
     return records
 

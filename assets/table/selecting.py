@@ -87,7 +87,7 @@ def select_table(
     config: FitConfig,
     columns: ScoreColumns,
     options: ReadingOptions,
-    tell: Report,
+    report: Report,
     watch: Watch = unwatched,
 ) -> Choice:
     """Read the tables, admit judges, and search the paper's grid.
@@ -99,9 +99,9 @@ def select_table(
     FitError
         No point of the grid gives an answer.
     """
-    matrix = read_scores(scores, columns, options=options, tell=tell).scores
+    matrix = read_scores(scores, columns, options=options, report=report).scores
     matrix = matrix.select_judges([check.judge for check in check_panel(matrix, AdmissionRule()) if check.admitted])
-    name, gold, units = _gold_and_units(items, matrix.item_ids, search.split, columns.item_id, options, tell)
+    name, gold, units = _gold_and_units(items, matrix.item_ids, search.split, columns.item_id, options, report)
     if search.criterion == "likelihood":
         return Choice(select_without_labels(matrix, config, units, watch=watch), [])
     if np.isnan(gold).all():
@@ -124,13 +124,13 @@ def _gold_and_units(
     split: str | None,
     item_column: str | None,
     options: ReadingOptions,
-    tell: Report,
+    report: Report,
 ) -> tuple[str, Array, list[str]]:
     """Return the table's name, and gold (NaN if none) and split unit (by default the id) of each scored item."""
     readings: list[Reading] = []
-    read = read_items(source, options=options, item=item_column, tell=readings.append)
+    read = read_items(source, options=options, item=item_column, report=readings.append)
     records = {record.item_id: record for record in read}
-    tell(readings[0])
+    report(readings[0])
     labels = [records[item_id].gold if item_id in records else None for item_id in item_ids]
     gold = np.array([np.nan if label is None else label for label in labels], dtype=np.float64)
     units = _split_units(records, readings[0], split)

@@ -39,7 +39,7 @@ def main() -> int:
                 shutil.rmtree(folder / "case")
                 healed[case.healed] += 1
                 wrong += bool(case.wrong)
-                print(f"{path[:78]:80}{damage:11}{case.healed:25}{case.told[:300]}", flush=True)
+                print(f"{path[:78]:80}{damage:11}{case.healed:25}{case.message[:300]}", flush=True)
                 for what in case.wrong[:6]:
                     print(f"    WRONG: {what[:400]}", flush=True)
     print(f"\n{healed.total()} cases: {dict(healed)}; {wrong} wrong")

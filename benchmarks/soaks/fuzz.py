@@ -124,17 +124,17 @@ def _work(target: str, seed: int, first: int, count: int) -> None:
     """Run cases in this process, which an alarm ends if one takes too long."""
     from tests.support.fuzz_targets import try_case
 
-    said = sys.stdout
+    output = sys.stdout
     sys.stdout = sys.stderr
     resource.setrlimit(resource.RLIMIT_AS, (ADDRESSES, ADDRESSES))
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
 
-    def say(**line: Any) -> None:
-        said.write("\x1e" + json.dumps(line) + "\n")
-        said.flush()
+    def emit(**line: Any) -> None:
+        output.write("\x1e" + json.dumps(line) + "\n")
+        output.flush()
 
     for case in range(first, first + count):
-        say(case=case)
+        emit(case=case)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
         what: str | None = None
         with tempfile.TemporaryDirectory() as folder:
@@ -146,7 +146,7 @@ def _work(target: str, seed: int, first: int, count: int) -> None:
                 what = _described(error)
             _limit_time(0)
         grown = 1024 * (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
-        say(case=case, what=what or (f"took {grown >> 20} MB of memory" if grown > MOST_BYTES else None))
+        emit(case=case, what=what or (f"took {grown >> 20} MB of memory" if grown > MOST_BYTES else None))
 
 
 def _limit_time(seconds: float) -> None:
@@ -168,8 +168,8 @@ def _described(error: BaseException) -> str:
     """Name a finding by the kind of its error and the last place in our code."""
     frames = [frame for frame in traceback.extract_tb(error.__traceback__) if _is_ours(frame.filename)]
     place = f"{Path(frames[-1].filename).relative_to(ROOT)}:{frames[-1].lineno}" if frames else "?"
-    said = str(error) if type(error).__name__ == "FindingError" else ""
-    return f"{type(error).__name__} at {place} {said[:90]!r}"
+    message = str(error) if type(error).__name__ == "FindingError" else ""
+    return f"{type(error).__name__} at {place} {message[:90]!r}"
 
 
 def _is_ours(filename: str) -> bool:

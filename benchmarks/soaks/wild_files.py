@@ -20,7 +20,7 @@ def main() -> None:
             outcome = read(file, Path(folder))
             if outcome.refusal is not None:
                 print(f"    refused: {outcome.refusal}")
-            for number, sentence in enumerate(outcome.told):
+            for number, sentence in enumerate(outcome.sentences):
                 print(f"    {'   ' if number else 'read'} {sentence}")
 
 

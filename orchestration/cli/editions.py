@@ -214,7 +214,7 @@ def score(
     from warehouse.storage import write_bytes
 
     loaded = _load(workspace)
-    matrix = read_scores(scores, form.columns, options=form.reading, tell=tables.print_reading).scores
+    matrix = read_scores(scores, form.columns, options=form.reading, report=tables.print_reading).scores
     rows = score_with(loaded, find(loaded, fit), aggregator, matrix)
     if out is None:
         show(rows, f"{len(rows)} items by {aggregator} of {fit}", as_json=json)

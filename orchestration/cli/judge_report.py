@@ -83,7 +83,7 @@ def _print_reports(found: Reports, orders: Path | None, *, pairs: bool) -> None:
     from care_ops.results.judge_gate import people_sentences
     from warehouse.sources.files import read_orders
 
-    by_order = None if orders is None else read_orders(orders, tell=tables.print_reading)
+    by_order = None if orders is None else read_orders(orders, report=tables.print_reading)
     if found.panel is not None:
         console.print(f"{PANEL}:", style="bold")
         for sentence in people_sentences(found.panel):

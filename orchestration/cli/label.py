@@ -115,8 +115,8 @@ def _subject(testset: str | None, root: Path, items: Path | None, scores: Path |
     if (testset is None) == (items is None):
         raise InputError("name a test set of the workspace, or give --items, the table of items to label")
     if testset is None and items is not None:
-        records = {record.item_id: record for record in read_items(items, tell=tables.print_reading)}
-        panel = None if scores is None else read_scores(scores, tell=tables.print_reading).scores
+        records = {record.item_id: record for record in read_items(items, report=tables.print_reading)}
+        panel = None if scores is None else read_scores(scores, report=tables.print_reading).scores
         refuse_strangers(() if panel is None else panel.item_ids, records, items)
         scale = None if panel is None else scale_of_grades(panel)
         return _Subject(records, panel, TableConfig().fit, scale, output or Path("labels.csv"))
@@ -166,7 +166,7 @@ def _take(subject: _Subject, file: LabelFile, table: Path, rater: str) -> None:
     from warehouse.fits import now
 
     # The file of labels knows how the items were drawn, so the table's notes on that are not printed.
-    labels = read_labels(table, tell=lambda reading: tables.print_reading(replace(reading, notes=())))
+    labels = read_labels(table, report=lambda reading: tables.print_reading(replace(reading, notes=())))
     filled, repeated = file.merge(labels.given, rater, now())
     console.print(f"{filled} labels taken, and {repeated} second labels; {labelling_progress(file)}")
     _print_effect(subject, file)

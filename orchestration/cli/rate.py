@@ -256,7 +256,7 @@ def _of_workspace(
     file = labels or loaded.labels_file(testset)
     if file is None:
         raise InputError(f"test set {testset!r} has no anchors in care.yaml; give --labels")
-    given = read_labels(file, tell=tables.print_reading, unstated=drawn)
+    given = read_labels(file, report=tables.print_reading, unstated=drawn)
     if edition is not None:
         _end_where_measured_otherwise(loaded, testset, edition, given)
     return table, given, config

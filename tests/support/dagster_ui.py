@@ -77,7 +77,7 @@ def see(page: Page, address: str, text: str) -> Locator:
 def choose(page: Page, address: str, which: str, partition: str) -> Locator:
     """Choose partitions in the dialog that materialises a page's assets; returns its launch button.
 
-    The page is that of an asset, of a group or of a job. ``which`` is "Missing" or "All", which alone is there where
+    The page is that of an asset, of a group or of a job. ``which`` is "Missing" or "All", the only one where
     partitions have two dimensions; it is clicked in each. ``partition`` is then among what is chosen.
     """
     deadline = time.monotonic() + WAIT_MS / 1000
@@ -95,6 +95,6 @@ def choose(page: Page, address: str, which: str, partition: str) -> Locator:
             page.wait_for_timeout(1_000)
             if dialog.locator("span", has_text=partition).first.is_visible():
                 return dialog.get_by_role("button", name="Launch").last
-        said = f"{address}: {partition} is not among what can be chosen:\n{dialog.inner_text()}"
-        assert time.monotonic() < deadline, said
+        message = f"{address}: {partition} is not among what can be chosen:\n{dialog.inner_text()}"
+        assert time.monotonic() < deadline, message
         patience_s *= 2

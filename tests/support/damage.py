@@ -24,7 +24,7 @@ ITEMS, JUDGES = 12, ("length", "conciseness", "redundancy", "thoroughness")
 CARE = "fit: {resamples: 20, aggregators: [care, avg, care_svd]}\nreview: {hold: false}\n"
 _DRAWN = re.compile(r"[0-9a-f]{8}-[0-9a-f-]{27}|[0-9a-f]{12,}|(?<=compute_logs/)\w+")
 _REPAIR = re.compile(r"`care |put it back|put the parts back|mend that|move it away|no such file|not valid YAML")
-"""Words of a message that say what to do."""
+"""Words of a message about the remedy."""
 
 _HISTORY_OF_DAGSTER = re.compile(r"compute_logs/|history/runs/[0-9a-f-]{36}\.db$|schedules\.db$")
 """Logs of runs and ticks that are over. Only Dagster's UI reads them; SQLite has no checksums, so a bit that is flipped
@@ -108,7 +108,7 @@ class Case:
     healed : str
         How the damage was repaired: by itself, after a run that failed, by ``care doctor --repair``, by a person who
         put the file back, or not at all; and whether a part of the history was lost for good.
-    told : str
+    message : str
         Message of the first run that failed.
     wrong : list of str
         Uncaught exceptions, failures that name no repair, and what differs from an undisturbed workspace at the end.
@@ -117,7 +117,7 @@ class Case:
     path: str
     damage: str
     healed: str
-    told: str
+    message: str
     wrong: list[str]
 
 
@@ -158,8 +158,8 @@ def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -
         harmless = _HISTORY_OF_DAGSTER.search(path) is not None
         wrong += [] if named_by_doctor or harmless else ["nobody has read it, and the doctor is silent"]
         shutil.rmtree(target) if target.is_dir() else target.unlink()
-        healed = "told by the doctor" if named_by_doctor else "without effect"
-    if not users or failed:  # else a person's file was changed and stayed valid: that night was another
+        healed = "named by the doctor" if named_by_doctor else "without effect"
+    if not users or failed:  # else a person's file was changed and stayed valid: that run is another
         differs = _differences(compare(calm, state_of(workspace)))
         if path.startswith("data/parts/fits/") and not target.exists():
             # of a fit that is no longer the latest: nothing makes it again, and history and review cannot speak of it
@@ -167,7 +167,7 @@ def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -
             differs = [what for what in differs if not re.search(lost, what)]
             healed = f"{healed}, set aside"
         if path.startswith("data/parts/scores/"):
-            # what the judge said of a text that is no longer there is not asked again
+            # the score of a text that is no longer there is not asked again
             differs = [what for what in differs if not re.match(rf"lost: judge=\S+ item_id=i{EDITED},", what)]
         wrong += differs
     return Case(path, damage, healed, _line(failed[0]) if failed else "", wrong)

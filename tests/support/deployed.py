@@ -209,7 +209,7 @@ def _serves(port: int) -> bool:
     """Ask as ``dagster api grpc-health-check`` does, without a process that imports Dagster."""
     with grpc.insecure_channel(f"127.0.0.1:{port}") as channel:
         try:
-            told = HealthStub(channel).Check(HealthCheckRequest(service="DagsterApi"), timeout=5)
+            health = HealthStub(channel).Check(HealthCheckRequest(service="DagsterApi"), timeout=5)
         except grpc.RpcError:
             return False
-    return told.status == HealthCheckResponse.SERVING
+    return health.status == HealthCheckResponse.SERVING

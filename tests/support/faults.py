@@ -30,7 +30,7 @@ paid, which is more where somebody had to be asked again (``tests/orchestration/
 _SPOKEN = re.compile(
     rb"\d{4}-\d\d-\d\d(?:[ T]\d\d:\d\d(?::\d\d)?(?:\.\d+)?(?:Z|[+-]\d\d:\d\d)?)?|(?<=nonce[-=])\"?[0-9a-f]{32}"
 )
-"""Pattern of a date or a time in a page, and of the key of its scripts, which follows from all that it says."""
+"""Pattern of a date or a time in a page, and of the key of its scripts, which follows from its content."""
 
 
 @dataclass(frozen=True)
@@ -117,7 +117,7 @@ class State:
 
     Attributes
     ----------
-    files : dict path -> hash of what it says, or "folder"
+    files : dict path -> hash of its content, or "folder"
     rows : list of str
         Rows of the database's tables, of the score parts and of Dagster's records; a repeated row is listed repeatedly.
     temporary : list of str
@@ -169,7 +169,7 @@ def compare(calm: State, rough: State) -> Difference:
         lost=[*sorted(calm.files.keys() - rough.files.keys()), *sorted((wanted - rows).elements())],
         double=sorted(set(rough.double) - set(calm.double)),
         different=[
-            *(f"{name} says something else" for name in sorted(both) if calm.files[name] != rough.files[name]),
+            *(f"{name} has other content" for name in sorted(both) if calm.files[name] != rough.files[name]),
             *(f"{name} is there" for name in sorted(rough.files.keys() - calm.files.keys())),
             *(f"{row} is there" for row in sorted((rows - wanted).elements())),
         ],

@@ -354,10 +354,10 @@ def call(rng: random.Random, folder: Path) -> None:
         "rank",
     ]
     options = {rng.choice(names): hostile.value(rng)} if rng.random() < 0.5 else {}
-    anchors = hostile.spoilt({"i1": 1.0, "i2": 0.0}, rng) if rng.random() < 0.3 else None
+    labels = hostile.spoilt({"i1": 1.0, "i2": 0.0}, rng) if rng.random() < 0.3 else None
     families = hostile.spoilt({"a": "x", "b": "y"}, rng) if rng.random() < 0.3 else None
     config = table_config(options)
-    inputs = TableInputs(as_table(odd["scores"], "scores"), None, families, anchors, config.fit.scale, config.scales)
+    inputs = TableInputs(as_table(odd["scores"], "scores"), None, families, labels, config.fit.scale, config.scales)
     read_table(inputs, score_columns(None, None, None, None), reading_options(None, None, None, None), ignore_reading)
 
 
@@ -422,10 +422,10 @@ def try_case(target: str, seed: int, case: int, folder: Path) -> str:
     try:
         TARGETS[target](random.Random(f"{seed}/{target}/{case}"), folder)
     except CareError as error:
-        said = str(error).replace(str(folder), "")
-        if len(said) > MOST_CHARACTERS:
+        message = str(error).replace(str(folder), "")
+        if len(message) > MOST_CHARACTERS:
             raise FindingError("a message that is too long").with_traceback(error.__traceback__) from None
-        if re.search(r"[\x00-\x1f\x7f]", said):
+        if re.search(r"[\x00-\x1f\x7f]", message):
             raise FindingError("a message with control characters").with_traceback(error.__traceback__) from None
         return "refused"
     return "fine"

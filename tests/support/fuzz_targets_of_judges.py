@@ -60,12 +60,12 @@ def answer(rng: random.Random, folder: Path) -> None:
     low = rng.choice([0, 1, -3, -100])
     high = low + rng.choice([1, 4, 10, 100])
     answers = rng.choice([{str(v): float(v) for v in range(low, high + 1)}, {"no": 0.0, "yes": 1.0}])
-    said = "".join(rng.choice([*ANSWERS, *hostile.TEXTS, " ", "\n", "Total rating:"]) for _ in range(rng.randint(1, 6)))
-    said = hostile.text(said, rng) * rng.choice([1, 1, 1, 20])
+    text = "".join(rng.choice([*ANSWERS, *hostile.TEXTS, " ", "\n", "Total rating:"]) for _ in range(rng.randint(1, 6)))
+    text = hostile.text(text, rng) * rng.choice([1, 1, 1, 20])
     started = time.perf_counter()
-    score, _ = parse_answer(said, answers, first=rng.random() < 0.2)
+    score, _ = parse_answer(text, answers, first=rng.random() < 0.2)
     if time.perf_counter() - started > MOST_PARSING_S:
-        raise FindingError(f"took {time.perf_counter() - started:.1f} s to read {said[:60]!r}")
+        raise FindingError(f"took {time.perf_counter() - started:.1f} s to read {text[:60]!r}")
     if score is not None and not min(answers.values()) <= score <= max(answers.values()):
         raise FindingError(f"{score} is beyond the scale")
 
@@ -177,7 +177,7 @@ def batch(rng: random.Random, folder: Path) -> None:
     }
     asked = [0]
 
-    def said(method: str, path: str) -> bytes:
+    def respond(method: str, path: str) -> bytes:
         response = {"status_code": 200, "body": REPLY}
         sound: dict[str, object] = {"id": "b1", "status": "completed", "output_file_id": "f1", "error_file_id": "f2"}
         sound |= {"request_counts": {"completed": 1}, "errors": None}
@@ -211,7 +211,7 @@ def batch(rng: random.Random, folder: Path) -> None:
     class _Pool:
         def stream(self, method: str, url: str, **_: object) -> _Response:
             url.encode("ascii")  # as httpcore does
-            return _Response(said(method, url.partition("?")[0]))
+            return _Response(respond(method, url.partition("?")[0]))
 
         def close(self) -> None:
             """Nothing is open."""
@@ -245,7 +245,7 @@ def program(rng: random.Random, folder: Path) -> None:
     from judges.sandbox import ProgramFile
     from judges.spec import ProgramEngine
 
-    said = rng.choice(
+    output = rng.choice(
         (
             *(
                 "[" * 60_000,
@@ -259,10 +259,17 @@ def program(rng: random.Random, folder: Path) -> None:
             '{"score": ' + "9" * 5000 + "}",
         )
     )
-    writes = f"os.write(fd, {said.encode('latin-1')!r} + b'\\n')"
-    says = f"import os\nfor fd in range(3, 20):\n  try: {writes}\n  except OSError: pass\n"
+    writes = f"os.write(fd, {output.encode('latin-1')!r} + b'\\n')"
+    write_output = f"import os\nfor fd in range(3, 20):\n  try: {writes}\n  except OSError: pass\n"
     body = rng.choice(
-        [says, "return 10**400", "return float('inf')", "return {'score': 'x'}", "raise SystemExit", "return 1j"]
+        [
+            write_output,
+            "return 10**400",
+            "return float('inf')",
+            "return {'score': 'x'}",
+            "raise SystemExit",
+            "return 1j",
+        ]
     )
     indented = "\n".join("  " + line for line in body.splitlines())
     (folder / "p.py").write_text(f"def program_judge(query, response):\n{indented}\n")

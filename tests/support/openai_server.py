@@ -30,16 +30,16 @@ class Server(LocalServer):
         if wrong := [name for name in self.refuses if name in body]:
             return 400, json.dumps({"error": {"message": f"Unsupported parameter: '{wrong[0]}'", "param": wrong[0]}})
         text = body["messages"][0]["content"]
-        told = self.say(text, attempt)
-        if isinstance(told, dict) and "usage" in told:
+        reply = self.say(text, attempt)
+        if isinstance(reply, dict) and "usage" in reply:
             with self.lock:
                 self.paid[text] += 1
-                usage = told["usage"]
+                usage = reply["usage"]
                 self.tokens = [self.tokens[0] + usage["prompt_tokens"], self.tokens[1] + usage["completion_tokens"]]
                 self.dollars += (
                     (0.5 if batch else 1.0) * (usage["prompt_tokens"] * 2 + usage["completion_tokens"] * 10) / 1e6
                 )
-        return told
+        return reply
 
     dollars = 0.0
 
@@ -57,8 +57,8 @@ class Server(LocalServer):
                     continue
                 text = line["body"]["messages"][0]["content"]
                 self.seen[text] = self.seen.get(text, 0) + 1
-                told = self.answered(line["body"], self.seen[text], batch=True)
-                code, body = told if isinstance(told, tuple) else (200, told)
+                reply = self.answered(line["body"], self.seen[text], batch=True)
+                code, body = reply if isinstance(reply, tuple) else (200, reply)
                 body = json.loads(body) if isinstance(body, str) else body
                 response = {"status_code": code, "request_id": "r", "body": body}
                 (good if code == 200 else bad).append({"custom_id": line["custom_id"], "response": response})
@@ -130,11 +130,11 @@ class Handler(BaseHTTPRequestHandler):
             attempt = self.server.seen[text] = self.server.seen.get(text, 0) + 1
             self.server.requests.append((body, dict(self.headers)))
             self.server.at.append(time.monotonic())
-        told = self.server.answered(body, attempt)
-        if isinstance(told, float):
-            time.sleep(told)
-            told = answer("7")
-        code, content = told if isinstance(told, tuple) else (200, json.dumps(told))
+        reply = self.server.answered(body, attempt)
+        if isinstance(reply, float):
+            time.sleep(reply)
+            reply = answer("7")
+        code, content = reply if isinstance(reply, tuple) else (200, json.dumps(reply))
         self.send_response(code)
         if code == 429:
             self.send_header("retry-after", "0.2")

@@ -42,8 +42,8 @@ class WildFile:
     content : bytes
     panel : mapping item -> judge -> score
         Scores that the file holds, if it is read.
-    told : tuple of str
-        Parts of the sentences that say how the file was read.
+    sentences : tuple of str
+        Parts of the sentences on how the file was read.
     refused : str, optional
         Part of the sentence that refuses the file.
     columns, options : optional
@@ -54,7 +54,7 @@ class WildFile:
     what: str
     content: bytes
     panel: ScoreTable = field(default_factory=lambda: PANEL)
-    told: tuple[str, ...] = ()
+    sentences: tuple[str, ...] = ()
     refused: str | None = None
     columns: ScoreColumns | None = None
     options: ReadingOptions = AS_FOUND
@@ -70,7 +70,7 @@ class ReadOutcome:
     """The result of reading a file: its scores and how it was read, or the message that refuses it."""
 
     panel: ScoreTable | None
-    told: tuple[str, ...]
+    sentences: tuple[str, ...]
     refusal: str | None
 
 
@@ -80,7 +80,7 @@ def read(file: WildFile, folder: Path) -> ReadOutcome:
     path.write_bytes(file.content)
     readings: list[Reading] = []
     try:
-        scores = read_scores(path, file.columns, options=file.options, tell=readings.append).scores
+        scores = read_scores(path, file.columns, options=file.options, report=readings.append).scores
     except InputError as error:
         return ReadOutcome(None, (), str(error).replace(f"{folder}/", ""))
     panel = {
@@ -89,8 +89,8 @@ def read(file: WildFile, folder: Path) -> ReadOutcome:
         }
         for item, row in zip(scores.item_ids, scores.values, strict=True)
     }
-    told = [sentence.replace(f"{folder}/", "") for reading in readings for sentence in reading.sentences()]
-    return ReadOutcome(panel, tuple(told), None)
+    sentences = [sentence.replace(f"{folder}/", "") for reading in readings for sentence in reading.sentences()]
+    return ReadOutcome(panel, tuple(sentences), None)
 
 
 def workbook(sheets: Mapping[str, Sequence[Sequence[object]]]) -> bytes:
@@ -115,7 +115,7 @@ def _texts() -> list[WildFile]:
             row["what"],
             row["content"].encode(),
             row.get("panel", PANEL),
-            tuple(row.get("told", ())),
+            tuple(row.get("sentences", ())),
             row.get("refused"),
             ScoreColumns(**row["columns"]) if "columns" in row else None,
             ReadingOptions(**row["options"]) if "options" in row else AS_FOUND,
@@ -145,8 +145,8 @@ def _encoded() -> list[WildFile]:
     cut, not_utf8 = gzip.compress((WIDE * 999).encode())[:-20], "line 3, with the byte 0xe9, is not UTF-8"
     unread_words = "column 'a' holds 'C' (1,000 times, first in line 4), where"
     return [
-        WildFile("excel.csv", "byte order mark and CRLF", windows, told=("mark",)),
-        WildFile("utf16.csv", "UTF-16, as Excel's Unicode text", tabs, told=("UTF-16",)),
+        WildFile("excel.csv", "byte order mark and CRLF", windows, sentences=("mark",)),
+        WildFile("utf16.csv", "UTF-16, as Excel's Unicode text", tabs, sentences=("UTF-16",)),
         WildFile("latin1.csv", "Latin-1 without a word", coffee.encode("latin-1"), refused=not_utf8),
         WildFile(
             "cp1252.csv", "Windows-1252, named", coffee.encode("cp1252"), read_coffee, ("CP1252",), options=cp1252
@@ -176,17 +176,17 @@ def _typed() -> list[WildFile]:
     categories = pa.array(["a", "b", "a", "b", "a", "b"]).dictionary_encode()
     long = {"item_id": ["i1", "i1", "i2", "i2", "i3", "i3"], "judge": categories, "score": [4, 5, 2.5, None, 1, 3]}
     two = {"item_id": ["i1", "i2"], "a": _category("meh", "wow"), "b": _category("wow", "meh")}
-    beside = {"item_id": ["i1", "i2"], "a": [1, 2], "b": [2, 1], "difficulty": _category("meh", "wow")}
+    next_to = {"item_id": ["i1", "i2"], "a": [1, 2], "b": [2, 1], "difficulty": _category("meh", "wow")}
     graded = {"i1": {"a": 1, "b": 2}, "i2": {"a": 2, "b": 1}}
     indexed, titled = {**flat, "__index_level_0__": [0, 2, 5]}, [["Scores of May", None, None], *sheet]
     read_numbered = {"7": {"a": 4, "b": 5}, "8": {"a": 2.5, "b": 1}}
     mixed = "holds 'good' (row 6 of the sheet), '4' (row 2 of the sheet), so"
     parquets = [
         ("category", two, graded, ()),
-        ("category_beside", beside, graded, ("'difficulty' (holds text)",)),
+        ("category_next_to", next_to, graded, ("'difficulty' (holds text)",)),
         ("categories", long, PANEL, ("as Parquet",)),
         ("nested", nested, PANEL, ("'scores' is read as its fields",)),
-        ("nested_beside", {**flat, **nested}, PANEL, ("'scores' (nested",)),
+        ("nested_next_to", {**flat, **nested}, PANEL, ("'scores' (nested",)),
         ("index", indexed, PANEL, ("'__index_level_0__' (has no name",)),
     ]
     books: list[tuple[str, Mapping[str, Sequence[Sequence[object]]], ScoreTable, tuple[str, ...], str | None]] = [
@@ -197,8 +197,8 @@ def _typed() -> list[WildFile]:
         ("title", {"scores": titled}, PANEL, (), "no column is called item_id"),
     ]
     return [
-        *(WildFile(f"{name}.parquet", name, _parquet(of), panel, told) for name, of, panel, told in parquets),
-        *(WildFile(f"{n}.xlsx", n, workbook(of), panel, told, why) for n, of, panel, told, why in books),
+        *(WildFile(f"{name}.parquet", name, _parquet(of), panel, sentences) for name, of, panel, sentences in parquets),
+        *(WildFile(f"{n}.xlsx", n, workbook(of), panel, sentences, why) for n, of, panel, sentences, why in books),
     ]
 
 

@@ -41,7 +41,7 @@ assert resource.getrlimit(resource.RLIMIT_AS) == before
 
 
 def read_with_400_megabytes(path: Path, how: str = "scores") -> str:
-    """What is said by a process that has so much memory left; empty where it reads the file."""
+    """The message of a process that has so much memory left; empty where it reads the file."""
     done = subprocess.run(
         [sys.executable, "-c", _READS, str(path), how], cwd=ROOT, capture_output=True, text=True, check=False
     )
@@ -69,10 +69,10 @@ def test_a_table_larger_than_the_free_memory_is_refused(kind, tmp_path):
     path = tmp_path / f"far.{kind}"
     far_too_large(kind.replace("promptfoo.", ""), path)
     how = {"labels.csv": "labels", "promptfoo.json": "promptfoo"}.get(kind, "scores")
-    said = read_with_400_megabytes(path, how)
-    assert str(path) in said
-    assert "memory" in said.lower(), said
-    assert len(said) <= 400
+    message = read_with_400_megabytes(path, how)
+    assert str(path) in message
+    assert "memory" in message.lower(), message
+    assert len(message) <= 400
 
 
 @pytest.mark.slow
@@ -96,7 +96,7 @@ def test_the_limit_is_that_of_the_outermost_reading_and_is_taken_back(monkeypatc
         with pytest.raises(InputError, match=r"^inner: takes more than .* split it"), bounds.within_memory("inner"):
             raise MemoryError
     assert limit() == before != outer
-    monkeypatch.setattr(bounds, "free_memory", lambda: None)  # a system that does not say
+    monkeypatch.setattr(bounds, "free_memory", lambda: None)  # a system without this figure
     with bounds.within_memory("anything"):
         assert limit() == before
 
@@ -117,8 +117,8 @@ def test_addresses_that_are_reserved_and_not_used_are_no_memory(monkeypatch):
 
 
 def test_the_free_memory_is_that_of_the_machine():
-    told = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
-    total = 1024 * int(told["MemTotal"].split()[0])
+    sizes = dict(line.split(":") for line in Path("/proc/meminfo").read_text().splitlines())
+    total = 1024 * int(sizes["MemTotal"].split()[0])
     assert 0 < bounds.free_memory() <= total
 
 

@@ -90,11 +90,11 @@ def test_a_prompt_of_its_own_stays_and_one_of_messages_is_a_transcript():
 
 
 def test_conversations_in_a_table_of_scores_are_texts_of_the_items(tmp_path):
-    path, told = tmp_path / "judged.jsonl", []
+    path, readings = tmp_path / "judged.jsonl", []
     rows = [{"id": f"q{k}", "messages": OPENAI, "gpt": 3 + k, "claude": 4 + k, "qwen": 5 - k} for k in range(4)]
     path.write_text("\n".join(map(json.dumps, rows)), encoding="utf-8")
-    scores = read_scores(path, tell=told.append).scores
-    records, reading = texts_in_scores(path, told[0])
+    scores = read_scores(path, report=readings.append).scores
+    records, reading = texts_in_scores(path, readings[0])
     assert scores.judges == ("gpt", "claude", "qwen")
     assert records[0].response == split_answer(OPENAI)[1]
     assert reading.columns["response"] == "messages"

@@ -1,4 +1,4 @@
-"""Score files: every layout reads the same, and bad input says what is wrong and where."""
+"""Score files: every layout reads the same, and bad input is refused with reason and place."""
 
 import json
 import re
@@ -62,7 +62,7 @@ def test_a_named_decimal_mark_decides_about_thousands(tmp_path):
     with pytest.raises(InputError, match="may stand before decimals or thousands; choose with --decimal"):
         read_scores(path)
     readings = []
-    recorded = read_scores(path, options=ReadingOptions(decimal="."), tell=readings.append)
+    recorded = read_scores(path, options=ReadingOptions(decimal="."), report=readings.append)
     assert recorded.scores.values.tolist() == [[2600.0, 1250.5], [300.0, -1_000_000.0]]
     assert "'a' is read with a comma between thousands" in readings[0].notes
     path.write_text('item_id,a,b\nx,"2,60",1\ny,"3,000",2\n')
@@ -152,17 +152,17 @@ def test_labels_know_how_they_came(tmp_path):
         "b,0,Chosen,0.25,,\nc,1,chosen,,,\nd,,random,0.5,,\n"
     )
     readings = []
-    labels = read_labels(path, tell=readings.append)
+    labels = read_labels(path, report=readings.append)
     assert labels.given == (
         Label("a", 1.0, "random", 0.5, "ann", "2026-01-02T10:00:00"),
         Label("a", 0.0, "random", 0.5, "bob", "2026-01-03T10:00:00"),
         Label("b", 0.0, "chosen", 0.25),
         Label("c", 1.0, "chosen"),
     )
-    told = " ".join(readings[0].sentences())
-    assert "4 labels of 3 items: 1 drawn at random, 2 chosen" in told
-    assert "1 items were chosen with an unknown probability" in told
-    assert "1 items have several labels" in told
+    message = " ".join(readings[0].sentences())
+    assert "4 labels of 3 items: 1 drawn at random, 2 chosen" in message
+    assert "1 items were chosen with an unknown probability" in message
+    assert "1 items have several labels" in message
     for rows, sentence in {
         "a,1,maybe,,,": "labels.csv: `drawn` is 'maybe'; write random or chosen",
         "a,1,random,0,,": r"the probability of item 'a' is 0; give one in \(0, 1\]",
@@ -182,7 +182,7 @@ def test_labels_without_a_draw_are_taken_as_declared(tmp_path):
         ("random", {"a": 1.0, "b": 1.0}, "drawn; you say that it was at random"),
     ):
         readings = []
-        assert read_labels(path, tell=readings.append, unstated=unstated).sample == usable
+        assert read_labels(path, report=readings.append, unstated=unstated).sample == usable
         assert f"2 labels do not say how their items were {taken}" in " ".join(readings[0].sentences())
     path.write_text("item_id,label,chance\na,1,0.5\nb,0,0.1\n")
     assert read_labels(path).sample == {"a": 0.5, "b": 0.1}
@@ -226,7 +226,7 @@ def frames():
 def test_frames_are_read_as_files_are():
     for name, frame in frames():
         readings = []
-        scores = read_scores(frame, tell=readings.append).scores.canonical()
+        scores = read_scores(frame, report=readings.append).scores.canonical()
         assert (scores.item_ids, scores.judges) == (("007", "x"), ("a", "b")), name
         np.testing.assert_array_equal(scores.values, [[1.0, np.nan], [3.5, 4.0]])
         (reading,) = readings
@@ -276,23 +276,23 @@ def test_a_query_is_no_source_of_items():
 def test_readings_of_items_labels_and_families_are_recorded(tmp_path):
     (tmp_path / "items.csv").write_text("id;response;gold;source\n01;one;0,5;web\n2;two;;web\n")
     readings = []
-    found = read_items(tmp_path / "items.csv", tell=readings.append)
+    found = read_items(tmp_path / "items.csv", report=readings.append)
     assert [(r.item_id, r.response, r.gold, r.metadata) for r in found] == [
         ("01", "one", 0.5, {"source": "web"}),
         ("2", "two", None, {"source": "web"}),
     ]
     (tmp_path / "labels.jsonl").write_text('{"thing": "01", "gold": 1}\n')
-    assert read_labels(tmp_path / "labels.jsonl", item="thing", tell=readings.append).values == {"01": 1.0}
+    assert read_labels(tmp_path / "labels.jsonl", item="thing", report=readings.append).values == {"01": 1.0}
     (tmp_path / "judges.tsv").write_text("rater\tvendor\n1\tx\n2\t\n")
-    assert read_families(tmp_path / "judges.tsv", tell=readings.append) == {"1": "x"}
-    told = [sentence for reading in readings for sentence in reading.sentences()]
+    assert read_families(tmp_path / "judges.tsv", report=readings.append) == {"1": "x"}
+    sentences = [sentence for reading in readings for sentence in reading.sentences()]
     for words in (
         "item is 'id', response is 'response', gold is 'gold'",
         "kept with them: 'source'",
         "item is 'thing', label is 'gold'",
         "judge is 'rater', family is 'vendor'",
     ):
-        assert words in told
+        assert words in sentences
 
 
 def test_texts_of_items_are_found_by_the_names_that_people_give_them(tmp_path):
@@ -347,7 +347,7 @@ def test_text_that_a_writer_calls_bytes_is_text(tmp_path):
     path = tmp_path / "scores.parquet"
     pq.write_table(pa.table({"item_id": [b"x", b"y"], "a": [1, 2], "b": [2, 1], "image": [b"\xff", b"\xfe"]}), path)
     readings = []
-    assert read_scores(path, tell=readings.append).scores.item_ids == ("x", "y")
+    assert read_scores(path, report=readings.append).scores.item_ids == ("x", "y")
     assert [(one.column, one.why) for one in readings[0].left_out] == [("image", "holds bytes")]
     pq.write_table(pa.table({"item_id": [{"k": 1}], "a": [1], "b": [2]}), path)
     with pytest.raises(InputError, match="item_id holds struct<k: int64>, where names are needed"):

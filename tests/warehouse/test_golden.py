@@ -26,7 +26,7 @@ def golden(tmp_path):
 
 
 def digests(folder: Path) -> dict[str, str]:
-    """The content of every file of scores, bills and fits; a night adds to the list of publications alone."""
+    """The content of every file of scores, bills and fits; a run adds to the list of publications only."""
     parts = folder / "data" / "parts"
     files = [path for kind in ("scores", "bills", "fits") for path in (parts / kind).rglob("*.*")]
     files = [path for path in files if not path.name.startswith((".", "publications"))]
@@ -49,7 +49,7 @@ def test_it_opens_and_would_ask_nobody(golden):
 def test_a_run_without_its_database_keeps_every_score_and_fit(golden):
     """The database may be rebuilt by a later release: the parts are the record.
 
-    The endpoint of its judge is gone, which the canary alone may notice: it asks again on another day.
+    The endpoint of its judge is gone, which only the canary may notice: it asks again on another day.
     """
     before, scored = digests(golden), score_rows(golden)
     (golden / "data" / "care.duckdb").unlink()

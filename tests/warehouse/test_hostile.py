@@ -32,10 +32,10 @@ ROOT = Path(__file__).parents[2]
 def refusal(source: object, read=read_scores) -> str:
     with pytest.raises(CareError) as refused:
         read(source)
-    said = str(refused.value)
-    assert len(said) <= 400, said
-    assert said.isprintable(), said
-    return said
+    message = str(refused.value)
+    assert len(message) <= 400, message
+    assert message.isprintable(), message
+    return message
 
 
 def write(folder: Path, name: str, content: str | bytes) -> Path:
@@ -157,7 +157,7 @@ def test_dates_outside_the_calendar_are_refused(kind):
 
 @pytest.fixture
 def queried(tmp_path, monkeypatch):
-    """A folder with a table and with links out of it, beside files that a query must not reach; HOME is above both."""
+    """A folder with a table and with links out of it, and files that a query must not reach; HOME is above both."""
     folder = tmp_path / "home, of 'a' query"
     (folder / "below").mkdir(parents=True)
     (tmp_path / "outside").mkdir()
@@ -212,9 +212,9 @@ def test_a_query_reads_no_other_file_however_it_is_named(table, queried):
     places = {"OUT": queried.parent / "outside", "FOLDER": str(queried).replace("'", "''"), "PID": os.getpid()}
     for name, place in places.items():
         table = table.replace(name, str(place))
-    said = refusal(write(queried, "q.sql", f"SELECT * FROM {table}"), read_input_table)
-    assert "the query fails" in said or "the table is empty" in said
-    assert "SECRET" not in said
+    message = refusal(write(queried, "q.sql", f"SELECT * FROM {table}"), read_input_table)
+    assert "the query fails" in message or "the table is empty" in message
+    assert "SECRET" not in message
 
 
 @pytest.mark.parametrize(
@@ -233,9 +233,9 @@ def test_a_query_is_one_select_and_writes_nothing(statement, queried):
 
 def test_an_importer_names_the_file_that_is_at_fault(tmp_path):
     write(tmp_path, "a.json", json.dumps({"results": {"results": [{"testCase": "no mapping"}]}}))
-    said = refusal(tmp_path, lambda path: read_import("promptfoo", path))
-    assert "a.json" in said
-    assert "promptfoo" in said
+    message = refusal(tmp_path, lambda path: read_import("promptfoo", path))
+    assert "a.json" in message
+    assert "promptfoo" in message
 
 
 def test_half_a_surrogate_pair_is_replaced_and_the_rest_is_kept(tmp_path):
@@ -272,8 +272,8 @@ def test_headings_are_cells_too():
 
 def test_a_message_has_neither_escape_sequences_nor_more_than_four_hundred_characters(tmp_path):
     names = ",".join(f"\x1b[2J{k}" + "x" * 300 for k in range(20))
-    said = refusal(write(tmp_path, "s.csv", f"{names}\n{','.join('1' * 20)}\n"))
-    assert said.startswith(str(tmp_path))
+    message = refusal(write(tmp_path, "s.csv", f"{names}\n{','.join('1' * 20)}\n"))
+    assert message.startswith(str(tmp_path))
 
 
 def test_a_missing_extra_stays_what_it_is(tmp_path, monkeypatch):

@@ -355,9 +355,11 @@ def test_judgment_bias_has_every_answer_with_its_versions(tmp_path, data_dir):
     spec = spec_of("judgment_bias")
     items = read_items(entry("judgment_bias").model_copy(update={"dataset": "set"}), tmp_path, spec.further_columns)
     assert spec.versions is not None
-    told = {item.item_id: (spec.versions.version_of(item.metadata), item.prompt, item.response) for item in items}
-    original = {(pair, prompt): response for (pair, change), prompt, response in told.values() if change == "original"}
-    ours = {(change, prompt, original[pair, prompt], text) for (pair, change), prompt, text in told.values()}
+    versions = {item.item_id: (spec.versions.version_of(item.metadata), item.prompt, item.response) for item in items}
+    original = {
+        (pair, prompt): response for (pair, change), prompt, response in versions.values() if change == "original"
+    }
+    ours = {(change, prompt, original[pair, prompt], text) for (pair, change), prompt, text in versions.values()}
     by_pair: dict = {}
     for row in dressed:
         by_pair.setdefault(row["pair_id"], {})[row["variant"]] = row

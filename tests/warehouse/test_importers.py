@@ -1,8 +1,8 @@
 """Files that other tools wrote, imported: the digits, the texts and the labels of two panels come back as they were.
 
-The files in ``imported`` were written by the tools themselves, by the recipes beside them; parts that no importer reads
-(events, settings) are cut out of the JSON documents. Those of Langfuse and of the released CARE code are written here,
-as their documentation describes them, since neither can be run offline.
+The tools themselves wrote the files in ``imported``, by the recipes next to them; parts that no importer reads (events,
+settings) are cut out of the JSON documents. Those of Langfuse and of the released CARE code are written here, as their
+documentation describes them, since neither can be run offline.
 """
 
 import csv
@@ -264,6 +264,6 @@ def test_the_command_names_what_it_can_write(tmp_path):
 def test_every_tool_is_named_wherever_a_person_reads_or_writes_its_name():
     """A new importer has to be in the help of `care import`, in a test set's file and in the documentation."""
     assert {*get_args(ImportSource.model_fields["tool"].annotation)} == {*IMPORTERS}
-    told = CliRunner().invoke(app, ["import", "--help"]).output
+    help_text = CliRunner().invoke(app, ["import", "--help"]).output
     documented = (Path(__file__).parents[2] / "docs" / "data.md").read_text()
-    assert not [name for name in IMPORTERS if name not in told or f"`{name}`" not in documented]
+    assert not [name for name in IMPORTERS if name not in help_text or f"`{name}`" not in documented]

@@ -45,7 +45,7 @@ def machine(tmp_path, store):
 
 def at_work(copy: StoreCopy, caught_up=lambda: None, **more):
     """Hold the lease for a copy."""
-    return copy.writing("`care test`", more.pop("say", print), more.pop("patience", 10.0), caught_up)
+    return copy.writing("`care test`", more.pop("report", print), more.pop("patience", 10.0), caught_up)
 
 
 def files_of(folder: Path) -> dict[str, bytes]:
@@ -159,7 +159,7 @@ def test_a_command_that_only_looks_fetches_and_takes_no_lease(machine, store):
 
 
 @pytest.mark.parametrize("step", ["upload", "rename", "note"])
-def test_a_write_that_is_killed_at_any_step_is_mended_by_the_next_command(machine, monkeypatch, step, store):
+def test_a_write_that_is_killed_at_any_step_is_repaired_by_the_next_command(machine, monkeypatch, step, store):
     here = machine()
     file = here.folder / "parts" / "a"
     with at_work(here):
@@ -176,7 +176,7 @@ def test_a_write_that_is_killed_at_any_step_is_mended_by_the_next_command(machin
         with at_work(here):
             patched.setattr(*where, kill)
             with pytest.raises(Killed):
-                write_bytes(file, b"after.")  # as long as before: sizes tell nothing
+                write_bytes(file, b"after.")  # as long as before: sizes are equal
             patched.undo()
     with at_work(here):
         expected = b"before" if step == "upload" else b"after."
@@ -242,7 +242,7 @@ DELETES_BY_ITSELF = {
     ("assets/state/retention.py", "sweep"),
     ("assets/state/repair.py", "_dagster"),
 }
-"""Functions that delete or rename files of which no store knows, or that tell the store themselves."""
+"""Functions that delete or rename files of which no store knows, or that notify the store themselves."""
 
 
 def test_what_is_kept_is_deleted_through_storage():
@@ -259,7 +259,7 @@ def test_what_is_kept_is_deleted_through_storage():
 
 
 def test_a_folder_that_was_written_without_its_store_is_no_copy_any_more(tmp_path, store, monkeypatch):
-    """Nobody could tell which of its files the store lacks."""
+    """Nobody could know which of its files the store lacks."""
     settings = tmp_path / "care.yaml"
     settings.write_text(f"data: {store.as_uri()}\n")
     with exclusive_lock(load_workspace(tmp_path)):
@@ -275,23 +275,23 @@ def test_a_folder_that_was_written_without_its_store_is_no_copy_any_more(tmp_pat
 
 def test_two_machines_do_not_write_at_once(machine):
     here, there = machine("one"), machine("two")
-    said = []
+    reasons = []
     with at_work(here):
         with pytest.raises(WarehouseError, match="`care test` is at work on file:"), at_work(there, patience=0.0):
             pass
         began = threading.Event()
-        waits = threading.Thread(target=_hold, args=(there, said.append, began))
+        waits = threading.Thread(target=_hold, args=(there, reasons.append, began))
         waits.start()
-        while not said:
+        while not reasons:
             time.sleep(0.01)
         assert not began.is_set()
     assert began.wait(30)
     waits.join()
-    assert said == [f"waiting for `care test`, who works on {here.address}"]
+    assert reasons == [f"waiting for `care test`, who works on {here.address}"]
 
 
-def _hold(copy: StoreCopy, say, began: threading.Event) -> None:
-    with at_work(copy, say=say):
+def _hold(copy: StoreCopy, report, began: threading.Event) -> None:
+    with at_work(copy, report=report):
         began.set()
 
 

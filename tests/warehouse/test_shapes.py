@@ -33,10 +33,10 @@ def long(frame: pd.DataFrame) -> pd.DataFrame:
 
 
 def test_an_answer_is_an_item_by_its_question_and_its_system(answers, tmp_path):
-    path, told = tmp_path / "scores.csv", []
+    path, readings = tmp_path / "scores.csv", []
     answers.to_csv(path, index=False)
-    wide = read_scores(path, tell=told.append).scores
-    assert told[0].columns["item"] == "question_id,model"
+    wide = read_scores(path, report=readings.append).scores
+    assert readings[0].columns["item"] == "question_id,model"
     assert wide.judges == JUDGES
     assert wide.item_ids[:4] == ("q0 / s0", "q0 / s1", "q0 / s2", "q1 / s0")
     np.testing.assert_array_equal(wide.values, answers[list(JUDGES)].to_numpy())
@@ -95,12 +95,12 @@ def test_a_judge_that_was_asked_several_times_gave_the_mean(answers):
     one = long(answers[answers.model == "s0"])
     runs = pd.concat([one.assign(run=run, score=one.score + run) for run in range(3)])
     runs.loc[(runs.run == 2) & (runs.question_id == "q0"), "score"] = np.nan
-    told: list = []
-    scores = read_scores(runs, tell=told.append).scores
+    readings: list = []
+    scores = read_scores(runs, report=readings.append).scores
     expected = runs.groupby(["question_id", "judge"], sort=False).score.mean().unstack("judge")
     expected = expected.loc[list(scores.item_ids), list(scores.judges)]
     np.testing.assert_allclose(scores.values, expected.to_numpy(), rtol=1e-12)
-    assert any("'run' counts" in note for note in told[0].notes)
+    assert any("'run' counts" in note for note in readings[0].notes)
     wide = runs.pivot(index=["question_id", "run"], columns="judge", values="score").reset_index()
     of_wide = read_scores(wide).scores
     assert set(of_wide.judges) == set(JUDGES)
@@ -158,10 +158,10 @@ def test_grades_with_their_words_are_numbers(spelled, tmp_path):
     path = tmp_path / "scores.csv"
     rows = [f"q{k},{spelled[k % 3]},{spelled[(k + k % 2) % 3]}\n" for k in range(12)]
     path.write_text("id,a,b\n" + "".join(rows))
-    told = []
-    read = read_scores(path, tell=told.append)
+    readings = []
+    read = read_scores(path, report=readings.append)
     np.testing.assert_array_equal(read.scores.values[:, 0], [k % 3 + 1 for k in range(12)])
-    assert any("are read as" in note for note in told[0].notes)
+    assert any("are read as" in note for note in readings[0].notes)
 
 
 def test_one_row_too_many_does_not_change_what_an_item_is(answers):
@@ -172,10 +172,10 @@ def test_one_row_too_many_does_not_change_what_an_item_is(answers):
 
 @pytest.mark.parametrize("made", ["mean", "sum"])
 def test_a_column_that_is_computed_from_the_others_is_no_judge(answers, made):
-    one, told = answers[answers.model == "s0"].copy(), []
+    one, readings = answers[answers.model == "s0"].copy(), []
     one["final_score"] = getattr(one[list(JUDGES)], made)(axis=1).round(2)
-    assert read_scores(one, tell=told.append).scores.judges == JUDGES
-    assert told[0].left_out[-1].why == "the mean or sum of the others"
+    assert read_scores(one, report=readings.append).scores.judges == JUDGES
+    assert readings[0].left_out[-1].why == "the mean or sum of the others"
     assert read_scores(one, ScoreColumns(judge_columns=(*JUDGES, "final_score"))).scores.judges[-1] == "final_score"
 
 
@@ -191,7 +191,7 @@ def test_judges_that_give_small_numbers_are_no_means_of_one_another_but_their_me
 
 @pytest.mark.parametrize("values", [2, 5])
 def test_a_good_judge_of_few_values_is_no_median_of_the_others_but_their_mean_is_a_mean(values):
-    """Six judges who err on 3 % of 60 items, and one who never does: the majority says what that one says."""
+    """Six judges who err on 3 % of 60 items, and one who never does: the majority is always right."""
     rng = np.random.default_rng(4)
     truth = rng.integers(0, values, 60)
     votes = np.where(rng.random((60, 6)) < 0.97, truth[:, None], rng.integers(0, values, (60, 6)))

@@ -222,11 +222,13 @@ def test_a_damaged_score_part_is_set_aside_and_the_others_are_read(parts):
     parts.must_not_pay_twice("judge", "one")
 
 
-def test_the_versions_of_items_do_not_depend_on_the_order_in_which_a_source_tells_of_them(tmp_path):
-    """Of the columns beside, that is: a source may give them in any."""
+def test_the_versions_of_items_do_not_depend_on_the_order_of_columns(tmp_path):
+    """A source may give further columns in any order."""
     store = PartStore(tmp_path)
     one, other = ({"a": 1, "b": "x"}, {"b": "x", "a": 1})
-    versions = [store.write_items("t", [ItemRecord("i", "p", "r", gold=1.0, metadata=told)]) for told in (one, other)]
+    versions = [
+        store.write_items("t", [ItemRecord("i", "p", "r", gold=1.0, metadata=fields)]) for fields in (one, other)
+    ]
     assert versions[0] == versions[1]
     changed = store.write_items("t", [ItemRecord("i", "p", "r", gold=1.0, metadata={"a": 2, "b": "x"})])
     assert changed[0] == versions[0][0]

@@ -479,7 +479,7 @@ def test_the_schema_names_every_state_of_a_verdict():
     assert set(listed.split(", ")) == set(get_args(State))
 
 
-def test_scores_of_one_key_are_read_without_its_column_and_a_part_tells_its_key(store):
+def test_scores_of_one_key_are_read_without_its_column_and_a_part_has_its_key(store):
     parts, _ = store
     old = parts.write_scores("a/b", "set one", "old", "e", rows(range(2)))
     new = parts.write_scores("a/b", "set one", "new", "e", rows(range(2, 5)))

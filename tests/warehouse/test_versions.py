@@ -29,8 +29,8 @@ def test_every_version_stays_with_what_it_was_made_from():
     assert (by_id["b beauty"].gold, by_id["b beauty"].split_unit) == (7.0, "u")
     assert (by_id["a beauty"].split_unit, by_id["a"].split_unit) == ("a", "a"), "no fit parts a version from its pair"
     assert (by_id["a colon"].response, by_id["a colon"].gold) == (":", 0.0)
-    told = VersionColumns()
-    assert {i: told.version_of(r.metadata) for i, r in by_id.items()} == {
+    columns = VersionColumns()
+    assert {i: columns.version_of(r.metadata) for i, r in by_id.items()} == {
         "a": ("a", ORIGINAL),
         "b": ("b", ORIGINAL),
         "a beauty": ("a", "beauty"),
@@ -42,8 +42,8 @@ def test_every_version_stays_with_what_it_was_made_from():
 
 def test_transformations_keep_the_words():
     for name, transform in TRANSFORMATIONS.items():
-        told = transform(TEXT).split()
-        stripped = [word for word in (word.strip("*✨🌟-") for word in told) if word]
+        changed = transform(TEXT).split()
+        stripped = [word for word in (word.strip("*✨🌟-") for word in changed) if word]
         assert stripped[: len(TEXT.split())] == TEXT.split(), name
     assert len(TRANSFORMATIONS["verbosity"](TEXT).split()) >= 2 * len(TEXT.split())
     assert "[1]." in TRANSFORMATIONS["authority"](TEXT)

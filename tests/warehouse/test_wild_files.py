@@ -1,4 +1,4 @@
-"""Files as people have them: each is read right, or refused in one sentence that says what to do."""
+"""Files as people have them: each is read right, or refused in one sentence with its remedy."""
 
 import importlib.util
 
@@ -20,6 +20,6 @@ def test_is_read_right_or_refused(file: WildFile, tmp_path):
         return
     assert outcome.refusal is None
     assert outcome.panel == file.panel
-    told = "\n".join(outcome.told)
-    for words in file.told:
-        assert words in told
+    sentences = "\n".join(outcome.sentences)
+    for words in file.sentences:
+        assert words in sentences

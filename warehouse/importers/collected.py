@@ -88,10 +88,10 @@ class ImportedScores:
 
 @dataclass
 class Collector:
-    """A reader of a tool's files that gathers scores and items; ``tell`` is called with each file first."""
+    """A reader of a tool's files that gathers scores and items; ``on_open`` is called with each file first."""
 
     source: str
-    tell: Callable[[Path], object] = lambda _: None
+    on_open: Callable[[Path], object] = lambda _: None
     _scores: dict[tuple[str, str], float | None] = field(default_factory=dict[tuple[str, str], "float | None"])
     _items: dict[str, ItemRecord] = field(default_factory=dict[str, ItemRecord])
     _notes: list[str] = field(default_factory=list[str])
@@ -102,7 +102,7 @@ class Collector:
         """Report that a file is about to be read; raise ``InputError`` where it unpacks to many times its size."""
         if path.suffix.lower() in COMPRESSED:
             refuse_bomb(path, COMPRESSED[path.suffix.lower()])
-        self.tell(path)
+        self.on_open(path)
 
     def document(self, path: Path) -> Any:
         """Read a JSON document; raise ``ValueError`` where the file is none."""

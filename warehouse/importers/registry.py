@@ -50,13 +50,13 @@ def read_import(kind: str, path: Path, watch: Watch | None = None) -> ImportedSc
     total = sum(each.is_file() for each in path.rglob("*")) if watch is not None and path.is_dir() else 1
     opened = [path]
 
-    def tell(file: Path) -> None:
+    def count_file(file: Path) -> None:
         if watch is not None:
             watch(f"reading {file.name}", len({*opened[1:]}), total)
         opened.append(file)
 
     remedy = f"give the files of {kind} unchanged; docs/data.md has the versions"
     with guard(opened, remedy), within_memory(path):
-        collector = Collector(str(path), tell)
+        collector = Collector(str(path), count_file)
         importer(path, collector)
         return collector.finished()

@@ -1,7 +1,7 @@
 """Items, scores, labels and families from tables.
 
 Every reader accepts a file or a frame (``tables.read_input_table``), finds its columns by their names (``columns``),
-and calls ``tell`` with a record of what it took each column for.
+and calls ``report`` with a record of what it took each column for.
 """
 
 import json
@@ -103,7 +103,7 @@ def read_scores(
     source: TableSource,
     columns: ScoreColumns | None = None,
     options: ReadingOptions = AS_FOUND,
-    tell: Report = ignore_reading,
+    report: Report = ignore_reading,
 ) -> RecordedTable:
     """Read recorded scores from a long table (item, judge, score) or a wide one (item, and one column per judge).
 
@@ -122,7 +122,7 @@ def read_scores(
     if kept := next(iter(item_values.values()), {}):
         left_out = tuple(left for left in reading.left_out if left.column not in kept)
         reading = replace(reading, left_out=left_out).noting([f"kept with them: {listed([*map(repr, kept)])}"])
-    tell(reading)
+    report(reading)
     return replace(recorded, item_values=item_values)
 
 
@@ -139,7 +139,7 @@ def recorded_judges(
 
 
 @guarded_reader
-def read_orders(source: TableSource, tell: Report = ignore_reading) -> dict[str, ScoreMatrix]:
+def read_orders(source: TableSource, report: Report = ignore_reading) -> dict[str, ScoreMatrix]:
     """Read the scores of pairs by the order in which the two texts were shown: item, judge, order, score.
 
     A score means the same in either order, such as how much better the item's first text is.
@@ -157,7 +157,7 @@ def read_orders(source: TableSource, tell: Report = ignore_reading) -> dict[str,
     for k, name in enumerate(orders.names):
         shown = replace(input_table, table=input_table.table.take(np.flatnonzero(orders.codes == k)))
         recorded, reading = _long(shown, item, judge, score, columns, AS_FOUND)
-        tell(reading.noting([f"shown in the order {name}"]))
+        report(reading.noting([f"shown in the order {name}"]))
         matrices[name] = recorded.scores
     return matrices
 
@@ -170,7 +170,7 @@ def read_items(
     drop: Sequence[str] = (),
     options: ReadingOptions = AS_FOUND,
     item: str | None = None,
-    tell: Report = ignore_reading,
+    report: Report = ignore_reading,
 ) -> list[ItemRecord]:
     """Read items, in the order of the file.
 
@@ -205,7 +205,7 @@ def read_items(
     metadata = [c for c in table.column_names if c != item and c not in fields.values()]
     notes += [f"kept with them: {listed([repr(c) for c in metadata], 40)}"] if metadata else []
     dropped = [LeftOut(column, "as you asked") for column in drop]
-    tell(_reading(input_table, {"item": item, **fields}, left_out=dropped, notes=notes))
+    report(_reading(input_table, {"item": item, **fields}, left_out=dropped, notes=notes))
     return [
         ItemRecord(
             ids.names[ids.codes[k]],
@@ -250,7 +250,7 @@ def texts_in_scores(
         return WantedColumns(_as_text(names, item).union(_item_fields(str(source), names, item, None, drop).values()))
 
     table = with_fields_as_columns(read_input_table(source, plan, options)).table
-    records = read_items(table, ItemColumns(item_id=item), drop=drop, options=options, tell=taken.append)
+    records = read_items(table, ItemColumns(item_id=item), drop=drop, options=options, report=taken.append)
     found = {field: column for field, column in taken[0].columns.items() if field in ITEM_TEXTS}
     if not found:
         return [], reading
@@ -314,7 +314,7 @@ def _texts_of(input_table: InputTable, column: str | None) -> list[str | None]:
 
 @guarded_reader
 def read_families(
-    source: TableSource | Mapping[str, str], options: ReadingOptions = AS_FOUND, tell: Report = ignore_reading
+    source: TableSource | Mapping[str, str], options: ReadingOptions = AS_FOUND, report: Report = ignore_reading
 ) -> dict[str, str]:
     """Read families from a column of judges and a column of families, as {judge: family}, without empty ones."""
     table = of_mapping(source, "families", "judge", "family")
@@ -323,7 +323,7 @@ def read_families(
     judge, family = needed(input_table, JUDGE, shape), needed(input_table, _FAMILY, shape)
     judges = identifiers(input_table, judge)
     refuse_repeated_items(input_table, judge, judges)
-    tell(_reading(input_table, {"judge": judge, "family": family}))
+    report(_reading(input_table, {"judge": judge, "family": family}))
     families = map(_text, input_table.table.column(family).to_pylist())
     return {name: value for name, value in zip(as_texts(judges), families, strict=True) if value}
 
