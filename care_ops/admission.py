@@ -1,6 +1,6 @@
 """Admission of judges to a panel: statistics of each judge against the rest, and the rule that decides.
 
-Low or negative agreement alone never excludes: on a confounded panel the odd judge out can be the best one.
+Low or negative agreement never excludes: on a confounded panel the odd judge out can be the best one.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,7 +19,7 @@ from care_ops.scores import Array, ScoreMatrix, correlation, varies
 from care_ops.sparsity import comparable, is_crowd
 
 _STANDARD_ERRORS = 3.0
-"""Agreement within so many standard errors of zero cannot be told from that of chance."""
+"""Agreement within so many standard errors of zero cannot be distinguished from chance."""
 
 _MOST_ALIKE, _MIN_ENTROPY = 0.95, 0.20
 """A judge that gives one score this often, or whose scores carry fewer bits, tells hardly any two items apart."""
@@ -49,8 +49,8 @@ standard deviations of their end: of a Brownian motion both exceed this once in 
 class _Alignment:
     """Agreement of a judge with the rest, as its rows are and at its best under a circular shift or reversal.
 
-    ``best`` is minus infinity where chance explains it. ``certain`` says whether it is evidence enough to exclude the
-    judge, ``how`` in words what was done to the rows.
+    ``best`` is minus infinity where chance explains it. ``certain`` is whether that is evidence enough to exclude the
+    judge, and ``how`` describes what was done to the rows.
     """
 
     agreement: float
@@ -91,7 +91,7 @@ def check_panel(
         return _check_crowd(scores, rule, out_of_range or {}, text_mismatches or {})
     if not_asked:
         rule = replace(rule, max_missing=1.0)
-    elif rule.absent == "auto" and not out_of_range:  # nobody says that judges failed: off is who lacks more than most
+    elif rule.absent == "auto" and not out_of_range:  # no failure is declared: exclude who lacks more than most
         usual = float(np.median(np.isnan(scores.values).mean(axis=0)))
         rule = replace(rule, max_missing=max(rule.max_missing, _TIMES_AS_MANY * usual))
     total = np.zeros(len(scores.values))
@@ -162,8 +162,8 @@ def _check_crowd(
 ) -> list[JudgeCheck]:
     """Checks of judges that scored what they were asked, most of them few items.
 
-    A judge needs one score: few scores that are alike do not make it degenerate, and the order of the rows says nothing
-    about judges that have most of them empty. From ``MIN_SCORES_TO_DESCRIBE`` scores on the limits of ``rule`` apply.
+    A judge needs one score: few equal ones do not make it degenerate, and the order of mostly empty rows shows nothing.
+    From ``MIN_SCORES_TO_DESCRIBE`` scores on the limits of ``rule`` apply.
     """
     standardised = comparable(scores.values)
     present = ~np.isnan(standardised)
@@ -237,7 +237,7 @@ def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
     """Where a judge goes against the others, with whom it agrees elsewhere; None where chance explains it.
 
     Agreement among neighbours is summed up in their order. No order by quality or system turns it; where neighbours are
-    alike it says nothing. ``judge`` and ``total`` are as ``_alignment`` takes them.
+    alike it carries no information. ``judge`` and ``total`` are as ``_alignment`` takes them.
     """
     rows = np.flatnonzero(judge)
     groups = len(rows) // _TOGETHER

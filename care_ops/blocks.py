@@ -1,7 +1,7 @@
 """Work on many items some rows at a time, so that what is made on the way stays in the cache.
 
 Arrays of a million items that are made only to be summed cost more than the sums: the system clears their memory
-anew each time.
+each time.
 """
 
 from collections.abc import Callable, Iterator
@@ -26,7 +26,7 @@ def blocks(items: int) -> Iterator[slice]:
 
 
 def by_rows(function: Callable[..., Array], *arrays: NDArray[Any]) -> Array:
-    """``function`` of the arrays, block by block; what it gives for an item must follow from the item's rows alone.
+    """``function`` of the arrays, block by block; what it gives for an item must follow from the item's rows.
 
     Parameters
     ----------

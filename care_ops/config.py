@@ -53,7 +53,7 @@ refuses panels whose third moment shows no states."""
 
 
 Bound = tuple[Callable[[Any], bool], str]
-"""A function that says whether a value lies within a bound, and the bound in words."""
+"""A test of whether a value lies within a bound, and the bound in words."""
 
 NOTHING_ELSE = {"extra": "forbid"}
 """The ``__pydantic_config__`` of a settings class that is read from a file: keys without a field are refused."""
@@ -129,7 +129,7 @@ def explained(kind: type) -> dict[str, str]:
 
 
 def with_profile(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Return settings of a fit with those of their ``profile``, which settings given beside it override.
+    """Return settings of a fit with those of their ``profile``, which explicit settings override.
 
     Raises ``InputError`` where the profile has another name than ``care`` (the defaults) or ``paper``.
     """
@@ -181,7 +181,7 @@ class StructureConfig:
         Penalty: gamma_n = gamma * sqrt(log p / n) * median diagonal of the inverse correlation (the paper's theorem on
         sample complexity asks for the order 1 / sqrt(n)).
     tau : float
-        Weight of L's penalty over that of S: tau * sqrt(p), at which neither of the two takes up a shared factor alone.
+        Weight of L's penalty over that of S: tau * sqrt(p), at which neither of the two absorbs a shared factor.
     """
 
     __pydantic_config__: ClassVar = NOTHING_ELSE

@@ -1,6 +1,6 @@
 """The one hierarchy of errors.
 
-Each message says what is wrong, where, and what to do about it.
+Each message has three parts: what is wrong, where, and what to do.
 """
 
 import re
@@ -106,7 +106,7 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 def sentence(text: str) -> str:
     """A text in one line, without what a terminal would obey; of a long one the middle is left out.
 
-    The end, which says what to do, is kept from the beginning of a sentence or a clause on, where one is near enough.
+    The end, which is the remedy, is kept from the beginning of a sentence or a clause on, where one is near enough.
     """
     line = _UNPRINTABLE.sub(" ", text)
     if len(line) <= _LONGEST:

@@ -36,7 +36,7 @@ class ArrayError(InputError, ValueError):
 
 
 class NotFittedError(FitError, ValueError, AttributeError):
-    """``predict`` before ``fit``."""
+    """Raised by ``predict`` where ``fit`` was not called."""
 
 
 @dataclass(eq=False, kw_only=True)
@@ -69,7 +69,7 @@ class PanelEstimator:
     threshold_ : float or None
         ``estimate > threshold_`` decides Q = 1.
     fidelity_ : float
-        Share of the estimates' variance, on items left out, that follows from one item's scores alone; ``predict``
+        Share of the estimates' variance, on items left out, that follows from one item's scores; ``predict``
         refuses where it is low.
     n_features_in_ : int
         Number of judges.
@@ -122,7 +122,7 @@ class PanelEstimator:
         ArrayError
             The number of columns is not that of the fit.
         FitError
-            The fit does not follow from one item's scores alone.
+            The fit does not follow from one item's scores.
         """
         if not hasattr(self, "_frozen"):
             raise NotFittedError(f"this {type(self).__name__} is not fitted; call `fit` first")

@@ -63,7 +63,7 @@ class Fit:
 def fit_panel(
     scores: ScoreMatrix,
     config: FitConfig,
-    anchors: FitLabels = NO_LABELS,
+    labels: FitLabels = NO_LABELS,
     *,
     solve: Solve = "exactly",
     watch: Watch = unwatched,
@@ -74,7 +74,7 @@ def fit_panel(
     ----------
     scores : ScoreMatrix
         Admitted judges only.
-    anchors : FitLabels
+    labels : FitLabels
         Items whose label the fit may see.
     solve : {"exactly", "roughly", "not"}
         Whether the structure is solved to its certificate, as roughly as a resample needs it, or not at all.
@@ -97,7 +97,7 @@ def fit_panel(
     if solve != "not":
         effort = EXACTLY if solve == "exactly" else ROUGHLY
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
-    aggregates, more = run_aggregators(scores, moments, structure, config, anchors, watch=watch)
+    aggregates, more = run_aggregators(scores, moments, structure, config, labels, watch=watch)
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))
     return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
@@ -114,11 +114,11 @@ def try_structure(
         return None, {}, {"structure": str(error)}
 
 
-def problem_of(scores: ScoreMatrix, config: FitConfig, anchors: FitLabels = NO_LABELS) -> Problem:
+def problem_of(scores: ScoreMatrix, config: FitConfig, labels: FitLabels = NO_LABELS) -> Problem:
     """The problem that ``care`` solves on a panel; no structure is solved."""
     panel = scores.canonical()
     rng = np.random.default_rng([content_seed(panel), config.seed])
-    return Problem(panel, of_panel(panel.values), None, rng, config, anchors)
+    return Problem(panel, of_panel(panel.values), None, rng, config, labels)
 
 
 def run_aggregators(
@@ -126,7 +126,7 @@ def run_aggregators(
     moments: Moments,
     structure: Structure | None,
     config: FitConfig,
-    anchors: FitLabels = NO_LABELS,
+    labels: FitLabels = NO_LABELS,
     *,
     registry: Mapping[str, Aggregator] = REGISTRY,
     watch: Watch = unwatched,
@@ -163,11 +163,11 @@ def run_aggregators(
                 structure,
                 np.random.default_rng([content, config.seed]),
                 config,
-                anchors if aggregator.uses_labels else NO_LABELS,
+                labels if aggregator.uses_labels else NO_LABELS,
             )
             vars(problem).update(computed)
             try:
-                aggregate = placed(aggregator.fit(problem), problem, anchors)
+                aggregate = placed(aggregator.fit(problem), problem, labels)
                 aggregates[name] = aggregate.mapped(
                     partial(restore, order=item_order), partial(restore, order=judge_order)
                 )

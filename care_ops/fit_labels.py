@@ -25,10 +25,10 @@ class FitLabels:
     labels : mapping item_id -> label
         Finite numbers, on the scale of the gold; the mean where an item has several labels.
     counts : mapping item_id -> float
-        How much an item's label counts beside a single one; 1 for items that are not there.
+        How much an item's label counts, relative to a single one; 1 for items that are not there.
     sample : mapping item_id -> probability, optional
         The items on which an estimate for all items may rest (a rate, a calibrated probability), with the probability
-        that each had of being labelled. None says that all were drawn at random.
+        that each had of being labelled. None where all were drawn at random.
     shares : bool
         Whether every single label is 0 or 1, so that a mean of several is a share.
     repeats : tuple of str
@@ -44,7 +44,7 @@ class FitLabels:
     def __post_init__(self) -> None:
         for item_id, label in self.labels.items():
             if not isfinite(label):
-                raise InputError(f"anchors: the label of item {item_id!r} is {label}; give a finite number")
+                raise InputError(f"labels: the label of item {item_id!r} is {label}; give a finite number")
 
     def __len__(self) -> int:
         return len(self.labels)
@@ -73,7 +73,7 @@ class FitLabels:
         return 1.0 if self.sample is None else self.sample.get(item_id)
 
     def weights(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """How much the label of each of these anchors counts in an estimate for all items, shape (m,).
+        """How much the label of each of these items counts in an estimate for all items, shape (m,).
 
         Inverse probabilities whose sum is the effective number of labels (Kish, Survey Sampling, 1965), times what the
         labels of an item count; 0 where no estimate may rest on a label.
@@ -87,15 +87,15 @@ class FitLabels:
         return inverse * inverse.sum() / np.sum(inverse**2) * self.counts_of(item_ids)
 
     def counts_of(self, item_ids: Sequence[str]) -> NDArray[np.float64]:
-        """How much the label of each of these anchors counts beside a single label, shape (m,)."""
+        """How much the label of each of these items counts, relative to a single label, shape (m,)."""
         import numpy as np
 
         return np.array([self.counts.get(item_id, 1.0) for item_id in item_ids], dtype=np.float64)
 
     def rows(self, item_ids: Sequence[str]) -> tuple[NDArray[np.intp], NDArray[np.float64]]:
-        """Positions and labels of the anchors among ``item_ids``.
+        """Positions and labels of the labelled items among ``item_ids``.
 
-        Raises ``InputError`` where an anchor is not among the items.
+        Raises ``InputError`` where one is not among the items.
         """
         import numpy as np
 
@@ -105,7 +105,7 @@ class FitLabels:
         unknown = [item_id for item_id in self.labels if item_id not in index]
         if unknown:
             raise InputError(
-                f"anchors: {len(unknown)} labelled item(s) have no scores, the first is {unknown[0]!r}; "
+                f"labels: {len(unknown)} labelled item(s) have no scores, the first is {unknown[0]!r}; "
                 "remove them from the labels or add their scores"
             )
         rows = np.array(sorted(index[item_id] for item_id in self.labels), dtype=np.intp)

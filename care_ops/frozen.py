@@ -56,7 +56,7 @@ class Frozen:
         """
         if self.fidelity < FAITHFUL:
             raise FitError(
-                f"this fit does not follow from one item's scores alone (it explains {self.fidelity:.2f} of the "
+                f"this fit does not follow from one item's scores (it explains {self.fidelity:.2f} of the "
                 f"variance, {FAITHFUL} is asked)"
             )
         lost = sorted(set(self.judges) - set(scores.judges))
@@ -67,7 +67,7 @@ class Frozen:
         return np.where(np.isnan(values).all(axis=1), np.nan, estimate)
 
     def features(self, values: Array) -> Array:
-        """Standardised scores beside normal scores, (n, 2 p); 0 for missing."""
+        """Stack standardised and normal scores, (n, 2 p); 0 for missing."""
         curves = zip(values.T, self.knots, self.heights, strict=True)
         normal = [np.interp(column, knots, heights) for column, knots, heights in curves]
         return np.nan_to_num(np.column_stack([(values - self.mean) / self.sd, *normal]))
@@ -82,7 +82,7 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
     """The function nearest to each aggregate of a panel, by least squares.
 
     The rows of each fold are reduced to a triangular factor (Golub and Van Loan, Matrix Computations, 5.3) of the
-    features beside the estimates. From five of them follow the fit on all items, those on four folds, and how these do
+    features and the estimates. From five of them follow the fit on all items, those on four folds, and how these do
     on the fifth, so that the items are read once.
 
     Parameters

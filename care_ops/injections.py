@@ -1,7 +1,7 @@
 """Texts that speak to whoever judges them: a score in the judge's form, an order, the mark of a role.
 
 The rules read words, without a model: they find what is written plainly, in fourteen languages, and what is spelled to
-pass a filter of words. What says the same in other words is not found.
+pass a filter of words. Paraphrases are not found.
 """
 
 import re

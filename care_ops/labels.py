@@ -1,10 +1,10 @@
 """Labels: what people said of items, and how each of the items came to be labelled.
 
 A fit may be helped by any label. An estimate for all items (a rate, the calibration of a probability, a judge's report)
-may rest on labels of a probability sample alone: on items that were drawn at random, or with a probability that is
+may rest only on labels of a probability sample: on items that were drawn at random, or with a probability that is
 known, by whose inverse they are weighted (Horvitz and Thompson, Journal of the American Statistical Association 1952).
 
-People err, too. Where an item has several labels, their spread says how much one label is worth (the intraclass
+People err, too. Where an item has several labels, their spread shows how much one label is worth (the intraclass
 correlation of Shrout and Fleiss, Psychological Bulletin 1979), and k labels of an item count as k / (1 + (k - 1) ICC).
 """
 
@@ -128,7 +128,7 @@ class Labels:
     def reliability(self) -> float | None:
         """Correlation of two people's labels of one item (ICC of a one-way design, 0 to 1); None where no item has two.
 
-        It is 1 where all labels are alike, because then nothing says that people err.
+        It is 1 where all labels are alike, because then nothing shows that people err.
         """
         groups = list(self.opinions.values())
         total, items = sum(map(len, groups)), len(groups)
@@ -143,7 +143,7 @@ class Labels:
 
     @cached_property
     def counts(self) -> Mapping[str, float]:
-        """How much each item's mean label counts beside a single label; those of items with one label, 1, are left out.
+        """Weight of each item's mean label relative to a single label; items with one label, 1, are left out.
 
         The variance of a single label over that of the mean of k, with the noise that repeats show.
         """
@@ -210,7 +210,7 @@ class Labels:
         if unlike >= MIN_LABELS and 2 * unlike > len(self.counts) and self.reliability < 0.2:
             return [
                 f"warning: of {len(self.counts)} items with several labels {unlike} have labels that contradict each "
-                "other, so one label says next to nothing of the next; see whether a file was joined to wrong items or "
+                "other, so one label hardly predicts the next; see whether a file was joined to wrong items or "
                 "one rater codes the other way round"
             ]
         return [

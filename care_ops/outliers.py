@@ -72,10 +72,10 @@ def on_one_scale(
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
     """The scores, strays missing; and whose they were.
 
-    A stray lies far outside of all else that its judge says. On a usual scale (shares, grades, per cent) it is more
+    An outlier lies far outside of all other scores of its judge. On a usual scale (shares, grades, per cent) it is more
     than five times the greatest score or, among whole grades, a code below 0 for a missing answer; elsewhere it is
     fifty times as far away as the judge's other scores are from each other. Where they are many, none is a stray; nor
-    is a 100 of a judge that says 0 else, where other judges use the whole of 0 to 100.
+    is a 100 of a judge that otherwise gives 0, where other judges use the whole of 0 to 100.
 
     Parameters
     ----------

@@ -70,7 +70,7 @@ def brought_to_one_scale(
     scale : (low, high), optional
         That of the panel; by default it is read off the ranges of most judges.
     declared : mapping judge -> (low, high), optional
-        Scales of single judges. That of another is told by its range, where that is plainly of another kind than the
+        Scales of single judges. That of another follows from its range, where that is plainly of another kind than the
         panel's: per cent among grades, shares between 0 and 1, and so on.
 
     Raises
@@ -132,7 +132,7 @@ def share_scale(values: Array) -> bool:
 
 
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
-    """The commonest of the declared scales, where nothing else says what the panel's is.
+    """The commonest of the declared scales, where nothing else gives the panel's.
 
     Raises ``InputError`` where some judges' scales are declared, and the ranges of the others do not say which scale
     most of them share.
@@ -174,7 +174,7 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
     """A judge's own scale by its range, where that is plainly of another kind than the panel's; else None.
 
-    A narrow range says less than a wide one: it takes ``MIN_SCORES_TO_DESCRIBE`` scores, and if most of them lie on the
+    A narrow range is weak evidence: it takes ``MIN_SCORES_TO_DESCRIBE`` scores, and if most of them lie on the
     scale that is declared, where a severe judge's do too, some that are no whole numbers.
     """
     size = _kind(column)

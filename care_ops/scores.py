@@ -126,7 +126,7 @@ class ScoreMatrix:
 
     @cached_property
     def fingerprint_of_scores(self) -> str:
-        """The same of the scores alone, without the features of the items."""
+        """The same without the features of the items."""
         canonical = self.canonical()
         if canonical is not self:
             return canonical.fingerprint_of_scores
@@ -141,7 +141,7 @@ class ScoreMatrix:
 
 
 def content_seed(scores: ScoreMatrix) -> int:
-    """A seed that follows from the scores alone, whatever the order of items and judges."""
+    """A seed that follows from the scores, whatever the order of items and judges."""
     return int(scores.fingerprint_of_scores[:16], 16)
 
 

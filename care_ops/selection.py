@@ -217,7 +217,7 @@ def select_without_labels(
 ) -> Selection:
     """The penalties whose structure makes held-out split units likeliest (Gaussian, of the shrunk correlation).
 
-    ``watch`` is told how many points of how many have been tried.
+    ``watch`` receives how many points have been tried, and how many there are.
 
     Raises
     ------

@@ -1,4 +1,4 @@
-"""Data drawn from the paper's own models, with the truth beside them."""
+"""Data drawn from the paper's models, with the truth."""
 
 from dataclasses import dataclass
 

@@ -13,7 +13,7 @@ _NARROW = 0.1
 """Share of the range of all scores below which a judge's own range is narrow."""
 
 FIT_GROUPS_REMEDY = "fit each group's scores by themselves, or let some items be scored by judges of all groups"
-"""What to do where groups of judges share no item, so that no score says how one stands to the other."""
+"""What to do where groups of judges share no item, so that no score compares the two."""
 
 
 @dataclass(frozen=True)
@@ -25,7 +25,7 @@ class Component:
 
 
 def is_sparse(values: Array) -> bool:
-    """Whether pairs of judges do not tell what each is worth: the panel is a crowd, or ``lacks_pairs``.
+    """Whether pairs of judges share too few items: the panel is a crowd, or ``lacks_pairs``.
 
     Parameters
     ----------

@@ -56,7 +56,7 @@ def accuracies(draw: ConfoundedDraw, seed: int) -> dict[str, float]:
             found[_NAMES.get(name, name)] = fits[name]
     called = {n: a.estimate > a.threshold for n, a in found.items() if a.threshold is not None}
     with suppress(FitError):
-        called[ORACLE] = four_states(replace(problem, anchors=labels), Views(draw.views, 0.0, 0.0)).log_odds > 0
+        called[ORACLE] = four_states(replace(problem, labels=labels), Views(draw.views, 0.0, 0.0)).log_odds > 0
     return {name: float(np.mean(calls[rest] == draw.quality[rest])) for name, calls in called.items()}
 
 

@@ -50,10 +50,10 @@ def main() -> None:
 def pairs(cell: Cell, system: NDArray[np.str_]) -> list[tuple[str, str | None, str | None]]:
     """Return no difference (None, None) and three pairs of systems, the better one first."""
     gold = {name: float(cell.gold[system == name].mean()) for name in np.unique(system).tolist()}
-    apart = sorted((gold[a] - gold[b], a, b) for a in gold for b in gold if (gold[a], a) > (gold[b], b))
+    separate = sorted((gold[a] - gold[b], a, b) for a in gold for b in gold if (gold[a], a) > (gold[b], b))
     return [
         ("one system, cut in two", None, None),
-        *((f"{a} - {b}", a, b) for _, a, b in (apart[-1], apart[len(apart) // 2], apart[0])),
+        *((f"{a} - {b}", a, b) for _, a, b in (separate[-1], separate[len(separate) // 2], separate[0])),
     ]
 
 
@@ -79,7 +79,7 @@ def _print(cell: Cell, system: NDArray[np.str_], pair: tuple[str, str | None, st
         outcomes["labels alone"][
             gate(Labelled(flat, labels, names, units), "new", "old", level=LEVEL, seed=k).outcome
         ] += 1
-        outcomes["judges alone"][_judges_alone(cell.answer[new], cell.answer[old])] += 1
+        outcomes["judges alone"][_judges_only(cell.answer[new], cell.answer[old])] += 1
     for method, counted in outcomes.items():
         shares = " | ".join(f"{counted[outcome] / draws:.3f}" for outcome in ("better", "worse", "undecided"))
         print(f"| {pair[0]} | {truth:+.3f} | {m} | {method} | {shares} |", flush=True)
@@ -95,12 +95,12 @@ def rows_of_pair(
     return rows[: len(rows) // 2], rows[len(rows) // 2 :]
 
 
-def _judges_alone(new: Array, old: Array) -> str:
+def _judges_only(new: Array, old: Array) -> str:
     new, old = new[~np.isnan(new)], old[~np.isnan(old)]
     error = float(np.sqrt(new.var(ddof=1) / len(new) + old.var(ddof=1) / len(old)))
     half = float(student.ppf((1 + LEVEL) / 2, len(new) + len(old) - 2)) * error
-    apart = float(new.mean() - old.mean())
-    return "better" if apart > half else "worse" if apart < -half else "undecided"
+    separate = float(new.mean() - old.mean())
+    return "better" if separate > half else "worse" if separate < -half else "undecided"
 
 
 if __name__ == "__main__":

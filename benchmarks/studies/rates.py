@@ -146,7 +146,7 @@ def ours(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
     return _ours(cell, sample, seed, cell.answer)
 
 
-def labels_alone(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
+def labels_only(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
     """Estimate by ``rates_of`` from labels alone."""
     return _ours(cell, sample, seed, np.zeros(len(cell.gold)))
 
@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--method", action="append", help="only this method, by its name; may be given several times")
     parser.add_argument("--systems", action="store_true", help="only all systems of a panel together, by ours")
     given = parser.parse_args()
-    methods: dict[str, Method] = {"labels alone": labels_alone, "care, this": ours, **rivals()}
+    methods: dict[str, Method] = {"labels alone": labels_only, "care, this": ours, **rivals()}
     print("| target | labels | method | coverage | width | error |\n|---|---|---|---|---|---|")
     with threadpool_limits(1):
         panels = [prepare(view) for view in views() if view.name in VIEWS]

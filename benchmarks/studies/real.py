@@ -180,8 +180,10 @@ def with_labels(panel_list: Sequence[Panel]) -> None:
                 rest, labels = ~np.isin(panel.view.units, panel.view.units[rows]), panel.view.gold[rows]
                 if np.ptp(labels) == 0:
                     continue
-                anchors = FitLabels({scores.item_ids[int(r)]: float(panel.view.gold[r]) for r in rows})
-                answer = fit_panel(scores, FitConfig(aggregators=("care",)), anchors, solve="not").aggregates["care"]
+                seen_labels = FitLabels({scores.item_ids[int(r)]: float(panel.view.gold[r]) for r in rows})
+                answer = fit_panel(scores, FitConfig(aggregators=("care",)), seen_labels, solve="not").aggregates[
+                    "care"
+                ]
                 drawn["care"].append(panel.gain(answer.estimate, rest))
                 drawn["ridge"].append(panel.gain(shrunk_ridge(panel, z, rows, labels), rest))
                 drawn["best judge"].append(panel.gain(best_judge(z, rows, labels), rest))

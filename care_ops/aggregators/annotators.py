@@ -59,7 +59,7 @@ LABEL_MODEL = partial(_of_crowd, "ws", lambda g, k, _: annotators.label_model(_s
 def votes(problem: Problem) -> tuple[NDArray[np.intp], Array]:
     """Votes 0 ... k - 1, -1 for missing, (n, p), and the score that each stands for, (k,).
 
-    With a cut a vote says whether a score lies above it. Without one, votes are the panel's own scores where there are
+    With a cut a vote is whether a score lies above it. Without one, votes are the panel's own scores where there are
     at most ten different ones, and ten bins of equal width otherwise.
     """
     values = problem.scores.values

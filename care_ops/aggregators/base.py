@@ -50,7 +50,7 @@ class Problem:
     structure: Structure | None
     rng: np.random.Generator
     config: FitConfig = field(default_factory=FitConfig)
-    anchors: FitLabels = NO_LABELS
+    labels: FitLabels = NO_LABELS
 
     @property
     def cut(self) -> float | None:
@@ -123,7 +123,7 @@ class Aggregator:
     fit : callable
         Aggregates; raises ``FitError`` where the method cannot answer.
     uses_labels : bool
-        Whether anchors can change the answer.
+        Whether labels can change the estimate.
     """
 
     name: str

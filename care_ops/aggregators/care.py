@@ -36,16 +36,16 @@ _DISTINCT = 1e-3
 
 
 def care(problem: Problem) -> Aggregate:
-    """Estimate quality as ``care`` does; the head of this module says how.
+    """Estimate quality as described at the head of this module.
 
     Raises
     ------
     FitError
-        Fewer than three judges or ten items, a judge that does not vary, or duplicates of one judge alone.
+        Fewer than three judges or ten items, a judge that does not vary, or only duplicates of one judge.
     """
     found = label_free(problem)
     details = summary(problem, found)
-    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    rows, labels = problem.labels.rows(problem.scores.item_ids)
     latent, scored, fitted = found.latent, found.scored, None
     curve = None
     if len(rows):
@@ -69,8 +69,8 @@ def care(problem: Problem) -> Aggregate:
         threshold = offset + unit * spread * float((threshold - np.nanmean(mean)) / np.nanstd(mean))
         threshold = round(threshold, _digits(estimate))
     estimate = np.round(estimate, _digits(estimate))
-    if problem.anchors.left_out:
-        details["labels_not_of_a_sample"] = problem.anchors.left_out
+    if problem.labels.left_out:
+        details["labels_not_of_a_sample"] = problem.labels.left_out
     if curve is not None and spread > 0:
         p_quality = np.interp(latent / spread, *curve)
         threshold = offset + unit * spread * float(np.interp(0.5, curve[1], curve[0]))
@@ -161,7 +161,7 @@ def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
     columns, item_ids = Columns(found.latent, oblique_factors(problem, found), judges), problem.scores.item_ids
 
     def fit(rows: NDArray[np.intp], labels: Array, plain: Array | None) -> LabelledFit | None:
-        counts = problem.anchors.counts_of([item_ids[int(row)] for row in rows])
+        counts = problem.labels.counts_of([item_ids[int(row)] for row in rows])
         return fit_labels(columns, rows, labels, counts, plain)
 
     return fit
@@ -178,12 +178,12 @@ def label_first(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> li
 def _calibrated(problem: Problem, found: LabelFree, fit: _LabelFit) -> tuple[Array, Array] | None:
     """Calibrate P(Q = 1) by the labels of 0 and 1 on which estimates may rest (``calibration.probability_curve``).
 
-    Each label is compared with an estimate by the labels of the other folds, which alone shows how steep the logit is.
+    Each label is compared with an estimate by the labels of the other folds, which shows how steep the logit is.
     """
     item_ids = problem.scores.item_ids
-    rows, labels = problem.anchors.rows(item_ids)
-    weights = problem.anchors.weights([item_ids[int(row)] for row in rows])
-    if not problem.anchors.binary or np.count_nonzero(weights) < LABELS_TO_CONFIRM:
+    rows, labels = problem.labels.rows(item_ids)
+    weights = problem.labels.weights([item_ids[int(row)] for row in rows])
+    if not problem.labels.binary or np.count_nonzero(weights) < LABELS_TO_CONFIRM:
         return None
     unseen = np.empty(len(rows))
     fold = rankdata(rows, method="ordinal").astype(int) % _FOLDS

@@ -57,7 +57,7 @@ def fit_structure(
     """Sparse + low-rank structure of the shrunk correlation of a panel.
 
     gamma and tau come from theory and from draws of the paper's own model, never from labels. Where they
-    leave L empty, tau is lowered until a factor appears, and the result says so.
+    leave L empty, tau is lowered until a factor appears, and the result reports it.
 
     Parameters
     ----------
@@ -122,7 +122,7 @@ def penalty_rate(correlation: Array, n: int) -> float:
 def care_svd(problem: Problem) -> Aggregate:
     """``care_svd``: E[Q | J] along the quality factor of L.
 
-    Without labels quality is the leading factor; anchors choose factor and sign. The estimate carries the location and
+    Without labels quality is the leading factor; labels choose factor and sign. The estimate carries the location and
     spread of the panel's mean (``calibration.to_panel_scale``), or is the paper's literal one, w'J (``weighted``),
     which has no posterior deviation.
 
@@ -130,7 +130,7 @@ def care_svd(problem: Problem) -> Aggregate:
     """
     structure, correlation = problem.require_structure(), problem.correlation
     factors = extract(structure.low_rank, correlation)
-    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    rows, labels = problem.labels.rows(problem.scores.item_ids)
     if len(rows):
         filled, _ = condition(problem.standardised[rows], correlation)
         factors = choose_by_labels(factors, filled, labels)

@@ -122,7 +122,7 @@ def where_scored(problem: Problem, latent: Array) -> Array:
 
 
 def described(problem: Problem, states: States) -> dict[str, Any]:
-    """What an answer says of its views and states, as JSON takes it."""
+    """Describe views and states, for JSON."""
     return {
         "views": [[problem.scores.judges[j] for j in group] for group in states.views.groups],
         "view_tolerance": states.views.tolerance,
@@ -151,7 +151,7 @@ class CareTensor:
 
     Judges are standardised first, so the answer does not depend on their scales. Tensor, fourth-order and k-means
     starts are each refined by EM; the best likelihood is kept. States are mapped to Q by s_r = v' mu_r with v the
-    leading direction of L (step E), or by anchors (step F). With anchors of more than two values the estimate is
+    leading direction of L (step E), or by labels (step F). With labels of more than two values the estimate is
     E[Q | J], each state's Q the mean label in it. The posterior is that of conditionally independent judges and hence
     overconfident: it orders items and decides at one half, and is not printed as a probability.
     """
@@ -184,7 +184,7 @@ class CareTensor:
             threshold=problem.cut if graded else offset,
             loadings=fitted.means.T,
             latent=latent,
-            labels_used=len(problem.anchors),
+            labels_used=len(problem.labels),
             details={
                 **described(problem, states),
                 "views_from": "within states" if self._has_items_for_views(problem) else "S",
@@ -213,7 +213,7 @@ class CareTensor:
         fitted = Fitted(best.weights, best.means, joint, best.log_likelihood, best.converged, best.start)
         score = fitted.means @ direction_of(problem)
         quality = label_free_map(score)
-        rows, labels = problem.anchors.rows(problem.scores.item_ids)
+        rows, labels = problem.labels.rows(problem.scores.item_ids)
         if len(rows) >= 2 and np.ptp(labels) > 0:
             of_labels, label_free = softmax(fitted.log_joint[rows])[0], quality
             quality = quality_by_labels(of_labels, labels, label_free)
@@ -224,7 +224,7 @@ class CareTensor:
         """The Gaussian mixture with the best likelihood over the starts, and what is known about it.
 
         Starts from the views and k-means starts are continued apart; where they do not end alike, more k-means starts
-        are drawn until two rounds do. ``starts_agree`` in the details says whether any did, and where none did
+        are drawn until two rounds do. ``starts_agree`` in the details is whether any did, and where none did
         ``starts_alike`` which share of the items the two likeliest ends decide alike without labels: other states may
         give the same answer.
 
@@ -328,7 +328,7 @@ def _complete(problem: Problem) -> NDArray[np.bool_]:
 
 
 def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
-    """Whether the best likelihood was reached from two sets of starts; one alone may be a place where EM got stuck."""
+    """Whether the best likelihood was reached from two sets of starts; with one, EM may have got stuck."""
     likelihoods = sorted(fit.log_likelihood for fit, _ in fits)
     return len(likelihoods) > 1 and likelihoods[-1] - likelihoods[-2] <= mixture.SAME_STATES
 
@@ -398,7 +398,7 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array | None 
         P(state | J) of the labelled items.
     labels : (m,) array
     label_free : (k,) array, optional
-        Q of each state, 0 or 1, as it is without labels. Without it the labels decide alone.
+        Q of each state, 0 or 1, as it is without labels. Without it only the labels decide.
     """
     k = posterior.shape[1]
     if len(np.unique(labels)) > 2:
@@ -435,10 +435,10 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
 
 
 def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
-    """Whether anchors speak for the label-free map, or else for the states as they map them.
+    """Whether labels speak for the label-free map, or else for the states as they map them.
 
     Where labels and judges tell the same, one confirms the other. Where they do not, the answer rests on the labels:
-    states that have nothing to do with them are mapped to Q all the same. So the anchors are left out in ten folds, and
+    states that have nothing to do with them are mapped to Q all the same. So the labels are left out in ten folds, and
     the states have to tell their labels better than the commoner label does, which without any relation has as many
     right answers in one of twenty draws.
 
@@ -454,7 +454,7 @@ def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> d
     -------
     dict
         Empty with labels of more than two values. ``anchors_agree``: whether they speak for the label-free map. With
-        twenty anchors or more, since fewer could not tell, ``anchors_right``: share of right decisions about anchors
+        twenty labels or more, since fewer are too few, ``anchors_right``: share of right decisions about labels
         left out; ``anchors_confirm``: whether they agree, or that share is better than the commoner label's.
     """
     if len(np.unique(labels)) > 2:

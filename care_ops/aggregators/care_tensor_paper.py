@@ -28,15 +28,15 @@ _ITEMS_A_JUDGE = 10
 
 
 def care_tensor_paper(problem: Problem) -> Aggregate:
-    """``care_tensor_paper``: the log-odds of Q = 1 by the third moment alone (paper, Algorithm 2 and equation 1).
+    """``care_tensor_paper``: the log-odds of Q = 1 by the third moment (paper, Algorithm 2 and equation 1).
 
     A. Views from the S of the sparse + low-rank program. B. The third moment across them. C, D. Its decomposition into
     four components by alternating least squares. E. The two states of highest s_r = v'mu_r are Q = 1, where v is the
-    leading eigenvector of L; F. with anchors, the states are those of the nearest prototypes. Then the posterior of
+    leading eigenvector of L; F. with labels, the states are those of the nearest prototypes. Then the posterior of
     Gaussian states with one full covariance.
 
-    Two things the paper leaves open. The third moment of the scores alone has no scale for its components, so that
-    judges are standardised and each view has a constant one beside them; T is its image under an invertible map of each
+    Two things the paper leaves open. The third moment of the scores has no scale for its components, so that
+    judges are standardised and each view has a constant column; T is its image under an invertible map of each
     view. And the covariance within states is the judges' own less that of the states' means, its eigenvalues held above
     the least variance of a mixture.
 
@@ -51,7 +51,7 @@ def care_tensor_paper(problem: Problem) -> Aggregate:
         threshold=offset,
         loadings=states.fitted.means.T,
         latent=latent,
-        labels_used=0 if states.details["mapped_by"] == "v" else len(problem.anchors),
+        labels_used=0 if states.details["mapped_by"] == "v" else len(problem.labels),
         details={
             **described(problem, states),
             "scale": "location and spread of the panel mean; zero log-odds at the threshold",
@@ -86,7 +86,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
     )
     score = means @ direction_of(problem)
     quality = label_free_map(score)
-    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    rows, labels = problem.labels.rows(problem.scores.item_ids)
     prototypes = anchor_prototypes(np.nan_to_num(problem.standardised[rows]), labels, weights, means)
     if prototypes is not None:
         quality = aligned(means, prototypes)
@@ -123,7 +123,7 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
 def anchor_prototypes(scores: Array, labels: Array, weights: Array, means: Array) -> Array | None:
     """Mean scores of labelled items in the states (Q, C) = 00, 01, 10, 11 (step F), (4, p); None without them.
 
-    Labels say Q. C is told by the axis along which the states differ most once the direction between the two labels'
+    Labels give Q. C is read off the axis along which the states differ most once the direction between the two labels'
     means is taken out: items of one label on either side of their mean on that axis are C = 0 and C = 1.
 
     Parameters

@@ -106,7 +106,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
     Raises
     ------
     FitError
-        Fewer than three judges or ten items, a judge that does not vary, or duplicates of one judge alone.
+        Fewer than three judges or ten items, a judge that does not vary, or only duplicates of one judge.
     """
     if problem.sparse:
         return estimate_sparse_panel(problem)

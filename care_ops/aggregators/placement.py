@@ -12,7 +12,7 @@ from care_ops.records import Aggregate
 from care_ops.scores import Array
 
 
-def placed(aggregate: Aggregate, problem: Problem, anchors: FitLabels) -> Aggregate:
+def placed(aggregate: Aggregate, problem: Problem, fit_labels: FitLabels) -> Aggregate:
     """Place an aggregate on the declared scale, with the declared threshold; order and decisions stay.
 
     Raises ``FitError`` where the scale of the labels is declared and there are none.
@@ -24,14 +24,14 @@ def placed(aggregate: Aggregate, problem: Problem, anchors: FitLabels) -> Aggreg
         moved = fill_uniformly(estimate, *problem.config.scale)
         aggregate = _moved(aggregate, moved, "fills the declared scale evenly")
     elif declared.scale == "anchors":
-        rows, labels = anchors.rows(problem.scores.item_ids)
-        weights = anchors.weights([problem.scores.item_ids[int(row)] for row in rows])
+        rows, labels = fit_labels.rows(problem.scores.item_ids)
+        weights = fit_labels.weights([problem.scores.item_ids[int(row)] for row in rows])
         labelled = ~np.isnan(estimate[rows]) & (weights > 0)
         known = problem.config.scale is not None
         map_to_labels = to_labels(estimate[rows[labelled]], labels[labelled], weights[labelled], known=known)
         if map_to_labels is None:
             raise FitError(
-                "calibration: the scale of the anchors is declared, but there are none whose items were drawn at "
+                "calibration: the scale of the labels is declared, but there are none whose items were drawn at "
                 "random or with a known probability; add labels of such items"
             )
         offset, unit = map_to_labels

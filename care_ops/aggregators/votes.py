@@ -45,16 +45,16 @@ def median(problem: Problem) -> Aggregate:
 
 
 def best_judge(problem: Problem) -> Aggregate:
-    """``best_judge``: the single judge whose scores go best with the anchors' labels (Kendall's tau).
+    """``best_judge``: the single judge whose scores go best with the labels (Kendall's tau).
 
     A panel is worth what it gains over this judge. A judge that falls as the labels rise is not turned over. Raises
     ``FitError`` without labels that differ, or where no judge rises with them.
     """
-    rows, labels = problem.anchors.rows(problem.scores.item_ids)
+    rows, labels = problem.labels.rows(problem.scores.item_ids)
     agreements = [_agreement(column[rows], labels) for column in problem.scores.values.T]
     best = int(np.argmax(agreements)) if agreements else 0
     if not agreements or agreements[best] <= 0:
-        raise FitError(f"best_judge: no judge rises with the {len(labels)} label(s); give more anchors, of both kinds")
+        raise FitError(f"best_judge: no judge rises with the {len(labels)} label(s); give more labels, of both kinds")
     judge = problem.scores.judges[best]
     return Aggregate(
         "best_judge",

@@ -142,7 +142,7 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
     """
     n, p = grades.shape
     others = np.log(max(classes - 1, 1))
-    # All items tell of an ability, and its judges alone of an item's ease. In this unit the posterior bends alike along
+    # All items inform an ability, and only its judges an item's ease. In this unit the posterior bends alike along
     # both; without it the climb takes ten times as many steps and stops short of the top.
     unit = np.sqrt(p / max(n, 1))
 
@@ -191,7 +191,7 @@ def label_model(answers: Answers, classes: int, *, max_iterations: int = 500) ->
     """P(answer | class) from how often judges answer together (Ratner et al., AAAI 2019; classes equally frequent).
 
     Minimises the squared distance between the judges' joint answer frequencies, the blocks of single judges left
-    out, and mu P mu', and between their marginals; an abstention says nothing. Each judge starts as right in 70 %
+    out, and mu P mu', and between their marginals; abstentions are ignored. Each judge starts as right in 70 %
     of its answers and is held there by a normal prior, which counts where classes are many and items few.
     """
     together = answers.together() / answers.items

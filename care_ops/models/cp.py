@@ -34,7 +34,7 @@ class Components:
     smallest : float
         The k-th singular value of the pair moment.
     noise : float
-        About how large a singular value of sampling noise alone is; NaN where the number of items was not given.
+        About how large a singular value of pure sampling noise is; NaN where the number of items was not given.
     negative_weights : int
         Components whose raw weight was not positive and was set to a floor.
     """
@@ -87,7 +87,7 @@ def scale_tensor(tensor: Array, scales: tuple[Array, Array, Array]) -> Array:
 def cross_view_subspace(covariance: Array, views: Views, dimensions: int) -> Array:
     """Subspace in which the states' means differ: leading eigenvectors of the covariance across views, (p, dimensions).
 
-    Judges of one view share noise, and judges of different views share the state alone, so that only the blocks across
+    Judges of one view share noise, and judges of different views share only the state, so that only the blocks across
     views are used.
     """
     across = covariance.copy()

@@ -1,6 +1,6 @@
 """Duplicate judges: two runs of one model, or copies of one column, that would be counted twice.
 
-Good judges agree, too. Duplicates are told apart by what the *other* judges imply: under one common factor the
+Good judges agree, too. Duplicates are distinguished by what the *other* judges imply: under one common factor the
 correlation of two judges follows from their correlations with the others (Spearman's tetrads, 1904), and that of
 duplicates exceeds it. On recorded panels of real judges, merging anything less than near-identical scores does harm,
 because the most accurate judges are the most alike (``make bench-real``): only correlations that surely exceed

@@ -37,7 +37,7 @@ AT_RANDOM = 0.05
 """Prior probability that labels are unrelated to the scores: those of other items, or given at random."""
 
 _FLAT = 10.0
-"""Prior variance of the intercept, so large that the labels alone decide where they lie; on sides, in that of noise."""
+"""Prior variance of the intercept, so large that only the labels decide where they lie; on sides, in that of noise."""
 
 _MOST_STEPS, _STEP_ENDS, _MIN_CURVATURE = 50, 1e-6, 1e-12
 """Of Newton's method, in standard deviations of the noise."""

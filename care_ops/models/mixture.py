@@ -23,7 +23,7 @@ VARIANCE_FLOOR = 1e-3
 """Least variance of standardised scores within states, in any direction."""
 
 _RANKED_ITEMS, _RANKED_AFTER = 10_000, 30
-"""Items and iterations after which starts of EM are ranked: they need not be told apart within ``SAME_STATES``."""
+"""Items and iterations after which starts of EM are ranked: they need not be distinguished within ``SAME_STATES``."""
 
 _FIRST_ROWS = 1_000
 """Rows among which different ones are looked for before all rows are sorted."""

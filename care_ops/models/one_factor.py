@@ -78,7 +78,7 @@ def fit(correlation: Array, items: float) -> OneFactor:
     array([0.9, 0.8, 0.7, 0.6, 0.5])
     """
     p = len(correlation)
-    if p == 2:  # one correlation says how much two judges share, and not which of them is better
+    if p == 2:  # one correlation is how much two judges share, not which of them is better
         loadings = np.full(2, np.sqrt(np.clip(correlation[0, 1], 0.0, _MAX_LOADING**2)))
         return OneFactor(loadings, loadings, 0.0, 0.0, np.array([True, False]))
     pairs = ~np.eye(p, dtype=np.bool_)

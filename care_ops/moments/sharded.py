@@ -43,7 +43,7 @@ class Shard:
     Attributes
     ----------
     rows, metadata : int, tuple of pairs
-        What the file says of itself, by which a worker notices that it has another file at that path.
+        Rows and metadata of the file, by which a worker notices another file at that path.
     part : pyarrow.Buffer, optional
         These rows as an Arrow stream, for a worker that does not have the file.
     """
@@ -66,7 +66,7 @@ def shards_of(path: Path, rows: int = 524_288) -> list[Shard]:
 
 
 def _error_text(file: FileMetaData) -> tuple[int, tuple[tuple[bytes, bytes], ...]]:
-    """What a file says of itself: its rows and its metadata."""
+    """Return the rows and the metadata of a file."""
     return file.num_rows, tuple(sorted((file.metadata or {}).items()))
 
 

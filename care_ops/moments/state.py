@@ -62,7 +62,7 @@ class Moments:
 
     @property
     def sparse(self) -> bool:
-        """Whether pairs of judges do not tell what each is worth, as ``sparsity.is_sparse`` says."""
+        """Whether pairs of judges share too few items (``sparsity.is_sparse``)."""
         return is_crowd(self.count1, self.n) or lacks_pairs(self.count2)
 
     def __add__(self, other: Moments) -> Moments:

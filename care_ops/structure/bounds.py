@@ -1,4 +1,4 @@
-"""What the paper's theory of CARE says about a model or a fit, as numbers."""
+"""The paper's theorems evaluated on a model or a fit."""
 
 from dataclasses import dataclass
 
@@ -39,7 +39,7 @@ class Misspecification:
     ----------
     holds : bool
         Whether the theorem's condition ||E|| <= delta / 2 is met, where E is the sum over the confounders of k k^T / d
-        and delta = ||k_1||^2 / d_1. ``bound`` says nothing where it is not.
+        and delta = ||k_1||^2 / d_1. ``bound`` is void where it is not.
     bound : float
         2 ||E|| / delta, which bounds ``deviation``.
     deviation : float

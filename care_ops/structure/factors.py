@@ -1,6 +1,6 @@
 """Factors of the low-rank part: their directions, signs, and which one is quality.
 
-A rule looks at the factors and points to one of them; the result says which rule it was. None is right on
+A rule chooses one of the factors, and the result names the rule. None is right on
 every panel, so the pipeline shows where the others would point.
 """
 
@@ -195,7 +195,7 @@ def subtract_confounders(factors: Factors) -> Array:
 def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[QualityRule, int]:
     """The factor that each label-free rule would call quality, as a column.
 
-    ``leading`` alone where only one factor is strong enough to be a candidate; ``style`` where there are covariates.
+    Only ``leading`` where only one factor is strong enough to be a candidate; ``style`` where there are covariates.
 
     Parameters
     ----------

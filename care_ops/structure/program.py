@@ -24,7 +24,7 @@ _PATIENCE = 1.3
 _OUTSIDE = 3
 _SETTLED = 3e-3
 """Largest change of the objective between two checks at which it has settled, as a share of the tolerance. The gap
-alone can be met while the objective still falls, where the dual is ahead of it."""
+can be met while the objective still falls, where the dual is ahead of it."""
 
 _TINY = 1e-300
 _TIE = np.array([1.0, -1.0, 1.0])[:, None, None]
@@ -75,7 +75,7 @@ def solve(
     tolerance : float
         Relative duality gap to stop at.
     max_iterations : int
-        Most iterations; the certificate of a solution that needs more says ``converged=False``.
+        Most iterations; the certificate of a solution that needs more has ``converged=False``.
 
     Returns
     -------

@@ -73,7 +73,7 @@ def partition_within(covariance: Array, items: int) -> Views:
     """``partition`` by the precision of the within-state covariance, in which an edge is a clear partial correlation.
 
     In a mixture the covariance of the states' means is in S as well. The covariance within states does not contain it,
-    and shows the edges alone. Where the clear edges hang together in fewer than three groups, the weakest are cut until
+    and shows only the edges. Where the clear edges hang together in fewer than three groups, the weakest are cut until
     no group has more than a third of the judges, and the result's ``largest_cross_edge`` exceeds the limit.
 
     Parameters
@@ -108,7 +108,7 @@ def largest_cross_edge(sparse: Array, groups: tuple[NDArray[np.intp], ...]) -> f
 
 def _smallest_tolerance(strength: Array, largest: int) -> float:
     edges = np.unique(np.concatenate([[0.0], strength[np.triu_indices(len(strength), 1)]]))
-    low, high = 0, len(edges) - 1  # at the largest edge every judge stands alone
+    low, high = 0, len(edges) - 1  # at the largest edge every judge is a group of its own
     while low < high:
         middle = (low + high) // 2
         count, label = _components(strength, float(edges[middle]))

@@ -57,7 +57,7 @@ def test_degenerate_judges_are_left_out(rng):
     assert found(values)["j000"].admitted
 
 
-def test_a_judge_without_scores_and_one_on_another_scale_are_told_apart(rng):
+def test_a_judge_without_scores_and_one_on_another_scale_are_distinguished(rng):
     values = panel(rng)
     values[:, 0] = np.nan
     values[1:, 1] = np.nan
@@ -77,14 +77,14 @@ def test_agreement_that_comes_back_under_a_shift_excludes(rng, change):
 
 @pytest.mark.parametrize("n", [300, 301])
 @pytest.mark.parametrize("reverse", [False, True])
-def test_the_shift_that_is_told_is_the_best_of_all(rng, n, reverse):
+def test_the_shift_that_is_reported_is_the_best_of_all(rng, n, reverse):
     values = panel(rng, n)
     values[:, 3] = np.roll(values[:, 3][:: -1 if reverse else 1], 41)
     rest = np.delete((values - values.mean(axis=0)) / values.std(axis=0), 3, axis=1).sum(axis=1)
     judge = values[:, 3][:: -1 if reverse else 1]
     shifted = [np.corrcoef(np.roll(judge, shift), rest)[0, 1] for shift in range(n)]
-    told = f"becomes {max(shifted):+.2f} when its rows are {'reversed and ' if reverse else ''}shifted by"
-    assert found(values)["j003"].reason.endswith(f"{told} {int(np.argmax(shifted))}")
+    reported = f"becomes {max(shifted):+.2f} when its rows are {'reversed and ' if reverse else ''}shifted by"
+    assert found(values)["j003"].reason.endswith(f"{reported} {int(np.argmax(shifted))}")
 
 
 def test_chance_and_repetition_are_no_evidence(rng):
@@ -108,7 +108,7 @@ def test_disagreeing_is_reported_and_never_excludes(rng):
     assert check.notes.startswith("agreement with the other judges is -0.")
 
 
-def test_a_reversed_scale_is_told_as_such_where_shifted_rows_would_explain_it_too(rng):
+def test_a_reversed_scale_is_reported_as_such_where_shifted_rows_would_explain_it_too(rng):
     """Quality goes round, so that a shift by half a period brings the agreement of a reversed judge back."""
     values = 5 + 2 * np.sin(2 * np.pi * np.arange(630) / 126)[:, None] + rng.normal(scale=0.9, size=(630, 8))
     values[:, 3] = 10 - values[:, 3]
@@ -119,7 +119,7 @@ def test_a_reversed_scale_is_told_as_such_where_shifted_rows_would_explain_it_to
     assert check.notes == f"agreement with the other judges is {check.agreement:+.2f}: is its scale reversed?"
 
 
-def test_shifted_rows_that_a_reversed_scale_explains_less_well_are_told(rng):
+def test_shifted_rows_that_a_reversed_scale_explains_less_well_are_reported(rng):
     """Each item is much unlike the one before, so that a shift by one turns the agreement round."""
     quality = rng.normal(size=600)
     for k in range(1, 600):
@@ -131,15 +131,15 @@ def test_shifted_rows_that_a_reversed_scale_explains_less_well_are_told(rng):
     assert check.reason.endswith("when its rows are shifted by 599")
 
 
-def test_a_constant_judge_says_nothing_of_the_others(rng):
+def test_a_constant_judge_reports_nothing_of_the_others(rng):
     """Whatever its score is: the mean of 600 times .1 is not .1 in floating point."""
     values = panel(rng)
-    alone = found(values)
+    single = found(values)
     for score in (0.1, 4.0):
-        beside = found(np.column_stack([values, np.full(600, score)]))
-        assert beside["j008"].agreement is None
-        for judge, check in alone.items():
-            assert beside[judge].agreement == pytest.approx(check.agreement, rel=1e-12)
+        neighbour = found(np.column_stack([values, np.full(600, score)]))
+        assert neighbour["j008"].agreement is None
+        for judge, check in single.items():
+            assert neighbour[judge].agreement == pytest.approx(check.agreement, rel=1e-12)
 
 
 def test_admit_all_keeps_everything_but_constants(rng):
@@ -157,7 +157,7 @@ def test_concentration_is_shannons():
 
 
 @pytest.mark.parametrize("share", [0.05, 0.08, 0.1, 0.12, 0.3])
-def test_judges_who_lack_what_all_lack_are_all_heard(share):
+def test_judges_who_lack_what_all_lack_are_all_counted(share):
     """Whatever the share, and however much more than a tenth one of them lacks by chance."""
     for seed in range(10):
         rng = np.random.default_rng([seed, round(100 * share)])
@@ -178,8 +178,8 @@ def test_where_most_judges_lack_scores_these_were_not_asked_for_and_where_one_do
     for holes, admitted in ((everywhere, 8), (one, 7)):
         assert sum(check.admitted for check in check_panel(matrix(holes), strict)) == admitted
     failed = check_panel(matrix(everywhere), AdmissionRule(absent="failed", max_missing=0.1))
-    told = why_left_out(failed, loosen="--admit all", declare="--absent not_asked")
-    assert told == "8 judges lack many scores: if these were not asked for, declare it (--absent not_asked)."
+    reported = why_left_out(failed, loosen="--admit all", declare="--absent not_asked")
+    assert reported == "8 judges lack many scores: if these were not asked for, declare it (--absent not_asked)."
     outside = check_panel(matrix(everywhere), strict, out_of_range={"j0": 60})
     assert not any(check.admitted for check in outside), "scores outside a scale were given, so that judges were asked"
 
@@ -192,15 +192,15 @@ def test_scores_that_were_cut_off_are_not_to_be_declared_as_not_asked(rng, order
     values[rows[83], 3:6] = np.nan
     scores = matrix(values)
     checks = check_panel(scores, AdmissionRule(absent="failed"))
-    told = too_few(scores, checks, loosen="--admit all", declare="--absent not_asked")
+    reported = too_few(scores, checks, loosen="--admit all", declare="--absent not_asked")
     end = "all after item 'i00083': the file of scores ends there" if order == "the items'" else "the first is 'i"
-    assert "6 judges have no score of 116 of 200 items, " + end in told
-    assert "not_asked" not in told
+    assert "6 judges have no score of 116 of 200 items, " + end in reported
+    assert "not_asked" not in reported
     values[rng.random(values.shape) < 0.3] = np.nan
-    told = too_few(
+    reported = too_few(
         matrix(values), check_panel(matrix(values), AdmissionRule(absent="failed")), loosen="", declare="--absent x"
     )
-    assert "--absent x" in told, "absent here and there, too"
+    assert "--absent x" in reported, "absent here and there, too"
 
 
 def turned_notes(values: np.ndarray) -> set[str]:
@@ -224,25 +224,25 @@ def test_a_judge_whose_scale_is_turned_on_a_third_of_the_items_is_named(rng, whe
     assert named == 0 if where == "scattered" else named >= 48
 
 
-def test_it_is_told_from_which_item_to_which_a_scale_is_turned(rng):
+def test_it_is_reported_from_which_item_to_which_a_scale_is_turned(rng):
     values = panel(rng)
     values[300:500, 3] = 10 - values[300:500, 3]
-    said = found(values)["j003"].notes
-    first, last = (int(item) for item in re.findall(r"item 'i0*(\d+)' to 'i0*(\d+)'", said)[0])
+    stated = found(values)["j003"].notes
+    first, last = (int(item) for item in re.findall(r"item 'i0*(\d+)' to 'i0*(\d+)'", stated)[0])
     assert abs(first - 300) < 15
     assert abs(last - 500) < 15
-    assert re.search(r"is -0\.\d+ from item .* and \+0\.\d+ elsewhere", said)
+    assert re.search(r"is -0\.\d+ from item .* and \+0\.\d+ elsewhere", stated)
 
 
 @pytest.mark.parametrize("loading", [0.0, 0.3, 1.5])
-def test_of_a_thousand_judges_on_items_in_any_order_none_or_one_is_said_to_be_turned(rng, loading):
+def test_of_a_thousand_judges_on_items_in_any_order_none_or_one_is_reported_to_be_turned(rng, loading):
     """Far below one in a hundred, whether or not the judges agree; those that agree least are nearest to it."""
-    said = 0
+    stated = 0
     for _ in range(125):
         values = np.round(5 + loading * rng.normal(size=(150, 1)) + rng.normal(size=(150, 8)))
-        said += len(turned_notes(values))
-    print(f"loading {loading}: {said} of 1,000 judges are said to be turned")
-    assert said <= 4
+        stated += len(turned_notes(values))
+    print(f"loading {loading}: {stated} of 1,000 judges are said to be turned")
+    assert stated <= 4
 
 
 def in_order_of(kind: str, rng: np.random.Generator) -> np.ndarray:

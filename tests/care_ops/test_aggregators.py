@@ -157,7 +157,7 @@ def test_missing_scores_make_care_svd_less_sure(rng):
     np.testing.assert_allclose(np.delete(found.sd, 3), found.sd[4])
 
 
-def test_anchors_name_the_factor_and_are_counted(rng):
+def test_labels_name_the_factor_and_are_counted(rng):
     n = 2_000
     quality, confounder = rng.normal(size=(2, n))
     load = np.r_[np.zeros(4), np.ones(8)]
@@ -165,15 +165,15 @@ def test_anchors_name_the_factor_and_are_counted(rng):
     scores = matrix(x)
     blind = fit_panel(scores, FitConfig(aggregators=("care_svd",))).aggregates["care_svd"]
     chosen = rng.choice(n, 30, replace=False)
-    anchors = FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen})
-    seeing = fit_panel(scores, FitConfig(aggregators=("care_svd", "avg")), anchors).aggregates
+    seen_labels = FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen})
+    seeing = fit_panel(scores, FitConfig(aggregators=("care_svd", "avg")), seen_labels).aggregates
     assert abs(np.corrcoef(blind.estimate, confounder)[0, 1]) > 0.9
     assert np.corrcoef(seeing["care_svd"].estimate, quality)[0, 1] > 0.85
     assert seeing["care_svd"].details["rule"] == "anchors"
     assert (seeing["care_svd"].labels_used, seeing["avg"].labels_used) == (30, 0)
 
 
-def test_anchors_outside_the_scores_are_told(rng):
+def test_labels_outside_the_scores_are_reported(rng):
     with pytest.raises(InputError, match="'nobody'"):
         fit_panel(matrix(confounded(rng)), FitConfig(), FitLabels({"nobody": 1.0}))
 
@@ -183,7 +183,7 @@ def test_independent_judges_share_nothing(rng):
     assert "care_svd" in found.aggregates or "no shared factor" in found.failures["structure"]
 
 
-def test_unknown_aggregators_are_told():
+def test_unknown_aggregators_are_reported():
     with pytest.raises(InputError, match="no aggregator 'best'"):
         FitConfig(aggregators=("best",))
 
@@ -194,7 +194,7 @@ def test_equal_seeds_give_equal_digits(rng):
     np.testing.assert_array_equal(one, other)
 
 
-def test_uws_tells_the_planted_error_of_each_judge(rng):
+def test_uws_shows_the_planted_error_of_each_judge(rng):
     """The mean squared distance of two judges is the sum of their errors, so that pairs give each by itself."""
     planted = np.array([0.25, 0.5, 1.0, 2.0])
     x = rng.normal(size=(20_000, 1)) + np.sqrt(planted) * rng.normal(size=(20_000, 4))
@@ -211,7 +211,7 @@ def test_uws_of_an_item_that_one_judge_scored_is_that_score(rng):
 
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in ("ged", "best_judge")])
-def test_an_answer_moves_with_labels_exactly_where_the_aggregator_says_that_it_uses_them(name):
+def test_an_answer_moves_with_labels_exactly_where_the_aggregator_reports_that_it_uses_them(name):
     """Labels at 60 items say the opposite of what the larger camp of judges says."""
     rng = np.random.default_rng(2)
     quality, other = (rng.random((2, 400)) < 0.5).astype(float)
@@ -219,8 +219,8 @@ def test_an_answer_moves_with_labels_exactly_where_the_aggregator_says_that_it_u
     scores = matrix(3.0 * np.column_stack([larger] * 5 + [smaller] * 4) + 0.5 * rng.normal(size=(400, 9)))
     labels = FitLabels({item: 1.0 - label for item, label in zip(scores.item_ids[:60], quality.tolist(), strict=False)})
     config = FitConfig(aggregators=(name,), cut=0.5)
-    alone, told = (fit_panel(scores, config, given).aggregates[name].estimate for given in (FitLabels({}), labels))
-    assert np.allclose(alone, told, atol=1e-6) == (not REGISTRY[name].uses_labels)
+    single, reported = (fit_panel(scores, config, given).aggregates[name].estimate for given in (FitLabels({}), labels))
+    assert np.allclose(single, reported, atol=1e-6) == (not REGISTRY[name].uses_labels)
 
 
 @pytest.mark.parametrize("unit", [1e-9, 1e-6, 1e6])

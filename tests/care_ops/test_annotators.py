@@ -89,9 +89,9 @@ def test_glad_does_not_depend_on_the_blocks(monkeypatch):
     _, answers, _ = votes(12, 900, 7, 2, 0.1)
     whole = crowd.glad(answers, 2)
     monkeypatch.setattr("care_ops.blocks.BLOCK_ROWS", 70)
-    apart = crowd.glad(answers, 2)
-    assert apart.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-6)
-    np.testing.assert_allclose(apart.skill, whole.skill, atol=1e-3)
+    separate = crowd.glad(answers, 2)
+    assert separate.log_likelihood == pytest.approx(whole.log_likelihood, rel=1e-6)
+    np.testing.assert_allclose(separate.skill, whole.skill, atol=1e-3)
 
 
 def test_glad_ends_at_the_top_of_its_posterior(rng):
@@ -147,25 +147,25 @@ def test_votes_follow_the_cut_and_grades_the_panel(rng, name):
 def test_the_best_judge_needs_labels_and_is_the_best(rng):
     quality = rng.normal(size=400)
     scores = matrix(quality[:, None] + rng.normal(size=(400, 5)) * np.array([2.0, 0.3, 2.0, 2.0, 2.0]))
-    anchors = FitLabels({scores.item_ids[i]: float(quality[i]) for i in range(40)})
+    seen_labels = FitLabels({scores.item_ids[i]: float(quality[i]) for i in range(40)})
     config = FitConfig(aggregators=("avg", "best_judge"))
-    found = fit_panel(scores, config, anchors).aggregates["best_judge"]
+    found = fit_panel(scores, config, seen_labels).aggregates["best_judge"]
     assert found.details["judge"] == scores.judges[1]
     assert found.labels_used == 40
     assert "give more anchors" in fit_panel(scores, config).failures["best_judge"]
 
 
-@pytest.mark.parametrize("told", [np.nan, 0.0])
-def test_a_judge_that_says_nothing_of_labelled_items_is_not_the_best(rng, told):
+@pytest.mark.parametrize("reported", [np.nan, 0.0])
+def test_a_judge_that_reports_nothing_of_labelled_items_is_not_the_best(rng, reported):
     """One score, or equal ones, have no order, so that nothing is known of such a judge."""
     quality = rng.normal(size=100)
     scores = quality[:, None] + rng.normal(size=(100, 3)) * np.array([1.0, 1.5, 1.5])
     scores = np.column_stack([scores, quality])
-    scores[1:20, 3] = told
+    scores[1:20, 3] = reported
     scores[0, 3] = 0.0
     panel = matrix(scores)
-    anchors = FitLabels({panel.item_ids[i]: float(quality[i]) for i in range(20)})
-    found = fit_panel(panel, FitConfig(aggregators=("avg", "best_judge")), anchors).aggregates["best_judge"]
+    seen_labels = FitLabels({panel.item_ids[i]: float(quality[i]) for i in range(20)})
+    found = fit_panel(panel, FitConfig(aggregators=("avg", "best_judge")), seen_labels).aggregates["best_judge"]
     assert found.details["judge"] == panel.judges[0]
 
 
@@ -182,7 +182,7 @@ def test_answers_are_packed_as_far_as_a_table_may_reach(levels):
             assert patterns * (levels[last] + 1) > answers_module._MOST_PATTERNS
 
 
-def test_votes_that_are_all_alike_are_told(rng):
+def test_votes_that_are_all_alike_are_reported(rng):
     with pytest.raises(FitError, match="check the cut"):
         fit_panel(matrix(rng.normal(size=(50, 4))), FitConfig(aggregators=("dawid_skene",), cut=99.0))
 

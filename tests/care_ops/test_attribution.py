@@ -22,29 +22,29 @@ from care_ops.results.attribution import (
 NIGHTS, ITEMS = 30, 5
 
 
-def stream(rng, *, shift=0.0, since=0, nights=NIGHTS, items=ITEMS):
+def stream(rng, *, shift=0.0, since=0, runs=NIGHTS, items=ITEMS):
     """Differences of two scores of one judge, on a scale of tenths, one of them shifted from a night on."""
     found = []
-    for night in range(nights):
+    for run in range(runs):
         then, now = np.round(rng.normal(0.5, 0.15, size=(2, items)), 1)
-        now = now + (shift if night >= since else 0.0)
+        now = now + (shift if run >= since else 0.0)
         found.append(np.clip(now, 0, 1) - np.clip(then, 0, 1))
     return found
 
 
-def differences(nights, round_=1):
-    return [Difference(night, float(size), round_) for night, sizes in enumerate(nights) for size in sizes]
+def differences(runs, round_=1):
+    return [Difference(run, float(size), round_) for run, sizes in enumerate(runs) for size in sizes]
 
 
 def test_the_capital_of_each_share_is_what_its_bets_have_won_step_by_step():
-    nights = stream(np.random.default_rng(3), shift=0.1, since=2, nights=6)
-    shares = log_capitals(nights)
-    for night, start in product(range(6), range(6)):
+    runs = stream(np.random.default_rng(3), shift=0.1, since=2, runs=6)
+    shares = log_capitals(runs)
+    for run, start in product(range(6), range(6)):
         capitals = [1.0 / ((start + 1) * (start + 2)) / 12] * 12
         for k, bet in enumerate((-32, -16, -8, -4, -2, -1, 1, 2, 4, 8, 16, 32)):
-            for d in np.concatenate([*nights[start : night + 1], np.zeros(0)]).tolist():
+            for d in np.concatenate([*runs[start : run + 1], np.zeros(0)]).tolist():
                 capitals[k] *= 2 / (1 + math.exp(-2 * bet * d))
-        assert np.exp(shares[night, start]) == pytest.approx(sum(capitals), rel=1e-9)
+        assert np.exp(shares[run, start]) == pytest.approx(sum(capitals), rel=1e-9)
 
 
 def test_the_capital_is_expected_to_stay_what_it_was_over_all_signs():
@@ -59,38 +59,38 @@ def test_the_capital_is_expected_to_stay_what_it_was_over_all_signs():
 
 def test_judges_and_systems_that_do_not_change_are_accused_as_seldom_as_promised():
     rng = np.random.default_rng(11)
-    told = [change(differences(stream(rng)), 0.2) is not None for _ in range(400)]
-    assert np.mean(told) <= 0.2 + 2 * np.sqrt(0.2 * 0.8 / 400)
-    assert np.mean(told) > 0, "a test that never speaks promises nothing"
+    reported = [change(differences(stream(rng)), 0.2) is not None for _ in range(400)]
+    assert np.mean(reported) <= 0.2 + 2 * np.sqrt(0.2 * 0.8 / 400)
+    assert np.mean(reported) > 0, "a test that never speaks promises nothing"
 
 
 @pytest.mark.parametrize("shift", [0.2, -0.2])
-def test_a_planted_change_is_told_of_with_its_night_and_its_size(shift):
+def test_a_planted_change_is_reported_with_its_run_and_its_size(shift):
     found = [change(differences(stream(np.random.default_rng(k), shift=shift, since=12)), 0.01) for k in range(20)]
-    told = [changed for changed in found if changed is not None and changed.told >= 12]
-    assert len(told) >= 19
-    assert np.median([abs(changed.night - 12) for changed in told]) <= 1
-    assert np.median([changed.told for changed in told]) <= 20
-    assert np.median([changed.shift for changed in told]) == pytest.approx(shift, abs=0.05)
+    reported = [changed for changed in found if changed is not None and changed.told >= 12]
+    assert len(reported) >= 19
+    assert np.median([abs(changed.night - 12) for changed in reported]) <= 1
+    assert np.median([changed.told for changed in reported]) <= 20
+    assert np.median([changed.shift for changed in reported]) == pytest.approx(shift, abs=0.05)
 
 
-def test_what_comes_later_changes_nothing_that_was_told():
-    nights = stream(np.random.default_rng(7), shift=0.25, since=10)
-    whole = change(differences(nights), 0.05)
+def test_what_comes_later_changes_nothing_that_was_reported():
+    runs = stream(np.random.default_rng(7), shift=0.25, since=10)
+    whole = change(differences(runs), 0.05)
     assert whole is not None
-    assert change(differences(nights[: whole.told + 1]), 0.05) == whole
-    assert change(differences(nights[: whole.told]), 0.05) is None
+    assert change(differences(runs[: whole.told + 1]), 0.05) == whole
+    assert change(differences(runs[: whole.told]), 0.05) is None
 
 
-def test_a_later_round_is_told_of_by_its_own_share_and_shares_nothing_with_others():
-    nights = stream(np.random.default_rng(7), shift=0.25, since=10)
-    assert change(differences(nights, 3), 0.05 * 6) == change(differences(nights), 0.05)
-    even, odd = ([night if k % 2 == part else [] for k, night in enumerate(nights)] for part in (0, 1))
-    told = change(differences(even) + differences(odd, 2), 0.05)
-    assert told in (change(differences(even), 0.025), change(differences(odd, 2), 0.05))
+def test_a_later_round_is_reported_by_its_own_share_and_shares_nothing_with_others():
+    runs = stream(np.random.default_rng(7), shift=0.25, since=10)
+    assert change(differences(runs, 3), 0.05 * 6) == change(differences(runs), 0.05)
+    even, odd = ([run if k % 2 == part else [] for k, run in enumerate(runs)] for part in (0, 1))
+    reported = change(differences(even) + differences(odd, 2), 0.05)
+    assert reported in (change(differences(even), 0.025), change(differences(odd, 2), 0.05))
 
 
-def test_nights_without_questions_say_nothing():
+def test_runs_without_questions_say_nothing():
     assert change([], 0.05) is None
     assert change(differences([np.zeros(3)] * 9), 0.05) is None
 
@@ -105,31 +105,31 @@ def test_no_round_has_anything_twice():
     assert max(k for k, _ in seen) < 2 * max(map(len, taken.values())), "and rounds are filled before others begin"
 
 
-def answers(rng, night, count, *, quality=0.0, judged=0.0, judges=("a", "b"), prompts=40):
-    chosen = rng.integers(prompts, size=count).tolist() if night else range(prompts)
+def answers(rng, run, count, *, quality=0.0, judged=0.0, judges=("a", "b"), prompts=40):
+    chosen = rng.integers(prompts, size=count).tolist() if run else range(prompts)
     return [
         Answer(
             f"p{prompt}",
             f"{rng.integers(2**60):x}",
-            night,
+            run,
             {j: 0.5 + 0.01 * prompt + 0.1 * rng.normal() + quality + judged * (j == "a") for j in judges},
         )
         for prompt in chosen
     ]
 
 
-def history(rng, *, quality=0.0, judged=0.0, nights=60):
+def history(rng, *, quality=0.0, judged=0.0, runs=60):
     """A system that falls by ``quality`` after night 15, as does what judge a says of anything by ``judged``."""
     before, new, references = answers(rng, 0, 0), [], {}
-    for night in range(1, nights):
-        late = night > 15
-        new += answers(rng, night, 6, quality=quality * late, judged=judged * late)
+    for run in range(1, runs):
+        late = run > 15
+        new += answers(rng, run, 6, quality=quality * late, judged=judged * late)
         moved = [{"a": 0.02 * rng.normal() + judged * late, "b": 0.02 * rng.normal()} for _ in range(6)]
-        references[night] = [(f"r{night} {k}", each) for k, each in enumerate(moved)]
+        references[run] = [(f"r{run} {k}", each) for k, each in enumerate(moved)]
     return before, new, references
 
 
-def test_a_system_that_fell_is_told_of_and_a_judge_that_moved_is_not_taken_for_it():
+def test_a_system_that_fell_is_reported_and_a_judge_that_moved_is_not_taken_for_it():
     rng = np.random.default_rng(4)
     fell = change(of_system(*history(rng, quality=-0.15), "ab", 6), 0.01)
     assert fell is not None
@@ -159,11 +159,11 @@ def test_an_answer_is_compared_within_its_prompt_by_the_judges_that_know_both():
 
 
 @pytest.mark.parametrize(("judge", "system"), [*product((False, True), repeat=2)])
-def test_what_is_told_names_the_judge_the_system_both_or_neither(judge, system):
+def test_what_is_reported_names_the_judge_the_system_both_or_neither(judge, system):
     one = ChangePoint(date(2026, 11, 14).toordinal(), date(2026, 11, 16).toordinal(), -0.125)
     judges = {"sonnet": one} if judge else {}
-    said = [*of_judges(judges), *of_systems({"new": one} if system else {}, judges)]
-    assert len(said) == judge + system
-    assert ("Judge sonnet changed" in " ".join(said)) == judge
-    assert ("System new fell by 0.125 of the scale on 2026-11-14 (told on 2026-11-16)" in " ".join(said)) == system
-    assert ("is held until sonnet is anchored anew" in " ".join(said)) == (judge and system)
+    stated = [*of_judges(judges), *of_systems({"new": one} if system else {}, judges)]
+    assert len(stated) == judge + system
+    assert ("Judge sonnet changed" in " ".join(stated)) == judge
+    assert ("System new fell by 0.125 of the scale on 2026-11-14 (told on 2026-11-16)" in " ".join(stated)) == system
+    assert ("is held until sonnet is anchored anew" in " ".join(stated)) == (judge and system)

@@ -22,7 +22,7 @@ def test_every_column_is_taken_once(judges):
     np.testing.assert_array_equal(by_columns(lambda column: column[::-1], values), values[::-1])
 
 
-def test_few_values_are_told_and_many_are_not():
+def test_few_values_are_reported_and_many_are_not():
     values = np.tile([[1.0, np.nan], [3.0, 2.0]], (BLOCK_ROWS, 1))
     np.testing.assert_array_equal(few_values(values, 3), [1, 2, 3])
     assert few_values(values, 2) is None
@@ -57,6 +57,6 @@ def test_em_does_not_depend_on_the_blocks(monkeypatch, rng, missing):
     start = (np.array([0.5, 0.5]), np.array([[0.0] * 4, [2.0] * 4]), np.ones(4))
     whole = expectation_maximisation(values, *start)
     monkeypatch.setattr("care_ops.blocks.BLOCK_ROWS", 70)
-    apart = expectation_maximisation(values, *start)
-    np.testing.assert_allclose(apart.means, whole.means, atol=1e-9)
-    np.testing.assert_allclose(apart.posterior(values), whole.posterior(values), atol=1e-9)
+    separate = expectation_maximisation(values, *start)
+    np.testing.assert_allclose(separate.means, whole.means, atol=1e-9)
+    np.testing.assert_allclose(separate.posterior(values), whole.posterior(values), atol=1e-9)

@@ -100,7 +100,7 @@ def test_direction_error_bound_holds_on_a_thousand_estimates(rng):
         assert (distances(leading(estimate, h), leading(low_rank, h)) <= bound + 1e-10).all()
 
 
-def test_care_svd_says_what_the_theorems_say_of_its_factors(rng):
+def test_care_svd_reports_what_the_theorems_say_of_its_factors(rng):
     """Of a planted model: the bound on a one-factor model, and how far an error of L turns the direction of quality."""
     draw = joint_gaussian(rng, n=4_000, p=12, confounders=1, strengths=(3.0, 0.8))
     values = draw.scores
@@ -125,7 +125,7 @@ def test_a_strong_confounder_leaves_no_bound(rng):
     assert fitted.details["theory"]["one_factor_bound"] is None
 
 
-def test_impossible_models_are_told():
+def test_impossible_models_are_reported():
     with pytest.raises(InputError, match="positive"):
         bounds.low_rank_of(np.ones((3, 1)), np.zeros(1))
     with pytest.raises(InputError, match=r"\(p, h\)"):

@@ -21,23 +21,23 @@ def scores(rng):
     return matrix(np.clip(5 + quality[:, None] + rng.normal(scale=0.8, size=(300, 6)), 0, 10))
 
 
-def fitted(scores, anchors=None, **declared):
+def fitted(scores, seen_labels=None, **declared):
     config = FitConfig(aggregators=SOME, cut=5.0, scale=(0.0, 10.0), calibration=Calibration(**declared))
-    return fit_panel(scores, config, anchors or FitLabels({})).aggregates
+    return fit_panel(scores, config, seen_labels or FitLabels({})).aggregates
 
 
 @pytest.mark.parametrize("scale", ["uniform", "anchors"])
 def test_a_declared_scale_changes_no_order_and_no_decision(scores, scale):
-    anchors = FitLabels({scores.item_ids[k]: float(k % 10) for k in range(12)}) if scale == "anchors" else None
-    own = fitted(scores, anchors)
-    for name, found in fitted(scores, anchors, scale=scale).items():
+    seen_labels = FitLabels({scores.item_ids[k]: float(k % 10) for k in range(12)}) if scale == "anchors" else None
+    own = fitted(scores, seen_labels)
+    for name, found in fitted(scores, seen_labels, scale=scale).items():
         np.testing.assert_array_equal(rankdata(found.estimate), rankdata(own[name].estimate))
         differs = (found.estimate > found.threshold) != (own[name].estimate > own[name].threshold)
         assert differs.mean() < 0.01, name
         assert found.details["scale"] != own[name].details.get("scale")
 
 
-def test_each_scale_is_what_it_says(scores):
+def test_each_scale_is_what_it_reports(scores):
     n = scores.shape[0]
     even = fitted(scores, scale="uniform")["avg"].estimate
     np.testing.assert_allclose(np.sort(even), 10 * (np.arange(n) + 0.5) / n)
@@ -69,9 +69,9 @@ def test_sd_follows_the_scale(scores):
 def test_twenty_labels_on_another_scale_than_the_judges_give_level_and_spread(scores, unit, offset):
     quality = scores.values.mean(axis=1)
     gold = offset + unit * quality + 0.2 * unit * np.random.default_rng(4).normal(size=300)
-    anchors = FitLabels({scores.item_ids[k]: float(gold[k]) for k in range(20)})
+    seen_labels = FitLabels({scores.item_ids[k]: float(gold[k]) for k in range(20)})
     config = FitConfig(aggregators=("care",), cut=None, calibration=Calibration("anchors"))
-    placed = fit_panel(scores, config, anchors).aggregates["care"].estimate
+    placed = fit_panel(scores, config, seen_labels).aggregates["care"].estimate
     assert placed.mean() == pytest.approx(gold.mean(), abs=0.1 * gold.std())
     assert placed.std() == pytest.approx(gold.std(), rel=0.15)
 
@@ -96,7 +96,7 @@ def test_small_pieces():
     assert prevalence_threshold(np.array([1.0, 2.0, 3.0, 4.0, np.nan]), 0.5) == 2.5
 
 
-def test_declarations_that_cannot_be_are_told(scores):
+def test_declarations_that_cannot_be_are_reported(scores):
     with pytest.raises(InputError, match="use own, uniform or anchors"):
         Calibration("evenly")
     with pytest.raises(InputError, match="share between 0 and 1"):
@@ -142,23 +142,23 @@ def test_a_probability_is_the_logits_mean_over_its_posterior_however_skewed_the_
 
 
 @pytest.mark.parametrize(("least", "number", "most"), [(0.3, 20, 0.04), (0.3, 50, 0.04), (1.0, 20, 0.06)])
-def test_what_is_said_to_be_likely_is_so_with_good_judges_and_with_weak_ones(least, number, most):
+def test_what_is_reported_to_be_likely_is_so_with_good_judges_and_with_weak_ones(least, number, most):
     """A vote is right where a logistic error is below a spread from ``least`` on; items without a label are counted."""
-    said, right = [], []
+    stated, right = [], []
     for seed, spread in enumerate(np.linspace(least, 2.0, 12)):
         rng = np.random.default_rng([seed, number])
         truth = (rng.random(300) < 0.5).astype(float)
         votes = (spread * (2 * truth[:, None] - 1) + rng.logistic(size=(300, 8)) > 0).astype(float)
         scores = matrix(votes)
         labelled = rng.choice(300, number, replace=False)
-        anchors = FitLabels({scores.item_ids[i]: truth[i] for i in labelled})
-        found = fit_panel(scores, FitConfig(("care",)), anchors).aggregates["care"]
+        seen_labels = FitLabels({scores.item_ids[i]: truth[i] for i in labelled})
+        found = fit_panel(scores, FitConfig(("care",)), seen_labels).aggregates["care"]
         if found.p_quality is not None:
             others = ~np.isin(np.arange(300), labelled)
-            said.append(np.maximum(found.p_quality, 1 - found.p_quality)[others])
+            stated.append(np.maximum(found.p_quality, 1 - found.p_quality)[others])
             right.append(((found.p_quality > 0.5) == (truth > 0.5))[others])
-    assert len(said) > 9
-    assert np.mean(np.concatenate(said)) == pytest.approx(np.mean(np.concatenate(right)), abs=most)
+    assert len(stated) > 9
+    assert np.mean(np.concatenate(stated)) == pytest.approx(np.mean(np.concatenate(right)), abs=most)
 
 
 def decided(found) -> np.ndarray:
@@ -172,12 +172,12 @@ def test_a_threshold_beyond_all_scores_decides_as_before(rng, cut, scale):
     grades = np.clip(np.round(3 + 1.2 * quality + rng.normal(size=(400, 6))), 1, 5)
     scores = matrix(grades)
     labels = {scores.item_ids[k]: float(grades[k, 0]) for k in range(40)}
-    anchors = FitLabels(labels if scale == "anchors" else {})
+    seen_labels = FitLabels(labels if scale == "anchors" else {})
 
     def fit(scale):
         calibration = Calibration(scale=scale)
         config = FitConfig(aggregators=("care", "avg"), cut=cut, scale=(1.0, 5.0), resamples=0, calibration=calibration)
-        return fit_panel(scores, config, anchors, solve="not").aggregates
+        return fit_panel(scores, config, seen_labels, solve="not").aggregates
 
     own = fit("own")
     for name, found in fit(scale).items():

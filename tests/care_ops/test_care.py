@@ -22,9 +22,9 @@ from care_ops.scores import ScoreMatrix
 from tests.support.matrices import matrix
 
 
-def care(scores: ScoreMatrix, anchors: FitLabels | None = None, **options):
+def care(scores: ScoreMatrix, seen_labels: FitLabels | None = None, **options):
     config = FitConfig(aggregators=("care",), **options)
-    return fit_panel(scores, config, anchors or FitLabels({}), solve="not").aggregates["care"]
+    return fit_panel(scores, config, seen_labels or FitLabels({}), solve="not").aggregates["care"]
 
 
 def found_in(scores: ScoreMatrix, **options) -> LabelFree:
@@ -50,7 +50,7 @@ def clear_panel(rng: np.random.Generator, n: int = 2_000) -> tuple[np.ndarray, n
     return quality, quality[:, None] + np.linspace(0.3, 3.0, 10) * rng.normal(size=(n, 10))
 
 
-def with_taste(seed: int, rho: float = 0.0) -> tuple[np.ndarray, ScoreMatrix]:
+def with_length_bias(seed: int, rho: float = 0.0) -> tuple[np.ndarray, ScoreMatrix]:
     """Two of four families reward length; quality follows it by ``rho``."""
     rng = np.random.default_rng([23, seed])
     words, rest = rng.normal(size=(2, 300))
@@ -155,7 +155,7 @@ def test_judges_of_independent_errors_are_worth_their_number_and_shared_errors_l
 def test_what_some_families_reward_is_removed_and_gains():
     gains = []
     for seed in range(6):
-        quality, scores = with_taste(seed)
+        quality, scores = with_length_bias(seed)
         gains.append(gain(scores, quality))
         details = care(scores).details
         assert "words" in details["removed_effects"]
@@ -164,8 +164,8 @@ def test_what_some_families_reward_is_removed_and_gains():
     assert np.mean(gains) > 0.05
 
 
-def test_an_estimate_that_follows_the_length_says_so_and_a_declaration_removes_it():
-    _, scores = with_taste(1, rho=0.8)
+def test_an_estimate_that_follows_the_length_reports_so_and_a_declaration_removes_it():
+    _, scores = with_length_bias(1, rho=0.8)
     answer = care(scores)
     assert "feature" in answer.details["concerns"]
     assert answer.details["without"]["halves_changed"] > 20
@@ -248,8 +248,8 @@ def test_family_mean_is_a_mean_of_means_over_what_is_present():
 def test_labels_that_do_not_differ_change_nothing(rng):
     _, x = clear_panel(rng, 300)
     scores = matrix(x)
-    anchors = FitLabels({scores.item_ids[i]: 1.0 for i in range(5)})
-    np.testing.assert_array_equal(care(scores, anchors).estimate, care(scores).estimate)
+    seen_labels = FitLabels({scores.item_ids[i]: 1.0 for i in range(5)})
+    np.testing.assert_array_equal(care(scores, seen_labels).estimate, care(scores).estimate)
 
 
 def test_probabilities_are_calibrated_given_twenty_binary_labels_and_not_given_otherwise(rng):

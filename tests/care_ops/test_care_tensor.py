@@ -19,8 +19,8 @@ from care_ops.simulate import four_state_mixture, grouped_mixture
 from tests.support.matrices import matrix
 
 
-def tensor(scores, anchors=None):
-    return fit_panel(scores, FitConfig(aggregators=("care_tensor",)), anchors or FitLabels({})).aggregates[
+def tensor(scores, seen_labels=None):
+    return fit_panel(scores, FitConfig(aggregators=("care_tensor",)), seen_labels or FitLabels({})).aggregates[
         "care_tensor"
     ]
 
@@ -54,7 +54,7 @@ def test_states_say_quality_and_confounder(rng):
     assert (np.diff(states.score[np.argsort(states.quality, kind="stable")][[1, 2]]) > 0).all()
 
 
-def test_anchors_turn_a_panel_that_follows_the_confounder(rng):
+def test_labels_turn_a_panel_that_follows_the_confounder(rng):
     n = 4_000
     q, c = rng.integers(0, 2, (2, n))
     load = np.r_[np.zeros(4), np.ones(8)]
@@ -87,7 +87,7 @@ def test_views_come_from_s_where_too_few_items_are_complete(rng):
     assert tensor(matrix(scores)).details["views_from"] == "S"
 
 
-def test_starts_that_end_apart_are_told(rng):
+def test_starts_that_disagree_are_reported(rng):
     clear = matrix(four_state_mixture(rng, n=3_000, p=12, noise=0.6).scores)
     agreed = tensor(clear).details
     assert agreed["starts_agree"] is True
@@ -101,7 +101,7 @@ def test_starts_that_end_apart_are_told(rng):
     assert sum(name.startswith("k-means") for name in details["start_likelihoods"]) == 25
 
 
-def test_anchors_that_the_states_do_not_tell_are_told(rng):
+def test_labels_that_the_states_do_not_show_are_reported(rng):
     quality, _, judges = two_binary_latents(rng, n=1_000)
     scores = matrix(judges)
     chosen = rng.choice(len(quality), 30, replace=False)
@@ -127,9 +127,9 @@ def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
     assert quality_by_labels(posterior, labels, label_free).tolist() == [0, 0, 1, 1]
     assert quality_by_labels(posterior, 1 - labels, label_free).tolist() == [1, 1, 1, 0]
     assert quality_by_labels(posterior, 5 + 4 * labels, label_free).tolist() == [0, 0, 1, 1], "labels of 5 and 9"
-    told = confirmed_by_labels(posterior, labels, label_free)
-    assert told["anchors_agree"]
-    assert told["anchors_confirm"]
+    reported = confirmed_by_labels(posterior, labels, label_free)
+    assert reported["anchors_agree"]
+    assert reported["anchors_confirm"]
     against = confirmed_by_labels(posterior, 1 - labels, label_free)
     assert not against["anchors_agree"]
     assert against["anchors_confirm"], "labels left out are told all the same"
@@ -143,13 +143,13 @@ def test_evidence_for_a_map_is_the_ratio_of_two_chances_of_the_labels():
     assert evidence == pytest.approx(np.log(mapped / free))
 
 
-def test_two_different_rows_are_told(rng):
+def test_two_different_rows_are_reported(rng):
     rows = rng.integers(0, 2, 300)
     with pytest.raises(FitError, match="different rows"):
         tensor(matrix(np.column_stack([rows, 1 - rows, rows, rows]).astype(float)))
 
 
-def test_fewer_than_three_judges_and_constant_ones_are_told(rng):
+def test_fewer_than_three_judges_and_constant_ones_are_reported(rng):
     with pytest.raises(FitError, match="three judges"):
         tensor(matrix(rng.normal(size=(100, 2))))
     values = rng.normal(size=(100, 1)) + rng.normal(size=(100, 5))
@@ -168,8 +168,8 @@ def test_a_state_that_is_not_there_is_warned_of_and_harms_nothing(rng):
     assert np.mean((found.estimate > found.threshold) == q) > 0.98
 
 
-def test_the_share_of_anchors_that_are_told_right_is_one():
+def test_the_share_of_labels_that_are_reported_right_is_one():
     """In these states whichever fold is left out the map is the same, and so many labels of eight agree with it."""
     labels = np.concatenate([np.arange(8) < ones for ones in (1, 2, 3, 7)]).astype(float)
-    told = confirmed_by_labels(np.repeat(np.eye(4), 8, axis=0), labels, np.array([0.0, 0.0, 1.0, 1.0]))
-    assert told["anchors_right"] == (7 + 6 + 3 + 7) / 32
+    reported = confirmed_by_labels(np.repeat(np.eye(4), 8, axis=0), labels, np.array([0.0, 0.0, 1.0, 1.0]))
+    assert reported["anchors_right"] == (7 + 6 + 3 + 7) / 32

@@ -19,12 +19,12 @@ from care_ops.structure.views import Views
 from tests.support.matrices import matrix
 
 
-def fitted(scores: ScoreMatrix, anchors: FitLabels | None = None):
-    return fit_panel(scores, FitConfig(aggregators=("care_tensor_paper", "avg")), anchors or FitLabels({}))
+def fitted(scores: ScoreMatrix, seen_labels: FitLabels | None = None):
+    return fit_panel(scores, FitConfig(aggregators=("care_tensor_paper", "avg")), seen_labels or FitLabels({}))
 
 
-def answer(scores: ScoreMatrix, anchors: FitLabels | None = None):
-    return fitted(scores, anchors).aggregates["care_tensor_paper"]
+def answer(scores: ScoreMatrix, seen_labels: FitLabels | None = None):
+    return fitted(scores, seen_labels).aggregates["care_tensor_paper"]
 
 
 def planted(rng, n=20_000, p=12, noise=0.6):
@@ -69,13 +69,13 @@ def test_least_squares_and_jennrich_find_the_planted_components(rng):
     assert matched(means, truth.means - truth.scores.mean(axis=0)) < 0.05
 
 
-def test_too_few_judges_for_unique_components_are_told(rng):
+def test_too_few_judges_for_unique_components_are_reported(rng):
     views = Views((np.array([0, 1]), np.array([2, 3]), np.array([4, 5])), 0.0, 0.0)
     with pytest.raises(FitError, match="do not make 4 components unique"):
         cp.mixture_by_least_squares(np.ones((3, 3, 3)), views, 4, rng)
 
 
-def test_without_tensorly_it_says_what_to_install(rng, monkeypatch):
+def test_without_tensorly_it_reports_what_to_install(rng, monkeypatch):
     real = builtins.__import__
 
     def missing(name, *more, **named):
@@ -116,13 +116,13 @@ def test_the_covariance_within_states_is_the_law_of_total_covariance(rng):
     within, floored = within_states(np.cov(draw.scores.T), draw.weights, draw.means)
     np.testing.assert_allclose(within, np.cov(residual.T), atol=0.03)
     assert floored == 0
-    apart = 3 * draw.means  # means that differ by more than the judges vary leave no covariance in their directions
-    within, floored = within_states(np.cov(draw.scores.T), draw.weights, apart)
+    separate = 3 * draw.means  # means that differ by more than the judges vary leave no covariance in their directions
+    within, floored = within_states(np.cov(draw.scores.T), draw.weights, separate)
     assert floored == 3
     assert np.linalg.eigvalsh(within)[0] == pytest.approx(1e-3)
 
 
-def test_anchors_turn_a_panel_whose_leading_direction_is_the_confounder(rng):
+def test_labels_turn_a_panel_whose_leading_direction_is_the_confounder(rng):
     """Every state has means of its own: where Q and C add up, four states span two dimensions, and Kruskal's
     condition for unique components fails."""
     states = rng.choice(4, size=6_000, p=[0.35, 0.15, 0.2, 0.3])
@@ -130,8 +130,8 @@ def test_anchors_turn_a_panel_whose_leading_direction_is_the_confounder(rng):
     means = np.array([q * rng.uniform(-0.2, 0.8, 12) + c * rng.uniform(1.5, 2.5, 12) for q in (0, 1) for c in (0, 1)])
     scores = matrix(means[states] + 0.3 * rng.standard_normal((6_000, 12)))
     chosen = rng.choice(6_000, 40, replace=False)
-    anchors = FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen})
-    blind, seeing = answer(scores), answer(scores, anchors)
+    seen_labels = FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen})
+    blind, seeing = answer(scores), answer(scores, seen_labels)
     assert np.mean((blind.estimate > blind.threshold) == quality) < 0.8
     assert np.mean((seeing.estimate > seeing.threshold) == quality) > 0.95
     assert (blind.labels_used, seeing.labels_used) == (0, 40)

@@ -55,7 +55,7 @@ def test_tensorly_finds_the_same_components(rng):
     assert matched_error(ours.means, theirs) < 0.02
 
 
-def test_moment_that_cannot_carry_the_components_is_told(rng):
+def test_moment_that_cannot_carry_the_components_is_reported(rng):
     views = thirds(12)
     truth = four_state_mixture(rng, n=10, p=12)
     means = truth.means[[0, 1, 1, 0]]  # two distinct states only

@@ -52,7 +52,7 @@ def panel(values, families=None):
 
 
 @pytest.mark.parametrize("kind", EVERY)
-def test_an_estimator_says_what_a_fit_says(kind, scores):
+def test_an_estimator_reports_what_a_fit_reports(kind, scores):
     fitted = kind().fit(scores)
     name = fitted._config().aggregators[0]
     expected = fit_panel(panel(scores), FitConfig((name,))).aggregates[name]
@@ -90,9 +90,9 @@ def test_labels_and_families_reach_the_fit(scores):
     fitted = CareEstimator(families=families, calibrate="anchors").fit(scores, labels)
     declared = {f"{j:05d}": family for j, family in enumerate(families) if family}
     matrix = panel(scores, declared)
-    anchors = FitLabels({matrix.item_ids[k]: float(labels[k]) for k in range(40)})
+    seen_labels = FitLabels({matrix.item_ids[k]: float(labels[k]) for k in range(40)})
     config = FitConfig(("care",), calibration=estimators.Calibration("anchors"))
-    expected = fit_panel(matrix, config, anchors).aggregates["care"]
+    expected = fit_panel(matrix, config, seen_labels).aggregates["care"]
     np.testing.assert_array_equal(fitted.estimate_, expected.estimate)
     assert fitted.estimate_.mean() > scores.mean() + 1.0
 

@@ -76,7 +76,7 @@ def test_style_is_right_against_length_and_wrong_where_good_answers_are_long(rng
         assert planted.names_quality(chosen) == is_right
 
 
-def test_anchors_are_right_with_thirty_labels_and_wrong_with_unlucky_ones(rng):
+def test_labels_are_right_with_thirty_labels_and_wrong_with_unlucky_ones(rng):
     planted = Planted(rng, 0.8 * SIGNED, 1.0 * BROAD)
     some = rng.choice(N, 30, replace=False)
     chosen = f.choose_by_labels(planted.factors, planted.scores[some], -planted.quality[some])
@@ -182,7 +182,7 @@ def test_posterior_is_the_conditional_gaussian(rng):
     assert np.isnan(f.posterior(empty, factors.weights, strength, planted.correlation)).all()
 
 
-def test_an_empty_low_rank_part_is_told():
+def test_an_empty_low_rank_part_is_reported():
     with pytest.raises(FitError, match="share nothing"):
         f.extract(np.zeros((4, 4)), np.eye(4))
 

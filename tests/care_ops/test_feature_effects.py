@@ -20,7 +20,7 @@ def test_what_single_families_reward_is_removed(rng):
     assert np.corrcoef(cleaned[:, 0], quality)[0, 1] > np.corrcoef(x[:, 0], quality)[0, 1] + 0.1
 
 
-def test_slopes_in_proportion_to_quality_are_left_alone(rng):
+def test_slopes_in_proportion_to_quality_are_left_unchanged(rng):
     """Where quality itself follows the length, all judges rise with it, and nothing is removed."""
     w = rng.normal(size=2_000)
     quality = 0.6 * w + 0.8 * rng.normal(size=2_000)

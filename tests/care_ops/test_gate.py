@@ -39,7 +39,7 @@ def test_a_margin_lets_a_small_loss_pass():
     assert gate(Labelled(*given), "new", "old", margin=0.2).outcome == "not worse"
 
 
-def test_equal_systems_are_told_apart_no_more_often_than_promised():
+def test_equal_systems_are_distinguished_no_more_often_than_promised():
     """Judges favour the new system by a whole deviation and nothing differs: 100 gates, 5 % each way promised."""
     outcomes = [
         gate(Labelled(*two_systems(np.random.default_rng([2, k]), 0.0)), "new", "old").outcome for k in range(100)

@@ -72,8 +72,8 @@ def test_what_is_sent_to_people_is_what_the_judge_is_least_sure_of():
     assert report.sent[0.5] == 0.0
     assert report.sent[0.1] < report.sent[0.0]
     assert all(abs(scores[row] - 0.5) <= 0.15 for row in report.misses)
-    doubts = [abs(scores[row] - 0.5) for row in report.misses]
-    assert doubts == sorted(doubts, reverse=True)
+    concerns = [abs(scores[row] - 0.5) for row in report.misses]
+    assert concerns == sorted(concerns, reverse=True)
 
 
 def test_a_judge_that_prefers_what_is_shown_first():

@@ -12,14 +12,14 @@ from care_ops.models.label_model import Columns, fit_labels
 from care_ops.results.rates import Labelled, Repeats, rates_of
 
 
-def test_estimates_rest_on_labels_of_a_probability_sample_alone():
+def test_estimates_rest_on_labels_of_a_probability_sample_only():
     labels = Labels((Label("a", 1.0, "random"), Label("b", 0.0, "random"), Label("c", 1.0, "chosen")))
     assert labels.sample == {"a": 1.0, "b": 1.0}
     assert (labels.left_out, labels.binary) == (1, True)
-    anchors = FitLabels.of(labels)
-    assert anchors.labels == {"a": 1.0, "b": 0.0, "c": 1.0}
-    assert (anchors.chance_of("c"), anchors.left_out) == (None, 1)
-    np.testing.assert_allclose(anchors.weights(["a", "b", "c"]), [1.0, 1.0, 0.0])
+    seen_labels = FitLabels.of(labels)
+    assert seen_labels.labels == {"a": 1.0, "b": 0.0, "c": 1.0}
+    assert (seen_labels.chance_of("c"), seen_labels.left_out) == (None, 1)
+    np.testing.assert_allclose(seen_labels.weights(["a", "b", "c"]), [1.0, 1.0, 0.0])
     weighted = Labels((Label("a", 1.0, "random", 0.5), Label("b", 0.0, "chosen", 0.1), Label("c", 1.0)))
     assert weighted.sample == {"a": 0.5, "b": 0.1}
     first, second, left_out = FitLabels.of(weighted).weights(["a", "b", "c"])
@@ -67,10 +67,10 @@ def test_repeats_that_agree_count_once_and_single_labels_say_nothing_of_noise():
 def test_labels_of_one_rater_are_one_opinion():
     """A rater who agrees with herself says nothing of how far people agree."""
     twice = [Label(f"i{k}", float(k % 2), "random", rater="anna") for k in range(10) for _ in "ab"]
-    alone = Labels(tuple(twice))
-    assert (alone.reliability, alone.counts) == (None, {})
-    (*_, said) = alone.sentences()
-    assert said == "10 items with several labels by one rater, which count as one"
+    single = Labels(tuple(twice))
+    assert (single.reliability, single.counts) == (None, {})
+    (*_, stated) = single.sentences()
+    assert stated == "10 items with several labels by one rater, which count as one"
     other = [Label(f"i{k}", float(k % 3 == 0), "random", rater="bert") for k in range(10)]
     once = Labels((*twice[::2], *other))
     assert Labels((*twice, *other)).reliability == once.reliability
@@ -78,15 +78,15 @@ def test_labels_of_one_rater_are_one_opinion():
     assert Labels((*twice, *other)).values == once.values
 
 
-def test_labels_that_contradict_each_other_are_told_as_such():
+def test_labels_that_contradict_each_other_are_reported_as_such():
     """Each of fifteen items was labelled once 1 and once 0, which was told as a correlation of 0.00."""
     twice = [Label(f"i{k}", float(value), "random") for k in range(15) for value in (0, 1)]
     once = [Label(f"j{k}", float(k % 2), "random") for k in range(35)]
-    *_, said = Labels((*twice, *once)).sentences()
-    assert said.startswith("warning: of 15 items with several labels 15 have labels that contradict each other")
+    *_, stated = Labels((*twice, *once)).sentences()
+    assert stated.startswith("warning: of 15 items with several labels 15 have labels that contradict each other")
     agreeing = [Label(f"i{k}", float(k % 2), "random") for k in range(15) for _ in range(2)]
-    *_, said = Labels((*agreeing, *once)).sentences()
-    assert "two labels of one item correlate by 1.00" in said
+    *_, stated = Labels((*agreeing, *once)).sentences()
+    assert "two labels of one item correlate by 1.00" in stated
 
 
 def test_a_label_that_counts_more_pulls_the_answer_further():

@@ -98,7 +98,7 @@ def test_states_with_different_shifts_do_not_add(rng):
         accumulate(x, np.zeros(3)) + accumulate(x, np.ones(3))
 
 
-def test_constant_judge_and_disjoint_judges_are_told(rng):
+def test_constant_judge_and_disjoint_judges_are_reported(rng):
     x = rng.normal(size=(50, 3))
     x[:, 1] = 7.0
     with pytest.raises(FitError, match="same score"):
@@ -158,7 +158,7 @@ def test_neither_order_nor_scale_matters_to_the_correlation(seed, factor, offset
 
 @pytest.mark.parametrize("level", [0.0, 0.1, 3.0, -7.3])
 @pytest.mark.parametrize("seed", range(5))
-def test_a_judge_that_does_not_vary_where_another_scored_tells_nothing_of_it(seed, level):
+def test_a_judge_that_does_not_vary_where_another_scored_shows_nothing_of_it(seed, level):
     rng = np.random.default_rng(seed)
     x = rng.normal(size=(60, 1)) + rng.normal(size=(60, 3))
     x[:, 0] = level

@@ -34,7 +34,7 @@ def heavy(rng):
 
 
 @pytest.mark.parametrize(
-    ("draw", "stray"),
+    ("draw", "outlier"),
     [
         (grades(1, 10), [-1] * 6),
         (grades(0, 10), [-1]),
@@ -50,21 +50,26 @@ def heavy(rng):
         (heavy, [1e5]),
     ],
 )
-def test_what_lies_far_outside_of_all_other_scores_is_missing_and_said(rng, draw, stray):
-    scores = panel(rng, draw, j2=stray)
-    found, (told,) = without_outliers(scores, {})
-    assert np.isnan(found.values[: len(stray), 2]).all()
+def test_what_lies_far_outside_of_all_other_scores_is_missing_and_reported(rng, draw, outlier):
+    scores = panel(rng, draw, j2=outlier)
+    found, (reported,) = without_outliers(scores, {})
+    assert np.isnan(found.values[: len(outlier), 2]).all()
     rest = scores.values.copy()
-    rest[: len(stray), 2] = np.nan
+    rest[: len(outlier), 2] = np.nan
     np.testing.assert_array_equal(found.values, rest)
-    assert (told.judge, told.count, told.scores, set(told.numbers)) == ("j2", len(stray), ITEMS, set(stray))
-    assert f"({len(stray)} of 200)" in told.sentence
+    assert (reported.judge, reported.count, reported.scores, set(reported.numbers)) == (
+        "j2",
+        len(outlier),
+        ITEMS,
+        set(outlier),
+    )
+    assert f"({len(outlier)} of 200)" in reported.sentence
 
 
 def test_a_code_that_every_judge_gives_is_no_grade(rng):
-    found, told = without_outliers(panel(rng, grades(1, 10), **{f"j{k}": [-1] * (k + 1) for k in range(5)}), {})
+    found, reported = without_outliers(panel(rng, grades(1, 10), **{f"j{k}": [-1] * (k + 1) for k in range(5)}), {})
     assert [int(np.isnan(column).sum()) for column in found.values.T] == [1, 2, 3, 4, 5]
-    assert len(told) == 5
+    assert len(reported) == 5
 
 
 @pytest.mark.parametrize(
@@ -88,13 +93,13 @@ def test_what_may_be_a_score_stays_one(rng, draw, instead):
     assert without_outliers(scores, {}) == (scores, ())
 
 
-def test_a_declared_scale_says_what_is_a_score(rng):
+def test_a_declared_scale_reports_what_is_a_score(rng):
     scores = panel(rng, grades(1, 10), j2=[-1])
     assert without_outliers(scores, {"j2": (-1, 10)}) == (scores, ())
     assert without_outliers(scores, {"j1": (0, 10)})[1]
 
 
-def test_strays_are_strays_in_any_order(rng):
+def test_outliers_are_outliers_in_any_order(rng):
     scores = panel(rng, grades(1, 10), j2=[-1], j4=[99, 99])
     order = rng.permutation(ITEMS)
     turned = ScoreMatrix(scores.values[order], tuple(scores.item_ids[k] for k in order), scores.judges)

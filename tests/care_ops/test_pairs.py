@@ -11,7 +11,7 @@ from care_ops.results.pairs import Duels, duel_gate
 from care_ops.results.rates import Repeats
 
 
-def duels(rng, gain, labelled, *, items=400, left_share=0.5, band=0.0, taste=0.8):
+def duels(rng, gain, labelled, *, items=400, left_share=0.5, band=0.0, bias=0.8):
     """Pairs of a new and an old system, the mean of six judges who like the left side, and who wins by people.
 
     The new answer is better by a normal variable of mean ``gain``; within ``band`` of nothing people see a tie.
@@ -19,7 +19,7 @@ def duels(rng, gain, labelled, *, items=400, left_share=0.5, band=0.0, taste=0.8
     side = np.where(rng.random(items) < left_share, 1.0, -1.0)
     better = side * (gain + rng.normal(size=items))
     won = np.where(better > band, 1.0, np.where(better < -band, 0.0, 0.5))
-    seen = better[:, None] + taste * (0.5 + rng.random(6)) + 1.2 * rng.normal(size=(items, 6))
+    seen = better[:, None] + bias * (0.5 + rng.random(6)) + 1.2 * rng.normal(size=(items, 6))
     estimate = np.where(seen > 0.3, 1.0, np.where(seen < -0.3, 0.0, 0.5)).mean(axis=1)
     labels = np.full(items, np.nan)
     rows = rng.choice(items, labelled, replace=False)
@@ -51,7 +51,7 @@ def test_the_gate_is_turned_with_the_names_and_the_sides():
     )
 
 
-def test_a_taste_for_a_side_is_no_quality():
+def test_a_side_bias_is_no_quality():
     """Judges that see nothing but the side: by them alone nobody wins, and the answer is as wide as the labels'."""
     rng = np.random.default_rng(1)
     given, _ = duels(rng, 0.0, 60, left_share=0.8)
@@ -81,7 +81,7 @@ def test_intervals_cover_planted_wins(left_share, band):
     assert min(to_come, of_these) / (2 * draws) >= least
 
 
-def test_judges_make_the_interval_narrower_than_labels_alone():
+def test_judges_make_the_interval_narrower_than_labels_only():
     given, _ = duels(np.random.default_rng(3), 0.3, 60)
     rate = given.rates().rates[0]
     assert rate.hi - rate.lo < 0.85 * (rate.by_labels[2] - rate.by_labels[1])

@@ -45,7 +45,7 @@ def test_with_a_vote_the_two_groups_are_independent_proportions():
     assert np.quantile(draws, TAILS) == pytest.approx(np.quantile(expected, TAILS), abs=0.006)
 
 
-def test_all_labelled_leaves_no_doubt():
+def test_all_labelled_leaves_no_uncertainty():
     labels = np.random.default_rng(3).integers(0, 2, 80).astype(float)
     (rate,) = rates_of(Labelled(np.arange(80.0), labels)).rates
     assert (rate.value, rate.lo, rate.hi) == pytest.approx((labels.mean(),) * 3)
@@ -66,7 +66,7 @@ def test_only_the_order_of_the_estimates_counts_and_answers_can_be_turned_round(
     )
 
 
-def test_labels_that_all_agree_leave_doubt():
+def test_labels_that_all_agree_leave_uncertainty():
     """Twenty labels that are all 1 do not say that every item is."""
     labels = sampled(np.ones(300), np.arange(20))
     (rate,) = rates_of(Labelled(np.linspace(0, 1, 300), labels)).rates
@@ -128,8 +128,8 @@ def test_the_grid_lies_around_a_top_of_the_posterior(seed):
     assert minus_log_posterior([level, slope]) == pytest.approx(higher.fun, abs=1e-6)
 
 
-@pytest.mark.parametrize(("liking", "graded"), [(0.0, False), (1.5, False), (3.0, False), (1.5, True)])
-def test_the_interval_of_one_of_eight_systems_holds_however_much_judges_favour_it(liking, graded):
+@pytest.mark.parametrize(("bias", "graded"), [(0.0, False), (1.5, False), (3.0, False), (1.5, True)])
+def test_the_interval_of_one_of_eight_systems_holds_however_much_judges_favour_it(bias, graded):
     """Eight systems alike, of which judges favour the first; ten random labels of each."""
     covered: list[bool] = []
     for seed in range(80):
@@ -140,8 +140,8 @@ def test_the_interval_of_one_of_eight_systems_holds_however_much_judges_favour_i
         rows = np.concatenate(
             [rng.choice(np.flatnonzero(names == name), 10, replace=False) for name in sorted(set(names))]
         )
-        said = np.where(names == "s0", latent + liking, latent)
-        (rate,) = [r for r in rates_of(Labelled(said, sampled(gold, rows), names.tolist())).rates if r.system == "s0"]
+        stated = np.where(names == "s0", latent + bias, latent)
+        (rate,) = [r for r in rates_of(Labelled(stated, sampled(gold, rows), names.tolist())).rates if r.system == "s0"]
         covered.append(rate.lo <= gold[names == "s0"].mean() <= rate.hi)
     assert np.mean(covered) > 0.82  # of .9, less two and a half standard errors of 80
 
@@ -233,9 +233,9 @@ def test_items_of_one_unit_that_resemble_one_another_count_for_fewer():
     units = np.repeat(np.arange(100), 5)
     gold = np.repeat(rng.integers(0, 2, 100), 5).astype(float)
     labels = sampled(gold, np.arange(100))
-    (apart,) = rates_of(Labelled(np.zeros(500), labels)).rates
+    (separate,) = rates_of(Labelled(np.zeros(500), labels)).rates
     (together,) = rates_of(Labelled(np.zeros(500), labels, units=units.astype(str).tolist())).rates
-    assert together.hi - together.lo > 1.8 * (apart.hi - apart.lo)
+    assert together.hi - together.lo > 1.8 * (separate.hi - separate.lo)
 
 
 def test_how_many_labels_a_width_needs():
@@ -267,7 +267,7 @@ def test_bad_input_is_named():
         rates_of(Labelled(estimate, np.ones(10), ["a", "b"] * 5)).difference("a", "c")
 
 
-def test_an_estimate_that_is_the_same_for_every_item_tells_rates_nothing():
+def test_an_estimate_that_is_the_same_for_every_item_shows_rates_nothing():
     np.testing.assert_array_equal(item_scores(np.full(60, 0.1), shares=False), np.zeros(60))  # mean of .1s is not .1
 
 

@@ -56,16 +56,16 @@ def test_the_noise_of_a_difference_is_what_more_judges_would_take_away():
     """By simulation: its share is one less the variance without noise over the variance with it."""
     quiet = {**PLANTED, "residual": 1e-12}
     differences = {True: [], False: []}
-    said = []
+    stated = []
     for seed in range(300):
         for noisy, parts in ((True, PLANTED), (False, quiet)):
             values, systems, tasks, _ = scores(np.random.default_rng(seed), parts=parts)
             means = values.mean(axis=1)
             differences[noisy].append(means[: TASKS * RUNS].mean() - means[TASKS * RUNS :].mean())
             if noisy:
-                said.append(variance_split(values, systems, tasks).noise_of_difference["a", "b"])
+                stated.append(variance_split(values, systems, tasks).noise_of_difference["a", "b"])
     share = 1 - np.var(differences[False]) / np.var(differences[True])
-    assert np.mean(said) == pytest.approx(share, abs=0.1)
+    assert np.mean(stated) == pytest.approx(share, abs=0.1)
 
 
 def test_no_difference_is_called_that_is_the_judges_noise():

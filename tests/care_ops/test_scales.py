@@ -35,7 +35,7 @@ def of(**columns):
         ((0, 100, 1), (1, 7, 1), (1, 7), (0, 100)),
     ],
 )
-def test_a_range_of_another_kind_tells_the_judges_scale(rng, most, odd, own, panel):
+def test_a_range_of_another_kind_shows_the_judges_scale(rng, most, odd, own, panel):
     scores = of(a=grades(rng, *most), b=grades(rng, *most), odd=grades(rng, *odd))
     found, (brought,) = brought_to_one_scale(scores)
     assert (brought.judge, brought.own, brought.panel) == ("odd", own, panel)
@@ -56,12 +56,12 @@ def test_a_range_of_another_kind_tells_the_judges_scale(rng, most, odd, own, pan
         ({"a": (0, 20, 1), "b": (1, 10, 1), "c": (1, 10, 1)}, None),
     ],
 )
-def test_what_a_range_does_not_tell_is_left_as_it_is(rng, columns, scale):
+def test_what_a_range_does_not_show_is_left_as_it_is(rng, columns, scale):
     scores = of(**{judge: grades(rng, *its) for judge, its in columns.items()})
     assert brought_to_one_scale(scores, scale) == (scores, ())
 
 
-def test_a_typing_error_makes_no_percent_and_few_scores_tell_nothing_narrow(rng):
+def test_a_typing_error_makes_no_percent_and_few_scores_show_nothing_narrow(rng):
     typed = grades(rng, 1, 10)
     typed[7] = 77
     few = np.full(ITEMS, np.nan)

@@ -81,7 +81,7 @@ def test_likelihood_leaves_out_what_is_far_too_much(drawn):
     assert found.best.config == structure
 
 
-def test_what_cannot_choose_is_told(drawn, rng):
+def test_what_cannot_choose_is_reported(drawn, rng):
     scores, _ = drawn
     with pytest.raises(InputError, match="two labels that differ"):
         select_with_labels(scores, FitConfig(), np.full(1_500, np.nan))

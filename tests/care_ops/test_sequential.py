@@ -74,7 +74,7 @@ def test_intervals_narrow_to_the_truth_and_judges_narrow_them():
     assert hi - lo > 1.15 * widths[1]
 
 
-def test_where_every_mean_is_excluded_nothing_is_said():
+def test_where_every_mean_is_excluded_nothing_is_reported():
     excluded = Evidence(np.linspace(0.2, 0.7, 11), np.full(11, 9.0))
     assert interval(excluded, 0.9) == (0.2, 0.7)
     assert difference_interval(excluded, excluded, 0.9) == pytest.approx((-0.5, 0.5))
@@ -127,13 +127,13 @@ def test_a_gate_decides_about_what_differs(shift, outcome):
     assert decision.difference.lo <= decision.difference.value <= decision.difference.hi
 
 
-def test_a_difference_is_sharper_than_two_intervals_apart():
+def test_a_difference_is_sharper_than_two_intervals_separately():
     estimate, labels, order, names, _ = two_systems(0.5, 60)
     rates = rates_at_looks(Labelled(estimate, labels, names, order=order))
-    apart = rates.difference("new", "old")
-    assert apart.hi - apart.lo < 0.95 * sum(rate.hi - rate.lo for rate in rates.rates)
+    separate = rates.difference("new", "old")
+    assert separate.hi - separate.lo < 0.95 * sum(rate.hi - rate.lo for rate in rates.rates)
     back = rates.difference("old", "new")
-    assert (back.lo, back.hi) == pytest.approx((-apart.hi, -apart.lo))
+    assert (back.lo, back.hi) == pytest.approx((-separate.hi, -separate.lo))
 
 
 def test_grades_need_bounds_and_scale_with_them():

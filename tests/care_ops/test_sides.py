@@ -17,11 +17,11 @@ def votes(rng, biases, ahead=0.0, n=400, left=0.5):
     return chosen.astype(float), [SYSTEMS if new else SYSTEMS[::-1] for new in of_new]
 
 
-def test_who_likes_the_left_is_told_with_the_share_that_the_model_has(rng):
-    told = logit([0.8, 0.8, 0.5, 0.5, 0.2])
-    values, systems = votes(rng, told, n=4000)
+def test_who_likes_the_left_is_reported_with_the_share_that_the_model_has(rng):
+    reported = logit([0.8, 0.8, 0.5, 0.5, 0.2])
+    values, systems = votes(rng, reported, n=4000)
     quality = rng.normal(0, 1, 200_000)
-    expected = [expit(quality + bias).mean() for bias in told]
+    expected = [expit(quality + bias).mean() for bias in reported]
     found = sides_of(values, 0.5, systems)
     assert found is not None
     assert set(found.judges) == {0, 1, 4}
@@ -32,16 +32,16 @@ def test_who_likes_the_left_is_told_with_the_share_that_the_model_has(rng):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_judges_without_a_taste_for_a_side_are_hardly_ever_told(rng, known):
+def test_judges_without_a_side_bias_are_hardly_ever_reported(rng, known):
     """Where sides were drawn at random, of 300 panels at most 2 per cent; however far one system is ahead."""
-    told = 0
+    reported = 0
     for _ in range(300):
         values, systems = votes(rng, np.zeros(9), ahead=rng.normal())
-        told += sides_of(values, 0.5, systems if known else [None] * len(systems)) is not None
-    assert told <= 6
+        reported += sides_of(values, 0.5, systems if known else [None] * len(systems)) is not None
+    assert reported <= 6
 
 
-def test_a_better_system_on_the_left_is_no_taste_where_it_is_known_who_stood_there(rng):
+def test_a_better_system_on_the_left_is_no_bias_where_it_is_known_who_stood_there(rng):
     values, systems = votes(rng, np.zeros(9), ahead=2.0, left=0.8)
     assert sides_of(values, 0.5, systems) is None
     assert sides_of(values, 0.5, [None] * len(systems)).share > 0.6, "nothing else is known"
@@ -49,7 +49,7 @@ def test_a_better_system_on_the_left_is_no_taste_where_it_is_known_who_stood_the
     assert sides_of(values, 0.5, systems) is None, "one system always stood on the left: nothing says why it wins"
 
 
-def test_who_always_stood_on_the_left_is_told_and_nobody_else():
+def test_who_always_stood_on_the_left_is_reported_and_nobody_else():
     assert always_left([("new", "old"), None, ("new", "old"), ("old", "old")]) == "new"
     assert always_left([("new", "old"), ("old", "new")]) is None
     assert always_left([("new", "old"), ("new", "older")]) is None, "of three the others may tell"

@@ -37,7 +37,7 @@ def test_binary_and_graded_gold_have_their_own_metrics(rng):
     assert evaluate(np.array([1.0]), np.array([1.0]), threshold=None, scale=None).tau is None
 
 
-def test_one_common_mapping_leaves_order_alone(rng):
+def test_one_common_mapping_leaves_order_only(rng):
     estimate = rng.normal(size=50)
     estimate[4] = np.nan
     filled = fill_uniformly(np.exp(estimate), 0, 10)
@@ -79,7 +79,7 @@ def test_fingerprint_is_of_content_not_of_order(rng):
     assert matrix(scores.values, j001="claude").fingerprint() != scores.fingerprint()
 
 
-def test_anchors_take_numbers_only():
+def test_labels_take_numbers_only():
     with pytest.raises(InputError, match="finite"):
         FitLabels({"a": float("nan")})
 
@@ -124,9 +124,9 @@ def test_a_long_error_keeps_its_remedy_from_the_beginning_of_a_clause():
     remedy = (
         "give each judge a column of numbers, or of words such as pass and fail; name all judges, each with --judge"
     )
-    said = sentence(f"scores.csv: no judge beside 'item_id': {refused}; {remedy}")
-    assert len(said) <= 400
-    assert said.startswith("scores.csv: no judge beside 'item_id': 'column 0' is left out (holds text), ")
-    assert said.endswith(f" ... {remedy}"), "it began in the middle of a word"
+    stated = sentence(f"scores.csv: no judge beside 'item_id': {refused}; {remedy}")
+    assert len(stated) <= 400
+    assert stated.startswith("scores.csv: no judge beside 'item_id': 'column 0' is left out (holds text), ")
+    assert stated.endswith(f" ... {remedy}"), "it began in the middle of a word"
     assert len(sentence("x" * 10_000)) <= 400
     assert sentence("a; " + "b" * 390) == "a; " + "b" * 390

@@ -70,8 +70,8 @@ def test_care_on_a_crowd_uses_labels(rng):
     quality, scores = crowd(0, 400, 40, 3, 5)
     panel = matrix(scores)
     labelled = rng.permutation(400)[:60]
-    anchors = FitLabels({panel.item_ids[int(i)]: float(quality[i] > 0) for i in labelled})
-    answer = fit_panel(panel, CARE, anchors, solve="not").aggregates["care"]
+    seen_labels = FitLabels({panel.item_ids[int(i)]: float(quality[i] > 0) for i in labelled})
+    answer = fit_panel(panel, CARE, seen_labels, solve="not").aggregates["care"]
     assert answer.labels_used == 60
     assert answer.p_quality is not None
     without = fit_panel(panel, CARE, solve="not").aggregates["care"]
@@ -129,9 +129,9 @@ def test_judges_in_blocks_of_whom_two_share_no_item_get_an_answer_on_a_condition
         gains.append(tau - kendalltau(np.nanmean(values, axis=1), quality)[0])
         assert tau > whole - 0.1, "a third of the scores is missing"
     assert np.mean(gains) > -0.005
-    apart = np.ones((10, 6))
-    apart[:5, :3], apart[5:, 3:] = np.nan, np.nan
-    assert not is_sparse(apart), "two panels, of which nothing says how one stands to the other"
+    separate = np.ones((10, 6))
+    separate[:5, :3], separate[5:, 3:] = np.nan, np.nan
+    assert not is_sparse(separate), "two panels, of which nothing says how one stands to the other"
 
 
 def test_groups_that_share_no_item_are_found_and_named():
@@ -212,7 +212,7 @@ def test_a_sparse_judge_that_never_varies_has_no_score_left_on_unlike_scales(rng
 
 
 @pytest.mark.parametrize("score", [1.0, 0.1])
-def test_a_crowd_that_always_says_the_same_is_told(score):
+def test_a_crowd_that_always_reports_the_same_is_reported(score):
     _, scores = crowd(5, 100, 20, 3, 2)
     alike = matrix(np.where(np.isnan(scores), np.nan, score))
     with pytest.raises(FitError, match="every judge gives every item the same score"):
@@ -239,19 +239,19 @@ def verdict(scores, *, not_asked):
     return decide(facts, FitStatus(), Remedies(STEP, STEP, STEP, STEP))
 
 
-def test_the_verdict_says_where_items_have_fewer_than_three_scores():
+def test_the_verdict_reports_where_items_have_fewer_than_three_scores():
     _, two = crowd(6, 100, 20, 2, 2)
-    said = verdict(matrix(two), not_asked=True)
-    assert said.pill == "Check"
-    assert "100 of 100 items have fewer than 3 scores" in said.reasons[0].sentence
+    stated = verdict(matrix(two), not_asked=True)
+    assert stated.pill == "Check"
+    assert "100 of 100 items have fewer than 3 scores" in stated.reasons[0].sentence
     _, three = crowd(6, 100, 20, 3, 2)
     three[0, np.flatnonzero(~np.isnan(three[0]))[0]] = np.nan
-    said = verdict(matrix(three), not_asked=True)
-    assert "fewer than 3 scores" not in said.sentence
-    assert any("1 of 100 items has fewer than 3 scores" in reason.sentence for reason in said.reasons)
+    stated = verdict(matrix(three), not_asked=True)
+    assert "fewer than 3 scores" not in stated.sentence
+    assert any("1 of 100 items has fewer than 3 scores" in reason.sentence for reason in stated.reasons)
 
 
-def test_the_verdict_says_what_absent_scores_were_taken_for():
+def test_the_verdict_reports_what_absent_scores_were_taken_for():
     values = np.arange(40.0).reshape(10, 4)
     assert not any("absent" in reason.sentence for reason in verdict(matrix(values), not_asked=False).reasons)
     values[0, 0] = np.nan
@@ -269,7 +269,7 @@ def test_an_answer_by_few_scores_a_judge_is_to_be_checked():
     assert (found.state, found.pill) == ("clear", "Check")
 
 
-def test_items_without_a_score_are_not_counted_and_are_told():
+def test_items_without_a_score_are_not_counted_and_are_reported():
     values = np.random.default_rng(0).normal(size=(60, 4))
     values[:7] = np.nan
     found = verdict(matrix(values), not_asked=True)
@@ -277,7 +277,7 @@ def test_items_without_a_score_are_not_counted_and_are_told():
     assert found.first_reasons[0] == "7 items have no score, and no answer."
 
 
-def test_scores_that_are_absent_where_the_others_are_low_are_told_and_by_chance_they_are_not():
+def test_scores_that_are_absent_where_the_others_are_low_are_reported_and_by_chance_they_are_not():
     rng = np.random.default_rng(1)
     quality = rng.normal(size=400)
     values = quality[:, None] + rng.normal(size=(400, 8)) + 2.0 * np.arange(8)  # some judges are stricter than others
@@ -285,9 +285,9 @@ def test_scores_that_are_absent_where_the_others_are_low_are_told_and_by_chance_
     chance[rng.random(values.shape) < 0.3] = np.nan
     strict[rng.random(400) < 0.5, 0] = np.nan
     low = np.where((quality < -1)[:, None] & (rng.random(values.shape) < 0.6), np.nan, values)
-    said = {
+    stated = {
         name: str(verdict(matrix(v), not_asked=True))
         for name, v in (("chance", chance), ("strict", strict), ("low", low))
     }
-    told = "Scores are absent mostly where the others are low"
-    assert [told in said[name] for name in ("chance", "strict", "low")] == [False, False, True]
+    reported = "Scores are absent mostly where the others are low"
+    assert [reported in stated[name] for name in ("chance", "strict", "low")] == [False, False, True]

@@ -101,7 +101,7 @@ def test_too_few_iterations_are_admitted(rng):
         (np.ones((3, 3)), FitError, "singular"),
     ],
 )
-def test_bad_matrices_are_told(sigma, error, words):
+def test_bad_matrices_are_reported(sigma, error, words):
     with pytest.raises(error, match=words):
         solve(sigma, lambda_s=0.1, lambda_l=0.1)
 

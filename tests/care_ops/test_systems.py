@@ -77,8 +77,8 @@ def test_estimates_make_labels_worth_more(rng):
     some = rng.choice(len(quality), 90, replace=False)
     labels[some] = quality[some]
     powered = mean_differences(estimate, systems, units, labels)
-    alone = mean_differences(np.where(np.isnan(labels), np.nan, 0.0), systems, units, labels)
-    width = {frozenset((c.first, c.second)): c.hi - c.lo for c in alone}
+    single = mean_differences(np.where(np.isnan(labels), np.nan, 0.0), systems, units, labels)
+    width = {frozenset((c.first, c.second)): c.hi - c.lo for c in single}
     assert all(c.hi - c.lo < 0.8 * width[frozenset((c.first, c.second))] for c in powered)
 
 
@@ -146,7 +146,7 @@ def test_whoever_wins_everything_gets_an_interval():
     assert (found.lo, found.hi) == pytest.approx((found.difference - half, found.difference + half), rel=1e-3)
 
 
-def test_a_taste_for_a_side_lifts_nobody_who_mostly_stood_there():
+def test_a_side_bias_lifts_nobody_who_mostly_stood_there():
     """Two equal systems, one of which stood on the left in four pairs of five, and judges who like the left."""
     hits, off = [], []
     for seed in range(100):
@@ -161,7 +161,7 @@ def test_a_taste_for_a_side_lifts_nobody_who_mostly_stood_there():
     assert np.mean(off) == 1.0, "without a parameter for it the side decides"
 
 
-def test_what_cannot_be_compared_is_told():
+def test_what_cannot_be_compared_is_reported():
     with pytest.raises(FitError, match="at least two systems"):
         mean_differences(np.ones(3), ["a", "a", None], ["u", "v", "w"])
     with pytest.raises(FitError, match="link all systems"):

@@ -61,11 +61,11 @@ def test_many_items_are_resampled_in_part_and_scaled(rng):
     assert np.mean(part.hi - part.lo) == pytest.approx(np.mean(whole.hi - whole.lo), rel=0.25)
 
 
-def test_intervals_with_anchors_and_bad_input(rng):
+def test_intervals_with_labels_and_bad_input(rng):
     values = panel(rng)
     scores = matrix(values)
-    anchors = FitLabels({scores.item_ids[k]: float(values[k].mean()) for k in range(0, 400, 8)})
-    found = weight_intervals(scores, FitConfig(aggregators=("avg", "best_judge", "mv"), resamples=20), anchors)
+    seen_labels = FitLabels({scores.item_ids[k]: float(values[k].mean()) for k in range(0, 400, 8)})
+    found = weight_intervals(scores, FitConfig(aggregators=("avg", "best_judge", "mv"), resamples=20), seen_labels)
     assert set(found) == {"avg", "best_judge"}  # mv has no weights
     assert found["best_judge"].hi.max() == 1.0
     with pytest.raises(InputError, match="resamples is 3; give 0 for no intervals, or 20 and more"):

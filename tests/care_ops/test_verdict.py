@@ -120,7 +120,7 @@ def test_the_first_lines_are_short_and_without_numbers_of_the_method(facts):
     assert everything.count(verdict.sentence) == 1
 
 
-def test_every_verdict_says_how_many_independent_judges_the_panel_is_worth():
+def test_every_verdict_reports_how_many_independent_judges_the_panel_is_worth():
     for facts in (CLEAR, AMBIGUOUS, REMOVED):
         (reason,) = topics(facts, "independent judges")
         assert "2.3 independent judges (of 4)" in reason.sentence
@@ -180,7 +180,7 @@ def test_few_or_unsure_labels_settle_nothing(weak, names):
     assert verdict_on(facts).state == ("ambiguous" if weak.at_random == 0 else "settled by labels")
 
 
-def test_contradicting_labels_are_never_said_to_agree():
+def test_contradicting_labels_are_never_reported_to_agree():
     assert topics(replace(CLEAR, labels=replace(LABELS, turned=-0.9)), "labels") == []
 
 
