@@ -3,11 +3,11 @@
 The design, fixed before any result was seen. ``triviaqa_judges_v1`` names nine systems that answered 400 questions
 each; ``care`` is fitted once, without a label.
 
-- Nothing differs: the items of one system, drawn anew for each gate, are cut into two halves at random; one is called
+- Nothing differs: the items of one system, drawn again for each gate, are cut into two halves at random; one is called
   new.
 - Something differs: for the pairs of systems whose gold differs by the most, the median and the least (of all 36).
-- 20, 50 and 100 labels for each of the two; 2,000 gates for each cell (``--draws``), samples drawn anew.
-- Methods: this gate; the same on labels alone; and the judges alone, which is what a gate without labels does: a paired
+- 20, 50 and 100 labels for each of the two; 2,000 gates for each cell (``--draws``), samples drawn again.
+- Methods: this gate; the same on labels only; and the judges only, which is what a gate without labels does: a paired
   or unpaired t interval of the difference of ``care``'s mean, on which labels have no influence.
 - Printed: share of gates that said better, worse, undecided, where the new system is the better one by gold.
 """
@@ -58,7 +58,7 @@ def pairs(cell: Cell, system: NDArray[np.str_]) -> list[tuple[str, str | None, s
 
 
 def _print(cell: Cell, system: NDArray[np.str_], pair: tuple[str, str | None, str | None], m: int, draws: int) -> None:
-    outcomes: dict[str, Counter[str]] = {"this gate": Counter(), "labels alone": Counter(), "judges alone": Counter()}
+    outcomes: dict[str, Counter[str]] = {"this gate": Counter(), "labels only": Counter(), "judges only": Counter()}
     truth = 0.0
     for k in range(draws):
         rng = np.random.default_rng([k, m])
@@ -76,10 +76,10 @@ def _print(cell: Cell, system: NDArray[np.str_], pair: tuple[str, str | None, st
             gate(Labelled(answer, labels, names, units), "new", "old", level=LEVEL, seed=k).outcome
         ] += 1
         flat = np.zeros(len(rows))
-        outcomes["labels alone"][
+        outcomes["labels only"][
             gate(Labelled(flat, labels, names, units), "new", "old", level=LEVEL, seed=k).outcome
         ] += 1
-        outcomes["judges alone"][_judges_only(cell.answer[new], cell.answer[old])] += 1
+        outcomes["judges only"][_judges_only(cell.answer[new], cell.answer[old])] += 1
     for method, counted in outcomes.items():
         shares = " | ".join(f"{counted[outcome] / draws:.3f}" for outcome in ("better", "worse", "undecided"))
         print(f"| {pair[0]} | {truth:+.3f} | {m} | {method} | {shares} |", flush=True)

@@ -11,11 +11,11 @@ The design, fixed before any result on these panels was seen:
   for the pair whose gold differs most and the pair whose gold differs least among those with 200 items or more.
 - Ours: ``results.rates.rates_of`` with the declared split units. Nothing in it was chosen on these panels: its form and
   its priors were chosen on simulated populations (``tests/care_ops/test_rates.py`` repeats some of them).
-- Beside it in the same draws: labels alone (ours), truescore's ``ppi_estimate`` on the majority vote (panels whose
+- In the same draws: labels only (ours), truescore's ``ppi_estimate`` on the majority vote (panels whose
   labels are 0 and 1) or the panel's mean, and on the same answer of ``care``; ppi-python's ``ppi_mean_ci`` on the
   latter.
-- Printed: coverage of 90 % intervals, mean width, root mean squared error. A cell whose labels alone cannot do better
-  (the binomial distribution is too coarse at 20 labels) shows in the column of labels alone.
+- Printed: coverage of 90 % intervals, mean width, root mean squared error. A cell whose labels cannot do better
+  (the binomial distribution is too coarse at 20 labels) shows in the column of labels only.
 """
 
 from __future__ import annotations
@@ -147,7 +147,7 @@ def ours(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
 
 
 def labels_only(cell: Cell, sample: list[Rows], seed: int) -> Bounds | None:
-    """Estimate by ``rates_of`` from labels alone."""
+    """Estimate by ``rates_of`` from labels only."""
     return _ours(cell, sample, seed, np.zeros(len(cell.gold)))
 
 
@@ -218,7 +218,7 @@ def main() -> None:
     parser.add_argument("--method", action="append", help="only this method, by its name; may be given several times")
     parser.add_argument("--systems", action="store_true", help="only all systems of a panel together, by ours")
     given = parser.parse_args()
-    methods: dict[str, Method] = {"labels alone": labels_only, "care, this": ours, **rivals()}
+    methods: dict[str, Method] = {"labels only": labels_only, "care, this": ours, **rivals()}
     print("| target | labels | method | coverage | width | error |\n|---|---|---|---|---|---|")
     with threadpool_limits(1):
         panels = [prepare(view) for view in views() if view.name in VIEWS]

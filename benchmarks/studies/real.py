@@ -10,7 +10,7 @@ The design, fixed before its results were seen:
   families (the model's name), with and without texts where there are any. Rivals come from the same call.
 - With 10, 20 and 50 labels, 20 random draws: items of a labelled split unit are not measured. Rivals: ridge regression
   on the judges, shrunk to the average, and the judge that agrees best with the labels. Standard errors are over draws.
-- The rules of the estimate (``label_free.Rules``) are also chosen anew for each data set by the other data sets alone:
+- The rules of the estimate (``label_free.Rules``) are also chosen for each data set by the other data sets:
   among a small grid the largest mean gain with no panel below -.005. The gain of these rules is shown for the data set
   that was left out.
 - The number of effective judges is compared with the one by gold, from the residuals of each judge given gold.

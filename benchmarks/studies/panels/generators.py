@@ -52,7 +52,7 @@ def _words(rng: Rng, n: int) -> dict[str, Array]:
     return {"words": np.log(np.maximum(8, np.round(80 + 30 * rng.normal(size=n))))}
 
 
-def _alone(p: int) -> list[str]:
+def _no_families(p: int) -> list[str]:
     return [f"j{k}" for k in range(p)]
 
 
@@ -66,12 +66,12 @@ def ordinary(
     rho: float = 0.0,
     kind: str = "ten",
     missing: float = 0.0,
-    kin: float = 0.4,
+    shared: float = 0.4,
 ) -> Drawn:
-    """Three to five vendors with one to four judges each; a share of the vendors likes a style that shows in the words.
+    """Three to five vendors with one to four judges each; some vendors reward a style that shows in the words.
 
-    ``rho`` is how far quality itself follows the style, ``strength`` how much biased vendors like it, and ``kin`` what
-    the judges of a vendor share beside it.
+    ``rho`` is how far quality itself follows the style, ``strength`` how much biased vendors reward it, and ``shared``
+    what else the judges of a vendor share.
     """
     n = n or int(rng.choice([120, 300, 800]))
     vendors = min(p or 5, int(rng.integers(3, 6)))
@@ -86,9 +86,9 @@ def ordinary(
     for vendor, size in enumerate(sizes):
         own = rng.normal(size=n)
         for _ in range(size):
-            liking = strength * (rng.uniform(0.7, 1.3) if biased[vendor] else rng.uniform(0, 0.3))
+            reward = strength * (rng.uniform(0.7, 1.3) if biased[vendor] else rng.uniform(0, 0.3))
             noise = rng.normal(size=n) * rng.uniform(0.6, 1.1)
-            columns.append(5.5 + rng.uniform(0.5, 1.0) * quality + liking * style + kin * own + noise)
+            columns.append(5.5 + rng.uniform(0.5, 1.0) * quality + reward * style + shared * own + noise)
             families.append(f"v{vendor}")
     x = graded(np.column_stack(columns), kind, rng)
     x[rng.random(x.shape) < missing] = np.nan
@@ -103,7 +103,7 @@ def copies(
     quality = rng.normal(size=n)
     x = np.sqrt(honest) * quality[:, None] + np.sqrt(1 - honest) * rng.normal(size=(n, p))
     x[:, :k] = np.sqrt(alike) * rng.normal(size=n)[:, None] + np.sqrt(1 - alike) * rng.normal(size=(n, k))
-    return Drawn(graded(5.5 + 1.3 * x, kind, rng), _alone(p), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.3 * x, kind, rng), _no_families(p), quality, _words(rng, n))
 
 
 def twins(rng: Rng, *, p: int = 10, k: int = 2, n: int = 300, kind: str = "real") -> Drawn:
@@ -111,7 +111,7 @@ def twins(rng: Rng, *, p: int = 10, k: int = 2, n: int = 300, kind: str = "real"
     quality = rng.normal(size=n)
     x = np.sqrt(0.55) * quality[:, None] + np.sqrt(0.45) * rng.normal(size=(n, p))
     x[:, 1:k] = x[:, :1] + 0.15 * rng.normal(size=(n, k - 1))
-    return Drawn(graded(5.5 + 1.3 * x, kind, rng), _alone(p), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.3 * x, kind, rng), _no_families(p), quality, _words(rng, n))
 
 
 def one_factor(
@@ -121,7 +121,7 @@ def one_factor(
     n, p = n or int(rng.choice([120, 300, 800])), p or int(rng.integers(4, 13))
     quality, reliability = rng.normal(size=n), rng.uniform(least, most, p)
     x = np.sqrt(reliability) * quality[:, None] + np.sqrt(1 - reliability) * rng.normal(size=(n, p))
-    return Drawn(graded(5.5 + 1.6 * x, kind, rng), _alone(p), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.6 * x, kind, rng), _no_families(p), quality, _words(rng, n))
 
 
 def item_response(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
@@ -130,7 +130,7 @@ def item_response(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
     cuts = 1.2 * np.sort(rng.normal(size=(p, 4)), axis=1)
     above = 1 / (1 + np.exp(-slopes[None, :, None] * (quality[:, None, None] - cuts[None])))
     x = 1.0 + (rng.random((n, p, 1)) < above).sum(axis=2)
-    return Drawn(x, _alone(p), quality, _words(rng, n))
+    return Drawn(x, _no_families(p), quality, _words(rng, n))
 
 
 def uneven_noise(rng: Rng, *, heavy: bool, n: int = 300, p: int = 8) -> Drawn:
@@ -138,10 +138,10 @@ def uneven_noise(rng: Rng, *, heavy: bool, n: int = 300, p: int = 8) -> Drawn:
     quality, slopes = rng.normal(size=n), rng.uniform(0.6, 1.1, p)
     if heavy:
         x = slopes * quality[:, None] + rng.standard_t(2, size=(n, p)) * rng.uniform(0.4, 0.9, p)
-        return Drawn(5.5 + 1.3 * x, _alone(p), quality, _words(rng, n))
+        return Drawn(5.5 + 1.3 * x, _no_families(p), quality, _words(rng, n))
     hard = np.exp(0.6 * rng.normal(size=n))[:, None]
     x = slopes * quality[:, None] + hard * rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
-    return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _alone(p), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _no_families(p), quality, _words(rng, n))
 
 
 def echo(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
@@ -149,20 +149,22 @@ def echo(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
     quality = rng.normal(size=n)
     x = rng.uniform(0.6, 1.0, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
     x[:, 0] = x[:, 1:].mean(axis=1) + 0.3 * rng.normal(size=n)
-    return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _alone(p), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _no_families(p), quality, _words(rng, n))
 
 
 def pairs(rng: Rng, *, n: int = 300, p: int = 7) -> Drawn:
-    """Votes on pairs, each judge with a taste for the left side."""
+    """Votes on pairs, each judge with a bias for the left side."""
     quality = rng.normal(size=n)
     x = rng.uniform(0.6, 1.1, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
     x = x + 0.6 * rng.normal(size=p)
-    return Drawn(np.where(x > 0.35, 1.0, np.where(x < -0.35, 0.0, 0.5)), _alone(p), quality, _words(rng, n))
+    return Drawn(np.where(x > 0.35, 1.0, np.where(x < -0.35, 0.0, 0.5)), _no_families(p), quality, _words(rng, n))
 
 
 def nothing(rng: Rng, *, n: int = 300, p: int = 8) -> Drawn:
     """Judges of noise."""
-    return Drawn(graded(5.5 + 1.5 * rng.normal(size=(n, p)), "ten", rng), _alone(p), rng.normal(size=n), _words(rng, n))
+    return Drawn(
+        graded(5.5 + 1.5 * rng.normal(size=(n, p)), "ten", rng), _no_families(p), rng.normal(size=n), _words(rng, n)
+    )
 
 
 def reversed_majority(rng: Rng) -> Drawn:
@@ -173,16 +175,16 @@ def reversed_majority(rng: Rng) -> Drawn:
 
 
 def prompts_of_models(rng: Rng) -> Drawn:
-    """Held out: three base models, two to four prompts each; a model's taste for lists is in all of its prompts."""
+    """Held out: three base models, two to four prompts each; a model's bias for lists is in all of its prompts."""
     n = int(rng.choice([200, 500]))
     quality, items = rng.normal(size=n), np.where(rng.random(n) < 0.4, 0, rng.poisson(5, n)).astype(float)
     lists = (items - items.mean()) / items.std()
     columns, families = [], []
     for model in range(3):
-        taste, own = rng.normal() * 0.7, rng.normal(size=n)
+        bias, own = rng.normal() * 0.7, rng.normal(size=n)
         for _ in range(int(rng.integers(2, 5))):
             bent = quality + 0.2 * quality**2
-            columns.append(0.7 * bent + taste * lists + 0.5 * own + rng.normal(size=n) * rng.uniform(0.5, 1.0))
+            columns.append(0.7 * bent + bias * lists + 0.5 * own + rng.normal(size=n) * rng.uniform(0.5, 1.0))
             families.append(f"model {model}")
     x = graded(5.5 + 1.2 * np.column_stack(columns), "ten", rng)
     return Drawn(x, families, quality, {**_words(rng, n), "list_items": np.log1p(items)})
@@ -194,18 +196,18 @@ def ceilings(rng: Rng) -> Drawn:
     quality = rng.normal(size=n)
     x = np.sqrt(rng.uniform(0.3, 0.8, p)) * quality[:, None] + 0.6 * rng.normal(size=(n, p))
     cuts = np.sort(rng.normal(-0.9, 0.6, size=(p, 4)), axis=1)
-    return Drawn(1.0 + (x[:, :, None] > cuts[None]).sum(axis=2), _alone(p), quality, _words(rng, n))
+    return Drawn(1.0 + (x[:, :, None] > cuts[None]).sum(axis=2), _no_families(p), quality, _words(rng, n))
 
 
 def topics(rng: Rng) -> Drawn:
-    """Held out: half of the judges see quality on one topic alone, the others on the other; two see both."""
+    """Held out: half of the judges see quality only on one topic, the others on the other; two see both."""
     n, p = 400, 8
     quality, first = rng.normal(size=n), rng.random(n) < 0.5
     x = np.empty((n, p))
     for j in range(p):
         knows = np.ones(n, dtype=bool) if j < 2 else (first if j % 2 else ~first)
         x[:, j] = np.where(knows, 1.0, 0.3) * quality + rng.normal(size=n)
-    return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _alone(p), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _no_families(p), quality, _words(rng, n))
 
 
 def colluders(rng: Rng) -> Drawn:
@@ -215,16 +217,16 @@ def colluders(rng: Rng) -> Drawn:
     x = rng.uniform(0.6, 1.0, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.0, p)
     agreed, deal = rng.random(n) < 0.6, 1.2 * rng.normal(size=n)
     x[agreed, :3] = deal[agreed, None] + 0.2 * rng.normal(size=(int(agreed.sum()), 3))
-    return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _alone(p), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _no_families(p), quality, _words(rng, n))
 
 
 def longer_is_better(rng: Rng) -> Drawn:
-    """Held out: quality truly grows with the number of words, ever more slowly; no judge likes length for itself."""
+    """Held out: quality truly grows with the number of words, ever more slowly; no judge rewards length for itself."""
     n, p = 300, int(rng.integers(5, 10))
     words = np.exp(rng.normal(4.3, 0.6, n))
     quality = 0.8 * (np.log(words) - 4.3) / 0.6 + 0.6 * rng.normal(size=n)
     x = rng.uniform(0.6, 1.0, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.5, 1.0, p)
-    return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _alone(p), quality, {"words": np.log(words)})
+    return Drawn(graded(5.5 + 1.2 * x, "ten", rng), _no_families(p), quality, {"words": np.log(words)})
 
 
 def copied_pairs(rng: Rng) -> Drawn:
@@ -234,7 +236,9 @@ def copied_pairs(rng: Rng) -> Drawn:
     x = rng.uniform(0.6, 1.1, p) * quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.1, p)
     x[:, :k] = (0.4 * quality + 1.2 * side)[:, None] + 0.2 * rng.normal(size=(n, k))
     cuts = 0.4 * rng.normal(size=p)
-    return Drawn(np.where(x > cuts + 0.3, 1.0, np.where(x < cuts - 0.3, 0.0, 0.5)), _alone(p), quality, _words(rng, n))
+    return Drawn(
+        np.where(x > cuts + 0.3, 1.0, np.where(x < cuts - 0.3, 0.0, 0.5)), _no_families(p), quality, _words(rng, n)
+    )
 
 
 def copied_stars(rng: Rng) -> Drawn:
@@ -245,7 +249,7 @@ def copied_stars(rng: Rng) -> Drawn:
     x = np.sqrt(rng.uniform(0.3, 0.7, p)) * quality[:, None] + 0.7 * rng.normal(size=(n, p))
     x[:, :k] = (0.3 * quality + rng.normal(size=n))[:, None] + 0.2 * rng.normal(size=(n, k))
     cuts = np.sort(rng.normal(0.0, 0.8, size=(p, 4)), axis=1)
-    return Drawn(1.0 + (x[:, :, None] > cuts[None]).sum(axis=2), _alone(p), quality, _words(rng, n))
+    return Drawn(1.0 + (x[:, :, None] > cuts[None]).sum(axis=2), _no_families(p), quality, _words(rng, n))
 
 
 def better_judges(rng: Rng) -> Drawn:
@@ -255,7 +259,7 @@ def better_judges(rng: Rng) -> Drawn:
     good = quality[:, None] + rng.uniform(0.2, 0.45) * rng.normal(size=(n, k))
     poor = rng.uniform(0.2, 0.5, rest) * quality[:, None] + rng.uniform(0.5, 0.8, rest) * mistake[:, None]
     x = np.column_stack([good, poor + 0.6 * rng.normal(size=(n, rest))])
-    return Drawn(graded(5.5 + 1.5 * x, "real", rng), _alone(k + rest), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.5 * x, "real", rng), _no_families(k + rest), quality, _words(rng, n))
 
 
 def better_judges_graded(rng: Rng) -> Drawn:
@@ -265,18 +269,18 @@ def better_judges_graded(rng: Rng) -> Drawn:
     good = quality[:, None] + 0.3 * rng.normal(size=(n, k))
     poor = [0.4 * quality + 0.6 * mistakes[j % 2] + 0.5 * rng.normal(size=n) for j in range(rest)]
     x = np.column_stack([good, *poor])
-    return Drawn(graded(5.5 + 1.8 * x, "ten", rng), _alone(k + rest), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.8 * x, "ten", rng), _no_families(k + rest), quality, _words(rng, n))
 
 
-def better_judges_unheard(rng: Rng, *, families: bool) -> Drawn:
+def better_judges_unconfirmed(rng: Rng, *, families: bool) -> Drawn:
     """Held out: two to five good judges, alike as copies are, among others who all judge by something else."""
     n, k, rest = int(rng.choice([150, 300, 600])), int(rng.integers(2, 6)), int(rng.integers(4, 12))
     quality, mistake = rng.normal(size=(2, n))
     good = quality[:, None] + rng.uniform(0.2, 0.4) * rng.normal(size=(n, k))
     poor = rng.uniform(-0.1, 0.15, rest) * quality[:, None] + rng.uniform(0.6, 1.0, rest) * mistake[:, None]
     x = np.column_stack([good, poor + 0.6 * rng.normal(size=(n, rest))])
-    kin = ["good"] * k + [f"poor {j % 3}" for j in range(rest)] if families else _alone(k + rest)
-    return Drawn(graded(5.5 + 1.5 * x, "ten", rng), kin, quality, _words(rng, n))
+    shared = ["good"] * k + [f"poor {j % 3}" for j in range(rest)] if families else _no_families(k + rest)
+    return Drawn(graded(5.5 + 1.5 * x, "ten", rng), shared, quality, _words(rng, n))
 
 
 def one_better_judge(rng: Rng) -> Drawn:
@@ -286,7 +290,7 @@ def one_better_judge(rng: Rng) -> Drawn:
     good = quality + 0.3 * rng.normal(size=n)
     poor = rng.uniform(0.3, 0.6, rest) * quality[:, None] + rng.uniform(0.4, 0.7, rest) * mistake[:, None]
     x = np.column_stack([good, poor + 0.5 * rng.normal(size=(n, rest))])
-    return Drawn(graded(5.5 + 1.8 * x, "ten", rng), _alone(1 + rest), quality, _words(rng, n))
+    return Drawn(graded(5.5 + 1.8 * x, "ten", rng), _no_families(1 + rest), quality, _words(rng, n))
 
 
 def uneven_twins(rng: Rng) -> Drawn:
@@ -294,7 +298,7 @@ def uneven_twins(rng: Rng) -> Drawn:
     drawn = one_factor(rng, least=0.25, most=0.75, kind="real")
     again = drawn.scores[:, :1] + 0.2 * rng.normal(size=(len(drawn.truth), int(rng.integers(1, 3))))
     scores = np.column_stack([drawn.scores, again])
-    return replace(drawn, scores=scores, families=_alone(scores.shape[1]))
+    return replace(drawn, scores=scores, families=_no_families(scores.shape[1]))
 
 
 def half_blind(rng: Rng) -> Drawn:
@@ -305,27 +309,27 @@ def half_blind(rng: Rng) -> Drawn:
     quality = share * words + np.sqrt(1 - share**2) * rest
     blind = rng.random(p) < 0.5
     x = np.where(blind, rest[:, None], quality[:, None]) + rng.normal(size=(n, p))
-    return Drawn(graded(5.5 + 1.5 * x, "ten", rng), _alone(p), quality, {"words": words})
+    return Drawn(graded(5.5 + 1.5 * x, "ten", rng), _no_families(p), quality, {"words": words})
 
 
-def vendor_apart(rng: Rng, *, facts: bool) -> Drawn:
-    """One vendor lacks a taste that all others share, or (held out) alone notices the facts that are invented."""
+def one_vendor_differs(rng: Rng, *, facts: bool) -> Drawn:
+    """One vendor lacks a bias that all others share, or (held out) is the only one to notice invented facts."""
     n, sizes = int(rng.choice([150, 400])), [int(rng.integers(3, 5)), *rng.integers(1, 4, int(rng.integers(3, 5)))]
     families = [f"v{k}" for k, size in enumerate(sizes) for _ in range(size)]
-    apart = np.array([family == "v0" for family in families])
-    quality, taste = rng.normal(size=(2, n))
+    separate = np.array([family == "v0" for family in families])
+    quality, bias = rng.normal(size=(2, n))
     x = quality[:, None] + 0.8 * rng.normal(size=(n, len(families)))
     invented = 2.0 * (facts & (rng.random(n) < 0.2))
-    x += np.outer(-invented, apart) if facts else np.outer(rng.uniform(0.3, 0.6) * taste, ~apart)
+    x += np.outer(-invented, separate) if facts else np.outer(rng.uniform(0.3, 0.6) * bias, ~separate)
     return Drawn(graded(5.5 + 1.5 * x, "ten", rng), families, quality - invented, _words(rng, n))
 
 
-def few_with_a_taste(rng: Rng) -> Drawn:
-    """Held out: two or three of four or five judges share a taste, and neither texts nor families are known."""
+def few_unbiased(rng: Rng) -> Drawn:
+    """Held out: two or three of four or five judges share a bias, and neither texts nor families are known."""
     n, p = int(rng.choice([200, 400])), int(rng.integers(4, 6))
-    quality, taste = rng.normal(size=(2, n))
-    x = quality[:, None] + np.outer(taste, np.where(np.arange(p) < p - 2, rng.uniform(0.5, 1.0), 0.0))
-    return Drawn(graded(5.5 + 1.3 * (x + 0.8 * rng.normal(size=(n, p))), "ten", rng), _alone(p), quality)
+    quality, bias = rng.normal(size=(2, n))
+    x = quality[:, None] + np.outer(bias, np.where(np.arange(p) < p - 2, rng.uniform(0.5, 1.0), 0.0))
+    return Drawn(graded(5.5 + 1.3 * (x + 0.8 * rng.normal(size=(n, p))), "ten", rng), _no_families(p), quality)
 
 
 def blocks(rng: Rng) -> Drawn:
@@ -335,7 +339,7 @@ def blocks(rng: Rng) -> Drawn:
     x = graded(5.5 + 1.5 * (quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.6, 1.3, p)), "ten", rng)
     for j in range(int(rng.integers(2, 5)), p):
         x[~np.isin(np.arange(n) % parts, rng.choice(parts, parts // 2, replace=False)), j] = np.nan
-    return Drawn(x, _alone(p), quality, _words(rng, n))
+    return Drawn(x, _no_families(p), quality, _words(rng, n))
 
 
 def hard_prompts(rng: Rng) -> Drawn:
@@ -345,24 +349,24 @@ def hard_prompts(rng: Rng) -> Drawn:
     quality = rng.normal(size=15)[system] + rng.normal(size=300)
     taken_for_hard = np.outer(rng.normal(size=20)[prompt], rng.uniform(0.3, 1.0, p) * (np.arange(p) < p // 2))
     x = quality[:, None] - taken_for_hard + 0.9 * rng.normal(size=(300, p))
-    return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _alone(p), quality, _words(rng, 300))
+    return Drawn(graded(5.5 + 1.3 * x, "ten", rng), _no_families(p), quality, _words(rng, 300))
 
 
-def sure_where_they_cannot_tell(rng: Rng) -> Drawn:
+def sure_where_blind(rng: Rng) -> Drawn:
     """Half of the judges give hard items nearly one grade, and are good on the others; the rest are noisy on all."""
     n, p = int(rng.choice([100, 200, 400])), int(rng.integers(8, 15))
     quality, hard, sure = rng.normal(size=n), rng.random(n) < 0.5, np.arange(p) < p // 2
     seen = np.where(np.outer(hard, sure), 0.0, 1.2 * quality[:, None])
-    return Drawn(np.round(5 + seen + rng.normal(size=(n, p)) * np.where(sure, 0.5, 1.6)), _alone(p), quality)
+    return Drawn(np.round(5 + seen + rng.normal(size=(n, p)) * np.where(sure, 0.5, 1.6)), _no_families(p), quality)
 
 
 def two_qualities(rng: Rng) -> Drawn:
-    """Quality is helpful and safe in equal parts, which trade off a little and which every judge weighs as it likes."""
+    """Quality is helpful and safe in equal parts, which trade off a little and which every judge weighs differently."""
     n, p = int(rng.choice([60, 100, 200, 400])), int(rng.integers(8, 13))
     helpful, rest = rng.normal(size=(2, n))
     safe, weight = 0.95 * rest - 0.3 * helpful, rng.uniform(0, 1, p)
     x = 1.2 * (np.outer(helpful, weight) + np.outer(safe, 1 - weight)) + 1.2 * rng.normal(size=(n, p))
-    return Drawn(np.round(5 + x), _alone(p), helpful + safe)
+    return Drawn(np.round(5 + x), _no_families(p), helpful + safe)
 
 
 def strict_and_lenient(rng: Rng) -> Drawn:
@@ -370,10 +374,10 @@ def strict_and_lenient(rng: Rng) -> Drawn:
     n, p = int(rng.choice([150, 400])), int(rng.integers(5, 10))
     quality = rng.normal(size=n)
     x = quality[:, None] + rng.normal(size=(n, p)) * rng.uniform(0.5, 0.9, p)
-    return Drawn((x > 1.25 * rng.uniform(-1, 1, p)).astype(float), _alone(p), quality, _words(rng, n))
+    return Drawn((x > 1.25 * rng.uniform(-1, 1, p)).astype(float), _no_families(p), quality, _words(rng, n))
 
 
-def copies_within_a_taste(rng: Rng) -> Drawn:
+def copies_within_a_bias(rng: Rng) -> Drawn:
     """Held out: an ordinary panel in which one judge of the biased vendors was also asked under two other names."""
     drawn = ordinary(rng, n=300)
     j = int(rng.integers(drawn.scores.shape[1]))
@@ -388,7 +392,7 @@ def unsure_of_poor(rng: Rng, *, kind: str) -> Drawn:
     quality, p = rng.normal(size=300), 8
     spread = np.where(quality < 0, rng.uniform(1, 2), rng.uniform(0.4, 0.8))[:, None]
     x = quality[:, None] + spread * rng.normal(size=(300, p)) * rng.uniform(0.8, 1.2, p)
-    return Drawn(graded(5.5 + 1.3 * x, kind, rng), _alone(p), quality, _words(rng, 300))
+    return Drawn(graded(5.5 + 1.3 * x, kind, rng), _no_families(p), quality, _words(rng, 300))
 
 
 def noticed(rng: Rng) -> Drawn:
@@ -396,7 +400,7 @@ def noticed(rng: Rng) -> Drawn:
     base, grave = 0.7 * rng.normal(size=300), rng.random(300) < 0.3
     noticing = rng.random((300, 8)) < rng.uniform(0.2, 0.8, 8)
     x = base[:, None] + 0.7 * rng.normal(size=(300, 8)) - 3.0 * (grave[:, None] & noticing)
-    return Drawn(graded(8 + x, "ten", rng), _alone(8), base - 3.0 * grave, _words(rng, 300))
+    return Drawn(graded(8 + x, "ten", rng), _no_families(8), base - 3.0 * grave, _words(rng, 300))
 
 
 def uneven_grades(rng: Rng, *, wide_are_good: bool) -> Drawn:
@@ -406,7 +410,7 @@ def uneven_grades(rng: Rng, *, wide_are_good: bool) -> Drawn:
     spread = np.linspace(1.8, 0.8, p) if wide_are_good else np.linspace(0.8, 1.8, p)
     x = quality[:, None] + noise * rng.normal(size=(n, p))
     x = spread * x / np.sqrt(1 + noise**2)
-    return Drawn(np.clip(np.round(5.5 + x), 1, 10), _alone(p), quality, _words(rng, n))
+    return Drawn(np.clip(np.round(5.5 + x), 1, 10), _no_families(p), quality, _words(rng, n))
 
 
 def one_sided(rng: Rng) -> Drawn:
@@ -414,7 +418,7 @@ def one_sided(rng: Rng) -> Drawn:
     n, p = int(rng.choice([80, 300])), int(rng.integers(5, 14))
     quality = rng.normal(size=n)
     x = rng.uniform(0.7, 1.1, p) * quality[:, None] - rng.exponential(size=(n, p)) * rng.uniform(0.5, 1.5, p)
-    return Drawn(x, _alone(p), quality, _words(rng, n))
+    return Drawn(x, _no_families(p), quality, _words(rng, n))
 
 
 def easy_votes(rng: Rng) -> Drawn:
@@ -422,7 +426,7 @@ def easy_votes(rng: Rng) -> Drawn:
     n, p = int(rng.choice([150, 300, 1000])), int(rng.integers(4, 10))
     passes = rng.random(n) < rng.choice([0.2, 0.5])
     wrong = rng.random((n, p)) < rng.uniform(0.002, 0.05, p)
-    return Drawn((passes[:, None] ^ wrong).astype(float), _alone(p), passes.astype(float))
+    return Drawn((passes[:, None] ^ wrong).astype(float), _no_families(p), passes.astype(float))
 
 
 def shared_false_passes(rng: Rng) -> Drawn:
@@ -432,16 +436,16 @@ def shared_false_passes(rng: Rng) -> Drawn:
     decoy = (rng.random(n) < 0.15) & ~passes
     liked = np.outer(decoy, np.where(np.arange(p) < p - 2, 4.0, 0.0))
     x = np.where(passes, 1.5, -1.5)[:, None] + liked + rng.logistic(size=(n, p))
-    return Drawn((x > 0).astype(float), _alone(p), passes.astype(float))
+    return Drawn((x > 0).astype(float), _no_families(p), passes.astype(float))
 
 
 def pairs_by_length(rng: Rng) -> Drawn:
-    """Held out: votes on pairs by judges of whom all but two or three like the longer answer; no texts are given."""
+    """Held out: votes on pairs by judges of whom all but two or three prefer the longer answer; no texts are given."""
     n, p, honest = int(rng.choice([300, 1000])), int(rng.integers(6, 9)), int(rng.integers(2, 4))
     quality, longer = rng.normal(size=(2, n))
-    taste = np.where(np.arange(p) < p - honest, rng.uniform(0.3, 0.7, p), 0.0)
-    x = quality[:, None] + np.outer(longer, taste) + rng.normal(size=(n, p))
-    return Drawn((x > 0).astype(float), _alone(p), quality)
+    bias = np.where(np.arange(p) < p - honest, rng.uniform(0.3, 0.7, p), 0.0)
+    x = quality[:, None] + np.outer(longer, bias) + rng.normal(size=(n, p))
+    return Drawn((x > 0).astype(float), _no_families(p), quality)
 
 
 Generator = Callable[[Rng], Drawn]
@@ -463,7 +467,7 @@ _ORDINARY: dict[str, Generator] = {
     "ordinary, no families": lambda rng: without_families(ordinary(rng)),
     "ordinary, no texts": lambda rng: without_texts(ordinary(rng)),
     "ordinary, neither": lambda rng: without_texts(without_families(ordinary(rng))),
-    "vendors without a taste": partial(ordinary, strength=0.0),
+    "vendors without a bias": partial(ordinary, strength=0.0),
 }
 
 _COPIES: dict[str, Generator] = {
@@ -509,37 +513,37 @@ CHOSEN_ON: dict[str, Generator] = {
     "noise": nothing,
     "six of ten reversed": reversed_majority,
     "three judges, forty items": partial(one_factor, n=40, p=3),
-    "one vendor without the taste of all others": partial(vendor_apart, facts=False),
-    "half of the judges sure where they cannot tell": sure_where_they_cannot_tell,
+    "one vendor without the bias of all others": partial(one_vendor_differs, facts=False),
+    "half of the judges sure where they are blind": sure_where_blind,
     "two qualities that judges weigh differently": two_qualities,
 }
 
 HELD_OUT: dict[str, Generator] = {
-    "prompts of three models that like lists": prompts_of_models,
+    "prompts of three models that reward lists": prompts_of_models,
     "ceilings": ceilings,
     "topics": topics,
     "colluders": colluders,
     "longer is better": longer_is_better,
-    "copies within a taste": copies_within_a_taste,
+    "copies within a bias": copies_within_a_bias,
     "pairs with copies of a judge of sides": copied_pairs,
     "stars with copies of a poor judge": copied_stars,
     "strict and lenient votes": strict_and_lenient,
     "better judges among poorer ones, grades": better_judges_graded,
     "half of the judges blind to length, which is quality": half_blind,
     "one better judge among poorer ones": one_better_judge,
-    "better judges whom no other follows": partial(better_judges_unheard, families=False),
-    "better judges of one vendor whom no other follows": partial(better_judges_unheard, families=True),
+    "better judges whom no other follows": partial(better_judges_unconfirmed, families=False),
+    "better judges of one vendor whom no other follows": partial(better_judges_unconfirmed, families=True),
     "a judge of any reliability asked again": uneven_twins,
     "grades, the better judges use more of them": partial(uneven_grades, wide_are_good=True),
     "grades, the poorer judges use more of them": partial(uneven_grades, wide_are_good=False),
     "noise that only takes off": one_sided,
-    "one vendor that notices invented facts": partial(vendor_apart, facts=True),
-    "four or five judges, all but two share a taste": few_with_a_taste,
+    "one vendor that notices invented facts": partial(one_vendor_differs, facts=True),
+    "four or five judges, all but two share a bias": few_unbiased,
     "judges in blocks of the items": blocks,
     "prompts that some judges take for hard": hard_prompts,
     "pass or fail that is easy": easy_votes,
     "pass or fail, all but two judges pass the same bad answers": shared_false_passes,
-    "pairs, most judges like the longer answer, no texts": pairs_by_length,
+    "pairs, most judges prefer the longer answer, no texts": pairs_by_length,
 }
 
 UNIDENTIFIABLE = frozenset(
@@ -547,14 +551,14 @@ UNIDENTIFIABLE = frozenset(
         "7 copies of 10",
         "six of one judge",
         "grave mistakes that some notice",
-        "one vendor without the taste of all others",
+        "one vendor without the bias of all others",
         "half of the judges blind to length, which is quality",
         "one better judge among poorer ones",
         "better judges whom no other follows",
         "better judges of one vendor whom no other follows",
-        "four or five judges, all but two share a taste",
+        "four or five judges, all but two share a bias",
         "pass or fail, all but two judges pass the same bad answers",
-        "pairs, most judges like the longer answer, no texts",
+        "pairs, most judges prefer the longer answer, no texts",
     }
 )
 """Kinds on which most judges share a mistake, so that no score can tell who is right."""
