@@ -216,13 +216,6 @@ def test_an_endpoint_that_wants_a_long_pause_stops_the_judge(vendor, error):
     assert len(server.bodies) == 1
 
 
-def test_a_slow_drip_ends_at_the_deadline(vendor):
-    server = vendor(lambda handler, _: handler.answer(every=0.25))
-    started = time.monotonic()
-    assert ask(server, 1, retries=0)[0][0].status is Status.TIMEOUT
-    assert time.monotonic() - started < 5.0
-
-
 class _NoEnd(BaseHTTPRequestHandler):
     """Answers a look with so much, so slowly, that nobody comes to its end; below ``/late`` not even with a header."""
 
@@ -452,15 +445,6 @@ def test_a_pause_of_minutes_is_kept_and_ends_with_the_judge(vendor, caplog):
         with pytest.raises(JudgeError, match="was closed"):
             asked.result()
     assert len(server.bodies) <= 4, "nobody asked again before the time"
-
-
-def test_a_judge_that_was_closed_asks_nothing(vendor):
-    server = vendor(lambda handler, _: handler.answer())
-    engine = build_engine(judge(server, concurrency=4))
-    engine.close()
-    with pytest.raises(JudgeError, match="was closed"):
-        engine.score([Item("i", "q", "It is so.")])
-    assert not server.bodies
 
 
 def test_rate_limit_headers_are_respected(vendor):

@@ -11,7 +11,6 @@ from judges import programs
 from judges.engines.factory import build_engine, revision_of
 from judges.engines.recorded import NOTHING_RECORDED, checked_scores, fingerprints
 from judges.items import Item, Status, checked_score
-from judges.pool import Pool, PoolConfig
 from judges.programs import registry
 from judges.programs.registry import program_judge
 from judges.spec import JudgeSpec, ProgramEngine, RecordedEngine, load_spec
@@ -167,11 +166,6 @@ def test_a_program_that_raises_gives_a_status_and_its_message(monkeypatch):
     assert (score.score, score.status, score.raw) == (None, Status.ENGINE_ERROR, "ValueError: no good")
 
 
-def test_unknown_programs_are_reported():
-    with pytest.raises(JudgeError, match="no program judge 'oracle'"):
-        build_engine(spec("oracle"))
-
-
 def test_hashes_of_all_recordings_equal_those_of_single_judges():
     """The hash is part of the key of every recorded score, so it must never become another."""
     values = np.array([[0.1, np.nan], [-0.0, 7.0], [1e70, 2.0]])
@@ -207,13 +201,3 @@ def test_a_recorded_judge_is_known_by_its_recordings_and_cannot_be_asked():
         revision_of(judge)
     with pytest.raises(JudgeError, match="cannot be asked"):
         build_engine(judge)
-
-
-def test_the_pool_hands_over_every_batch_once():
-    seen: list[list[str]] = []
-    with Pool(PoolConfig()) as pool:
-        n_scored = pool.run(spec(batch_size=10), items(25), lambda batch, _: seen.append([s.item_id for s in batch]))
-        assert pool.run(spec(), [], seen.append) == 0  # type: ignore[arg-type]
-    assert n_scored == 25
-    assert len(seen) == 3
-    assert sorted(i for batch in seen for i in batch) == sorted(i.item_id for i in items(25))

@@ -1,6 +1,5 @@
 """What the pool does about equal questions, engines that die, and machines without a GPU."""
 
-import logging
 import subprocess
 import sys
 
@@ -44,15 +43,6 @@ def test_equal_texts_are_one_question(asked):
     assert {s.item_key for s in scores} == {i.key for i in items}
     assert (reported[-1].done, reported[-1].total, reported[-1].questions) == (40, 40, 4)
     assert "40 of 40 items (4 questions)" in str(reported[-1])
-
-
-def test_the_pool_logs_what_it_asks_and_what_is_stored(asked, caplog):
-    caplog.set_level(logging.DEBUG, logger="judges.pool")
-    items = [Item(f"i{k}", "q", f"answer {k % 2}") for k in range(4)]
-    with Pool(PoolConfig()) as pool:
-        pool.run(JudgeSpec(name="j", engine=ProgramEngine(program="test_remembers")), items, lambda *_: None)
-    assert "Judge 'j': 4 pending items, 2 different questions, in 1 batches." in caplog.text
-    assert "Judge 'j': batch 0 is stored; 4 of 4 items (2 questions)" in caplog.text
 
 
 def test_an_aspect_makes_another_question():
