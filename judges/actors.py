@@ -275,7 +275,8 @@ def _answer_of(spec: JudgeSpec, reference: Any) -> Any:
     except ray.exceptions.RayTaskError as error:
         if isinstance(error.cause, JudgeError):
             raise error.cause from error
-        raise JudgeError(f"judge {spec.name!r} failed: {str(error).strip().splitlines()[-1]}") from error
+        reason = str(error).strip().splitlines()[-1]
+        raise JudgeError(f"judge {spec.name!r} failed in its actor ({reason}); see the actor's log") from error
     except ray.exceptions.OutOfMemoryError as error:
         raise EngineMemoryError(str(error).strip().partition("\n")[0]) from error
     except ray.exceptions.RayError as error:

@@ -285,7 +285,11 @@ class Session:
             if progress is not None:
                 progress(state)
         if down or self._stop.requested:
-            raise DownError(down) if down else JudgeError(f"judge {spec.name!r} was interrupted")
+            raise (
+                DownError(down)
+                if down
+                else JudgeError(f"judge {spec.name!r} was interrupted; `care run` asks about the remaining items")
+            )
         return done
 
     def _uses_ray(self, spec: JudgeSpec) -> bool:

@@ -115,7 +115,7 @@ def _must_answer(address: str, source: str) -> None:
             pass
     except OSError as error:
         raise JudgeError(
-            f"{source} is {address}: nobody answers there ({error}); start the cluster with `ray start --head`, or "
+            f"{source} is {address}: no server answers there ({error}); start the cluster with `ray start --head`, or "
             f"unset {source} for an embedded Ray"
         ) from error
 

@@ -1,4 +1,4 @@
-"""Specifications of judges, each one YAML file, and the reading of such files."""
+"""Specifications of judges, each one YAML file."""
 
 from __future__ import annotations
 
@@ -7,19 +7,14 @@ import json
 import math
 import re
 from abc import ABC, abstractmethod
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Self, TypeVar
+from typing import Annotated, Any, Literal, Self
 
-import yaml
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, ValidationError, field_validator, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, field_validator, model_validator
 
-from care_ops.errors import InputError, guarded
 from judges.prices import Price, listed
-
-_LONGEST_BYTES, _MOST_VALUES = 2**20, 2**18
-"""Limits of a YAML file; the largest that people write have a tenth of it."""
+from judges.settings_files import read_model
 
 LIKE_A_KEY = re.compile("auth|key|token|secret|passw|credential|cookie", re.IGNORECASE)
 _FORBIDDEN_IN_NAMES = ("|", "...", ",", *map(chr, range(32)), "\x7f")
@@ -522,137 +517,6 @@ def masked(value: Any, found: list[str], name: str = "") -> Any:
     return "***"
 
 
-M = TypeVar("M", bound=BaseModel)
-
-NO_SETTINGS: Mapping[str, Any] = {}
-
-guards_settings = guarded("write it as the reference in docs/ describes")
-"""Decorator of functions that read a file of settings, which may hold anything."""
-
-
 def load_spec(path: Path) -> JudgeSpec:
     """Read one judge's YAML file; raises as ``read_model`` does."""
     return read_model(path, JudgeSpec)
-
-
-@guards_settings
-def read_model(path: Path, kind: type[M], retired: Mapping[str, Any] = NO_SETTINGS) -> M:
-    """Read a YAML file into a model, named after the file by default; ``retired`` is as in ``load_yaml``.
-
-    Raises ``InputError`` if the file cannot be read or is not valid; the message names the file and the field.
-    """
-    content = load_yaml(path, retired)
-    try:
-        return kind.model_validate({"name": path.stem, **content})
-    except ValidationError as error:
-        raise InputError(f"{path}: {explain(error, kind, content)}") from None  # it repeats what it was given
-
-
-@guards_settings
-def load_yaml(
-    path: Path, retired: Mapping[str, Any] = NO_SETTINGS, moved: Mapping[str, str] = NO_SETTINGS
-) -> dict[str, Any]:
-    """Read the mapping in a YAML file.
-
-    Parameters
-    ----------
-    retired : mapping of setting to value
-        Former settings, with dots between groups, and their fixed values; with this value they are ignored, as in a
-        file that a former ``care init`` wrote.
-    moved : mapping of setting to str
-        What to write instead of those that have another place now.
-
-    Raises
-    ------
-    InputError
-        The file is missing, unreadable, empty or no YAML mapping, or gives a former setting another value.
-    """
-    try:
-        if path.stat().st_size > _LONGEST_BYTES:
-            raise InputError(f"{path}: has more than {_LONGEST_BYTES:,} bytes, which no such file needs; shorten it")
-        loader = yaml.SafeLoader(path.read_text(encoding="utf-8"))
-        node = loader.get_single_node()
-        if _spread(node, {}) > _MOST_VALUES:
-            raise InputError(
-                f"{path}: its aliases (*) expand to more than {_MOST_VALUES:,} values; write them out, and let no "
-                "alias contain itself"
-            )
-        data = None if node is None else loader.construct_document(node)
-    except FileNotFoundError as error:
-        raise InputError(f"{path}: no such file") from error
-    except (yaml.YAMLError, ValueError, TypeError, RecursionError) as error:
-        raise InputError(f"{path}: not valid YAML ({error})") from error
-    if data is None:
-        raise InputError(f"{path}: is empty; write {{}} into it to declare nothing")
-    if not isinstance(data, dict):
-        raise InputError(f"{path}: must hold a mapping of fields, but holds a {type(data).__name__}")
-    try:
-        return _without_retired(data, retired, moved)
-    except InputError as error:
-        raise InputError(f"{path}: {error}") from None
-
-
-def _spread(node: Any, known: dict[int, int]) -> int:
-    """Count the values in a YAML node with its aliases expanded; one that contains itself has too many."""
-    if id(node) not in known:
-        known[id(node)] = _MOST_VALUES + 1
-        parts = node.value if isinstance(node, yaml.CollectionNode) else ()
-        each = (part for pair in parts for part in (pair if isinstance(pair, tuple) else (pair,)))
-        known[id(node)] = 1 + sum(_spread(part, known) for part in each)
-    return known[id(node)]
-
-
-def _without_retired(content: dict[str, Any], retired: Mapping[str, Any], moved: Mapping[str, str]) -> dict[str, Any]:
-    """Remove former settings from a file's content; see ``load_yaml``."""
-    for path, constant in retired.items():
-        *groups, name = path.split(".")
-        holders: list[Any] = [content]
-        for group in groups:
-            holders.append(holders[-1].get(group) if isinstance(holders[-1], dict) else None)
-        if not isinstance(holders[-1], dict) or name not in holders[-1]:
-            continue
-        if holders[-1].pop(name) != constant:
-            instead = f"write {moved[path]} instead" if path in moved else f"it is always {constant}"
-            raise InputError(f"{path} is no setting any more: {instead}; delete the line")
-        if groups and not holders[-1]:
-            del holders[-2][groups[-1]]
-    return content
-
-
-def _places(schema: Mapping[str, Any], part: Mapping[str, Any], content: Any, name: str, path: str = "") -> list[str]:
-    """Find where a setting of this name may stand below ``part`` of a JSON schema, in a file with this content."""
-    part = schema["$defs"][part["$ref"].rpartition("/")[2]] if "$ref" in part else part
-    content = content if isinstance(content, dict) else {}
-    kinds = part.get("discriminator", {}).get("mapping", {})
-    chosen = [{"$ref": kinds[content["kind"]]}] if content.get("kind") in kinds else part.get("anyOf", [])
-    found = [place for one in chosen for place in _places(schema, one, content, name, path)]
-    for field, inner in part.get("properties", {}).items():
-        found += [path] if field == name else _places(schema, inner, content.get(field), name, f"{path}.{field}")
-    return [place.strip(".") for place in found if place]
-
-
-_PATTERNS = {
-    "revision": "no commit; give the repository's, 40 hexadecimal digits, as its page shows it",
-    "at": "no time of day; give hours and minutes, like 02:00",
-    "api_key_env": "no name of an environment variable; the key itself belongs into the environment, not into a file",
-}
-"""Messages about settings whose text does not match their pattern."""
-
-
-def explain(error: ValidationError, kind: type[BaseModel] | None = None, content: Any = None) -> str:
-    """Describe all problems of a validation in one line: each field and what is wrong with it.
-
-    With the ``kind`` of the content, the message also names the place of a misplaced setting.
-    """
-    schema = {} if kind is None else kind.model_json_schema()
-    problems: list[str] = []
-    for problem in error.errors():
-        message = problem["msg"]
-        if problem["type"] == "string_pattern_mismatch" and problem["loc"][-1] in _PATTERNS:
-            what = "" if problem["loc"][-1] == "api_key_env" else f"{problem['input']!r} "  # which may be the key
-            message = f"{what}is {_PATTERNS[problem['loc'][-1]]}"
-        elif problem["type"] in ("extra_forbidden", "unexpected_keyword_argument"):
-            elsewhere = " or ".join(_places(schema, schema, content, str(problem["loc"][-1])))
-            message = f"is no setting here; {f'write it under {elsewhere}' if elsewhere else 'delete it'}"
-        problems.append(f"{'.'.join(str(part) for part in problem['loc']) or 'file'}: {message}")
-    return "; ".join(problems)

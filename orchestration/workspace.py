@@ -27,7 +27,8 @@ from care_ops.config import AdmissionRule, FitConfig, StructureConfig, with_prof
 from care_ops.errors import InputError
 from judges.pool import PoolConfig
 from judges.ray_cluster import RayConfig
-from judges.spec import JudgeSpec, LocalModel, explain, guards_settings, load_spec, load_yaml, read_model
+from judges.settings_files import explain, guards_settings, load_yaml, read_model
+from judges.spec import JudgeSpec, LocalModel, load_spec
 from warehouse.remote.address import usable_address
 from warehouse.testsets import ImportSource, RecordedScores, TestsetSpec, VersionsSource, names_an_address, resolve
 

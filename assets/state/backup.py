@@ -15,7 +15,7 @@ from assets.state.rebuild import rebuild_warehouse
 from assets.state.repair import findings
 from assets.workspace import Workspace
 from care_ops.errors import InputError, WarehouseError, guard
-from judges.spec import load_yaml
+from judges.settings_files import load_yaml
 from warehouse.remote.address import INDEX_FOLDER
 from warehouse.storage import replacing
 

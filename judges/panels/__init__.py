@@ -9,7 +9,7 @@ import yaml
 
 from care_ops.errors import InputError
 from judges import programs
-from judges.spec import load_yaml
+from judges.settings_files import load_yaml
 
 _FOLDER = Path(__file__).parent
 

@@ -13,7 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field, model_validator
 from care_ops.errors import InputError, JudgeError, guard
 from judges.items import TEXTS, Item
 from judges.prompts.fence import FENCE, disarmed, fence_word, reminder
-from judges.spec import read_model
+from judges.settings_files import read_model
 
 _FOLDER = Path(__file__).parent
 _MOST_ANSWERS = 10_000

@@ -149,7 +149,8 @@ def _must_be_usable(name: str, engine: Mapping[str, Any], workspace: Path) -> No
 
     from judges.engines.base import Context
     from judges.engines.factory import must_exist
-    from judges.spec import JudgeSpec, explain
+    from judges.settings_files import explain
+    from judges.spec import JudgeSpec
 
     try:
         spec = JudgeSpec.model_validate({"name": name, "engine": engine})

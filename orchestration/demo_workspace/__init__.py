@@ -11,7 +11,7 @@ from string import Template
 from typing import Any
 
 from judges.panels import judge_yaml
-from judges.spec import load_yaml
+from judges.settings_files import load_yaml
 from warehouse.sources.demo import FACTS
 
 _FOLDER = Path(__file__).parent

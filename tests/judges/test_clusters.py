@@ -22,9 +22,9 @@ CONNECT = "from judges.ray_cluster import connect\nprint('connecting', flush=Tru
 @pytest.mark.parametrize(
     ("address", "sentence"),
     [
-        ("127.0.0.1:1", "nobody answers there .*start the cluster with `ray start --head`, or unset RAY_ADDRESS"),
-        ("ray://127.0.0.1:1", "nobody answers there"),
-        ("[::1]:1", "nobody answers there"),
+        ("127.0.0.1:1", "no server answers there .*start the cluster with `ray start --head`, or unset RAY_ADDRESS"),
+        ("ray://127.0.0.1:1", "no server answers there"),
+        ("[::1]:1", "no server answers there"),
         ("somewhere", "give it as host:port"),
     ],
 )
@@ -38,10 +38,12 @@ def test_a_dead_address_of_ray_is_reported(monkeypatch, address, sentence):
 def test_a_dead_address_of_care_yaml_is_reported_and_the_environment_overrides_it(monkeypatch):
     config = RayConfig("127.0.0.1:1")
     monkeypatch.delenv("RAY_ADDRESS", raising=False)
-    with pytest.raises(JudgeError, match=r"^ray.address in care.yaml is 127.0.0.1:1: nobody .*, or unset ray.address"):
+    with pytest.raises(
+        JudgeError, match=r"^ray.address in care.yaml is 127.0.0.1:1: no server .*, or unset ray.address"
+    ):
         connect(config)
     monkeypatch.setenv("RAY_ADDRESS", "127.0.0.1:2")
-    with pytest.raises(JudgeError, match=r"^RAY_ADDRESS is 127.0.0.1:2: nobody"):
+    with pytest.raises(JudgeError, match=r"^RAY_ADDRESS is 127.0.0.1:2: no server"):
         connect(config)
 
 
@@ -87,7 +89,7 @@ def test_a_silent_address_of_ray_is_given_up_after_a_time(monkeypatch):
     with silent_address() as address:
         monkeypatch.setenv("RAY_ADDRESS", address)
         monkeypatch.setattr("judges.ray_cluster._ANSWER_TIMEOUT_S", 0.5)
-        with pytest.raises(JudgeError, match=r"nobody answers there \(timed out\)"):
+        with pytest.raises(JudgeError, match=r"no server answers there \(timed out\)"):
             connect()
 
 

@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 
 from care_ops.config import AdmissionRule, FitConfig, StructureConfig
 from care_ops.errors import InputError
-from judges.spec import read_model
+from judges.settings_files import read_model
 from orchestration.cli.app import app
 from orchestration.template import schema, template
 from orchestration.workspace import (

@@ -258,7 +258,7 @@ SOUND = {
 def declared(rng: random.Random, folder: Path) -> None:
     """YAML file of a workspace."""
     from judges.prompts.template import Template
-    from judges.spec import read_model
+    from judges.settings_files import read_model
     from orchestration.workspace import load_workspace
 
     victim = rng.choice(sorted(SOUND))

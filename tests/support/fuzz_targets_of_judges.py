@@ -35,7 +35,7 @@ def template(rng: random.Random, folder: Path) -> None:
     """A prompt template, rendered with an item of any texts."""
     from judges.items import Item
     from judges.prompts.template import Template
-    from judges.spec import read_model
+    from judges.settings_files import read_model
 
     content = {"instructions": "Rate", "item": hostile.text("{{ response }}", rng)}
     content[rng.choice(["instructions", "item", "description"])] = rng.choice(TEMPLATES) + rng.choice(

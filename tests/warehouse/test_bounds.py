@@ -14,7 +14,7 @@ import pyarrow as pa
 import pytest
 
 from care_ops.errors import InputError
-from judges.spec import load_yaml
+from judges.settings_files import load_yaml
 from warehouse.sources import bounds, query
 from warehouse.sources.files import read_scores
 from warehouse.sources.input_table import COMPRESSED
