@@ -4,11 +4,8 @@ from __future__ import annotations
 
 import csv
 import re
-import tarfile
-import tempfile
 from collections import Counter
-from collections.abc import Generator, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -63,48 +60,21 @@ RELEASED = {
 """The published sets that are plain files, by the name of their test set."""
 
 
-def add_released(source: str, workspace: Path, testsets: Path) -> list[Path]:
+def add_released(clone: Path, workspace: Path, testsets: Path) -> list[Path]:
     """Write the published test sets into a workspace, and return the files of the new ones.
 
-    ``source`` is a clone of the authors' repository, or the address of its archive (``.tar.gz``). Raises ``InputError``
-    where it holds none of the published sets, or a judge's rows belong to no item.
+    Raises ``InputError`` where the ``clone`` of the authors' repository holds none of the published sets, or a judge's
+    rows belong to no item.
     """
-    written: list[Path] = []
-    with _folder_of(source) as clone:
-        found = [name for name, released in RELEASED.items() if (clone / released.items).exists()]
-        if not found:
-            first = next(iter(RELEASED.values())).items
-            raise InputError(f"{source}: there is no {first}; give a clone of {ADDRESS}, or its archive")
-        for name in found:
-            target = testsets / f"{name}.yaml"
-            if not target.exists():
-                _write(RELEASED[name], clone, workspace / "released" / name)
-                target.write_text(_sheet(name), encoding="utf-8")
-                written.append(target)
-    return written
-
-
-@contextmanager
-def _folder_of(source: str) -> Generator[Path]:
-    """Yield the repository's folder, of an archive while it is unpacked."""
-    if not source.startswith(("https://", "http://")):
-        yield Path(source)
-        return
-    import httpx
-
-    with tempfile.TemporaryDirectory() as name:
-        archive, folder = Path(name) / "archive.tar.gz", Path(name) / "unpacked"
-        try:
-            with httpx.stream("GET", source, follow_redirects=True, timeout=60) as reply, archive.open("wb") as file:
-                reply.raise_for_status()
-                for chunk in reply.iter_bytes():
-                    file.write(chunk)
-            with tarfile.open(archive) as packed:
-                packed.extractall(folder, filter="data")
-        except (httpx.HTTPError, tarfile.TarError) as error:
-            raise InputError(f"{source}: no archive could be read there ({error}); clone {ADDRESS} instead") from error
-        inner = [path for path in folder.iterdir() if path.is_dir()]
-        yield inner[0] if len(inner) == 1 else folder
+    found = [name for name, released in RELEASED.items() if (clone / released.items).exists()]
+    if not found:
+        first = next(iter(RELEASED.values())).items
+        raise InputError(f"{clone}: there is no {first}; give a clone of {ADDRESS}")
+    new = [name for name in found if not (testsets / f"{name}.yaml").exists()]
+    for name in new:
+        _write(RELEASED[name], clone, workspace / "released" / name)
+        (testsets / f"{name}.yaml").write_text(_sheet(name), encoding="utf-8")
+    return [testsets / f"{name}.yaml" for name in new]
 
 
 def _write(released: ReleasedSet, clone: Path, folder: Path) -> None:

@@ -46,7 +46,7 @@ def add_testset(
     workspace: Root = Path(),
     every: Annotated[bool, typer.Option("--all", help="Add all that the workspace lacks.")] = False,
     released: Annotated[
-        str | None, typer.Option(help="The paper's published scores: a clone of its repository, or its archive.")
+        Path | None, typer.Option(help="The paper's published scores: a clone of its repository.")
     ] = None,
     scores: setup.From = None,
     items: setup.Items = None,
@@ -63,7 +63,7 @@ def add_testset(
     folder.mkdir(parents=True, exist_ok=True)
     if released is not None:
         if name is not None or every or scores is not None:
-            raise InputError("--released adds the published test sets under their own names; give it alone")
+            raise InputError("--released adds the published test sets under their own names; give it without others")
         for path in add_released(released, workspace, folder) or [folder]:
             console.print(f"wrote {path}" if path != folder else "they are there already")
         return

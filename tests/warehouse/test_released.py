@@ -1,10 +1,6 @@
 """The scores that the paper's authors published, read from a small copy of their repository's layout."""
 
 import csv
-import http.server
-import tarfile
-import threading
-from functools import partial
 
 import numpy as np
 import pytest
@@ -56,26 +52,12 @@ def test_each_judge_is_joined_by_text_and_scores_outside_the_scale_are_missing(c
     assert load_workspace(tmp_path / "mine").testset("care_civilcomments").cut == 4.5
 
 
-def test_an_archive_at_an_address_is_read_alike_and_anything_else_refused(clone, tmp_path):
-    archive = tmp_path / "CARE.tar.gz"
-    with tarfile.open(archive, "w:gz") as packed:
-        packed.add(clone, "CARE-72f5b29")
-    handler = partial(http.server.SimpleHTTPRequestHandler, directory=tmp_path)
-    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), handler) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
-        address = f"http://127.0.0.1:{server.server_port}/CARE.tar.gz"
-        for name, source in (("near", str(clone)), ("far", address)):
-            (tmp_path / name).mkdir()
-            assert [path.stem for path in add_released(source, tmp_path / name, tmp_path / name)] == [
-                "care_civilcomments"
-            ]
-            assert add_released(source, tmp_path / name, tmp_path / name) == [], "what is there stays"
-        with pytest.raises(InputError, match="no archive could be read"):
-            add_released(f"{address}x", tmp_path, tmp_path)
-        server.shutdown()
-    assert scores_in(tmp_path / "near") == scores_in(tmp_path / "far")
+def test_what_is_there_stays_and_another_folder_is_refused(clone, tmp_path):
+    (tmp_path / "near").mkdir()
+    assert [path.stem for path in add_released(clone, tmp_path / "near", tmp_path / "near")] == ["care_civilcomments"]
+    assert add_released(clone, tmp_path / "near", tmp_path / "near") == []
     with pytest.raises(InputError, match="give a clone of https"):
-        add_released(str(tmp_path / "near"), tmp_path, tmp_path)
+        add_released(tmp_path / "near", tmp_path, tmp_path)
     write(clone / RELEASED["care_civilcomments"].judges / "odd.csv", [{"text": "nowhere", "parsed_output": 1}])
     with pytest.raises(InputError, match="'nowhere' belongs to no row"):
-        add_released(str(clone), tmp_path, tmp_path)
+        add_released(clone, tmp_path, tmp_path)

@@ -30,9 +30,7 @@ RECORD_OF_RUNS = "dagster.tar"
 _FOLDERS, _FILES = ("parts", "fits", "report", "experiments"), ("forgotten.jsonl", "forgetting.json")
 """Folders and files of the data folder that are objects of the store."""
 
-_SIDE_BY_SIDE = 8
-"""Number of objects that are fetched at the same time."""
-
+_PARALLEL_FETCHES = 8
 _PASSES = 3
 """Times that a reader compares the folder with a store to which another machine is writing."""
 
@@ -71,24 +69,22 @@ class StoreCopy(Record):
         calls ``caught_up`` before the others go on; the last gives it back.
         """
         with self._lock() as lock:
-            while not locks_at_once(lock, fcntl.LOCK_EX):
+            is_first = True
+            while is_first and not locks_at_once(lock, fcntl.LOCK_EX):
                 fcntl.flock(lock, fcntl.LOCK_SH)  # waits for one who takes the lease just now
-                if self.index.fact(_READY) is not None:
-                    self.lease.begin_renewing(who)
-                    break
-            else:
+                is_first = self.index.fact(_READY) is None
+            if is_first:
                 self.index.keep(_READY, None)
                 self.lease.take(who, report, patience)
-                self.lease.begin_renewing(who)
             try:
-                if self.index.fact(_READY) is None:
-                    self._compare(upload=True)
-                    caught_up()
-                    self.index.keep(_READY, who)
-                    fcntl.flock(lock, fcntl.LOCK_SH)
-                yield
+                with self.lease.renewing(who):
+                    if is_first:
+                        self._compare(upload=True)
+                        caught_up()
+                        self.index.keep(_READY, who)
+                        fcntl.flock(lock, fcntl.LOCK_SH)
+                    yield
             finally:
-                self.lease.end_renewing()
                 if locks_at_once(lock, fcntl.LOCK_EX):
                     self.index.keep(_READY, None)
                     self.lease.give_back()
@@ -131,13 +127,14 @@ class StoreCopy(Record):
     @contextmanager
     def removing(self, paths: Iterable[Path]) -> Generator[None]:
         """Delete the objects of files; the block then deletes the files."""
-        keys = [key for key in map(self._key, paths) if _is_an_object(key) and self.index.knows(key)]
+        tags = self.index.tags()
+        keys = [key for key in map(self._key, paths) if _is_an_object(key) and key in tags]
         if keys:
             self.lease.must_hold()
         self.objects.delete(keys)
         yield
         for key in keys:
-            self.index.drop(key)
+            self.index.note(key, None)
 
     def moved(self, path: Path, arrived: Sequence[Path]) -> None:
         """Repeat in the store what was done in the folder: files that are new, and one that is gone.
@@ -169,13 +166,12 @@ class StoreCopy(Record):
         for key in gone:
             (self.folder / key).unlink(missing_ok=True)
         for key in tags.keys() - listed.keys():
-            self.index.drop(key)
+            self.index.note(key, None)
         new = sorted(files - tags.keys() - listed.keys()) if upload else []
         for path in (self.folder / key for key in new):
             with self.replacing(path, path):
                 pass
-        counts = self.address, len(came), len(gone), len(new)
-        _log.info("%s: %d files fetched, %d deleted, %d uploaded.", *counts)
+        _log.info("%s: %d files fetched, %d deleted, %d uploaded.", self.address, len(came), len(gone), len(new))
         return bool(came)
 
     def _refuse_another_store(self, both_have_files: bool) -> None:
@@ -194,10 +190,9 @@ class StoreCopy(Record):
         self.index.keep(_ADDRESS, self.address)
 
     def _fetch(self, keys: Sequence[str], listed: Mapping[str, tuple[str, float]]) -> None:
-        with ThreadPoolExecutor(_SIDE_BY_SIDE) as threads:
+        with ThreadPoolExecutor(_PARALLEL_FETCHES) as threads:
             for key, (temporary, tag) in zip(keys, threads.map(self._download, keys), strict=True):
-                moment = listed[key][1]
-                os.utime(temporary, (moment, moment))  # retention goes by the time of writing
+                os.utime(temporary, (listed[key][1],) * 2)  # retention goes by the time of writing
                 self.index.note(key, UNCERTAIN)
                 temporary.replace(self.folder / key)
                 self.index.note(key, tag)

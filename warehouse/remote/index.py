@@ -20,7 +20,6 @@ CREATE TABLE IF NOT EXISTS objects (key TEXT PRIMARY KEY, tag TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS facts (name TEXT PRIMARY KEY, value TEXT NOT NULL);
 """
 _LOCK_WAIT_S = 60.0
-_MACHINE = "machine"
 
 
 class Index:
@@ -33,17 +32,9 @@ class Index:
         """Return the tag of each object in the folder, or ``UNCERTAIN``, by key."""
         return dict(self._run("SELECT key, tag FROM objects"))
 
-    def knows(self, key: str) -> bool:
-        """Return whether the folder has, or may have, a copy of this object."""
-        return bool(self._run("SELECT key, tag FROM objects WHERE key = ?", key))
-
-    def note(self, key: str, tag: str) -> None:
-        """Record that the folder has the object's content with this tag."""
-        self._run("INSERT OR REPLACE INTO objects VALUES (?, ?)", key, tag)
-
-    def drop(self, key: str) -> None:
-        """Forget an object."""
-        self._run("DELETE FROM objects WHERE key = ?", key)
+    def note(self, key: str, tag: str | None) -> None:
+        """Record that the folder has the object's content with this tag; None forgets the object."""
+        self._write("objects", key, tag)
 
     def fact(self, name: str) -> str | None:
         """Return the value that ``keep`` stored under a name."""
@@ -51,16 +42,18 @@ class Index:
 
     def keep(self, name: str, value: str | None) -> None:
         """Store a value under a name; None removes it."""
-        if value is None:
-            self._run("DELETE FROM facts WHERE name = ?", name)
-        else:
-            self._run("INSERT OR REPLACE INTO facts VALUES (?, ?)", name, value)
+        self._write("facts", name, value)
 
     def machine(self) -> str:
         """Return a unique name of this data folder, chosen on first use."""
-        if self.fact(_MACHINE) is None:
-            self.keep(_MACHINE, uuid.uuid4().hex)
-        return str(self.fact(_MACHINE))
+        self._run("INSERT OR IGNORE INTO facts VALUES ('machine', ?)", uuid.uuid4().hex)
+        return str(self.fact("machine"))
+
+    def _write(self, table: str, name: str, value: str | None) -> None:
+        if value is None:
+            self._run(f"DELETE FROM {table} WHERE {'key' if table == 'objects' else 'name'} = ?", name)
+        else:
+            self._run(f"INSERT OR REPLACE INTO {table} VALUES (?, ?)", name, value)
 
     def _run(self, statement: str, *values: str) -> list[tuple[str, str]]:
         """Run a statement in a new connection: the folder may be deleted between two statements."""

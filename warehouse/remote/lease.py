@@ -9,7 +9,8 @@ import json
 import logging
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Generator
+from contextlib import contextmanager
 from datetime import UTC, datetime
 
 from care_ops.errors import WarehouseError
@@ -70,17 +71,17 @@ class Lease:
                 report(f"waiting for {holder['who']}, who works on {self._objects.address}")
             time.sleep(_POLL_S)
 
-    def begin_renewing(self, who: str) -> None:
-        """Keep this machine's lease until ``end_renewing``."""
+    @contextmanager
+    def renewing(self, who: str) -> Generator[None]:
+        """Keep this machine's lease during the block; other processes of this machine may go on after it."""
         self._who, self._lost, self._renewed = who, False, time.monotonic()
         self._ending.clear()
         self._thread = threading.Thread(target=self._renew_until_end, name="lease", daemon=True)
         self._thread.start()
-
-    def end_renewing(self) -> None:
-        """Stop renewing; other processes of this machine may go on."""
-        self._ending.set()
-        if self._thread is not None:
+        try:
+            yield
+        finally:
+            self._ending.set()
             self._thread.join()
             self._thread = None
 

@@ -21,7 +21,6 @@ _CONNECT_TIMEOUT_S, _READ_TIMEOUT_S = 10, 60
 
 _RETRIES, _RETRY_TIMEOUT_S = 3, 60
 _ENDPOINTS = ("AWS_ENDPOINT_URL_S3", "AWS_ENDPOINT_URL", "AWS_ENDPOINT")
-_BYTES_PER_WRITE = 2**20
 _GO_ON = "then run the same command again, which goes on where this one ended"
 _NO_BUCKET = r"nosuchbucket|containernotfound|the specified bucket does not exist"
 _REASONS = {
@@ -108,7 +107,7 @@ class Objects:
         with self._asking(f"give {key}"):
             result = self._store.get(key)
             with target.open("wb") as file:
-                for chunk in result.stream(min_chunk_size=_BYTES_PER_WRITE):
+                for chunk in result.stream(min_chunk_size=2**20):
                     file.write(chunk)
             if target.stat().st_size != result.meta["size"]:
                 raise ConnectionError("the connection ended before the object did")
