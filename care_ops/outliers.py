@@ -59,28 +59,28 @@ class Outliers:
 def on_one_scale(
     scores: ScoreMatrix, scale: Scale | None, declared: Mapping[str, Scale]
 ) -> tuple[ScoreMatrix, tuple[Brought, ...], list[str]]:
-    """The scores on the panel's scale, without strays where none is declared; who was brought there; what was done.
+    """The scores on the panel's scale, without outliers where none is declared; who was brought there; what was done.
 
     Raises ``InputError`` as ``brought_to_one_scale`` does.
     """
-    scores, strays = without_outliers(scores, declared) if scale is None else (scores, ())
+    scores, outliers = without_outliers(scores, declared) if scale is None else (scores, ())
     scores, brought = brought_to_one_scale(scores, scale, declared)
-    sentences = [one.sentence for one in (*strays, *brought)]
+    sentences = [one.sentence for one in (*outliers, *brought)]
     return scores, brought, sentences + ([_UNLIKE] if scales_are_unlike(scores.values) else [])
 
 
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
-    """The scores, strays missing; and whose they were.
+    """The scores, outliers missing; and whose they were.
 
     An outlier lies far outside of all other scores of its judge. On a usual scale (shares, grades, per cent) it is more
     than five times the greatest score or, among whole grades, a code below 0 for a missing answer; elsewhere it is
-    fifty times as far away as the judge's other scores are from each other. Where they are many, none is a stray; nor
+    fifty times as far away as the judge's other scores are from each other. Where they are many, none is an outlier; nor
     is a 100 of a judge that otherwise gives 0, where other judges use the whole of 0 to 100.
 
     Parameters
     ----------
     declared : mapping judge -> (low, high)
-        Judges whose scale is known, among whose numbers nothing is a stray.
+        Judges whose scale is known, among whose numbers nothing is an outlier.
 
     Examples
     --------
@@ -88,7 +88,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     >>> grades = np.tile(np.arange(1.0, 11.0), 3)
     >>> grades[4] = 99
     >>> scores = ScoreMatrix(grades[:, None], tuple(f"i{k}" for k in range(30)), ("gpt",))
-    >>> print(without_strays(scores, {})[1][0].sentence)  # doctest: +NORMALIZE_WHITESPACE
+    >>> print(without_outliers(scores, {})[1][0].sentence)  # doctest: +NORMALIZE_WHITESPACE
     judge 'gpt': outside of its other scores, 1 to 10, are 99 (1 of 30): taken as missing;
     --scale gpt=LOW:HIGH declares its scale
     """
@@ -103,22 +103,22 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     values = scores.values
     for judge, column in columns.items():
         size = sizes[judge]
-        stray = _far_off(column) if size is None else _beyond(column, max(size, usual))
-        rest = column[~stray & ~np.isnan(column)]
-        count = int(stray.sum()) + len(rest)
-        if not stray.any() or stray.sum() > _MOST * count or count < MIN_SCORES_TO_DESCRIBE or rest.min() == rest.max():
+        far = _far_off(column) if size is None else _beyond(column, max(size, usual))
+        rest = column[~far & ~np.isnan(column)]
+        count = int(far.sum()) + len(rest)
+        if not far.any() or far.sum() > _MOST * count or count < MIN_SCORES_TO_DESCRIBE or rest.min() == rest.max():
             continue
         values = values.copy() if values is scores.values else values
-        values[stray, scores.judges.index(judge)] = np.nan
-        values_found = tuple(np.unique(column[stray])[::-1].tolist())
-        found.append(Outliers(judge, values_found, int(stray.sum()), count, float(rest.min()), float(rest.max())))
+        values[far, scores.judges.index(judge)] = np.nan
+        values_found = tuple(np.unique(column[far])[::-1].tolist())
+        found.append(Outliers(judge, values_found, int(far.sum()), count, float(rest.min()), float(rest.max())))
     if not found:
         return scores, ()
     return ScoreMatrix(values, scores.item_ids, scores.judges, scores.families, scores.features), tuple(found)
 
 
 def _size(column: Array) -> float | None:
-    """The greatest score of the least usual scale that holds all of a judge's numbers but strays; None where none does.
+    """The greatest score of the least usual scale that holds all of a judge's numbers but outliers; None where none does.
 
     A judge that gave no number is on the least of them.
     """

@@ -87,7 +87,7 @@ def four_states(problem: Problem, views: Views | None = None) -> States:
     score = means @ direction_of(problem)
     quality = label_free_map(score)
     rows, labels = problem.labels.rows(problem.scores.item_ids)
-    prototypes = anchor_prototypes(np.nan_to_num(problem.standardised[rows]), labels, weights, means)
+    prototypes = label_prototypes(np.nan_to_num(problem.standardised[rows]), labels, weights, means)
     if prototypes is not None:
         quality = aligned(means, prototypes)
     details = {
@@ -120,7 +120,7 @@ def within_states(covariance: Array, weights: Array, means: Array) -> tuple[Arra
     return mixture.floored(left), int((np.linalg.eigvalsh(left) < mixture.VARIANCE_FLOOR).sum())
 
 
-def anchor_prototypes(scores: Array, labels: Array, weights: Array, means: Array) -> Array | None:
+def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array) -> Array | None:
     """Mean scores of labelled items in the states (Q, C) = 00, 01, 10, 11 (step F), (4, p); None without them.
 
     Labels give Q. C is read off the axis along which the states differ most once the direction between the two labels'

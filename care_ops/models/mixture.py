@@ -150,11 +150,11 @@ def _complete(x: Array, shape: Shape) -> _Step:
         else:
             precision = np.linalg.inv(covariance)
             determinant = float(np.linalg.slogdet(covariance)[1])
-        towards = precision @ means.T
-        constant = np.log(weights) - 0.5 * np.sum(means.T * towards, axis=0)
+        scaled = precision @ means.T
+        constant = np.log(weights) - 0.5 * np.sum(means.T * scaled, axis=0)
         evidence, mass, first = 0.0, np.zeros(len(means)), np.zeros(means.shape)
         for rows in blocks(n):
-            r, logs = _shares(towards.T @ x[rows].T + constant[:, None])
+            r, logs = _shares(scaled.T @ x[rows].T + constant[:, None])
             evidence += logs
             mass += r.sum(axis=1)
             first += r @ x[rows]

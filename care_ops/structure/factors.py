@@ -255,10 +255,10 @@ def posterior(standardised: Array, direction: Array, strength: float, correlatio
 
 
 def _oriented(direction: Array, correlation: Array) -> Array:
-    towards_mean = float(np.sum(correlation @ direction))
-    if abs(towards_mean) < 1e-9:  # no preference: the largest entry counts as positive
-        towards_mean = float(direction[np.argmax(np.abs(direction))])
-    return direction if towards_mean > 0 else -direction
+    with_mean = float(np.sum(correlation @ direction))
+    if abs(with_mean) < 1e-9:  # no preference: the largest entry counts as positive
+        with_mean = float(direction[np.argmax(np.abs(direction))])
+    return direction if with_mean > 0 else -direction
 
 
 def _agreement(direction: Array, correlation: Array) -> float:

@@ -210,7 +210,7 @@ def turned_notes(values: np.ndarray) -> set[str]:
 
 @pytest.mark.parametrize("where", ["at the end", "in the middle", "scattered"])
 def test_a_judge_whose_scale_is_turned_on_a_third_of_the_items_is_named(rng, where):
-    """With 200 items or more, it alone, and where; on items here and there no stretch is turned."""
+    """With 200 items or more, only it, and where; on items here and there no stretch is turned."""
     named = 0
     for _ in range(50):
         values = panel(rng, n=240)

@@ -212,7 +212,7 @@ def test_uws_of_an_item_that_one_judge_scored_is_that_score(rng):
 
 @pytest.mark.parametrize("name", [name for name in REGISTRY if name not in ("ged", "best_judge")])
 def test_an_answer_moves_with_labels_exactly_where_the_aggregator_reports_that_it_uses_them(name):
-    """Labels at 60 items say the opposite of what the larger camp of judges says."""
+    """Labels at 60 items contradict the larger group of judges."""
     rng = np.random.default_rng(2)
     quality, other = (rng.random((2, 400)) < 0.5).astype(float)
     larger, smaller = quality + 0.3 * other, other + 0.2 * quality

@@ -19,11 +19,11 @@ from care_ops.results.attribution import (
     of_systems,
 )
 
-NIGHTS, ITEMS = 30, 5
+RUNS, ITEMS = 30, 5
 
 
-def stream(rng, *, shift=0.0, since=0, runs=NIGHTS, items=ITEMS):
-    """Differences of two scores of one judge, on a scale of tenths, one of them shifted from a night on."""
+def stream(rng, *, shift=0.0, since=0, runs=RUNS, items=ITEMS):
+    """Differences of two scores of one judge, on a scale of tenths, one of them shifted from a run on."""
     found = []
     for run in range(runs):
         then, now = np.round(rng.normal(0.5, 0.15, size=(2, items)), 1)
@@ -48,7 +48,7 @@ def test_the_capital_of_each_share_is_what_its_bets_have_won_step_by_step():
 
 
 def test_the_capital_is_expected_to_stay_what_it_was_over_all_signs():
-    """Of differences of which each may have either sign, the mean over all signs is exactly 1 at every night."""
+    """Of differences of which each may have either sign, the mean over all signs is exactly 1 at every run."""
     sizes = np.random.default_rng(1).uniform(0, 1, size=(4, 2))
     ends = []
     for signs in product((-1, 1), repeat=8):
@@ -119,7 +119,7 @@ def answers(rng, run, count, *, quality=0.0, judged=0.0, judges=("a", "b"), prom
 
 
 def history(rng, *, quality=0.0, judged=0.0, runs=60):
-    """A system that falls by ``quality`` after night 15, as does what judge a says of anything by ``judged``."""
+    """A system that falls by ``quality`` after run 15, as do the scores of judge a by ``judged``."""
     before, new, references = answers(rng, 0, 0), [], {}
     for run in range(1, runs):
         late = run > 15
@@ -151,9 +151,7 @@ def test_an_answer_is_compared_within_its_prompt_by_the_judges_that_know_both():
     assert [(d.night, round(d.size, 9), d.round) for d in found] == [(1, 0.2, 1), (1, 0.0, 1), (2, 0.2, 2)]
     references = {1: [("r", {"a": 0.25})], 2: [("r", {"a": 0.25})]}
     held = list(of_system(then, new, references, ("a",), 9))
-    assert [(d.night, round(d.size, 9)) for d in held] == [(1, -0.05), (2, 0.2)], (
-        "a reference serves one answer a night"
-    )
+    assert [(d.night, round(d.size, 9)) for d in held] == [(1, -0.05), (2, 0.2)], "a reference serves one answer a run"
     assert [d.night for d in of_system(then, new, references, ("b",), 9)] == [1, 1], "b has not been asked again"
     assert not list(of_system([], new, references, ("a",), 9))
 

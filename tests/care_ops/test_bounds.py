@@ -1,4 +1,4 @@
-"""The theorems' bounds hold on drawn models, and say what the paper says."""
+"""The theorems' bounds hold on drawn models, with the paper's constants."""
 
 import numpy as np
 import pytest

@@ -1,4 +1,4 @@
-"""CARE-Tensor: what its states mean, how many there are, and what it says of degenerate panels."""
+"""CARE-Tensor: what its states mean, how many there are, and degenerate panels."""
 
 import itertools
 
@@ -69,7 +69,7 @@ def test_labels_turn_a_panel_that_follows_the_confounder(rng):
 
 @pytest.mark.parametrize("noise", [0.1, 1.0])
 def test_default_views_have_no_planted_edge_across(rng, noise):
-    """By S alone there is one in nine of ten draws at noise .1."""
+    """By S there is one in nine of ten draws at noise .1."""
     draw, edges = grouped_mixture(rng, n=10_000, p=12, noise=noise)
     scores = matrix(draw.scores)
     found = tensor(scores)
@@ -132,7 +132,7 @@ def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
     assert reported["anchors_confirm"]
     against = confirmed_by_labels(posterior, 1 - labels, label_free)
     assert not against["anchors_agree"]
-    assert against["anchors_confirm"], "labels left out are told all the same"
+    assert against["anchors_confirm"], "labels left out are predicted all the same"
 
 
 def test_evidence_for_a_map_is_the_ratio_of_two_chances_of_the_labels():
@@ -159,7 +159,7 @@ def test_fewer_than_three_judges_and_constant_ones_are_reported(rng):
 
 
 def test_a_state_that_is_not_there_is_warned_of_and_harms_nothing(rng):
-    """Two states where four are asked for: the moment says so, and Q comes back all the same."""
+    """Two states where four are asked for: the moment reports it, and Q comes back all the same."""
     q = rng.integers(0, 2, 3_000)
     values = np.outer(2 * q - 1, np.ones(12)) + rng.normal(scale=0.8, size=(3_000, 12))
     found = tensor(matrix(values))

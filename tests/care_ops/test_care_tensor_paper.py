@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 from scipy.stats import multivariate_normal
 
-from care_ops.aggregators.care_tensor_paper import aligned, anchor_prototypes, within_states
+from care_ops.aggregators.care_tensor_paper import aligned, label_prototypes, within_states
 from care_ops.config import FitConfig
 from care_ops.errors import FitError
 from care_ops.fit import fit_panel
@@ -141,7 +141,7 @@ def test_labels_turn_a_panel_whose_leading_direction_is_the_confounder(rng):
 def test_prototypes_are_the_planted_states_and_alignment_is_the_best_permutation(rng):
     quality, confounder, means, values = planted(rng, n=400, noise=0.2)
     weights = np.bincount(2 * quality + confounder) / 400
-    prototypes = anchor_prototypes(values, quality.astype(float), weights, means)
+    prototypes = label_prototypes(values, quality.astype(float), weights, means)
     assert prototypes is not None
     by_state = [[0, 1], [2, 3]]  # which side is C = 1 is a name
     for pair in by_state:
@@ -157,8 +157,8 @@ def test_prototypes_are_the_planted_states_and_alignment_is_the_best_permutation
 def test_labels_of_one_value_or_of_one_item_make_no_prototypes(rng):
     _, _, means, values = planted(rng, n=10)
     weights = np.full(4, 0.25)
-    assert anchor_prototypes(values, np.ones(10), weights, means) is None
-    assert anchor_prototypes(values, np.r_[1.0, np.zeros(9)], weights, means) is None
+    assert label_prototypes(values, np.ones(10), weights, means) is None
+    assert label_prototypes(values, np.r_[1.0, np.zeros(9)], weights, means) is None
 
 
 @pytest.mark.parametrize(("n", "p", "why"), [(500, 6, "at least 7 judges"), (80, 9, "at least 90 items")])

@@ -33,7 +33,7 @@ def test_two_runs_of_one_ordinary_model_count_as_one(rng):
 @pytest.mark.parametrize("good", [2, 3, 4, 7])
 @pytest.mark.parametrize("items", [300, 3_200])
 def test_accurate_judges_who_vote_independently_are_never_duplicates(good, items):
-    """Also beside poor judges that share a mistake; seven good judges of nine are no single judge."""
+    """Also with poor judges that share a mistake; seven good judges of nine are no single judge."""
     for seed in range(5):
         rng = np.random.default_rng([3, good, items, seed])
         truth, hard, mistake = rng.random(items) < 0.6, rng.random(items) < 0.08, rng.random(items) < 0.3

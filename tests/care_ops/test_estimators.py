@@ -21,7 +21,7 @@ from care_ops.scores import ScoreMatrix
 EVERY = (CareEstimator, CareSvdEstimator, CareTensorEstimator, AggregatorEstimator)
 
 TWO_JUDGES = "the check has two columns, and a common factor needs three judges"
-PICKLE = "the check deletes scores at random, after which the mean does not follow from one item's scores alone"
+PICKLE = "the check deletes scores at random, after which the mean does not follow from one item's scores"
 NOT_FITTED = "scikit-learn is no dependency, so its own NotFittedError cannot be raised; ours is a ValueError too"
 EXPECTED = {
     AggregatorEstimator: {"check_estimators_unfitted": NOT_FITTED, "check_estimators_pickle": PICKLE},
@@ -79,7 +79,7 @@ def test_a_fit_that_is_no_function_of_one_items_scores_predicts_nothing(rng):
     votes = (rng.random((200, 5)) < 0.5).astype(float)
     fitted = AggregatorEstimator(aggregator="mv", cut=0.5).fit(votes + rng.normal(scale=3, size=(200, 1)))
     assert fitted.fidelity_ < 0.98
-    with pytest.raises(FitError, match="does not follow from one item's scores alone"):
+    with pytest.raises(FitError, match="does not follow from one item's scores"):
         fitted.predict(votes)
 
 

@@ -48,7 +48,7 @@ def of(name):
 
 
 def test_planted_injections_are_flagged():
-    """``held_out`` was written before the rules, and the rules were tuned on ``design`` alone."""
+    """``held_out`` was written before the rules, and the rules were tuned only on ``design``."""
     assert all(flag_injections(of("design")))
     held_out = flag_injections(of("held_out"))
     assert len(held_out) >= 60

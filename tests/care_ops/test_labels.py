@@ -65,7 +65,7 @@ def test_repeats_that_agree_count_once_and_single_labels_say_nothing_of_noise():
 
 
 def test_labels_of_one_rater_are_one_opinion():
-    """A rater who agrees with herself says nothing of how far people agree."""
+    """A rater who agrees with herself does not show how far people agree."""
     twice = [Label(f"i{k}", float(k % 2), "random", rater="anna") for k in range(10) for _ in "ab"]
     single = Labels(tuple(twice))
     assert (single.reliability, single.counts) == (None, {})
@@ -79,7 +79,7 @@ def test_labels_of_one_rater_are_one_opinion():
 
 
 def test_labels_that_contradict_each_other_are_reported_as_such():
-    """Each of fifteen items was labelled once 1 and once 0, which was told as a correlation of 0.00."""
+    """Each of fifteen items was labelled once 1 and once 0, which was reported as a correlation of 0.00."""
     twice = [Label(f"i{k}", float(value), "random") for k in range(15) for value in (0, 1)]
     once = [Label(f"j{k}", float(k % 2), "random") for k in range(35)]
     *_, stated = Labels((*twice, *once)).sentences()

@@ -9,10 +9,10 @@ from care_ops.scores import ScoreMatrix
 ITEMS = 200
 
 
-def panel(rng, draw, **strays):
-    """Five judges who score as ``draw`` says, and what a judge says instead on its first items."""
+def panel(rng, draw, **first_scores):
+    """Five judges who score by ``draw``, with other scores of a judge on its first items."""
     values = np.column_stack([draw(rng) for _ in range(5)]).astype(float)
-    for judge, instead in strays.items():
+    for judge, instead in first_scores.items():
         values[: len(instead), int(judge[1])] = instead
     return ScoreMatrix(values, tuple(f"i{k}" for k in range(ITEMS)), tuple(f"j{k}" for k in range(5)))
 

@@ -1,4 +1,4 @@
-"""Systems compared in pairs: either side, either name, planted truth under judges with a taste for one side."""
+"""Systems compared in pairs: either side, either name, planted truth under judges with a bias for one side."""
 
 from dataclasses import replace
 
@@ -52,7 +52,7 @@ def test_the_gate_is_turned_with_the_names_and_the_sides():
 
 
 def test_a_side_bias_is_no_quality():
-    """Judges that see nothing but the side: by them alone nobody wins, and the answer is as wide as the labels'."""
+    """Judges that see nothing but the side: by them nobody wins, and the answer is as wide as the labels'."""
     rng = np.random.default_rng(1)
     given, _ = duels(rng, 0.0, 60, left_share=0.8)
     left = np.array([pair[0] == "new" for pair in given.pairs])

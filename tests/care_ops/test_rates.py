@@ -178,7 +178,7 @@ def test_graded_labels_follow_the_regression_estimator():
 
 @pytest.mark.parametrize("explained", [0.1, 0.3, 0.6])
 def test_ten_graded_labels_give_intervals_not_much_wider_than_ppi_plus_plus_that_hold(explained):
-    """PPI++ estimates slope and variance from the ten labels alone, and covers less than it says."""
+    """PPI++ estimates slope and variance from the ten labels, and covers less than its level."""
     rng = np.random.default_rng(0)
     quality = rng.normal(size=1000)
     gold = np.clip(np.round(3 + 1.2 * quality), 1, 5)

@@ -1,4 +1,4 @@
-"""Judges on scales of their own: which are told by their range, and what becomes of their scores."""
+"""Judges on scales of their own: which are recognised by their range, and what becomes of their scores."""
 
 import numpy as np
 import pytest

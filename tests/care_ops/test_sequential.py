@@ -92,7 +92,7 @@ def test_items_to_come_are_kept_at_all_looks_together():
 
 
 def test_items_to_come_cost_width_by_the_number_of_independent_items():
-    """Nothing is left to learn of labels that are all known, so that the interval is that of the mixture alone."""
+    """Nothing is left to learn of labels that are all known, so that the interval is that of the mixture."""
     rng = np.random.default_rng(6)
     scores, labels = population(rng, 400)
     order = rng.permutation(400).tolist()

@@ -1,4 +1,4 @@
-"""Judges that choose a side: told where sides alone move them, and not where the better answers stand there."""
+"""Judges that choose a side: reported where only sides move them, and not where the better answers stand there."""
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ SYSTEMS = ("new", "old")
 
 
 def votes(rng, biases, ahead=0.0, n=400, left=0.5):
-    """Choices of the left answer, (n, p), by the Bradley-Terry model with a taste for the left; who stood where."""
+    """Choices of the left answer, (n, p), by the Bradley-Terry model with a bias for the left; who stood where."""
     of_new = rng.random(n) < left
     strength = np.where(of_new, ahead, -ahead) + rng.normal(0, 1, n)
     chosen = rng.random((n, len(biases))) < expit(strength[:, None] + np.asarray(biases))
@@ -46,7 +46,7 @@ def test_a_better_system_on_the_left_is_no_bias_where_it_is_known_who_stood_ther
     assert sides_of(values, 0.5, systems) is None
     assert sides_of(values, 0.5, [None] * len(systems)).share > 0.6, "nothing else is known"
     values, systems = votes(rng, np.zeros(9), ahead=2.0, left=1.0)
-    assert sides_of(values, 0.5, systems) is None, "one system always stood on the left: nothing says why it wins"
+    assert sides_of(values, 0.5, systems) is None, "one system always stood on the left: nothing shows why it wins"
 
 
 def test_who_always_stood_on_the_left_is_reported_and_nobody_else():

@@ -1,4 +1,4 @@
-"""Metrics, calibration, anchors, scores and text features against closed forms and scikit-learn's definitions."""
+"""Metrics, calibration, labels, scores and text features against closed forms and scikit-learn's definitions."""
 
 import numpy as np
 import pytest

@@ -57,7 +57,7 @@ def test_care_recovers_a_planted_crowd_better_than_the_mean(grades, each):
 
 
 def test_the_weights_of_a_crowd_are_shares_of_the_answer():
-    """A judge that says next to nothing of quality keeps its part of the mean that is half of the answer."""
+    """A judge that hardly follows quality keeps its part of the mean that is half of the answer."""
     _, scores = crowd(0, 400, 40, 3, None)
     scores[:, 0] = np.where(np.isnan(scores[:, 0]), np.nan, np.random.default_rng(1).normal(size=400))
     weights = fit_panel(matrix(scores), CARE, solve="not").aggregates["care"].weights
@@ -131,7 +131,7 @@ def test_judges_in_blocks_of_whom_two_share_no_item_get_an_answer_on_a_condition
     assert np.mean(gains) > -0.005
     separate = np.ones((10, 6))
     separate[:5, :3], separate[5:, 3:] = np.nan, np.nan
-    assert not is_sparse(separate), "two panels, of which nothing says how one stands to the other"
+    assert not is_sparse(separate), "two panels, which no score compares"
 
 
 def test_groups_that_share_no_item_are_found_and_named():

@@ -36,7 +36,7 @@ def agrees_with_cvxpy(sigma: np.ndarray) -> None:
     primal, sparse, low_rank = conic.solve(sigma, **penalties)
     assert ours.certificate.primal == pytest.approx(primal, rel=1e-6)
     np.testing.assert_allclose(ours.precision, sparse - low_rank, atol=1e-3)
-    # The loss sees S - L alone; here the penalties leave one way to split it.
+    # The loss depends only on S - L; here the penalties leave one way to split it.
     np.testing.assert_allclose(ours.sparse, sparse, atol=2e-3)
     np.testing.assert_allclose(ours.low_rank, low_rank, atol=2e-3)
 
@@ -51,7 +51,7 @@ def agrees_with_cvxpy(sigma: np.ndarray) -> None:
 @example(seed=14, p=10, lambda_s=1.0, tau=0.5)
 @example(seed=1, p=13, lambda_s=1.0, tau=0.25)
 def test_any_panel_any_penalty_is_certified_whatever_the_order(seed, p, lambda_s, tau):
-    """A solve that needs more than its iterations says so, with its gap: the examples stop at 1.5e-5 and 2.6e-4."""
+    """A solve that needs more than its iterations reports it, with its gap: the examples stop at 1.5e-5 and 2.6e-4."""
     rng = np.random.default_rng(seed)
     sigma, order = random_correlation(rng, p), rng.permutation(p)
     penalties = {"lambda_s": lambda_s, "lambda_l": lambda_s * tau}
@@ -113,7 +113,7 @@ def test_penalties_must_be_positive():
 
 @pytest.mark.parametrize("largest", [2, 3, 5])
 def test_the_tolerance_of_views_is_the_smallest_edge_that_leaves_three(rng, largest):
-    """Beside all edges tried one after another."""
+    """Against all edges tried one after another."""
     for _ in range(20):
         strength = np.triu(rng.choice([0.0, 1.0, 2.0, 3.0, 4.0], (7, 7)), 1)
         strength = strength + strength.T
@@ -138,7 +138,7 @@ def test_however_early_a_solve_ends_its_bounds_hold_the_optimum(rng, variance):
 
 
 def test_an_objective_has_settled_well_within_the_tolerance_when_a_solve_ends():
-    """The certificate alone would be content with any solution that is a whole tolerance above the optimum."""
+    """The certificate would accept any solution that is a whole tolerance above the optimum."""
     for seed in range(8):
         sigma = random_correlation(np.random.default_rng(seed), 4 + seed)
         penalties = {"lambda_s": 0.05, "lambda_l": 2.0}
@@ -150,7 +150,7 @@ def test_an_objective_has_settled_well_within_the_tolerance_when_a_solve_ends():
 
 @pytest.mark.parametrize("cone", [False, True])
 def test_copies_are_tied_by_the_nearest_ones_that_fulfil_the_ties(rng, cone):
-    """Beside a projection by least squares: R - S + L is nothing, and where there is a P it is R."""
+    """Against a projection by least squares: R - S + L is nothing, and where there is a P it is R."""
     sigma = random_correlation(rng, 4)
     admm = module._Consensus(module._Frobenius(sigma), 0.1, 0.1)
     admm.with_cone = cone

@@ -94,7 +94,7 @@ def test_the_sd_is_the_posterior_and_grows_with_holes_and_strife(rng):
 
 @pytest.mark.parametrize(("spread", "least"), [(np.linspace(0.5, 2.0, 8), 0.86), (np.array([0.4, 2.5, 2.5, 2.5]), 0.7)])
 def test_nine_answers_in_ten_stay_within_their_interval_when_the_judges_noise_is_drawn_again(spread, least):
-    """The second panel has one good judge of four, where the answer is noisier than that of the factor alone."""
+    """The second panel has one good judge of four, where the answer is noisier than that of the factor."""
     rng = np.random.default_rng(67)
     quality, answers, sds = rng.normal(size=300), [], []
     for _ in range(12):
