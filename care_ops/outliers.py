@@ -74,7 +74,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
     An outlier lies far outside of all other scores of its judge. On a usual scale (shares, grades, per cent) it is more
     than five times the greatest score or, among whole grades, a code below 0 for a missing answer; elsewhere it is
-    fifty times as far away as the judge's other scores are from each other. Where they are many, none is an outlier; nor
+    fifty times as far away as the judge's other scores are from each other. Many of them are no outliers; nor
     is a 100 of a judge that otherwise gives 0, where other judges use the whole of 0 to 100.
 
     Parameters
@@ -118,7 +118,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """The greatest score of the least usual scale that holds all of a judge's numbers but outliers; None where none does.
+    """The greatest score of the least usual scale that holds all but a judge's outliers; None where none does.
 
     A judge that gave no number is on the least of them.
     """
