@@ -59,10 +59,10 @@ def run(workspace: Workspace, *, seeds: int, items: int) -> ExperimentFindings:
         change, literal = means[_SUBTRACTED] - means[_AS_FITTED], means[_LITERAL] - means[_AS_FITTED]
         rows.append({"overlap": overlap, **means, "change": change})
         measures |= {f"change at overlap {overlap:g}": change, f"change at overlap {overlap:g}, as written": literal}
+    helps = ", ".join(f"{row['overlap']:g}" for row in rows if row["change"] < 0)
     conclusions = [
-        f"Overlap {row['overlap']:g}: subtracting changes 1 - R^2 of Q from {row[_AS_FITTED]:.3f} to "
-        f"{row[_SUBTRACTED]:.3f} (as written to {row[_LITERAL]:.3f}); the best possible is {row[_BEST]:.3f}."
-        for row in rows
+        f"Subtracting the confounder changes 1 - R^2 of Q by {rows[0]['change']:+.3f} where loadings are orthogonal.",
+        f"It lowers it at these overlaps: {helps or 'none'}.",
     ]
     curves = [Series(name, list(_OVERLAPS), [row[name] for row in rows]) for name in (_AS_FITTED, _SUBTRACTED, _BEST)]
     return ExperimentFindings(

@@ -76,27 +76,18 @@ class Dot:
     tooltip: str
 
 
-@dataclass(frozen=True)
 class _Scale:
     """Map values of one axis to pixels."""
 
-    low: float
-    high: float
-    pixels: Ends
-
-    @classmethod
-    def of(cls, values: Iterable[float], ends: Ends | None, pixels: Ends) -> "_Scale":
+    def __init__(self, values: Iterable[float], ends: Ends | None, pixels: Ends) -> None:
         known = [value for value in values if isfinite(value)]
         low, high = ends or (min(known, default=1.0), max(known, default=10.0))
         margin = 0.0 if ends else 0.04 * (high - low) or max(abs(low), 1.0) / 2
-        return cls(low - margin, high + margin, pixels)
+        self.low, self.high, self.pixels = low - margin, high + margin, pixels
 
     def __call__(self, value: float) -> float:
         begin, end = self.pixels
         return begin + (value - self.low) / (self.high - self.low) * (end - begin)
-
-    def ticks(self) -> list[float]:
-        return ticks(self.low, self.high)
 
 
 def line_chart(key: str, title: str, caption: str, series: Sequence[Series], axes: Axes) -> Figure:
@@ -246,12 +237,12 @@ def _axes(series: Sequence[Series], axes: Axes, top: float) -> tuple[_Scale, _Sc
     """Return both scales, and the shapes of grid, ticks and labels."""
     bottom, right = top + _HEIGHT, _WIDTH - _RIGHT
     xs, ys = [v for s in series for v in s.x], [v for s in series for v in (*s.y, *s.low, *s.high)]
-    x, y = _Scale.of(xs, axes.x_range, (_LEFT, right)), _Scale.of(ys, axes.y_range, (bottom, top))
+    x, y = _Scale(xs, axes.x_range, (_LEFT, right)), _Scale(ys, axes.y_range, (bottom, top))
     shapes: list[str] = []
-    for tick in y.ticks():
+    for tick in ticks(y.low, y.high):
         shapes.append(_element("path", d=_path([(_LEFT, y(tick)), (right, y(tick))]), class_="grid"))
         shapes.append(_text(_LEFT - 6, y(tick) + 4, _tick(tick), "t soft", "end"))
-    shapes += [_text(x(tick), bottom + 17, _tick(tick), "t soft", "middle") for tick in x.ticks()]
+    shapes += [_text(x(tick), bottom + 17, _tick(tick), "t soft", "middle") for tick in ticks(x.low, x.high)]
     shapes.append(_element("path", d=_path([(_LEFT, bottom), (right, bottom)]), class_="axis"))
     shapes.append(_text((_LEFT + right) / 2, bottom + _BOTTOM - 8, axes.x, "t soft", "middle"))
     if axes.diagonal:

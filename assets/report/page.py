@@ -173,7 +173,6 @@ def _environment() -> Any:
     environment.filters["cell"] = _cell
     environment.filters["signed"] = "{:+.2f}".format
     environment.filters["dollars"] = _dollars
-    environment.filters["seconds"] = _seconds
     return environment
 
 
@@ -185,10 +184,6 @@ def _number(value: float | int | None) -> str:
 
 def _dollars(value: float | None) -> str:
     return "not known" if value is None else f"{value:.4f}"
-
-
-def _seconds(milliseconds: float | None) -> str:
-    return "–" if milliseconds is None else f"{milliseconds / 1000:.2f} s"
 
 
 def _percent(value: float | None) -> str:

@@ -8,7 +8,7 @@ kappa  # templates/page.html
 gold_before  # templates/page.html
 gold_after  # templates/page.html
 bill_in_words  # templates/page.html
-tokens_reasoning  # by name, from a bill to the view `bills` and templates/page.html
+tokens_reasoning  # by name, from a bill to the view `bills`
 forecast_tokens  # likewise
 p50_ms  # likewise
 p95_ms  # likewise
