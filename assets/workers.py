@@ -31,7 +31,7 @@ WORTH_S = 30.0
 _MOST_PROCESSES = 8
 """Local workers where care.yaml does not set their number: each takes half a gigabyte."""
 
-LOCAL = "local cluster"
+HERE, LOCAL = "this process", "local cluster"
 
 _CONNECT_TIMEOUT_S = 10
 _TASKS_A_THREAD = 4
@@ -80,7 +80,7 @@ class Workers:
 
     def __init__(self, dask: DaskConfig) -> None:
         self._dask, self._client, self._until_closed = dask, None, ExitStack()
-        self.place = "this process"
+        self.place = HERE
 
     @property
     def are_local(self) -> bool:

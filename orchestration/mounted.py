@@ -16,7 +16,9 @@ import dagster as dg
 
 from assets.mount import Mount
 from assets.partitions import JUDGES, SLICES, TESTSETS
+from assets.workers import HERE
 from orchestration.dagster_internals import body_of, pool_slots
+from orchestration.plan import REASON
 
 if TYPE_CHECKING:
     from assets.workspace import Workspace
@@ -173,6 +175,10 @@ def _selected(
         return checks
     rows = _rows(context, workspace, name)
     metadata = {**(result.metadata or {}), **({} if rows is None else {"dagster/row_count": rows})}
+    if why := context.run.tags.get(REASON):
+        metadata["built_because"] = why
+    if workspace.workers.place != HERE:
+        metadata["ran_on"] = workspace.workers.place
     version, tags = result.data_version, result.tags
     return [
         dg.MaterializeResult(asset_key=key, metadata=metadata, check_results=checks, data_version=version, tags=tags)

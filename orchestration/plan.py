@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import groupby
+from types import MappingProxyType
 
 import dagster as dg
 
@@ -29,7 +30,9 @@ RANGE_START_TAG, RANGE_END_TAG = "dagster/asset_partition_range_start", "dagster
 """Tags of a run that materialises a range of partitions."""
 
 REASON = "care/reason"
-"""Tag of the runs that the schedule or a sensor requests: why."""
+"""Tag of a run: why its first partition is built."""
+
+_LONGEST_TAG = 200
 
 TRIED_AGAIN = "care/tried_again"
 """Tag, "true", of runs whose failures the daemon requests once more."""
@@ -56,17 +59,26 @@ _KNOWN_AFTER_RUN = ""
 
 @dataclass(frozen=True)
 class Launch:
-    """One run: assets that share a partition or a range of partitions (None for assets without partitions)."""
+    """One run: assets that share a partition or a range of partitions (None for assets without partitions).
+
+    ``why`` is the reason for its first partition.
+    """
 
     assets: tuple[str, ...]
     partitions: tuple[str | None, ...]
+    why: str = ""
+
+    @property
+    def is_range(self) -> bool:
+        """Return whether its partitions are given as a range."""
+        return self.assets[0] in _RANGES
 
     @property
     def tags(self) -> dict[str, str]:
-        """Tags by which Dagster knows the range; empty for assets whose runs have a single partition."""
-        if self.assets[0] not in _RANGES:
-            return {}
-        return {RANGE_START_TAG: str(self.partitions[0]), RANGE_END_TAG: str(self.partitions[-1])}
+        """Tags of the run: the range of its partitions, if it has one, the reason, and that Dagster does not retry."""
+        why = {REASON: self.why[:_LONGEST_TAG]} if self.why else {}
+        ends = {RANGE_START_TAG: str(self.partitions[0]), RANGE_END_TAG: str(self.partitions[-1])}
+        return {**(ends if self.is_range else {}), **why, **NO_RETRY}
 
     @property
     def keys(self) -> list[Partition]:
@@ -95,8 +107,10 @@ def plan(
     instance: dg.DagsterInstance,
     mount: Mount = UNMOUNTED,
     gpu_judges: Set[str] = frozenset(),
+    *,
+    stale: Mapping[Partition, StalePartition] = MappingProxyType({}),
 ) -> list[Launch]:
-    """Group partitions into runs, in ``ORDER``; partitions that have been deleted are left out.
+    """Group partitions into runs, in ``ORDER``, with the reason; partitions that have been deleted are left out.
 
     Judges that wait for a GPU share no run with others. Assets of the same test set share one, but each experiment has
     its own: what is done is kept when a later one fails.
@@ -115,7 +129,8 @@ def plan(
     for partition in [*testsets, None]:
         if shared := tuple(asset for asset in ORDER if partition in asked.get(asset, ())):
             launches.append(Launch(shared, (partition,)))
-    return sorted(launches, key=lambda launch: ORDER.index(launch.assets[0]))
+    launches.sort(key=lambda launch: ORDER.index(launch.assets[0]))
+    return [replace(each, why=stale[each.keys[0]].why) if each.keys[0] in stale else each for each in launches]
 
 
 def _neighbours(names: Sequence[str], wanted: Set[str | None]) -> list[list[str]]:

@@ -17,12 +17,10 @@ from orchestration.instance import (
     partitions_under_way,
     report_unchanged,
 )
-from orchestration.plan import NO_RETRY, REASON, TRIED_AGAIN, Tried, find_stale, plan, ready
+from orchestration.plan import TRIED_AGAIN, Tried, find_stale, plan, ready
 
 _ATTEMPTS = 2
 """How often the daemon requests the same partition under the same version."""
-
-_LONGEST_TAG = 200
 
 _IS_NEW_S = 3600.0
 """A sensor that has never run before ignores a nightly run that began longer ago."""
@@ -93,11 +91,11 @@ def request_stale(
     tried.note(asked)
     gpu_judges = {name for name, judge in workspace.judges.items() if judge.engine.needs.model}
     requests: list[dg.RunRequest] = []
-    for launch in plan([one.key for one in asked], instance, mount, gpu_judges):
-        tags = {**launch.tags, **NO_RETRY, REASON: stale[launch.keys[0]].why[:_LONGEST_TAG]}
+    for launch in plan([one.key for one in asked], instance, mount, gpu_judges, stale=stale):
+        tags = launch.tags
         if first.issuperset(launch.keys):
             tags[TRIED_AGAIN] = "true"
-        if not launch.tags and launch.partitions[0] is not None:
+        if not launch.is_range and launch.partitions[0] is not None:
             tags["dagster/partition"] = launch.partitions[0]  # a sensor cannot resolve `partition_key`, being dynamic
         key = run_key and f"{run_key} {launch.label} {launch.partitions[0] or ''}"
         requests.append(dg.RunRequest(key, asset_selection=[mount.key(asset) for asset in launch.assets], tags=tags))

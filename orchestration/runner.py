@@ -46,7 +46,6 @@ from orchestration.plan import (
     CARE_RUN,
     INDEX,
     LAUNCHED_BY,
-    NO_RETRY,
     ORDER,
     Launch,
     Tried,
@@ -203,7 +202,7 @@ def _steps(
             _logger.info("%s %s is to be materialised: %s", one.asset, one.partition or "", one.why)
         tried.note(asked)
         left = {key: one for key, one in left.items() if one not in asked}
-        launches = plan([one.key for one in asked], instance)
+        launches = plan([one.key for one in asked], instance, stale=stale)
         if not launches and not experiments:
             break
         if not launches:
@@ -290,8 +289,8 @@ class _Executor:
         result = self._job.execute_in_process(
             instance=self._instance,
             asset_selection=[dg.AssetKey(asset) for asset in launch.assets],
-            partition_key=None if launch.tags else launch.partitions[0],
-            tags={**launch.tags, LAUNCHED_BY: CARE_RUN, **NO_RETRY},
+            partition_key=None if launch.is_range else launch.partitions[0],
+            tags={**launch.tags, LAUNCHED_BY: CARE_RUN},
             run_config={"loggers": {"console": {"config": {"log_level": "CRITICAL"}}}},
             raise_on_error=False,
         )

@@ -295,6 +295,7 @@ def _materialisation(
             "dagster/row_count": sum(c.items for c in counts),
             "items_per_second": round(scored / seconds, 1) if scored else 0.0,
             "by_testset": table([{"testset": c.testset, "items": c.items, "scored_now": c.scored} for c in counts]),
+            "dollars": float(sum(row.dollars or 0.0 for row in bill)),
             **({"bill": in_words(bill), "bill_by_testset": table([vars(row) for row in bill])} if bill else {}),
             **as_read(_recordings(workspace, judge, counts)),
         },

@@ -37,6 +37,7 @@ def test_neighbouring_judges_share_a_run(instance):
     assert launches[0].tags == {
         "dagster/asset_partition_range_start": "a",
         "dagster/asset_partition_range_end": "b",
+        "dagster/max_retries": "0",
     }
 
 

@@ -5,11 +5,13 @@ import shutil
 import subprocess
 import sys
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 
 import httpx
 import pytest
 
+from assets.report.verdicts import current_verdicts
 from orchestration.instance import dagster_home, delete_old_runs, workspace_instance
 from orchestration.plan import find_stale
 from orchestration.workspace import load_workspace
@@ -24,6 +26,10 @@ PACKAGES = ("assets", "care_ops", "judges", "orchestration", "warehouse")
 NODES = "{assetNodes{assetKey{path} groupName isPartitioned}}"
 NODE = "query($key: AssetKeyInput!) {assetNodeOrError(assetKey: $key) {... on AssetNode {%s}}}"
 STATUS = NODE.replace("!)", "!, $partitions: [String!])", 1) % "staleStatusByPartition(partitions: $partitions)"
+METADATA = (
+    "assetMaterializations(limit: 1) {metadataEntries {label ... on TextMetadataEntry {text} "
+    "... on FloatMetadataEntry {floatValue} ... on IntMetadataEntry {intValue} ... on MarkdownMetadataEntry {mdStr}}}"
+)
 NOT_IN_A_RUN = {"canary", "night"}
 """Made at another time than what `care status` shows, as the experiments are."""
 
@@ -48,14 +54,23 @@ def graphql(folder, source=None):
         yield f"{ui}/graphql"
 
 
+def asked(address: str, query: str, **variables: object):
+    answer = httpx.post(address, json={"query": query, "variables": variables}, timeout=120).json()
+    assert "errors" not in answer, answer
+    return answer["data"]
+
+
+def metadata(address: str, asset: str) -> dict[str, object]:
+    """The metadata of an asset's latest materialisation, as the UI shows and plots them."""
+    key = {"path": [asset]}
+    (latest,) = asked(address, NODE % METADATA, key=key)["assetNodeOrError"]["assetMaterializations"]
+    values = ("text", "floatValue", "intValue", "mdStr")
+    return {e["label"]: next((e[v] for v in values if v in e), None) for e in latest["metadataEntries"]}
+
+
 def shown(address: str) -> set[tuple[str, str | None]]:
     """All partitions that Dagster's UI shows as stale or missing."""
-
-    def ask(query: str, **variables: object):
-        answer = httpx.post(address, json={"query": query, "variables": variables}, timeout=120).json()
-        assert "errors" not in answer, answer
-        return answer["data"]
-
+    ask = partial(asked, address)
     found: set[tuple[str, str | None]] = set()
     for node in ask(NODES)["assetNodes"]:
         key = {"path": node["assetKey"]["path"]}
@@ -79,6 +94,11 @@ def ours(folder) -> set[tuple[str, str | None]]:
 def test_dagster_and_care_name_the_same_stale_partitions(folder):
     with graphql(folder) as address:
         follow_changes(folder, address)
+        assert metadata(address, "judge_inference")["dollars"] == 0.0
+        assert metadata(address, "moments")["ran_on"] == "this process"
+        report = metadata(address, "report")
+        assert report["built_because"]
+        assert report["state"] == current_verdicts(load_workspace(folder))["two"].state
         workspace = load_workspace(folder)
         with workspace_instance(workspace) as instance:
             before = instance.get_runs_count()
