@@ -1,4 +1,4 @@
-"""Causes of alerts: failures of runs, and the state of test sets, judges and nights.
+"""Causes of alerts: failures of runs, and the state of test sets, judges and nightly runs.
 
 ``care run`` reports everything at its end. Runs of Dagster's daemon end one by one, so sensors report what they left.
 """
@@ -102,7 +102,7 @@ def forget_resolved_failures(workspace: Workspace, known: Mapping[str, State]) -
 
 def _store(workspace: Workspace) -> AbstractContextManager[None]:
     """Hold the lease of the workspace's store, if it has one; a sensor holds no lock."""
-    return store_lease(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, alone=False)
+    return store_lease(workspace, "a sensor of Dagster", _log.info, _PATIENCE_S, is_only=False)
 
 
 def failure_cause(asset: str, partition: str | None, why: str, kind: str | None = None) -> Alert:
@@ -212,10 +212,10 @@ def _changed_systems(current: Mapping[str, Verdict]) -> Iterator[Alert]:
             yield Alert("system changed", f"{testset}: {' '.join(changes)}", testset)
 
 
-def _late_night(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
+def _late_run(nightly: NightlySettings | None, last: float | None) -> Iterator[Alert]:
     """Yield an alert if no nightly run has ended by its deadline since the ``last`` one (seconds since 1970)."""
     if nightly is not None and last is not None and time.time() >= nightly.deadline_after(last):
-        yield Alert("night late", f"The last night ended {(time.time() - last) / 3600:.0f} hours ago.")
+        yield Alert("night late", f"The last nightly run ended {(time.time() - last) / 3600:.0f} hours ago.")
 
 
 def report_conditions(
@@ -226,13 +226,13 @@ def report_conditions(
     nightly: NightlySettings | None,
     find_stale: Callable[[Workspace], Collection[Partition]],
 ) -> None:
-    """Report a late night, blocked fits and judges that changed, and resolve what is over.
+    """Report a late nightly run, blocked fits and judges that changed, and resolve what is over.
 
     ``find_stale`` is called only where the alert of a failure is open.
     """
     from orchestration.instance import last_nightly_run
 
-    late = _late_night(nightly, last_nightly_run(instance, workspace.mount))
+    late = _late_run(nightly, last_nightly_run(instance, workspace.mount))
     changed = [*_changed_judges(workspace, instance), *_changed_systems(current)]
     conditions = [*late, *_blocked_fits(workspace, current), *changed]
     keys = {opened(cause, workspace.root.name).key for cause in conditions}
@@ -242,14 +242,14 @@ def report_conditions(
     def is_over(alert: Alert) -> bool:
         if alert.kind in _CONDITIONS:
             return alert.key not in keys
-        return _is_mended(workspace, instance, alert, stale)
+        return _is_fixed(workspace, instance, alert, stale)
 
     notifier.resolve(is_over)
     for cause in conditions:
         notifier.report(cause)
 
 
-def _is_mended(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, stale: Collection[Partition]) -> bool:
+def _is_fixed(workspace: Workspace, instance: dg.DagsterInstance, alert: Alert, stale: Collection[Partition]) -> bool:
     """Return whether what failed has been materialised since, or is no longer stale."""
     asset = str(alert.asset)
     if asset in ORDER and asset not in EXPERIMENTS:

@@ -32,20 +32,23 @@ _FILE = "alerts.json"
 Severity = Literal["critical", "error", "warning"]
 
 KINDS: dict[str, tuple[Severity, str]] = {
-    "workspace unreadable": ("critical", "Correct the file that the sentence names; nothing is made before."),
-    "night late": ("critical", "See whether the daemon and its machine are running; `care run` makes what is missing."),
+    "workspace unreadable": ("critical", "Correct the file that the sentence names; nothing is built before."),
+    "night late": (
+        "critical",
+        "See whether the daemon and its machine run; `care run` builds what is missing.",
+    ),
     "run lost": ("error", "See why its process ended (memory, a machine that went); `care run` goes on from there."),
-    "source failed": ("error", "Mend the test set's source; `care run` reads it again."),
+    "source failed": ("error", "Correct the test set's source; `care run` reads it again."),
     "judge failed": ("error", "Fix what the sentence names (server, file, limit); fits go without it until then."),
     "scores failed": ("error", "See which items the judge has no score of; `care run` asks about them again."),
-    "fit failed": ("error", "Read the sentence and mend what it names; people go on reading the fit before."),
-    "page failed": ("error", "Read the sentence and mend what it names; people go on reading the page before."),
-    "run failed": ("error", "Read the sentence and mend what it names; `care run` tries it again."),
-    "held back": ("warning", "Look at the new fit and accept it, or mend what its checks name."),
+    "fit failed": ("error", "Correct what the message names; people go on reading the fit before."),
+    "page failed": ("error", "Correct what the message names; people go on reading the page before."),
+    "run failed": ("error", "Correct what the message names; `care run` tries it again."),
+    "held back": ("warning", "Look at the new fit and accept it, or correct what its checks name."),
     "model changed": ("warning", "Change `revision` in the judge's file, or pin the fit until you have."),
-    "system changed": ("warning", "See what it says since; accepting the fit takes its answers of now for the usual."),
+    "system changed": ("warning", "Look at its latest answers; accepting the fit makes them the usual ones."),
     "canary failed": ("warning", "See whether the judge's server answers; the next run asks it again."),
-    "experiment failed": ("warning", "Read the sentence; no fit waits for an experiment."),
+    "experiment failed": ("warning", "Read the message; no fit waits for an experiment."),
 }
 """Severity of each kind of alert, and the advice where there is none more specific."""
 
@@ -100,7 +103,7 @@ class Alert:
 
 @dataclass
 class AlertLog:
-    """Document ``alerts.json``: open alerts and states not yet sent, by key; and the night of the last heartbeat."""
+    """Document ``alerts.json``: open alerts and unsent states by key, and the nightly run of the last heartbeat."""
 
     open: dict[str, Alert] = field(default_factory=dict[str, Alert])
     owed: dict[str, str] = field(default_factory=dict[str, str])
@@ -206,17 +209,17 @@ class Notifier:
                 if is_unsent:
                     self._settle(over)
 
-    def needs_heartbeat(self, night: float) -> bool:
-        """Return whether the heartbeat of a night is not sent yet, nothing failed, and no fit waits for a person."""
+    def needs_heartbeat(self, began: float) -> bool:
+        """Return whether a nightly run has no heartbeat yet, nothing failed, and no fit waits for a person."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
-        return self._settings.heartbeat is not None and self._log.night < night and not is_bad
+        return self._settings.heartbeat is not None and self._log.night < began and not is_bad
 
-    def send_heartbeat(self, night: float, bill: str = "") -> None:
+    def send_heartbeat(self, began: float, bill: str = "") -> None:
         """Post to a dead man's switch that a nightly run succeeded, and what its judges cost."""
-        document = {"workspace": self._root.name, "night": night, "bill": bill}
+        document = {"workspace": self._root.name, "night": began, "bill": bill}
         _post(self._settings.address("heartbeat"), document, "heartbeat")
         with self._changed() as log:
-            log.night = night
+            log.night = began
 
     @contextmanager
     def _changed(self) -> Generator[AlertLog]:

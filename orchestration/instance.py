@@ -66,7 +66,7 @@ _logger = logging.getLogger(__name__)
 def deployed_home(workspace: Workspace) -> Path | None:
     """Return ``DAGSTER_HOME`` of the deployment that this process is part of, or None.
 
-    A deployment sets ``CARE_WORKSPACE`` too. ``DAGSTER_HOME`` alone may belong to another project.
+    A deployment sets ``CARE_WORKSPACE`` too. Without it, ``DAGSTER_HOME`` may belong to another project.
     """
     home, served = os.environ.get("DAGSTER_HOME"), os.environ.get("CARE_WORKSPACE")
     if not home or not served or Path(served).resolve() != workspace.root.resolve():

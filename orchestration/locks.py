@@ -147,7 +147,7 @@ class _Claim:
             _logger.debug("%s holds the workspace after %.1f s.", self.who, time.monotonic() - started)
             with (
                 _note(folder / _WORKING, self.who, self.run_id),
-                store_lease(self.workspace, self.who, self.say, self.patience, alone=self.mode == fcntl.LOCK_EX),
+                store_lease(self.workspace, self.who, self.say, self.patience, is_only=self.mode == fcntl.LOCK_EX),
             ):
                 yield
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass, field, replace
 from itertools import groupby
 from types import MappingProxyType
+from typing import TYPE_CHECKING
 
 import dagster as dg
 
@@ -13,9 +14,10 @@ from assets.experiments.registry import KEYS as EXPERIMENTS
 from assets.fit.made import FIT, RESULTS
 from assets.mount import UNMOUNTED, Mount
 from assets.partitions import JUDGES, TESTSETS, slice_key
-from assets.report.staleness import Partition, StalePartition, State, stale_partitions, states
-from assets.report.verdicts import current_verdicts, index_differs
-from assets.workspace import Workspace
+
+if TYPE_CHECKING:
+    from assets.report.staleness import Partition, StalePartition, State
+    from assets.workspace import Workspace
 
 ORDER = ("items", "gold", "judge_inference", "canary", "scores", *FIT, "report_index", *EXPERIMENTS)
 """Assets in the order of their runs: an asset comes after those that it reads."""
@@ -221,6 +223,9 @@ def find_stale(
 
     The states of the test sets may be ``known``. A judge with missing scores has no canary.
     """
+    from assets.report.staleness import StalePartition, stale_partitions, states
+    from assets.report.verdicts import current_verdicts, index_differs
+
     known = states(workspace) if known is None else known
     stale = stale_partitions(workspace, known)
     verdicts = current_verdicts(workspace, known)

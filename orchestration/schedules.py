@@ -29,11 +29,11 @@ def build_schedules(mount: Mount, load: Callable[[], Workspace], settings: Setti
         from orchestration.instance import delete_old_runs
         from orchestration.requests import Cursor, request_stale
 
-        tonight = context.scheduled_execution_time.isoformat()
-        yield dg.RunRequest(f"{tonight} night", asset_selection=[mount.key("night")], tags={REASON: "nightly"})
+        tick = context.scheduled_execution_time.isoformat()
+        yield dg.RunRequest(f"{tick} night", asset_selection=[mount.key("night")], tags={REASON: "nightly"})
         # A daemon that was down runs several ticks at once; partitions of unfinished runs are not requested again.
         workspace = load()
-        asked, _ = request_stale(workspace, context.instance, Cursor(), run_key=tonight)
+        asked, _ = request_stale(workspace, context.instance, Cursor(), run_key=tick)
         yield from asked
         delete_old_runs(workspace, context.instance, settings.keep_runs_days)
 

@@ -108,7 +108,7 @@ class _CursorNotifier(Notifier):
 
 
 def _notify(notifier: Notifier, workspace: Workspace, instance: dg.DagsterInstance, settings: Settings) -> None:
-    """Report what needs a person, resolve what is over, and send the heartbeat of a successful night."""
+    """Report what needs a person, resolve what is over, and send the heartbeat of a successful nightly run."""
     from assets.judging.bill import latest_bill_message
     from assets.report.verdicts import current_verdicts
     from orchestration.instance import last_nightly_run, partitions_under_way
@@ -170,7 +170,7 @@ def _alert_on_failure(
     @dg.run_failure_sensor(
         name=mount.name("alert_on_failure"),
         default_status=status,
-        description="Sends an alert, as `alerts` in care.yaml says, of a run that failed and is not retried.",
+        description="Alerts the recipients of `alerts` in care.yaml to a run that failed and is not retried.",
     )
     def alert_on_failure(context: dg.RunFailureSensorContext) -> None:
         tags = context.dagster_run.tags

@@ -52,13 +52,13 @@ def read_workspace(root: Path) -> Workspace:
 
 @contextmanager
 def store_lease(
-    workspace: Workspace, who: str, say: Callable[[str], object], patience: float | None, *, alone: bool
+    workspace: Workspace, who: str, say: Callable[[str], object], patience: float | None, *, is_only: bool
 ) -> Generator[None]:
     """Hold the lease of the workspace's store, if it has one: one machine writes at a time.
 
     ``who`` names this process to other machines. ``say`` is called once with the holder's name, and after ``patience``
     seconds, if given, the wait is given up. The record of runs is restored only where this machine has no other
-    process at work on the workspace (``alone``).
+    process at work on the workspace (``is_only``).
     """
     copy = workspace.copy
     if copy is None:
@@ -68,12 +68,12 @@ def store_lease(
         return
 
     def caught_up() -> None:
-        if alone:
+        if is_only:
             _take_over_record_of_runs(workspace, copy)
         _catch_up(workspace, copy)
 
-    told = f"{who} on {socket.gethostname()} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
-    with copy.writing(told, say, patience, caught_up):
+    holder = f"{who} on {socket.gethostname()} (process {os.getpid()}, since {datetime.now():%Y-%m-%d %H:%M:%S})"
+    with copy.writing(holder, say, patience, caught_up):
         yield
 
 

@@ -66,30 +66,30 @@ def steps_by_day(workspace: Workspace, instance: dg.DagsterInstance, since: date
     found = defaultdict[str, list[Step]](list)
     for record in ended_runs(instance, since):
         for step in steps_of(workspace, instance, record.dagster_run):
-            found[night_of(step.begins)].append(step)
+            found[day_of(step.begins)].append(step)
     return dict(sorted(found.items()))
 
 
-def night_of(seconds: float) -> str:
+def day_of(seconds: float) -> str:
     """Return the date (UTC) of a moment."""
     return f"{datetime.fromtimestamp(seconds, UTC):%F}"
 
 
-def stages_of_last_night(workspace: Workspace, instance: dg.DagsterInstance) -> tuple[str, list[dict[str, Any]]]:
+def latest_stages(workspace: Workspace, instance: dg.DagsterInstance) -> tuple[str, list[dict[str, Any]]]:
     """Return the last date with a run, and its stages; an empty date where there is none."""
     latest = instance.get_run_records(limit=1)
     since = latest[0].update_timestamp - _WEEK - timedelta(days=1) if latest else datetime.now(UTC)
     found = steps_by_day(workspace, instance, since)
     date = max(found, default="")
     first = f"{datetime.fromisoformat(date) - _WEEK:%F}" if date else ""
-    return date, stages(found.get(date, []), [found[night] for night in found if first <= night < date])
+    return date, stages(found.get(date, []), [steps for day, steps in found.items() if first <= day < date])
 
 
-def stages(night: Sequence[Step], week: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
+def stages(steps: Sequence[Step], week: Sequence[Sequence[Step]]) -> list[dict[str, Any]]:
     """Return the seconds of each stage on a day, the longest first, and the median of the week before."""
-    before, rows = [_seconds(steps) for steps in week], list[dict[str, Any]]()
-    for name, seconds in _seconds(night).items():
-        own = sorted((step for step in night if step.asset == name), key=lambda step: step.seconds)
+    before, rows = [_seconds(day) for day in week], list[dict[str, Any]]()
+    for name, seconds in _seconds(steps).items():
+        own = sorted((step for step in steps if step.asset == name), key=lambda step: step.seconds)
         past = [each[name] for each in before if name in each]
         slower = bool(past) and seconds > max(_SLOWER * max(past), max(past) + _SLOWER_BY_S)
         longest = own[-1].partition if own else ""
@@ -98,10 +98,10 @@ def stages(night: Sequence[Step], week: Sequence[Sequence[Step]]) -> list[dict[s
     return rows
 
 
-def _seconds(night: Sequence[Step]) -> dict[str, float]:
+def _seconds(steps: Sequence[Step]) -> dict[str, float]:
     """Return the seconds of each stage and between stages, the longest first."""
     found, until = defaultdict[str, float](float), 0.0
-    for step in sorted(night, key=lambda step: step.begins):
+    for step in sorted(steps, key=lambda step: step.begins):
         found[step.asset] += step.seconds
         found[BETWEEN] += gap if 0.0 < (gap := step.begins - until) < _LONG_GAP_S else 0.0
         until = max(until, step.ends)

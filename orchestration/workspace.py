@@ -151,9 +151,9 @@ class NightlySettings(_Declared):
         weekdays, begins = _weekdays(self.days), time(*divmod(self._minutes, 60))
         day = datetime.fromtimestamp(last, ZoneInfo(self.zone)).date()
         while True:
-            night = datetime.combine(day, begins, ZoneInfo(self.zone)).timestamp()
-            if night > last and day.isoweekday() % 7 in weekdays:
-                return night + 3600 * self.deadline_hours
+            start = datetime.combine(day, begins, ZoneInfo(self.zone)).timestamp()
+            if start > last and day.isoweekday() % 7 in weekdays:
+                return start + 3600 * self.deadline_hours
             day += timedelta(days=1)
 
     @property

@@ -60,7 +60,7 @@ One trustworthy score per item out of many biased judges.
   care fit scores.csv --items items.csv     one score per item, and whether you can trust it
   care label --items items.csv              label a few answers: they settle what scores cannot
   care rate --help                          pass rates of systems from few labels; care gate decides on a release
-  care init panel                           a workspace whose judges are asked every night: care run
+  care init panel                           a workspace whose judges run every night: care run
 
 care --help shows every command, care fit --help what a command takes."""
 

@@ -65,8 +65,8 @@ def _workspace(folder: Path, repair: bool) -> list[dict[str, str]]:
     existing = next(p for p in (loaded.data, *loaded.data.parents) if p.exists())
     free = shutil.disk_usage(existing).free / 1e9
     writable = os.access(existing, os.W_OK)
-    state, said = ("ok", f"{loaded.data}") if writable else ("fails", f"{existing} is not writable")
-    rows.append(_row("data folder", state, said))
+    state, place = ("ok", f"{loaded.data}") if writable else ("fails", f"{existing} is not writable")
+    rows.append(_row("data folder", state, place))
     space = "ok" if free > _LOW_DISK_GB else "warns" if free else "fails"
     rows.append(_row("disk", space, f"{free:.0f} GB free" if free else "no space left; free some"))
     rows += [*_store(loaded), _ray(loaded), *_damage(loaded, repair)]
@@ -112,7 +112,7 @@ def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[d
         texts.pop(name, None)
         rows.append(_row(f"test set {name}", "fails", str(error)))
     wrong = (loaded.contradiction(name), loaded.unread_labels(name))
-    rows += [_row(f"test set {name}", "fails", said) for said in wrong if said]
+    rows += [_row(f"test set {name}", "fails", message) for message in wrong if message]
     warning = loaded.testset(name).unverified()
     return [*rows, _row(f"test set {name}", "warns", warning)] if warning else rows
 
@@ -143,10 +143,10 @@ def _judge(loaded: Workspace, name: str, texts: Mapping[str, set[str]]) -> list[
             judge_key(loaded, name, testset)
             if testset in texts:
                 check_texts(loaded, name, testset, texts[testset])
-            if said := scale_warning(loaded, name, testset):
-                states.append(("warns", said))
-            if said := why_nothing_came(loaded, name, testset):
-                states.append(("warns", f"test set {testset}: {said}"))
+            if warning := scale_warning(loaded, name, testset):
+                states.append(("warns", warning))
+            if reason := why_nothing_came(loaded, name, testset):
+                states.append(("warns", f"test set {testset}: {reason}"))
         except CareError as error:
             states.append(("fails", str(error)))
     states += checks(spec, loaded.ray, loaded.root)

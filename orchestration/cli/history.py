@@ -1,4 +1,4 @@
-"""``care history``: what the nights of a workspace took, and where their time went."""
+"""``care history``: what each day's runs took, and where their time went."""
 
 from __future__ import annotations
 
@@ -31,24 +31,24 @@ def history(
     """Show for each day of a month (UTC) time, steps, questions, tokens and dollars."""
     from orchestration.instance import workspace_instance
     from orchestration.stores import read_workspace
-    from orchestration.timings import stages_of_last_night
+    from orchestration.timings import latest_stages
 
-    loaded, title = read_workspace(workspace), "Nights, by the day (UTC) on which their runs began"
+    loaded, title = read_workspace(workspace), "Runs by the day (UTC) on which they began"
     with workspace_instance(loaded) as instance:
         if time:
-            night, rows = stages_of_last_night(loaded, instance)
-            title = f"The night of {night} (UTC) took {duration(sum(row['seconds'] for row in rows))}; in seconds"
+            day, rows = latest_stages(loaded, instance)
+            title = f"The runs of {day} (UTC) took {duration(sum(row['seconds'] for row in rows))}; in seconds"
             for row in () if json else rows:
                 row["slower"] = "slower" if row["slower"] else ""
         else:
-            rows = _nights(loaded, instance)
+            rows = _days(loaded, instance)
     if rows or json:
         show(rows, title, as_json=json)
     else:
-        console.print("there has been no night; `care run` is one")
+        console.print("nothing has run yet; start with `care run`")
 
 
-def _nights(loaded: Workspace, instance: dg.DagsterInstance) -> list[dict[str, Any]]:
+def _days(loaded: Workspace, instance: dg.DagsterInstance) -> list[dict[str, Any]]:
     """Return a row for each day, the latest first, with the bills of judges."""
     from orchestration.timings import steps_by_day
 
@@ -57,9 +57,9 @@ def _nights(loaded: Workspace, instance: dg.DagsterInstance) -> list[dict[str, A
         sums = ", ".join(f"sum({name})" for name in _PAID)
         with loaded.warehouse.reader() as connection:
             found = connection.execute(f"SELECT night::VARCHAR, {sums} FROM bills GROUP BY night").fetchall()
-        paid = {night: dict(zip(_PAID, values, strict=True)) for night, *values in found}
+        paid = {day: dict(zip(_PAID, values, strict=True)) for day, *values in found}
     rows = list[dict[str, Any]]()
-    for night, steps in reversed(steps_by_day(loaded, instance, datetime.now(UTC) - _SHOWN).items()):
-        rows.append({"night": night, "steps": len(steps), "failed": sum(not step.succeeded for step in steps)})
-        rows[-1] |= {"seconds": sum(step.seconds for step in steps), **paid.get(night, dict.fromkeys(_PAID))}
+    for day, steps in reversed(steps_by_day(loaded, instance, datetime.now(UTC) - _SHOWN).items()):
+        rows.append({"day": day, "steps": len(steps), "failed": sum(not step.succeeded for step in steps)})
+        rows[-1] |= {"seconds": sum(step.seconds for step in steps), **paid.get(day, dict.fromkeys(_PAID))}
     return rows

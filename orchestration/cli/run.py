@@ -306,8 +306,8 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         + f", {duration(sum(known))} one judge after the other"
         + ("" if len(known) == len(rows) else ", and those that were never measured here")
     )
-    for told in _limits_passed(workspace, rows):
-        console.print(told)
+    for sentence in _limits_passed(workspace, rows):
+        console.print(sentence)
 
 
 def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[str]:
@@ -319,7 +319,7 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
         dollars[row.judge] += row.dollars or 0.0
     for purse in purses(workspace):
         if purse.spent + purse.perhaps + sum(dollars.values()) > purse.limit:
-            yield f"not all of it will be asked tonight: {purse}"
+            yield f"the spend limit stops this run before all is asked: {purse}"
     for judge, cost in dollars.items():
         limit = getattr(workspace.judge(judge).engine, "spend_limit", None) if cost else None
         if limit is not None and cost > limit:

@@ -17,7 +17,7 @@ from orchestration.cli.output import console
 
 _ENDPOINTS_YAML = """\
 description: >-
-  Simulated questions and answers to try the endpoints on; `care run --dry-run` says what that costs. Replace them by
+  Simulated questions and answers to try the endpoints on; `care run --dry-run` shows what that costs. Replace them by
   items of your own.
 source:
   kind: demo

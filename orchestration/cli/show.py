@@ -97,12 +97,12 @@ def _print_experiments(loaded: Workspace) -> None:
     from assets.experiments.registry import KEYS, stale_findings
     from orchestration.instance import failed_last, workspace_instance
 
-    if outdated := stale_findings(loaded):
-        console.print(f"experiments out of date: {', '.join(outdated)}")
+    if stale := stale_findings(loaded):
+        console.print(f"experiments out of date: {', '.join(stale)}")
     with workspace_instance(loaded) as instance:
         failed = sorted(key.path[-1] for key in failed_last(instance, [loaded.mount.key(key) for key in KEYS]))
     if failed:
-        console.print(f"experiments that failed: {', '.join(failed)}; `care run --select key:{failed[0]}` says why")
+        console.print(f"experiments that failed: {', '.join(failed)}; `care run --select key:{failed[0]}` shows why")
 
 
 def _failed_judges(loaded: Workspace) -> set[str]:
@@ -130,14 +130,14 @@ def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str,
         counts = {(judge, testset): (n_ok, n_items) for judge, testset, n_ok, n_items in rows}
     found: dict[tuple[str, str], str] = {}
     for testset, state in known.items():
-        outdated = {(one.asset, one.partition) for one in state.stale}
+        stale_keys = {(one.asset, one.partition) for one in state.stale}
         broken = {entry.judge for entry in state.incomplete if entry.why}
         stale = {entry.judge for entry in state.incomplete if not entry.loaded}
         sent = {entry.judge: f", {entry.in_batch} in a batch" for entry in state.incomplete if entry.in_batch}
         for judge in workspace.judges_of(testset):
             n_ok, n_items = counts.get((judge, testset), (0, None))
             is_silent = not n_ok and judge not in broken
-            without_scores = is_silent and n_items is not None and ("scores", f"{judge}|{testset}") in outdated
+            without_scores = is_silent and n_items is not None and ("scores", f"{judge}|{testset}") in stale_keys
             if is_silent and not without_scores:
                 failed = _failed_judges(workspace) if failed is None else failed
                 without_scores = judge in failed
@@ -146,7 +146,7 @@ def _judged(workspace: Workspace, known: Mapping[str, State]) -> dict[tuple[str,
             elif n_items is None:
                 found[judge, testset] = "missing"
             else:
-                is_stale = judge in stale or ("items", testset) in outdated
+                is_stale = judge in stale or ("items", testset) in stale_keys
                 found[judge, testset] = "stale" if is_stale else f"{n_ok} / {n_items}"
             found[judge, testset] += sent.get(judge, "")
     return dict(sorted(found.items()))

@@ -19,7 +19,7 @@ testsets = Commands(help="The catalog of benchmarks, and adding one to a workspa
 
 @testsets.command("list")
 def list_testsets(json: Json = False) -> None:
-    """Show the catalog; `verified` says whether the column names have been compared with the data."""
+    """Show the catalog; `verified` shows whether the column names have been compared with the data."""
     import yaml
 
     rows = []

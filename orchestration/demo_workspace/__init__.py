@@ -17,7 +17,7 @@ from warehouse.sources.demo import FACTS
 _FOLDER = Path(__file__).parent
 
 JUDGES: dict[str, dict[str, Any]] = load_yaml(_FOLDER / "judges.yaml")
-"""What each judge is like; the file says what the words mean."""
+"""What each judge is like; the file explains the words."""
 
 
 def testset_files() -> dict[str, str]:
@@ -33,8 +33,8 @@ def judge_files(seed: int = 0) -> dict[str, str]:
     files: dict[str, str] = {}
     for name, judge in JUDGES.items():
         engine = {"kind": "program", "file": f"judges/{name}.py", "unsafe": True}
-        said = {"description": "Simulated.", "family": name.split("-")[0], "scale": [0, 10]}
-        files[f"{name}.yaml"] = judge_yaml(**said, testsets=judge["testsets"], engine=engine)
+        declared = {"description": "Simulated.", "family": name.split("-")[0], "scale": [0, 10]}
+        files[f"{name}.yaml"] = judge_yaml(**declared, testsets=judge["testsets"], engine=engine)
         files[f"{name}.py"] = _program(name, judge, seed)
     return files
 

@@ -53,9 +53,9 @@ def test_the_times_of_a_night_are_dagsters_record_and_its_costs_the_servers(tmp_
     for stage in took.keys() - {BETWEEN}:
         seconds = sum(end - begin for (step, _), (begin, end) in recorded.items() if step == stage)
         assert took[stage] == pytest.approx(seconds, abs=1e-6)
-    (night,) = care_json(folder, "history")
-    assert (night["failed"], night["tokens_in"], night["repeated"]) == (0, vendor.tokens[0], 0)
-    assert night["dollars"] == pytest.approx(vendor.dollars)
+    (day,) = care_json(folder, "history")
+    assert (day["failed"], day["tokens_in"], day["repeated"]) == (0, vendor.tokens[0], 0)
+    assert day["dollars"] == pytest.approx(vendor.dollars)
 
 
 def night(**seconds):
