@@ -1,8 +1,6 @@
-"""Is the new system better, worse, or is there not enough evidence: a decision for a pull request.
+"""Decide whether a new system is better or worse than another, or whether evidence is lacking.
 
-The decision rests on the interval of the difference in mean label, corrected by labels of both systems
-(``results.rates``). Whether a release may pass is a question about items to come, so the target is the population from
-which the items were drawn, not these items alone.
+The decision rests on the interval of the difference in mean label (``results.rates``) over the population of items.
 """
 
 from dataclasses import dataclass, replace
@@ -17,21 +15,21 @@ from care_ops.scores import Array
 
 
 class TooFewLabelsError(InputError, FitError):
-    """Nothing is decided, since there are too few labels; what is given is not wrong."""
+    """There are too few labels for a decision; the input is valid."""
 
 
 @dataclass(frozen=True)
 class Decision:
-    """What a gate says.
+    """The decision of a gate.
 
     Attributes
     ----------
     outcome : {"better", "not worse", "worse", "undecided"}
-        "not worse" says that the new system loses less than the margin, with the interval's confidence.
+        "not worse": the interval excludes a loss of the margin.
     difference : Difference
-        New less old.
+        New minus old.
     margin : float
-        Loss that is let pass, in units of the labels.
+        Accepted loss, in units of the labels.
     """
 
     outcome: str
@@ -40,21 +38,19 @@ class Decision:
 
     @property
     def passes(self) -> bool | None:
-        """True and False where the evidence decides; None where it does not."""
+        """True or False if the evidence decides, else None."""
         return {"better": True, "not worse": True, "worse": False, "undecided": None}[self.outcome]
 
     def __bool__(self) -> bool:
-        """Refused: ``if gate(...)`` would release whatever was decided, and a third answer is neither."""
+        """Raise ``TypeError``, because ``if gate(...)`` would accept every outcome."""
         raise TypeError("a decision is neither true nor false; ask for its .passes (True, False, None) or its .outcome")
 
 
 def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0) -> Decision:
-    """Compare the interval of ``new`` less ``old`` with 0 and with the margin.
+    """Compare the interval of ``new`` minus ``old`` with 0 and with the margin, which is fixed in advance.
 
-    With a 90 % interval a system as good as the old one is called worse in at most 5 % of cases, and better in at most
-    5 %. The margin has to be fixed before the labels are seen. Where labels have an order the gate may be asked after
-    every label, and believed at the first decision: at no look, with a probability of ``level``, is the difference
-    missed. Items of other systems are left out.
+    With a 90 % interval an equal system is called worse, or better, in at most 5 % of cases each. If labels have an
+    order, the gate may be asked after every label, and its first decision holds at that level.
 
     Raises
     ------
@@ -87,7 +83,7 @@ def gate(given: Labelled, new: str, old: str, *, margin: float = 0.0, level: flo
 
 
 def check_the_two(new: str, old: str, margin: float, width: float) -> None:
-    """``InputError`` where a system is compared with itself, or no difference can lie beyond the margin."""
+    """Raise ``InputError`` if a system is compared with itself, or the margin accepts every loss."""
     if new == old:
         raise InputError(f"gate: {new!r} is compared with itself; name another system")
     if margin < 0:
@@ -100,7 +96,7 @@ def check_the_two(new: str, old: str, margin: float, width: float) -> None:
 
 
 def decided(difference: Difference, margin: float) -> Decision:
-    """The decision that an interval and a margin allow."""
+    """Return the decision by an interval and a margin."""
     if difference.lo > 0:
         outcome = "better"
     elif difference.hi < -margin:
@@ -115,12 +111,10 @@ def decided(difference: Difference, margin: float) -> Decision:
 def rogan_gladen(
     given: Labelled, cut: float, new: str, old: str, *, margin: float = 0.0, level: float = LEVEL, seed: int = 0
 ) -> Decision:
-    """The gate by the judges' decisions, corrected for the errors that the labels of each system show.
+    """Gate by the judges' decisions, corrected by their error rates on each system.
 
-    An item passes whose answer lies above the cut. A share q of decisions that pass means a share (q + TNR - 1) /
-    (TPR + TNR - 1) that people pass (Rogan and Gladen, American Journal of Epidemiology 1978). Both error rates are
-    those of the system itself, because they do not carry over from one system to another. All three have Jeffreys
-    posteriors, of which the difference is drawn.
+    An item passes if its estimate is above the cut. A share q that passes means a share (q + TNR - 1) / (TPR + TNR - 1)
+    that people pass (Rogan and Gladen, American Journal of Epidemiology 1978); all three have Jeffreys posteriors.
 
     Raises
     ------
@@ -140,7 +134,7 @@ def rogan_gladen(
 
 
 def _corrected(passes: Array, labels: Array, name: str, rng: np.random.Generator) -> Array:
-    """Draws of the share of one system's items that people pass."""
+    """Draw the share of one system's items that people pass."""
     known, judged = ~np.isnan(labels) & ~np.isnan(passes), passes[~np.isnan(passes)]
     passed, label = passes[known], labels[known]
     if not np.isin(label, (0.0, 1.0)).all():

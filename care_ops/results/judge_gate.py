@@ -1,8 +1,7 @@
-"""May a judge gate a release: its agreement with people, with intervals, against a bar that a team sets.
+"""Agreement of a judge with people, with intervals, and whether it may gate a release at a bar.
 
-Intervals come from influence values: how much one more label of this item would move the statistic. They allow unequal
-weights and split units. Kappa is put on Fisher's scale and AUC on the logit, which keeps intervals within the range
-(Fleiss, Cohen and Everitt, Psychological Bulletin 1969; DeLong, DeLong and Clarke-Pearson, Biometrics 1988).
+Intervals use influence values, which allow unequal weights and split units, on Fisher's scale for kappa and the logit
+for AUC (Fleiss, Cohen and Everitt, Psychological Bulletin 1969; DeLong, DeLong and Clarke-Pearson, Biometrics 1988).
 """
 
 import math
@@ -18,7 +17,7 @@ from care_ops.errors import InputError, capital, listed
 from care_ops.scores import Array, rows_of
 
 Measure = Literal["kappa", "weighted_kappa", "auc"]
-"""What a bar may be about."""
+"""Statistics that a bar may use."""
 
 MEASURES: tuple[Measure, ...] = get_args(Measure)
 
@@ -33,7 +32,7 @@ Scale = Callable[[float], float]
 """To the scale on which an interval is symmetric, or back."""
 
 _MOST_LABELS = 100_000
-"""Labels beyond which no number is given: the judge is at the bar."""
+"""Labels from which no number is given: the judge is at the bar."""
 
 
 @dataclass(frozen=True)
@@ -83,14 +82,9 @@ class PeopleAgreement:
 
 @dataclass(frozen=True)
 class GateAdvice:
-    """Whether a judge may gate.
+    """Whether a judge may gate: its interval is at or above the bar (yes), below it (no), or on both sides (not yet).
 
-    Attributes
-    ----------
-    outcome : {"yes", "not yet", "no"}
-        Whether the interval of the measure is at or above the bar, on both sides of it, or below it.
-    more_labels : int or None
-        About how many more labels would decide; 0 where nothing is open, None where no number can be given.
+    ``more_labels`` would decide: 0 if decided, None if unknown.
     """
 
     judge: str
@@ -103,8 +97,8 @@ class GateAdvice:
 def may_gate(found: PeopleAgreement, bar: float = DEFAULT_BAR, measure: Measure = "kappa") -> GateAdvice:
     """Compare a judge's agreement with people to a bar.
 
-    An interval shrinks with the square root of the labels. The number of labels that would decide is the one at which
-    the nearer end of today's interval would reach the bar, if the value stayed.
+    The number of labels that would decide is the one at which the interval, which shrinks with their square root, would
+    reach the bar.
 
     Raises
     ------
@@ -177,12 +171,10 @@ def agreement_with_people(
 
     Parameters
     ----------
-    scores : (n,) array
-        The judge's; NaN where it gave none.
-    labels : (n,) array
-        Of people: 1 passes and 0 fails, or the share of several; NaN where there is none.
+    scores, labels : (n,) arrays
+        NaN is missing; a label of 1 passes and 0 fails, or is the share of several.
     weights : (n,) array
-        How much each label counts.
+        Of the labels.
     cut : float
         A score above it passes.
     grades : (n,) array, optional
@@ -216,7 +208,7 @@ def agreement_with_people(
 
 
 def _kappa(first: Array, second: Array, weight: Array, interval: Callable[..., Statistic]) -> Statistic | None:
-    """Return kappa with quadratic weights, which of 0 and 1 is Cohen's: one less observed over expected difference."""
+    """Return kappa with quadratic weights (for 0 and 1 Cohen's): 1 - observed / expected squared difference."""
     mean, other = float(weight @ first), float(weight @ second)
     observed = float(weight @ (first - second) ** 2)
     expected = float(weight @ (first**2 + second**2)) - 2 * mean * other

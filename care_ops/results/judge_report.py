@@ -1,7 +1,6 @@
-"""A judge by the standard of people: what it passes of what they pass, and what it follows beside them.
+"""Report on a judge by labels of a probability sample: error rates, and effects of length and position.
 
-Every figure rests on labels of a probability sample, which are weighted by how the items were drawn. Shares have
-Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
+Shares have Jeffreys intervals (Brown, Cai and DasGupta, Statistical Science 2001).
 """
 
 from dataclasses import dataclass, replace
@@ -19,7 +18,7 @@ from care_ops.results.rates import LEVEL, Labelled, Repeats, rates_of
 from care_ops.scores import Array
 
 SENT = (0.1, 0.2, 0.3, 0.5)
-"""Shares of the items that people are asked about, the least certain first, for which the rest is measured."""
+"""Shares of the items that people decide, the least certain first."""
 
 _MISSES = 5
 
@@ -36,7 +35,7 @@ class Share:
 
 @dataclass(frozen=True)
 class LengthEffect:
-    """Rank correlation of length (of a text, or of the difference of two) with the judge and with the labels."""
+    """Rank correlation of length, or of a difference in length, with the judge and with labels."""
 
     judge: float
     lo: float
@@ -47,15 +46,7 @@ class LengthEffect:
 
 @dataclass(frozen=True)
 class PositionEffect:
-    """What the order in which two texts are shown does to a judge.
-
-    Attributes
-    ----------
-    difference, lo, hi : float
-        Mean score in the one order less that in the other, over pairs shown in both.
-    turned : Share
-        Pairs whose verdict depends on the order.
-    """
+    """Difference of a judge's mean scores of pairs in two orders, and the share of pairs whose verdict changes."""
 
     difference: float
     lo: float
@@ -64,10 +55,7 @@ class PositionEffect:
 
 
 def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) -> PositionEffect | None:
-    """How a judge's scores of the same pairs in both orders differ (NaN: no score); None below ten pairs.
-
-    The interval is Student's t of the paired differences.
-    """
+    """Compare a judge's scores of pairs in both orders (NaN is missing) by a paired t interval; None below ten."""
     both = ~np.isnan(one) & ~np.isnan(other)
     count = int(both.sum())
     if count < MIN_ITEMS:
@@ -81,26 +69,20 @@ def position_effect(one: Array, other: Array, cut: float, level: float = LEVEL) 
 
 @dataclass(frozen=True)
 class JudgeReport:
-    """One judge against labels of 0 and 1.
+    """One judge compared with labels of 0 and 1.
 
     Attributes
     ----------
-    cut : float
-        A score above it passes.
     passed_of_passed, failed_of_failed : Share or None
-        True positive and true negative rate; None where people passed, or failed, none.
-    people : PeopleAgreement
-        Kappa, AUC and bias, with intervals.
+        True positive and true negative rate.
     base_rate : Share
-        Of what people pass.
-    accuracy : Share
-        By the labels alone.
-    assisted : Share
-        Accuracy over all items, the labels assisted by the panel's answer (``rates_of``).
+        Items that people pass.
+    accuracy, assisted : Share
+        By labels, and by labels with the panel's estimate (``rates_of``).
     sent : dict share -> error
-        Share of the judge's decisions that are wrong where people decide about that share, the least certain first.
+        Share of wrong decisions if people decide that share, the least certain first.
     misses : tuple of int
-        Rows of the labelled items on which the judge is furthest on the wrong side, worst first.
+        Rows of the worst errors, the worst first.
     """
 
     judge: str
@@ -128,26 +110,10 @@ def report_of(
     lengths: Array | None = None,
     level: float = LEVEL,
 ) -> JudgeReport:
-    """Return the figures of one judge.
+    """Report on one judge; ``lengths`` (n,) are of texts, other parameters as in ``agreement_with_people``.
 
-    Parameters
-    ----------
-    scores : (n,) array
-        The judge's; NaN where it gave none, which are left out.
-    given : Labelled
-        The panel's answer without a label, which helps to tell on which items the judge is right; labels of 0 and 1, or
-        the share of several that is 1, on which an estimate may rest.
-    weights : (n,) array
-        How much each label counts (``FitLabels.weights``).
-    grades : (n,) array, optional
-        The labels as grades on the judge's scale.
-    lengths : (n,) array, optional
-        Of the text that is judged, or the difference of two.
-
-    Raises
-    ------
-    FitError
-        The judge has scored fewer than ``MIN_LABELS`` labelled items.
+    ``given`` has the panel's estimate without labels, and labels of 0 and 1 or shares. Raises ``FitError`` if the judge
+    scored fewer than ``MIN_LABELS`` labelled items.
     """
     labels, rows = given.labels, np.flatnonzero(~np.isnan(scores) & ~np.isnan(given.labels))
     if len(rows) < MIN_LABELS:
@@ -174,7 +140,7 @@ def report_of(
 
 
 def _assisted(given: Labelled, side: Array, rows: NDArray[np.intp], right: Array, level: float) -> Share:
-    """Accuracy over all items, by the panel's answer, turned round where the judge fails an item (``side`` is -1)."""
+    """Return the accuracy over all items, by the panel's estimate times ``side`` (-1 if the judge fails an item)."""
     agreed = np.full(len(side), np.nan)
     agreed[rows] = right
     repeats = Repeats(np.ones(len(side)), shares=True)
@@ -185,7 +151,7 @@ def _assisted(given: Labelled, side: Array, rows: NDArray[np.intp], right: Array
 
 
 def _share(weights: Array, holds: Array, level: float) -> Share | None:
-    """Weighted share of what holds, with a Jeffreys interval; None where nothing counts."""
+    """Return a weighted share with a Jeffreys interval; None without weight."""
     total = float(weights.sum())
     if total <= 0:
         return None
@@ -200,7 +166,7 @@ def _certain(share: Share | None) -> Share:
 
 
 def _sent(margin: Array, rows: NDArray[np.intp], right: Array, weights: Array) -> dict[float, float]:
-    """Error of what is left to the judge, for each share that is sent to people; none where no label is left."""
+    """Return the error of what is left to the judge, for each share that is sent to people."""
     errors: dict[float, float] = {}
     for share in (0.0, *SENT):
         kept = margin[rows] >= np.nanquantile(margin, share) if share else np.ones(len(rows), dtype=np.bool_)
@@ -210,7 +176,6 @@ def _sent(margin: Array, rows: NDArray[np.intp], right: Array, weights: Array) -
 
 
 def _length(lengths: Array, scores: Array, labels: Array, level: float) -> LengthEffect | None:
-    """None where fewer than ten items have both a length and a score, or one of the two does not vary."""
     known = ~np.isnan(lengths) & ~np.isnan(scores)
     by_judge = rank_correlation(lengths, scores, at_least=MIN_ITEMS)
     if np.isnan(by_judge):

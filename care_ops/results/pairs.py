@@ -1,9 +1,8 @@
-"""Systems that are compared in pairs, by the standard of people: how often each wins, from labels of a few pairs.
+"""Estimate how often systems win pairs, from labels of a few pairs.
 
-A pair has a left and a right answer, and the higher its score or its label, the better the left one. Seen from one of
-its systems a pair is an item whose label is its share of a win (1, .5 for a tie, 0), so that intervals are those of
-``rates`` and ``sequential``. What judges add for one side, whoever stands there, is taken off their answer first;
-whatever else they get wrong the labels correct.
+A high score or label prefers the left answer. For one of its systems a pair is an item whose label is its share of a
+win (1, .5 for a tie, 0), with the intervals of ``rates`` and ``sequential``. The judges' preference for a side is
+removed first.
 """
 
 from __future__ import annotations
@@ -25,14 +24,9 @@ Pairs = Sequence[tuple[str, ...] | None]
 
 @dataclass(frozen=True)
 class Duels(Labelled):
-    """Pairs of systems: the higher an estimate, the better the left answer; a label is its share of a win, 0 to 1.
+    """Pairs of systems: a high estimate prefers the left answer, and a label is its share of a win, 0 to 1.
 
-    Attributes
-    ----------
-    pairs : sequence of n (left, right) or None
-        A pair of a system with itself counts for nobody.
-    level, of_these_items, seed
-        As in ``rates_of``.
+    A pair of a system with itself is left out; ``level``, ``of_these_items`` and ``seed`` as in ``rates_of``.
     """
 
     pairs: Pairs = ()
@@ -42,14 +36,11 @@ class Duels(Labelled):
 
     @property
     def met(self) -> list[str]:
-        """Every system that met another one, sorted."""
+        """Systems that met another one, sorted."""
         return sorted({name for pair in self.pairs if pair and pair[0] != pair[1] for name in pair})
 
     def rates(self) -> DuelRates:
-        """Each system's share of wins in the pairs where it met another one, the best first.
-
-        Raises ``FitError`` where no system has ``MIN_LABELS`` labels of its pairs.
-        """
+        """Return each system's share of wins over the others, the best first; ``FitError`` without enough labels."""
         found, left_out = list[Rate](), dict[str, str]()
         names = self.met
         for name in names[:1] if len(names) == 2 else names:
@@ -65,19 +56,14 @@ class Duels(Labelled):
         return DuelRates("share of wins", self.level, best_first, left_out, _duels=self)
 
     def difference(self, first: str, second: str) -> Difference:
-        """Share of wins of ``first`` less that of ``second``, in the pairs where the two met.
+        """Return the share of wins of ``first`` minus that of ``second``, in the pairs where the two met.
 
-        Raises
-        ------
-        InputError
-            They never met.
-        FitError
-            There are fewer than ``MIN_LABELS`` labels of their pairs.
+        Raises ``InputError`` if they never met, ``FitError`` with fewer than ``MIN_LABELS`` labels of their pairs.
         """
         return self._seen_by(first, second).of_wins(first, second)
 
     def _seen_by(self, system: str, opponent: str | None = None) -> Rates:
-        """The pairs of a system as items of this one system."""
+        """Return the rates of a system whose items are its pairs."""
         seen = [
             (row, 1.0 if pair[0] == system else -1.0)
             for row, pair in enumerate(self.pairs)
@@ -115,7 +101,7 @@ class Duels(Labelled):
 
 @dataclass(frozen=True)
 class DuelRates(Rates):
-    """Shares of wins; the difference of two systems is that of the pairs where they met."""
+    """Shares of wins; a difference is of the pairs where two systems met."""
 
     _duels: Duels | None = field(default=None, repr=False, compare=False)
 
@@ -144,10 +130,9 @@ def duel_gate(duels: Duels, new: str, old: str, margin: float = 0.0) -> Decision
 
 
 def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
-    """What the judges say for a system, wherever it stood, (m,); and whether it stood on both sides.
+    """Return the estimates (m,) in favour of a system, and whether it stood on both sides.
 
-    Where it did, half of what both sides have in common is the judges' taste for a side. It is known without a label,
-    so that taking it off cannot bias what labels correct.
+    If it did, the preference for a side is removed: half of what both sides have in common.
     """
     known = ~np.isnan(estimate)
     sides = [estimate[known & (side == sign)] for sign in (1.0, -1.0)]
@@ -157,7 +142,7 @@ def _turned_answer(estimate: Array, side: Array) -> tuple[Array, bool]:
 
 
 def _turned(rate: Rate, system: str) -> Rate:
-    """The rate of the other one of two systems."""
+    """Return the rate of the other one of two systems."""
     value, lo, hi = rate.by_labels
     ends = {"value": 1 - rate.value, "lo": 1 - rate.hi, "hi": 1 - rate.lo, "by_labels": (1 - value, 1 - hi, 1 - lo)}
     return replace(rate, system=system, by_judges=1 - rate.by_judges, **ends)

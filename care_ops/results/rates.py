@@ -1,8 +1,7 @@
-"""How good each system is by the standard of people, from a few of their labels and a score for every item.
+"""Estimate each system's mean label from a few labels and a score for every item.
 
-The judges' answer is biased in a way that nobody knows; a mean of it over a system's items inherits the bias however
-many items there are. Labels of a random sample of items correct it. The answer must have been fitted without these
-labels, or be cross-fitted: an answer that has seen a label lies closer to it than to those that it has not.
+The mean of the judges' estimates over a system's items has their bias. Labels of a random sample correct it, if the
+estimates have not seen these labels.
 """
 
 import math
@@ -22,24 +21,24 @@ from care_ops.scores import Array, rows_of, varies
 DRAWS = 4_000
 
 LEVEL = 0.9
-"""Coverage of intervals where no other is asked for."""
+"""Default coverage of intervals."""
 
 ALL = "all items"
-"""Name of the one system where none is named."""
+"""Name of the one system if none is named."""
 
 
 @dataclass(frozen=True)
 class Rate:
-    """One system.
+    """The rate of one system.
 
     Attributes
     ----------
     value, lo, hi : float
         Posterior mean and equal-tailed interval of its mean label: for labels of 0 and 1 the share that people pass.
     by_labels : (value, lo, hi)
-        What the labels alone say.
+        The same without scores.
     by_judges : float
-        Mean of the answer itself, corrected by nothing; in the answer's own unit.
+        Mean of the estimates without correction, in their unit.
     """
 
     system: str
@@ -54,15 +53,7 @@ class Rate:
 
 @dataclass(frozen=True)
 class Repeats:
-    """What is known where some items have several labels, of which the mean is taken.
-
-    Attributes
-    ----------
-    counts : (n,) array
-        How much each item's mean label counts beside a single label.
-    shares : bool
-        Whether people said 0 or 1, so that their mean is a share.
-    """
+    """Weights (n,) of the items' mean labels relative to a single label, and whether labels are 0 and 1."""
 
     counts: Array
     shares: bool
@@ -70,27 +61,26 @@ class Repeats:
 
 @dataclass(frozen=True)
 class Labelled:
-    """An answer for each of n items, and labels of some of them.
+    """Estimates of n items, and labels of some of them.
 
     Attributes
     ----------
     estimate : (n,) array
-        Fitted without the labels, or NaN; of 0/1 labels its order alone matters.
+        Fitted without the labels, or NaN; for labels of 0 and 1 only its order counts.
     labels : (n,) array
-        NaN where there is none.
+        NaN is missing.
     systems : sequence of n str or None, optional
         None belongs to no system. By default all items are one.
     units : sequence of n str, optional
-        Split units: items of one unit that resemble one another count for fewer.
+        Split units, for a design effect.
     chance : (n,) array, optional
-        Probability with which each labelled item was chosen for a label; equal for all by default.
+        Probability with which each labelled item was drawn; equal by default.
     repeats : Repeats, optional
-        Where some items have several labels.
+        If some items have several labels.
     order : sequence of int, optional
-        The labelled rows, in the order in which their labels came, for intervals that hold at all looks together
-        (``sequential``). A later look appends to it; items are then drawn at random, and no chance or repeat counts.
+        The labelled rows in the order of their labels, for ``sequential``; ``chance`` and ``repeats`` are then unused.
     bounds : (lo, hi), optional
-        Between which a label then must lie; 0 and 1 for labels that are 0 and 1, and needed for others.
+        Range of a label for ``sequential``; 0 and 1 by default.
     """
 
     estimate: Array
@@ -103,7 +93,7 @@ class Labelled:
     bounds: tuple[float, float] | None = None
 
     def rows_by_system(self) -> dict[str, NDArray[np.intp]]:
-        """Rows of each system, sorted by its name."""
+        """Return the rows of each system, sorted by name."""
         names = [ALL] * len(self.labels) if self.systems is None else self.systems
         named = np.flatnonzero([name is not None for name in names])
         rows = rows_of(str(names[int(row)]) for row in named)
@@ -111,11 +101,9 @@ class Labelled:
 
 
 def labels_needed(rate: Rate, half_width: float) -> int:
-    """How many labels of a system's items narrow its interval to ``half_width`` on either side, from what is known now.
+    """Return the number of labels for an interval of +- ``half_width``; the variance falls as 1/m - 1/N.
 
-    The variance falls as 1/m - 1/N for m labels of N items, so that all labels leave none.
-
-    Raises ``InputError`` where the width is not positive.
+    Raises ``InputError`` if the width is not positive.
     """
     if half_width <= 0:
         raise InputError(f"rates: an interval's half width is above 0, got {half_width:g}")
@@ -128,13 +116,7 @@ def labels_needed(rate: Rate, half_width: float) -> int:
 
 @dataclass(frozen=True)
 class Difference:
-    """System ``first`` less system ``second``.
-
-    Attributes
-    ----------
-    chance_better : float, optional
-        Posterior probability that ``first`` is better; None in a confidence sequence, which has none.
-    """
+    """System ``first`` minus ``second``; ``chance_better`` is None in a confidence sequence."""
 
     first: str
     second: str
@@ -146,14 +128,9 @@ class Difference:
 
 @dataclass(frozen=True)
 class Rates:
-    """Systems, the best first.
+    """Systems, the best first, and why others are left out.
 
-    Attributes
-    ----------
-    kind : {"share", "mean", "share of wins"}
-        A share of items where labels are 0 and 1, else a mean of labels; of systems that are compared in pairs a share
-        of wins (``pairs``).
-    left_out : dict system -> why
+    ``kind`` is "share" for labels of 0 and 1, "mean" for others, and "share of wins" for ``pairs``.
     """
 
     kind: str
@@ -164,13 +141,13 @@ class Rates:
     _draws: Array = field(default_factory=lambda: np.empty((0, 0)))
 
     def difference(self, first: str, second: str) -> Difference:
-        """The difference of two systems, from the same joint draws; ``InputError`` where one has no rate."""
+        """Return the difference of two systems from joint draws; ``InputError`` if one has no rate."""
         self.require(first, second)
         one, other = (self._draws[:, self._names.index(name)] for name in (first, second))
         return differ(first, second, one - other, self.level)
 
     def require(self, *names: str) -> None:
-        """``InputError`` where one of these systems has no rate."""
+        """Raise ``InputError`` if one of these systems has no rate."""
         known = {rate.system for rate in self.rates}
         missing = [name for name in names if name not in known]
         if missing:
@@ -178,12 +155,12 @@ class Rates:
             raise InputError(f"no rate for {', '.join(missing)}; there are rates for {known_names}")
 
     def of_wins(self, first: str, second: str) -> Difference:
-        """The difference of two systems where a label is the share of a win of ``first``, and the rest ``second``'s."""
+        """Return the difference of two systems if a label is the share of a win of ``first``."""
         return differ(first, second, 2.0 * self._draws[:, 0] - 1.0, self.level)
 
 
 def differ(first: str, second: str, draws: Array, level: float) -> Difference:
-    """Two systems' difference from draws of it, (d,), with an equal-tailed interval of this level."""
+    """Summarise draws (d,) of the difference of two systems."""
     value, lo, hi = _summary(draws, level)
     return Difference(first, second, value, lo, hi, float((draws > 0).mean() + 0.5 * (draws == 0).mean()))
 
@@ -195,16 +172,12 @@ def rates_of(
     of_these_items: bool = True,
     seed: int = 0,
 ) -> Rates:
-    """The mean label of each system, prediction-powered by the estimates of all its items.
+    """Estimate the mean label of each system, prediction-powered by the estimates of all its items.
 
     Parameters
     ----------
-    given : Labelled
-        Its order and bounds are not used.
-    level, seed
-        Of the intervals, between 0 and 1; of the posterior draws.
     of_these_items : bool
-        Whether the target is the mean over the items given, or over endless items like them.
+        Whether the target is the mean of these items or of their population.
 
     Raises
     ------
@@ -231,7 +204,6 @@ def rates_of(
 
 
 def _rate(name: str, system: System, draws: Array, estimate: Array, level: float, by_labels: Array) -> Rate:
-    """Return the rate of one system; ``by_labels`` are draws of an estimate that uses labels and no scores."""
     known = estimate[~np.isnan(estimate)]
     by_judges = float(known.mean()) if len(known) else float("nan")
     sizes = len(system.scores), len(system.labels)
@@ -241,7 +213,7 @@ def _rate(name: str, system: System, draws: Array, estimate: Array, level: float
 def _with_labels(
     by_name: dict[str, NDArray[np.intp]], score: Array, labels: Array, chance: Array, counts: Array
 ) -> tuple[dict[str, System], dict[str, str]]:
-    """The systems that have enough labels, and why the others have no rate; ``FitError`` where none has enough."""
+    """Return the systems with enough labels, and why others have no rate; ``FitError`` without any."""
     systems: dict[str, System] = {}
     left_out: dict[str, str] = {}
     for name, rows in by_name.items():
@@ -259,7 +231,6 @@ def _with_labels(
 
 
 def _checked(labels: Array, chance: Array | None, level: float) -> Array:
-    """The chances with which items were chosen for their labels, equal by default; ``InputError`` as ``rates_of``."""
     if not 0 < level < 1:
         raise InputError(f"rates: the level of intervals lies between 0 and 1, got {level:g}")
     chance = np.ones(len(labels)) if chance is None else chance
@@ -270,16 +241,13 @@ def _checked(labels: Array, chance: Array | None, level: float) -> Array:
 
 
 def _weights(chance: Array) -> Array:
-    """Inverse chances whose sum is the effective number of labels (Kish, Survey Sampling, 1965)."""
+    """Scale inverse chances to the effective number of labels (Kish, Survey Sampling, 1965)."""
     inverse = 1.0 / chance
     return inverse * inverse.sum() / np.sum(inverse**2)
 
 
 def item_scores(estimate: Array, *, shares: bool) -> Array:
-    """Estimates as what labels are regressed on: of mean 0 and variance 1, and 0 where there is none.
-
-    For labels that are shares, normal scores are taken, which depend on the order of the estimates alone.
-    """
+    """Standardise estimates, 0 if missing; for shares their normal scores, which depend only on the order."""
     if shares:
         estimate = normal_scores(estimate[:, None])[:, 0]
     known = ~np.isnan(estimate)
@@ -290,11 +258,7 @@ def item_scores(estimate: Array, *, shares: bool) -> Array:
 def _discounted(
     systems: dict[str, System], rows_by_name: dict[str, NDArray[np.intp]], units: Sequence[str]
 ) -> dict[str, System]:
-    """Labels count for less where those of one split unit go together beyond what the score says (design effect), and
-    the scores of endless items vary as those of the units do.
-
-    The correlation within units is that of residuals of a line through the labels, over all systems, at least 0.
-    """
+    """Weight labels by the design effect of split units: the correlation of residuals within units, at least 0."""
     products, squares, pairs, members = 0.0, 0.0, 0, 0
     sizes: dict[str, float] = {}
     for name, system in systems.items():
@@ -319,10 +283,7 @@ def _discounted(
 
 
 def _of_units(scores: Array, units: Sequence[str]) -> float:
-    """Variance of the mean of scores that come by whole units, by that of independent ones; 1 at least.
-
-    It is that of Student's t, since it is known from as many units as there are.
-    """
+    """Return the variance of the mean of scores by units relative to independent ones, at least 1."""
     deviation = scores - scores.mean()
     sums = np.array([deviation[group].sum() for group in rows_of(units).values()])
     by_items, count = float(deviation @ deviation), len(sums)
@@ -332,7 +293,7 @@ def _of_units(scores: Array, units: Sequence[str]) -> float:
 def _draws(
     systems: list[System], rng: np.random.Generator, *, binary: bool, of_these_items: bool
 ) -> tuple[Array, Array]:
-    """Draws of all systems' means, shape (DRAWS, S), and the same by their labels alone."""
+    """Draw all systems' means, shape (DRAWS, S), and the same without scores."""
     within = None if binary else variance_within(systems)
     if binary:
         drawn = [draw_shares(_for_parameters(s), DRAWS, rng, of_these_items=of_these_items) for s in systems]
@@ -342,11 +303,7 @@ def _draws(
 
 
 def _for_parameters(system: System) -> System:
-    """Labels count for less by the regression's parameters: an intercept, and a slope where scores vary.
-
-    A posterior summed over a grid has no degrees of freedom of its own; on simulated populations with 20 labels its
-    90 % intervals covered .88 without this and .90 with it, with 50 labels .89 and .90.
-    """
+    """Subtract the regression's parameters from the weight of labels; 90 % intervals by 20 labels else cover .88."""
     parameters = 1.0 + (np.ptp(system.scores[system.labelled]) > 0)
     return replace(system, weights=system.weights * max(1.0 - parameters / len(system.labels), 0.5))
 
@@ -354,7 +311,7 @@ def _for_parameters(system: System) -> System:
 def _draws_by_labels(
     systems: Iterable[System], rng: np.random.Generator, within: float | None, *, binary: bool, of_these_items: bool
 ) -> Array:
-    """Draws of each system's mean by its labels without any score, shape (DRAWS, S)."""
+    """Draw each system's mean by its labels without scores, shape (DRAWS, S)."""
     columns: list[Array] = []
     for system in systems:
         if not binary:
@@ -371,6 +328,6 @@ def _draws_by_labels(
 
 
 def _summary(draws: Array, level: float) -> tuple[float, float, float]:
-    """Mean and equal-tailed interval; a mean, so that differences of values are the values of differences."""
+    """Return mean and equal-tailed interval."""
     lo, hi = np.quantile(draws, [(1 - level) / 2, (1 + level) / 2])
     return float(draws.mean()), float(lo), float(hi)

@@ -1,9 +1,9 @@
-"""Repeats: several runs of a system on one task, scored by several judges.
+"""Repeated runs of a system on one task: variance components of scores, and pass^k.
 
-The variance of scores is split into judges (some are milder), tasks (some are harder), runs of a system on one task,
-and the residual, which is the judges' noise (Searle, Casella and McCulloch, Variance Components, 1992). Intervals are
-generalised confidence intervals (Weerahandi, Journal of the American Statistical Association 1993). pass^k is the
-chance that k runs of a system on one task all pass (Yao et al., tau-bench, 2024).
+The variance is split into judges, tasks, runs of a system on a task, and the residual: the judges' noise (Searle,
+Casella and McCulloch, Variance Components, 1992), with generalised confidence intervals (Weerahandi, Journal of the
+American Statistical Association 1993). pass^k is the probability that k runs on one task all pass (Yao et al.,
+tau-bench, 2024).
 """
 
 import math
@@ -38,17 +38,16 @@ class VarianceSplit:
     Attributes
     ----------
     components : dict name -> Component
-        ``judge``, ``item`` (the task), ``run`` (a system's answers to one task; absent where no task has two), and
-        ``residual``: what is left to a judge and an answer, which is noise of the judges.
+        ``judge``, ``item`` (the task), ``run`` (if a task has several of a system), and ``residual`` (judge noise).
     noise_of_difference : dict (first, second) -> float
-        Of the variance of two systems' difference in mean score, the share that is the judges' noise.
+        Share of judge noise in the variance of two systems' difference in mean score.
     """
 
     components: Mapping[str, Component]
     noise_of_difference: Mapping[tuple[str, str], float]
 
     def noise_between(self, first: str, second: str) -> float | None:
-        """Return the share of two systems, in any order; None where one has no scores, or both are one."""
+        """Return the share of two systems in any order; None if unknown."""
         return self.noise_of_difference.get((min(first, second), max(first, second)))
 
 
@@ -60,9 +59,9 @@ def variance_split(
     Parameters
     ----------
     values : (n, p) array
-        Scores of n answers by p judges; NaN is missing.
+        NaN is missing.
     systems, tasks : sequences of n str
-        Whose answer each is, and to which task; answers of one system to one task are its runs.
+        Answers of one system to one task are its runs.
 
     Raises
     ------
@@ -148,10 +147,7 @@ def _components(
 def _noise(
     components: Mapping[str, Component], owners: Sequence[str], tasks: Sequence[str], per_answer: float
 ) -> dict[tuple[str, str], float]:
-    """Return the judges' part of the variance of each difference of two systems' mean scores.
-
-    A task that both systems answered takes its difficulty out of their difference.
-    """
+    """Return the judges' part of the variance of each difference; shared tasks do not add to it."""
     of = {name: [tasks[k] for k in rows] for name, rows in rows_of(owners).items() if name}
     parts = {name: part.variance for name, part in components.items()}
     shares: dict[tuple[str, str], float] = {}
@@ -170,10 +166,9 @@ def _harmonic(counts: NDArray[np.intp]) -> float:
 
 
 def passes_of_tasks(sample: Labelled, tasks: Sequence[str], k: int) -> Labelled:
-    """Return a sample whose items are tasks and whose label is whether k runs of the system on the task all pass.
+    """Return a sample of tasks that have k runs, labelled by whether k of them all pass.
 
-    A task counts where the system has k runs on it, and has a label where k of them are labelled: of c passes among m
-    labelled runs, C(c, k) / C(m, k). Its score is the expected lowest score among k of its runs.
+    The label is C(c, k) / C(m, k) for c passes among m labelled runs; the score is the expected lowest of k runs.
 
     Raises
     ------

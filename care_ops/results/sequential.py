@@ -1,20 +1,14 @@
-"""Rates and differences of systems with intervals that hold however often one looks while labels come in.
-
-An interval for a fixed number of labels covers what it promises once. Who looks after every ten labels and stops where
-the interval excludes zero finds differences that are not there. A confidence sequence covers at all looks together, and
-costs width for it.
+"""Confidence sequences for rates of systems: intervals that hold at all looks together while labels come in.
 
 Method: testing by betting, without replacement (Waudby-Smith and Ramdas, Journal of the Royal Statistical Society B
-2024). For each mean that a system's labels might have, a capital of 1 is bet against it, label by label. If the mean is
-the true one the game is fair, and the capital ever reaches 1 / (1 - level) with a probability of at most 1 - level
-(Ville 1939): means against which it has are excluded. The bet is not on the label itself but on the label less what the
-judges' answer predicts, by a regression on the labels before it, plus the mean prediction of all items not labelled
-before: the correction of prediction-powered inference (Angelopoulos, Duchi and Zrnic 2023), with a slope that has not
-seen the label. Two systems are compared by the product of their capitals.
+2024). A capital of 1 is bet against each possible mean, label by label. Against the true mean the game is fair, and the
+capital ever reaches 1 / (1 - level) with a probability of at most 1 - level (Ville 1939); such means are excluded. The
+bet is on the label minus its prediction by a regression on earlier labels, plus the mean prediction of all unlabelled
+items (prediction-powered inference, Angelopoulos, Duchi and Zrnic 2023). Two systems are compared by the product of
+their capitals.
 
-It needs labels within known bounds, of items that are drawn at random without replacement, in the order in which they
-came. Nothing is assumed of the judges or of the number of labels. For the items given nothing is assumed of how they
-resemble one another; for items to come, that split units are independent.
+Labels must have known bounds and be of items drawn at random without replacement, in their order. For items to come,
+split units must be independent.
 """
 
 from collections import Counter
@@ -31,37 +25,24 @@ from care_ops.scores import Array
 Rows = NDArray[np.intp]
 
 _CANDIDATES = 1001
-"""How many values are tried for a system's mean. An interval ends one value beyond the last that is not excluded."""
+"""Possible means of a system that are tested."""
 
 _LARGEST_BET = 0.5
-"""Share of the capital that is put at stake at most, as Waudby-Smith and Ramdas recommend."""
+"""Largest bet, as a share of the capital (Waudby-Smith and Ramdas)."""
 
 _MIXING = 4.0
-"""How boldly is bet on the distance between the mean of the items given and that of endless items like them.
-
-It is tau in ``_kept``. At the level .9, intervals are narrowest with about 4 where few items are given.
-"""
+"""tau in ``_kept``; at the level .9 intervals of few items are narrowest with about 4."""
 
 _PRIOR_LABELS = 2.0
-"""How many labels the starting guess counts for, that scores say nothing of labels (a slope of 0)."""
+"""Labels that the prior slope of 0 counts for."""
 
 _PRIOR_VARIANCE = 0.25
-"""Variance of a prediction's error before any label is known: the largest that a number between 0 and 1 can have."""
+"""Variance of a prediction's error before any label: the largest of a number between 0 and 1."""
 
 
 @dataclass(frozen=True)
 class Stream:
-    """Labels of one system in the order in which they came.
-
-    Attributes
-    ----------
-    scores : (N,) array
-        Of all its items: the judges' answer, standardised; the same for all where labels alone are to count.
-    rows : (m,) array of int
-        Labelled rows of ``scores``, in order; no row twice.
-    labels : (m,) array
-        Between 0 and 1.
-    """
+    """Labels (m,) of one system between 0 and 1 in their order, their rows (m,), and the scores (N,) of all items."""
 
     scores: Array
     rows: Rows
@@ -70,16 +51,9 @@ class Stream:
 
 @dataclass(frozen=True)
 class Evidence:
-    """The capital against each of many means.
+    """The log capital (G,) against each of the possible means (G,) of all N labels.
 
-    Attributes
-    ----------
-    means : (G,) array
-        Of all N labels, from the least to the largest that the labels seen allow.
-    log_capital : (G,) array
-    sampling : float
-        At most this is the variance of the mean of these N items about that of endless items like them, where the
-        latter is the target; 0 where these items are.
+    ``sampling`` bounds the variance of the mean of these items about their population's, if that is the target, else 0.
     """
 
     means: Array
@@ -95,7 +69,7 @@ class SequentialRates(Rates):
     _unit: float = 1.0
 
     def difference(self, first: str, second: str) -> Difference:
-        """The difference of two systems, without a posterior probability; ``InputError`` where one has no rate."""
+        """Return the difference of two systems; ``InputError`` if one has no rate."""
         self.require(first, second)
         value = {rate.system: rate.value for rate in self.rates}
         lo, hi = difference_interval(self._evidence[first], self._evidence[second], self.level)
@@ -109,9 +83,9 @@ class SequentialRates(Rates):
 
 
 def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
-    """Logarithm of the capital against each mean of all N labels, after each label of the stream; (G,) arrays.
+    """Yield the log capital (G,) against each mean of all N labels, after each label.
 
-    At the true mean the expectation of the capital, over the order in which items are drawn, is 1 after every label.
+    The expected capital against the true mean, over the order of the items, is 1 after every label.
     """
     size = len(stream.scores)
     waiting = np.ones(size, dtype=bool)
@@ -137,7 +111,7 @@ def log_capitals(stream: Stream, means: Array) -> Iterator[Array]:
 
 
 class _Predictions:
-    """Least squares of the labels so far on their scores, shrunk to no slope and to a mean of one half."""
+    """Least squares of labels on scores, shrunk to a slope of 0 and a mean of one half."""
 
     def __init__(self) -> None:
         self._count = 0
@@ -165,7 +139,7 @@ class _Predictions:
 
 
 def evidence_of(stream: Stream, sampling: float = 0.0) -> Evidence:
-    """Capital against evenly spaced means, of which those that the labels seen rule out are left out."""
+    """Return the capital against evenly spaced means that the labels allow."""
     size, known = len(stream.scores), float(stream.labels.sum())
     means = np.linspace(known / size, (known + size - len(stream.labels)) / size, _CANDIDATES)
     *_, log_capital = log_capitals(stream, means)
@@ -173,7 +147,7 @@ def evidence_of(stream: Stream, sampling: float = 0.0) -> Evidence:
 
 
 def interval(evidence: Evidence, level: float) -> tuple[float, float]:
-    """The means that are not excluded, from the least to the largest."""
+    """Return the interval of means that are not excluded."""
     means = evidence.means
     step = float(means[1] - means[0])
     possible = (float(means[0]), float(means[-1])) if evidence.sampling == 0 else (0.0, 1.0)
@@ -181,7 +155,7 @@ def interval(evidence: Evidence, level: float) -> tuple[float, float]:
 
 
 def difference_interval(first: Evidence, second: Evidence, level: float) -> tuple[float, float]:
-    """Differences of two means that are not excluded by the product of the capitals."""
+    """Return the interval of differences that the product of the capitals does not exclude."""
     together = first.log_capital[:, None] + second.log_capital[None, :]
     difference = first.means[:, None] - second.means[None, :]
     step = float(first.means[1] - first.means[0] + second.means[1] - second.means[0])
@@ -193,14 +167,11 @@ def difference_interval(first: Evidence, second: Evidence, level: float) -> tupl
 def _kept(
     values: Array, log_capital: Array, level: float, sampling: float, step: float, possible: tuple[float, float]
 ) -> tuple[float, float]:
-    """The interval from the least to the largest value that is not excluded, one step further on either side.
+    """Return the interval of values that are not excluded, one step wider; all possible values if all are excluded.
 
-    Where the target is endless items like those given, the capital against a value d of the items given is multiplied
-    by what a mixture of bets wins against a deviation of d from the target x, exp(tau (d - x)^2 / (2 v (1 + tau))) /
-    sqrt(1 + tau) for a variance v and ``_MIXING`` = tau (Robbins, Annals of Mathematical Statistics 1970).
-
-    Where every value is excluded, the true one is too, which happens with the probability that the level leaves or
-    where the labels did not come in random order. Then nothing is said: all that labels allow is in the interval.
+    For a population target x, the capital against a value d of these items is multiplied by that of a mixture of bets
+    on d - x, exp(tau (d - x)^2 / (2 v (1 + tau))) / sqrt(1 + tau), for a variance v and ``_MIXING`` = tau (Robbins,
+    Annals of Mathematical Statistics 1970).
     """
     margin = -np.log1p(-level) - log_capital + (0.5 * np.log1p(_MIXING) if sampling > 0 else 0.0)
     open_ = margin > 0
@@ -218,10 +189,7 @@ def rates_at_looks(
     of_these_items: bool = True,
     seed: int = 0,
 ) -> Rates:
-    """The mean label of each system's items: ``rates_of``, or where the labels have an order, ``SequentialRates``.
-
-    Of these, values are those of ``rates_of``, as far as the intervals allow. Split units say which
-    items came independently of one another, where the target is endless items.
+    """Estimate the mean label of each system: ``rates_of``, or ``SequentialRates`` if the labels have an order.
 
     Raises
     ------
@@ -255,10 +223,7 @@ def rates_at_looks(
 
 
 def _sampling_variance(rows: Rows, units: Sequence[str] | None) -> float:
-    """Hoeffding's bound for the mean of labels between 0 and 1: 1/4 over the number of independent items.
-
-    Of items in units that resemble one another without limit, as many count as units of equal size would be.
-    """
+    """Return Hoeffding's bound of the variance of a mean, 1/4 over the effective number of independent units."""
     if units is None:
         return 0.25 / len(rows)
     sizes = np.array(list(Counter(units[int(row)] for row in rows).values()), dtype=np.float64)
@@ -272,7 +237,7 @@ def _stream(score: Array, labels: Array, order: Sequence[int], rows: Rows) -> St
 
 
 def _within(value: float, evidence: Evidence, level: float, lo: float, hi: float) -> tuple[float, float, float]:
-    """A value moved into the interval, and the interval, in units of the labels."""
+    """Return a value moved into the interval, and the interval, in units of the labels."""
     least, largest = (lo + (hi - lo) * end for end in interval(evidence, level))
     return min(max(value, least), largest), least, largest
 

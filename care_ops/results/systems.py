@@ -1,8 +1,6 @@
-"""Comparison of systems: paired differences with intervals, prediction-powered where there are anchors.
+"""Comparison of systems: paired differences with intervals, prediction-powered with labels.
 
-Items belong to systems (models, versions, prompts of a product). Items of one split unit (a prompt that every system
-answered) are compared with one another, so that hard prompts count for nobody. Variances are cluster-robust by split
-unit, and intervals are Student's t.
+Variances are cluster-robust by split unit (a prompt that every system answered); intervals are Student's t.
 """
 
 import itertools
@@ -30,24 +28,23 @@ def mean_differences(
     *,
     level: float = 0.9,
 ) -> list[Comparison]:
-    """The difference of every two systems by the means of their items, with the better system first.
+    """Compare every two systems by the means of their items, the better one first.
 
-    With labels the difference is that of the labels, by prediction-powered inference (Angelopoulos et al., Science
-    2023; tuned as in "PPI++", 2023). The estimates bring precision, and the labelled items correct what the judges get
-    wrong about a system. The labelled items must be drawn at random.
+    Labels of items drawn at random correct the difference by prediction-powered inference (Angelopoulos et al., Science
+    2023; tuned as in "PPI++", 2023).
 
     Parameters
     ----------
     estimate : (n,) array
-        Estimates of the items; an item with NaN is left out.
+        NaN is left out.
     systems : sequence of n str or None
-        System of each item, or None for an item that belongs to no system.
+        None belongs to no system.
     units : sequence of n str
-        Split unit of each item.
+        Split units.
     labels : (n,) array, optional
-        Label of each item; NaN where there is none.
+        NaN is missing.
     level : float
-        Coverage of the intervals, between 0 and 1.
+        Coverage of the intervals.
 
     Raises
     ------
@@ -84,25 +81,22 @@ def bradley_terry(
     sides: bool = True,
     level: float = 0.9,
 ) -> tuple[dict[str, float], list[Comparison]]:
-    """Strengths of systems that are compared in pairs, and every difference: P(left wins) = expit(s_left - s_right).
+    """Estimate strengths of systems from pairs: P(left wins) = expit(s_left - s_right), and every difference.
 
-    Where the pairs can tell it, what the left side adds for whoever stands there is a parameter beside the strengths
-    (Davidson and Beaver, Biometrics 1977).
-    An estimate between 0 and 1 counts as a fractional win, as a tie does with .5 (quasi-likelihood; Bradley and Terry,
-    1952; Papke and Wooldridge, 1996). With labels the estimating equation is prediction-powered.
-
-    One comparison more, spread over all of them, half won and half lost, keeps every share off 0 and 1, and it counts
-    in the intervals (Haldane, 1956; Anscombe, 1956). It weighs as much as one split unit: with labels, one labelled.
+    An effect of the left side is a further parameter where the pairs identify it (Davidson and Beaver, Biometrics
+    1977). An estimate between 0 and 1 is a fractional win (quasi-likelihood; Bradley and Terry, 1952; Papke and
+    Wooldridge, 1996). With labels the estimating equation is prediction-powered. One more comparison, half won and of
+    the weight of one split unit, keeps every share off 0 and 1 (Haldane, 1956; Anscombe, 1956).
 
     Parameters
     ----------
     estimate : (n,) array
-        P(left wins), or the share of votes for the left system, in [0, 1]; an item with NaN is left out.
+        P(left wins) or a share of votes, in [0, 1]; NaN is left out.
     pairs : sequence of n (left, right) or None
     labels : (n,) array, optional
-        Labels in [0, 1]; NaN where there is none.
+        In [0, 1]; NaN is missing.
     sides : bool
-        Whether judges may like a side.
+        Whether judges may prefer a side.
     units, level : as in ``mean_differences``
 
     Returns
@@ -135,7 +129,7 @@ def bradley_terry(
 
 
 def _by_estimates(games: "_Games") -> tuple[Array, Array, float]:
-    """Strengths by the estimates alone, the influence of each split unit on them, and how far estimates are trusted."""
+    """Return strengths without labels, the influence of each split unit, and the weight of the estimates."""
     strength, inverse, _ = _solve(games, 1.0, 1 / games.units, corrected=False)
     residual = (games.estimate - expit(games.design @ strength))[:, None] * games.design / len(games.estimate)
     rows = np.vstack([_by_unit(residual, games.unit, games.units), _half_won(games, strength, 1 / games.units)])
@@ -143,7 +137,7 @@ def _by_estimates(games: "_Games") -> tuple[Array, Array, float]:
 
 
 def _by_labels(games: "_Games") -> tuple[Array, Array, float]:
-    """The same with what labels correct; by labels alone where the correction leaves the shares that there can be."""
+    """Return the same corrected by labels; without estimates if the correction leaves [0, 1]."""
     half_won = 1 / len(np.unique(games.unit[games.labelled]))
     strength, inverse, _ = _solve(games, 0.0, half_won, corrected=True)
     label_part, estimate_part = _scores(games, strength)
@@ -158,19 +152,10 @@ def _by_labels(games: "_Games") -> tuple[Array, Array, float]:
 
 @dataclass(frozen=True)
 class _Games:
-    """Comparisons of pairs of systems as the regression of Bradley and Terry takes them.
+    """Comparisons as a regression.
 
-    Attributes
-    ----------
-    design : (m, k) array
-        1 for the left system of a comparison and -1 for the right one; where the side counts, a last column of ones.
-    estimate, label : (m,) arrays
-        P(left wins) by the judges, and by the label, NaN where there is none.
-    labelled : (m,) array of bool
-    unit : (m,) array of int
-        Split unit of each comparison, as a number from 0.
-    units, systems : int
-        Number of split units, and of systems.
+    ``design`` (m, k) has 1 for the left and -1 for the right system, and ones for an effect of the side; ``unit`` (m,)
+    numbers the split units from 0.
     """
 
     design: Array
@@ -185,7 +170,7 @@ class _Games:
 def _games(
     estimate: Array, pairs: Sequence[tuple[str, str] | None], units: Sequence[str], labels: Array | None
 ) -> tuple[_Games, list[str]]:
-    """The comparisons that have an estimate, checked, and the names of the systems; errors as in ``bradley_terry``."""
+    """Return the checked comparisons that have an estimate, and the names of the systems."""
     _same_length(estimate, pairs, units)
     usable = [i for i, pair in enumerate(pairs) if pair is not None and not np.isnan(estimate[i])]
     played = [pair for i in usable if (pair := pairs[i]) is not None]
@@ -210,13 +195,13 @@ def _games(
 
 
 def _tells_sides(design: Array) -> bool:
-    """Whether strengths cannot stand for a taste for the left side: not where one system always stood there."""
+    """Return whether the design identifies an effect of the left side."""
     fitted = design @ np.linalg.lstsq(design, np.ones(len(design)), rcond=None)[0]
     return bool(np.abs(fitted - 1.0).max() > 1e-6)
 
 
 def usable_labels(item_ids: Sequence[str], anchors: FitLabels = NO_LABELS) -> Array:
-    """Labels on which estimates may rest, in the order of the items, shape (n,); NaN where there is none."""
+    """Return the labels (n,) of known probability; NaN is missing."""
     usable = {item: label for item, label in anchors.labels.items() if anchors.chance_of(item) is not None}
     return np.array([usable.get(item_id, np.nan) for item_id in item_ids], dtype=np.float64)
 
@@ -230,7 +215,7 @@ def _difference(
     rows: dict[str, NDArray[np.intp]],
     level: float,
 ) -> Comparison:
-    """The comparison of two systems by their means, corrected where each has ``MIN_LABELS`` labelled units."""
+    """Compare two systems by their means, corrected if each has ``MIN_LABELS`` labelled units."""
     count = int(unit.max()) + 1
     from_estimates, from_labels = np.zeros(count), np.zeros(count)
     mean, correction_label, correction_estimate = 0.0, 0.0, 0.0
@@ -261,7 +246,7 @@ def _difference(
 
 
 def _interval(difference: float, influence: Array, freedom: int, level: float) -> tuple[float, float]:
-    """Student's t interval of a difference from the influence of each split unit on it."""
+    """Return Student's t interval from the influence of each split unit."""
     active = influence[influence != 0.0]
     scale = len(active) / max(len(active) - 1, 1)
     half = float(student.ppf((1 + level) / 2, max(freedom, 1)) * np.sqrt(scale * np.sum(active**2)))
@@ -269,16 +254,13 @@ def _interval(difference: float, influence: Array, freedom: int, level: float) -
 
 
 def _trust(label_part: Array, estimate_part: Array) -> float:
-    """The weight of the estimates at which the variance of label_part + weight * estimate_part is least."""
+    """Return the weight that minimises the variance of label_part + weight * estimate_part."""
     size = float(np.sum(estimate_part**2))
     return 1.0 if size == 0.0 else float(np.clip(-np.sum(label_part * estimate_part) / size, 0.0, 1.0))
 
 
 def _solve(games: _Games, trust: float, half_won: float, *, corrected: bool) -> tuple[Array, Array, bool]:
-    """Strengths that add to zero, the inverse of the equation's slope on that space, and whether they solve it.
-
-    What the left side adds, if it counts, is the last of them, and does not add to zero with the others.
-    """
+    """Return strengths that add to zero (then an effect of the side), the inverse of the slope, and convergence."""
     x, e, y, seen = games.design, games.estimate, games.label, games.labelled
     n, k = x.shape
     among = np.eye(k)
@@ -305,14 +287,14 @@ def _solve(games: _Games, trust: float, half_won: float, *, corrected: bool) -> 
 
 
 def _half_won(games: _Games, strength: Array, half_won: float) -> Array:
-    """What the comparison that is half won and half lost adds to the variance, as (k, k) rows like split units'."""
+    """Return the contribution of the comparison that is half won to the variance, as (k, k) rows."""
     p = expit(games.design @ strength)
     size = np.sqrt((p**2 + (1 - p) ** 2) / 2 / len(p)) * half_won
     return np.linalg.qr(games.design * size[:, None]).R
 
 
 def _scores(games: _Games, strength: Array) -> tuple[Array, Array]:
-    """The parts of labels and of estimates in the estimating equation, each (units, k) and around its mean."""
+    """Return the centred parts of labels and estimates in the estimating equation, each (units, k)."""
     x, e, y, seen = games.design, games.estimate, games.label, games.labelled
     n, m = len(e), max(int(seen.sum()), 1)
     p = expit(x @ strength)
