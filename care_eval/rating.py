@@ -1,7 +1,7 @@
 """Rates of systems, gates between them, and choice of penalties, for tables."""
 
 from collections.abc import Mapping, Sequence
-from typing import Any, Literal, TypedDict, Unpack, get_type_hints
+from typing import Any, Literal, Unpack, get_type_hints
 
 from assets.table.fitting import ScoreTable, TableConfig
 from assets.table.options import names_of
@@ -18,18 +18,18 @@ from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions
 
 
-class RateTables(TypedDict, total=False):
-    """Further tables of rates and gates, and their columns.
+class RateOptions(RatingOptions, total=False):
+    """Options of ``rate`` and ``gate``, with those of ``assets.table.rating.RatingOptions``.
 
     Attributes
     ----------
     drawn : "random"
-        How the items of labels were drawn that do not state it, as those of a mapping; without it these are refused.
+        How the items of labels were drawn that do not state it, such as those of a mapping.
     items : path, frame or mapping column -> values
         The item's id, the column that names its system, and ``split_unit``.
     system : str or (left, right)
-        That column; without it all items are one system. Of pairs those of the left system, which a higher score or
-        label prefers, and of the right one, and rates are shares of wins.
+        That column; by default all items are one system. For pairs the columns of both systems: a high score or label
+        prefers the left one, and rates are shares of wins.
     fit_labels : path, frame or mapping item -> label
         Other labels, which the fit sees.
     judges, item, judge, score, drop :
@@ -47,10 +47,6 @@ class RateTables(TypedDict, total=False):
     drop: str | Sequence[str] | None
 
 
-class RateOptions(RateTables, RatingOptions, total=False):
-    """Options of ``rate`` and ``gate``: ``RateTables`` and ``assets.table.rating.RatingOptions``."""
-
-
 @in_python
 def rate(
     scores: TableSource | Columns, labels: TableSource | Mapping[str, float], **options: Unpack[RateOptions]
@@ -62,17 +58,17 @@ def rate(
     scores : path, frame or mapping column -> values
         See ``fit``.
     labels : path, frame or mapping item -> label
-        Labels of people on some of the items, which no fit sees. A table says how each item was drawn (columns
-        ``drawn``, ``probability``; docs/labels.md).
+        Labels of people on some of the items, which the fit does not see. A table states how each item was drawn
+        (columns ``drawn``, ``probability``; docs/labels.md).
     **options :
-        See ``RateTables`` and ``assets.table.rating.RatingOptions``.
+        See ``RateOptions``.
 
     Raises
     ------
     InputError
-        A table cannot be used, labels do not say how they were drawn, or one is also in ``fit_labels`` or has no score.
+        A table cannot be used, labels do not state how they were drawn, are also in ``fit_labels`` or have no score.
     FitError
-        The panel gives no answer, or no system has enough labels.
+        The panel has no estimate, or no system enough labels.
     """
     refuse_unknown("rate", options, get_type_hints(RateOptions))
     table, given, config = _read(scores, labels, options)
@@ -96,22 +92,22 @@ def gate(
     Parameters
     ----------
     new, against : str
-        The system that is to be released, and the one that it is compared with.
+        The system to release, and the one to compare it with.
     margin : float
-        Accepted loss, in units of the labels, of pairs in shares of wins; fix it before you look.
+        Accepted loss, in units of the labels or in shares of wins; fix it before you look.
     method : {"ppi", "rogan-gladen"}
-        How labels correct the judges; the second uses the judges' errors on each system, and needs ``cut``.
+        The second corrects by the judges' errors on each system, and needs ``cut``.
     cut : float, optional
         A score above it passes.
     scores, labels, **options :
-        See ``rate``; the rates are those of items to come.
+        See ``rate``; rates are those of items to come.
 
     Raises
     ------
     InputError
-        As ``rate``, or a system has no labels, or the two are one, or never met in a pair.
+        As ``rate``, or a system has no labels, or both are one, or never met in a pair.
     FitError
-        The panel gives no answer.
+        The panel has no estimate.
     """
     refuse_unknown("gate", options, [*get_type_hints(RateOptions), "margin", "method", "cut"])
     table, given, config = _read(scores, labels, options, cut)
@@ -171,9 +167,8 @@ def select(
 
 
 def _read(
-    scores: TableSource | Columns, labels: Any, options: RateTables, cut: float | None = None
+    scores: TableSource | Columns, labels: Any, options: RateOptions, cut: float | None = None
 ) -> tuple[ScoreTable, Labels, TableConfig]:
-    """Read the tables and the labels."""
     columns = score_columns(
         options.get("item"), names_of(options.get("judge")), options.get("score"), names_of(options.get("drop"))
     )

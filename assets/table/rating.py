@@ -46,10 +46,10 @@ def read_rated_table(
     systems: Sequence[str] = (),
     cut: float | None = None,
 ) -> tuple[ScoreTable, Labels, TableConfig]:
-    """Read the scores, the tables that belong to them, and labels that the fit does not see.
+    """Read scores, their tables, and labels that the fit does not see.
 
-    ``drawn`` states how items were sampled whose labels do not say it. Raises ``InputError`` where a table cannot be
-    read, or where systems are named without a table of items.
+    ``drawn`` is the default sampling of labels. Raises ``InputError`` if a table cannot be read, or systems are named
+    without a table of items.
     """
     table = read_table(inputs, columns, reading, report)
     if systems and not table.items:
@@ -66,13 +66,13 @@ class RatingOptions(TypedDict, total=False):
     level : float
         Of the intervals, .9 by default.
     population : bool
-        Whether rates are of items to come, and not of these; gates always are.
+        Whether rates are of items to come; gates always are.
     sequential : bool
-        Whether intervals hold however often one looks while labels come in; they are wider.
+        Whether intervals hold at all looks while labels come in; they are wider.
     label_bounds : (low, high)
-        For these and for pairs: the range of a label; by default 0 and 1.
+        The range of a label, for sequential intervals and pairs; by default 0 and 1.
     pass_k : int
-        Runs of a system on one task (``split_unit``) that must all pass; by default 1, which is the pass rate.
+        Runs of a system on one task (``split_unit``) that must all pass; by default 1.
     """
 
     level: float
@@ -91,9 +91,8 @@ def rate_table(
 ) -> Rates:
     """Estimate rates of the systems that ``config.systems`` names, or of all items; of pairs, shares of wins.
 
-    Raises ``InputError`` where a label is of an item without scores, or was seen by the fit, the labels allow no
-    confidence sequence or are none of pairs, or as ``systems_of`` does; ``FitError`` where the panel gives no answer,
-    or no system has enough labels.
+    Raises ``InputError`` for labels that cannot be used and as ``systems_of``; ``FitError`` without an estimate or
+    enough labels.
     """
     watch("fitting the panel", 0, 2)
     sample = _sample(table, labels, config, options)
@@ -117,7 +116,7 @@ def gate_table(
 ) -> Decision:
     """Decide about two systems; raises as ``rate_table`` and the gates of ``care_ops.results`` do."""
     if not config.systems:
-        raise InputError("a gate compares two systems; name the column of the items that says whose each item is")
+        raise InputError("a gate compares two systems; name the column of the items with the system, --system")
     if method == "rogan-gladen" and (options.get("sequential") or len(config.systems) == 2):
         raise InputError(
             "rogan-gladen corrects the share of each system's answers that passes, for one look; use ppi for pairs and "
@@ -132,7 +131,7 @@ def gate_table(
     if method == "ppi":
         return gate(sample, new, old, margin=margin, level=level, seed=seed)
     if cut is None:
-        raise InputError("rogan-gladen goes by what the judges pass; say with --cut above which score that is")
+        raise InputError("rogan-gladen needs the score above which judges pass an answer; give --cut")
     return rogan_gladen(sample, cut, new, old, margin=margin, level=level, seed=seed)
 
 
@@ -141,10 +140,7 @@ _BY_CHANCE, _PLAIN = 3.0, 0.3
 
 
 def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: RatingOptions) -> Labelled:
-    """Return the panel's estimates and labels, in the order of the scores; ``Duels`` for pairs.
-
-    For a confidence sequence labels are each item's first: a later one would change what was known at an earlier look.
-    """
+    """Return estimates and labels; ``Duels`` for pairs; for confidence sequences each item's first label."""
     named, paired = systems_of(table, config), len(config.systems) == 2
     bounds, sequential = options.get("label_bounds"), options.get("sequential", False)
     check_labels(table, labels)
@@ -181,7 +177,7 @@ def _sample(table: ScoreTable, labels: Labels, config: TableConfig, options: Rat
 
 
 def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | None:
-    """Split the variance of the scores; None where no system has several runs on a task, and of pairs."""
+    """Split the variance of the scores; None for pairs, or without several runs on a task."""
     tasks = item_columns(table).units()
     if len(config.systems) == 2:
         return None
@@ -194,14 +190,11 @@ def score_variance(table: ScoreTable, config: TableConfig) -> VarianceSplit | No
 def workspace_table(
     workspace: Workspace, testset: str, columns: tuple[str, ...] = ()
 ) -> tuple[ScoreTable, TableConfig]:
-    """Return the panel of a test set as a table without labels, and the settings of its fits.
-
-    Raises ``InputError`` where neither ``columns`` nor the test set names systems.
-    """
+    """Return the panel of a test set as a table, and its settings; ``InputError`` if nothing names systems."""
     systems = workspace.systems_of(testset, columns)
     if not systems:
         raise InputError(
-            f"test set {testset!r} names no systems; say which column does (--system, or `systems` in its file)"
+            f"test set {testset!r} names no systems; give their column (--system, or `systems` in its file)"
         )
     scores = workspace.fit_folder(testset).read_panel()
     records = {record.item_id: record for record in workspace.parts.read_items(testset)}
@@ -232,7 +225,7 @@ def pair_reading(table: ScoreTable, config: TableConfig) -> str | None:
     met, left = Counter(name for pair in pairs for name in pair), Counter(pair[0] for pair in pairs)
     most = ", ".join(f"{name} in {left[name]} of {count}" for name, count in met.most_common(4))
     return (
-        f"{len(pairs)} pairs: a higher score or label says that the answer of {config.systems[0]!r}, the left one, is "
+        f"{len(pairs)} pairs: a higher score or label means that the answer of {config.systems[0]!r}, the left one, is "
         f"better; on the left are {most}{', ...' if len(met) > 4 else ''}"
     )
 

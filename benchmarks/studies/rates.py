@@ -170,6 +170,31 @@ def _ours(cell: Cell, sample: list[Rows], seed: int, answer: Array) -> Bounds | 
     return difference.value, difference.lo, difference.hi
 
 
+def ppi_plus_plus(cell: Cell, sample: list[Rows], _: int) -> Bounds | None:
+    """Estimate one mean by PPI++ (Angelopoulos, Duchi and Zrnic, 2023): slope and variance from the labels."""
+    return None if cell.second is not None else _by_line(cell, sample[0], known=False)
+
+
+def known_line(cell: Cell, sample: list[Rows], _: int) -> Bounds | None:
+    """Return the narrowest .88 interval of a linear correction: slope and variance known from all gold."""
+    return None if cell.second is not None else _by_line(cell, sample[0], known=True)
+
+
+def _by_line(cell: Cell, seen: Rows, *, known: bool) -> Bounds:
+    n, m = len(cell.first), len(seen)
+    rest = np.setdiff1d(cell.first, seen)
+    answer = np.where(np.isnan(cell.answer), np.nanmean(cell.answer), cell.answer)
+    x, y = (answer[cell.first], cell.gold[cell.first]) if known else (answer[seen], cell.gold[seen])
+    slope = float(np.cov(y, x)[0, 1] / np.var(answer[cell.first])) / (1.0 if known else 1.0 + m / (n - m))
+    spread = float(np.var(y - slope * x))
+    drift = float(answer[cell.first].mean() if known else answer[rest].mean()) - float(answer[seen].mean())
+    value = float(cell.gold[seen].mean()) + slope * drift
+    share = (1.0 - m / n) if known else 1.0
+    error = np.sqrt(share * spread / m + (0.0 if known else slope**2 * np.var(answer[rest]) / len(rest)))
+    half = (1.555 if known else 1.645) * float(error)
+    return value, value - half, value + half
+
+
 def rivals() -> dict[str, Method]:
     """Return the methods of truescore and ppi-python; empty if they are not installed."""
     try:

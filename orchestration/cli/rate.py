@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from care_ops.results.rates import Rate
     from care_ops.results.repeats import VarianceSplit
 
-_OF_TABLES = "is for tables; with --workspace the test set's file says it, so leave it out"
+_OF_TABLES = "is for tables; with --workspace the test set's file has it, so leave it out"
 _KINDS = {
     "share": "share that people pass",
     "mean": "mean label",
@@ -37,19 +37,19 @@ Folder = Annotated[Path | None, typer.Option("--workspace", help="Folder of care
 Labels = Annotated[
     Path | None,
     typer.Option(
-        help="item_id, label; drawn (random or chosen) and probability say how the items came to be labelled. For the "
-        "gate of a workspace by default the test set's anchors."
+        help="item_id, label; drawn (random or chosen) and probability state how items were drawn. For the gate of a "
+        "workspace by default the labels of the test set."
     ),
 ]
 Drawn = Annotated[
     Literal["random"] | None,
-    typer.Option(help="How the items of labels that do not say it were drawn; only random ones speak for the others."),
+    typer.Option(help="How items were drawn whose labels do not state it; only random ones represent the others."),
 ]
 Items = Annotated[Path | None, typer.Option(help="item_id, the column that names the system, and split_unit.")]
 FitLabels = Annotated[Path | None, typer.Option(help="item_id, label: other labels, which the fit sees.")]
 Level = Annotated[float, typer.Option(help="Of the intervals.")]
 Sequential = Annotated[
-    bool, typer.Option("--sequential", help="Intervals that hold however often you look while labels come in; wider.")
+    bool, typer.Option("--sequential", help="Intervals that hold at all looks while labels come in; wider.")
 ]
 LabelBounds = Annotated[
     tuple[float, float] | None,
@@ -75,7 +75,7 @@ def rate(
         bool, typer.Option("--population", help="Rates among items to come, not among these.")
     ] = False,
     width: Annotated[
-        float | None, typer.Option(help="Also say how many labels a system needs for an interval of +- this.")
+        float | None, typer.Option(help="Also print how many labels a system needs for an interval of +- this.")
     ] = None,
     level: Level = 0.9,
     sequential: Sequential = False,
@@ -85,9 +85,9 @@ def rate(
     *,
     form: tables.Form,
 ) -> None:
-    """Print each system's pass rate or mean label, with an interval: the judges' answer, corrected by labels.
+    """Print each system's pass rate or mean label, with an interval: the judges' scores, corrected by labels.
 
-    Of a workspace's test set without --labels: how far each system is behind the best, as its page says.
+    For a workspace's test set without --labels: the difference of each system to the best, as on its page.
     """
     from assets.table.rating import rate_table, score_variance
     from care_ops.results.rates import labels_needed
@@ -110,7 +110,7 @@ def rate(
     intervals = "intervals that hold at all looks together" if sequential else "intervals"
     kind = _KINDS[rates.kind] if pass_k == 1 else f"pass^{pass_k}: share of tasks on which {pass_k} runs all pass"
     title = f"{kind}, {level:.0%} {intervals}"
-    title += "" if rates.kind == "share of wins" else "; judges alone: mean of their answer, in its own unit"
+    title += "" if rates.kind == "share of wins" else "; judges alone: mean of their scores, in their unit"
     rows = [_row(each) for each in rates.rates]
     if width is not None:
         for row, each in zip(rows, rates.rates, strict=True):
@@ -143,9 +143,9 @@ def gate(
     drawn: Drawn = None,
     items: Items = None,
     system: tables.System = None,
-    margin: Annotated[float, typer.Option(help="Loss that is let pass; fix it before you look.")] = 0.0,
+    margin: Annotated[float, typer.Option(help="Accepted loss; fix it before you look.")] = 0.0,
     method: Annotated[str, typer.Option(help="ppi, or rogan-gladen, by the judges' errors on each system.")] = "ppi",
-    cut: Annotated[float | None, typer.Option(help="For rogan-gladen: an answer above it passes.")] = None,
+    cut: Annotated[float | None, typer.Option(help="For rogan-gladen: a score above it passes.")] = None,
     workspace: Folder = None,
     against_edition: Annotated[
         str | None,
@@ -250,12 +250,12 @@ def _of_workspace(
 
     loaded = read_workspace(root)
     if gate and (judges := changes(loaded, loaded.testset(testset).name)[0]):
-        console.print(f"not compared until it is anchored again: {' '.join(of_judges(judges))}")
+        console.print(f"not compared until the test set has new labels: {' '.join(of_judges(judges))}")
         raise typer.Exit(JUDGE_CHANGED)
     table, config = workspace_table(loaded, testset, tuple(system or ()))
     file = labels or loaded.labels_file(testset)
     if file is None:
-        raise InputError(f"test set {testset!r} has no anchors in care.yaml; give --labels")
+        raise InputError(f"test set {testset!r} has no labels in care.yaml; give --labels")
     given = read_labels(file, report=tables.print_reading, unstated=drawn)
     if edition is not None:
         _end_where_measured_otherwise(loaded, testset, edition, given)
@@ -308,32 +308,15 @@ def variance_sentence(split: VarianceSplit) -> str:
 
 
 def _row(rate: Rate) -> dict[str, Any]:
-    return {
-        "system": rate.system,
-        "value": rate.value,
-        "lo": rate.lo,
-        "hi": rate.hi,
-        "items": rate.items,
-        "labels": rate.labels,
-        "labels alone": rate.by_labels[0],
-        "its lo": rate.by_labels[1],
-        "its hi": rate.by_labels[2],
-        "judges alone": rate.by_judges,
-    }
+    names = {"by_judges": "judges alone"}
+    row = {names.get(name, name): value for name, value in asdict(rate).items() if name != "by_labels"}
+    return row | dict(zip(("labels alone", "its lo", "its hi"), rate.by_labels, strict=True))
 
 
 def _decision_row(decision: Decision) -> dict[str, Any]:
-    difference = decision.difference
-    return {
-        "outcome": decision.outcome,
-        "new": difference.first,
-        "against": difference.second,
-        "difference": difference.value,
-        "lo": difference.lo,
-        "hi": difference.hi,
-        "chance_better": difference.chance_better,
-        "margin": decision.margin,
-    }
+    names = {"first": "new", "second": "against", "value": "difference"}
+    row = {names.get(name, name): value for name, value in asdict(decision.difference).items()}
+    return {"outcome": decision.outcome, **row, "margin": decision.margin}
 
 
 def _sentence(decision: Decision, config: TableConfig, options: RatingOptions) -> str:
