@@ -10,6 +10,8 @@ from typing import Any
 
 _log = logging.getLogger(__name__)
 
+_BYTES = "bytes"
+
 
 def content_hash(value: object) -> str:
     """Hash of anything that can be written as JSON; other values count as their text."""
@@ -19,8 +21,8 @@ def content_hash(value: object) -> str:
 class FileHashes:
     """Hashes of what is read from files, remembered with the size and the times of each file.
 
-    A file of the same size and times is not read again. A document of the data folder keeps the hashes from one process
-    to the next; it can be deleted at any time, and the files are then read once.
+    A file of the same size and times, or the same bytes, is not parsed again. A document of the data folder keeps the
+    hashes from one process to the next; it can be deleted at any time, and the files are then read once.
 
     Parameters
     ----------
@@ -49,11 +51,19 @@ class FileHashes:
         entry = self._entries.get(key)
         if entry is not None and before is not None and entry["state"] == before:
             return entry["value"]
-        value = compute()
+        content = "" if before is None or about == _BYTES else self.of_bytes(file)
+        is_same = entry is not None and content != "" and entry.get("content") == content
+        value = entry["value"] if entry is not None and is_same else compute()
         if before is not None and before == file_state(file) and is_settled(before):
-            self._entries[key] = {"file": str(file), "state": before, "value": value}
+            self._entries[key] = {"file": str(file), "state": before, "content": content, "value": value}
             self._changed = True
         return value
+
+    def of_bytes(self, file: Path) -> str:
+        """Return the hash of a file's bytes; raises ``InputError`` where it cannot be read."""
+        from warehouse.testsets import hash_of_file
+
+        return self.of(file, _BYTES, lambda: hash_of_file(file))
 
     def save(self) -> None:
         """Keep for the next process what this one has computed; hashes of files that are gone are left out."""

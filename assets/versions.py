@@ -9,7 +9,7 @@ from assets.hashing import content_hash
 from assets.judge_keys import judge_key, scales_of_asked
 from assets.workspace import Workspace
 from care_ops.errors import CareError
-from warehouse.testsets import VersionsSource, hash_of_file
+from warehouse.testsets import VersionsSource
 
 
 def source_version(workspace: Workspace, testset: str) -> str:
@@ -23,8 +23,7 @@ def source_version(workspace: Workspace, testset: str) -> str:
 def readable_source_version(workspace: Workspace, testset: str) -> str:
     """Hash a test set's source; raises a ``CareError`` where it cannot be read."""
     spec = workspace.testset(testset)
-    hashes = workspace.file_hashes
-    fingerprint = spec.fingerprint(workspace.root, lambda file: hashes.of(file, "bytes", lambda: hash_of_file(file)))
+    fingerprint = spec.fingerprint(workspace.root, workspace.file_hashes.of_bytes)
     if isinstance(spec.source, VersionsSource):
         fingerprint = content_hash([fingerprint, spec.scale, source_version(workspace, spec.source.of)])
     forgotten = workspace.forgotten_items()

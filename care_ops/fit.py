@@ -66,6 +66,7 @@ def fit_panel(
     labels: FitLabels = NO_LABELS,
     *,
     solve: Solve = "exactly",
+    weights_only: bool = False,
     watch: Watch = unwatched,
 ) -> Fit:
     """Moments, structure and every aggregator on one panel.
@@ -78,6 +79,8 @@ def fit_panel(
         Items whose label the fit may see.
     solve : {"exactly", "roughly", "not"}
         Whether the structure is solved to its certificate, as roughly as a resample needs it, or not at all.
+    weights_only : bool
+        Whether only weights and loadings of the aggregates are read (``Problem.weights_only``).
 
     Raises
     ------
@@ -97,7 +100,9 @@ def fit_panel(
     if solve != "not":
         effort = EXACTLY if solve == "exactly" else ROUGHLY
         structure, details, failures = try_structure(moments, config.structure, canonical.judges, effort)
-    aggregates, more = run_aggregators(scores, moments, structure, config, labels, watch=watch)
+    aggregates, more = run_aggregators(
+        scores, moments, structure, config, labels, weights_only=weights_only, watch=watch
+    )
     if not aggregates:
         raise FitError("fit: no aggregator could answer: " + "; ".join({**failures, **more}.values()))
     return Fit(scores, moments, structure, details, aggregates, {**failures, **more})
@@ -129,6 +134,7 @@ def run_aggregators(
     labels: FitLabels = NO_LABELS,
     *,
     registry: Mapping[str, Aggregator] = REGISTRY,
+    weights_only: bool = False,
     watch: Watch = unwatched,
 ) -> tuple[dict[str, Aggregate], dict[str, str]]:
     """Every configured aggregator on one panel.
@@ -164,6 +170,7 @@ def run_aggregators(
                 np.random.default_rng([content, config.seed]),
                 config,
                 labels if aggregator.uses_labels else NO_LABELS,
+                weights_only,
             )
             vars(problem).update(computed)
             try:

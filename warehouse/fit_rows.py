@@ -21,7 +21,7 @@ def load_fits(
     """Bring a test set's fits, fit versions and publications in the database up to date with the files.
 
     What is damaged or missing is left out, and the latest fit version as a whole if anything of it is: `care run` then
-    builds it again. Fits ``again`` are loaded again, because their annotations have changed.
+    builds it again. Fits ``again`` are loaded again, because they were rebuilt.
     """
     editions = store.fit_versions(testset)
     wanted, known = {fit_id for e in editions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
@@ -95,13 +95,34 @@ def _load_fit(connection: duckdb.DuckDBPyConnection, store: FitStore, testset: s
         )
     finally:
         connection.unregister("incoming")
-    lo, hi, *ends = (None,) * 4 if found is None else (found.lo, found.hi, found.loadings_lo, found.loadings_hi)
-    unknown = [None] * len(fit.judges)
-    columns = [plain(values) or unknown for values in (answer.weights, lo, hi, answer.loadings, *ends)]
-    _insert(connection, "weights", [[fit_id, *row] for row in zip(fit.judges, *columns, strict=True)])
+    columns = [plain(values) or [None] * len(fit.judges) for values in (answer.weights, answer.loadings)]
+    rows = [[fit_id, *row] for row in zip(fit.judges, *columns, strict=True)]
+    _insert(connection, "weights (fit_id, judge, weight, loadings)", rows)
+    if found is not None:
+        load_intervals(connection, fit_id, found)
     if evaluation is not None:
-        row = {"fit_id": fit_id, "labels_used": answer.labels_used, **vars(evaluation)}
-        _insert(connection, f"evaluations ({', '.join(row)})", [list(row.values())])
+        load_evaluation(connection, fit_id, evaluation)
+
+
+def load_intervals(connection: duckdb.DuckDBPyConnection, fit_id: str, found: Intervals) -> None:
+    """Store the intervals of a fit's weights and loadings beside them."""
+    ends = (found.lo, found.hi, found.loadings_lo, found.loadings_hi)
+    columns = [plain(values) or [None] * len(found.judges) for values in ends]
+    connection.executemany(
+        "UPDATE weights SET lo = ?, hi = ?, loadings_lo = ?, loadings_hi = ? WHERE fit_id = ? AND judge = ?",
+        [[*row, fit_id, judge] for judge, *row in zip(found.judges, *columns, strict=True)],
+    )
+
+
+def load_evaluation(connection: duckdb.DuckDBPyConnection, fit_id: str, evaluation: Evaluation) -> None:
+    """Store the evaluation of a fit in place of the last."""
+    _drop(connection, ("evaluations",), "fit_id", fit_id)
+    columns = list(vars(evaluation))
+    connection.execute(
+        f"INSERT INTO evaluations (fit_id, labels_used, {', '.join(columns)}) "
+        f"SELECT fit_id, labels_used{', ?' * len(columns)} FROM fits WHERE fit_id = ?",
+        [*vars(evaluation).values(), fit_id],
+    )
 
 
 def _insert(connection: duckdb.DuckDBPyConnection, table: str, rows: Sequence[Sequence[Any]]) -> None:

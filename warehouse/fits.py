@@ -96,8 +96,10 @@ class FitRecord:
         return replace(taken, sd=_if_any(taken.sd), p_quality=_if_any(taken.p_quality))
 
 
-def _places(known: Sequence[str], wanted: Sequence[str]) -> NDArray[np.intp]:
+def _places(known: tuple[str, ...], wanted: Sequence[str]) -> NDArray[np.intp]:
     """Return the place of each wanted name; -1 for an unknown one."""
+    if tuple(wanted) == known:
+        return np.arange(len(known))
     place = {name: k for k, name in enumerate(known)}
     return np.array([place.get(name, -1) for name in wanted], dtype=np.intp)
 

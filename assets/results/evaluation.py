@@ -34,7 +34,7 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
     from assets.fit.documents import FitDocument
     from assets.results.gold import best_judge, evaluations, held_out_gold, panel_items
     from care_ops.records import Evaluation
-    from warehouse.fit_rows import load_fits
+    from warehouse.fit_rows import load_evaluation
 
     labels, scale = workspace.labels_of(testset), workspace.testset(testset).scale
     folder = workspace.fit_folder(testset)
@@ -46,10 +46,10 @@ def evaluate_latest(workspace: Workspace, testset: str) -> dict[str, Any]:
         return {"gold": "none: nothing to evaluate against"}
     answers = {n: workspace.fits.read_fit(testset, i).in_order(columns.item_ids) for n, i in fit_ids.items()}
     records = evaluations(answers, gold, scale)
-    for name, record in records.items():
-        workspace.fits.annotate(testset, fit_ids[name], record)
     with workspace.warehouse.writer() as connection:
-        load_fits(connection, workspace.fits, testset, fit_ids.values())
+        for name, record in records.items():
+            workspace.fits.annotate(testset, fit_ids[name], record)
+            load_evaluation(connection, fit_ids[name], record)
     panel = folder.read_panel()
     best = best_judge(panel, panel_items(panel, columns, labels).gold, scale)
     if best is not None:

@@ -18,7 +18,7 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
     from assets.fit.kept import read_answers, read_fitted
     from assets.results.gold import panel_items
     from care_ops.results.uncertainty import weight_intervals
-    from warehouse.fit_rows import load_fits
+    from warehouse.fit_rows import load_intervals
 
     testset, folder = context.partition_key, workspace.fit_folder(context.partition_key)
     config, labels = workspace.fit_config(testset), workspace.labels_of(testset)
@@ -32,10 +32,10 @@ def intervals(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wor
         intervals_by_name = weight_intervals(scores, config, labels, units, whole=whole)
     except InputError as error:  # too few split units: weights have no interval
         return dg.MaterializeResult(metadata={"intervals": f"none: {error}"})
-    for name, interval in intervals_by_name.items():
-        workspace.fits.annotate(testset, fit_ids[name], interval)
     with workspace.warehouse.writer() as connection:
-        load_fits(connection, workspace.fits, testset, fit_ids.values())
+        for name, interval in intervals_by_name.items():
+            workspace.fits.annotate(testset, fit_ids[name], interval)
+            load_intervals(connection, fit_ids[name], interval)
     rows = [
         {"aggregator": name, "judge": judge, "lo": float(lo), "hi": float(hi)}
         for name, interval in intervals_by_name.items()

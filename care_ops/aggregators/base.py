@@ -43,6 +43,8 @@ class Problem:
         Sparse + low-rank structure of the shrunk correlation; None where the panel allows none.
     rng : numpy.random.Generator
         Seeded from the content of the scores.
+    weights_only : bool
+        Whether only weights and loadings are read, as those of a resample are: ``care`` then describes nothing.
     """
 
     scores: ScoreMatrix
@@ -51,6 +53,7 @@ class Problem:
     rng: np.random.Generator
     config: FitConfig = field(default_factory=FitConfig)
     labels: FitLabels = NO_LABELS
+    weights_only: bool = False
 
     @property
     def cut(self) -> float | None:

@@ -44,7 +44,7 @@ def care(problem: Problem) -> Aggregate:
         Fewer than three judges or ten items, a judge that does not vary, or only duplicates of one judge.
     """
     found = label_free(problem)
-    details = summary(problem, found)
+    details = {} if problem.weights_only else summary(problem, found)
     rows, labels = problem.labels.rows(problem.scores.item_ids)
     latent, scored, fitted = found.latent, found.scored, None
     curve = None

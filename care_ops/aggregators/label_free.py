@@ -138,7 +138,7 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
         latent,
         share,
         scored,
-        _sd(model, panel, latent, scored),
+        np.full(len(latent), np.nan) if problem.weights_only else _sd(model, panel, latent, scored),
         _by_judge(in_groups, duplicates.group),
         duplicates,
         model=model,
@@ -146,6 +146,11 @@ def label_free(problem: Problem, rules: Rules = RULES) -> LabelFree:
         near_average=tuple(np.flatnonzero(near[duplicates.group]).tolist()),
         removed=removed,
         features=features,
+    )
+    if problem.weights_only:
+        return found
+    found = replace(
+        found,
         follows={name: score_correlation(latent, w, scored) for name, w in judged.items()},
         sides=group_means(model, panel.normal, scored),
         kept=None if cleaned is declared else unit_score(_average_of(problem, declared, duplicates.group), scored),

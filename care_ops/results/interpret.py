@@ -51,9 +51,9 @@ def counted(responses: Sequence[str | None], others: Sequence[str | None] | None
     """
     if list(responses).count(None) == len(responses):
         return {}
-    counts = np.array([_counted(text) for text in responses]).reshape(-1, len(COUNTED))
+    counts = np.log1p([_counted(text) for text in responses])
     if others is not None and any(text is not None for text in others):
-        counts = counts - np.array([_counted(text) for text in others]).reshape(-1, len(COUNTED))
+        counts = counts - np.log1p([_counted(text) for text in others])
     if np.isnan(counts).all():
         return {}
     return {name: counts[:, k] for k, name in enumerate(COUNTED)}
@@ -65,7 +65,7 @@ def _counted(text: str | None) -> list[float]:
         return [float("nan")] * len(COUNTED)
     words = text.split() if (spaced := _spaced(text)) == text else _WORD.findall(spaced)
     found = (len(words), len(_SENTENCE_END.findall(text)), len(_LIST_ITEM.findall(text)))
-    return [float(np.log1p(count)) for count in (*found, len(_NUMBER.findall(text)))]
+    return [*found, len(_NUMBER.findall(text))]
 
 
 def check_declared(not_quality: Collection[str], features: Collection[str], where: str) -> None:

@@ -140,7 +140,7 @@ def refitted(resample: Resample) -> dict[str, _Refit]:
         return {}
     try:
         solve = "roughly" if "care_svd" in config.aggregators else "not"
-        aggregates = fit_panel(scores, config, resample.labels, solve=solve).aggregates
+        aggregates = fit_panel(scores, config, resample.labels, solve=solve, weights_only=True).aggregates
     except FitError:  # no aggregator can answer on this resample; ``Intervals.resamples`` counts those that did
         return {}
     return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}
