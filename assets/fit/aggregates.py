@@ -77,6 +77,8 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 def share_of_duplicates(workspace: Workspace, testset: str) -> float:
     """Share of items that repeat another's texts without sharing its split unit."""
     items = workspace.parts.read_item_columns(testset, (*ITEM_TEXTS, "split_unit"))
+    if items.group_by([*ITEM_TEXTS]).aggregate([]).num_rows == items.num_rows:  # as nearly always
+        return 0.0
     seen: dict[tuple[str | None, ...], str | None] = {}
     again = 0
     for *text, unit in zip(*(column.to_pylist() for column in items.columns), strict=True):
@@ -86,7 +88,7 @@ def share_of_duplicates(workspace: Workspace, testset: str) -> float:
         if key in seen and (unit is None or seen[key] != unit):
             again += 1
         seen.setdefault(key, unit)
-    return again / items.num_rows if items.num_rows else 0.0
+    return again / items.num_rows
 
 
 def _digest(text: str) -> str:

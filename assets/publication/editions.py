@@ -20,7 +20,7 @@ from care_ops.metrics import changed
 from care_ops.records import Evaluation
 from care_ops.results.reasons import feature_in_words
 from care_ops.results.verdict import minute_of
-from care_ops.scores import ScoreMatrix
+from care_ops.scores import ScoreMatrix, canonical_order
 from warehouse.documents import plain
 from warehouse.fits import FitRecord, FitVersion, Publication
 from warehouse.matrix import read_scores
@@ -278,19 +278,23 @@ def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggr
     both = sorted({judge for fit in fits for judge in fit.judges})
     names = sorted(both, key=lambda j: -abs(new.get(j, 0.0) - old.get(j, 0.0)))
     judges = [WeightMove(j, old.get(j), new.get(j)) for j in names]
-    then, now = ({i: v for i, v in fit.estimates.items() if v is not None} for fit in fits)
-    spread = float(np.std(list(then.values()) or [0.0])) or 1.0
-    moved = {i: (now[i] - then[i]) / spread for i in then.keys() & now.keys()}
-    furthest = sorted(moved, key=lambda i: (-abs(moved[i]), i))
-    items = [ItemMove(i, then[i], now[i], moved[i]) for i in furthest[:_ITEMS_COMPARED]]
-    answers = (np.array([answer[i] for i in sorted(moved)], dtype=np.float64) for answer in (now, then))
-    whole = changed(*answers)
+    ids, then = np.array(fits[0].item_ids, dtype=object), fits[0].answer.estimate
+    now = fits[1].in_order(fits[0].item_ids).estimate
+    had_score, has_score = ~np.isnan(then), ~np.isnan(now)
+    rows = np.flatnonzero(had_score & has_score)
+    rows = rows[canonical_order(ids[rows].tolist())]
+    spread = (float(np.std(then[had_score])) if had_score.any() else 0.0) or 1.0
+    moved = (now - then) / spread
+    furthest = rows[np.argsort(-np.abs(moved[rows]), kind="stable")[:_ITEMS_COMPARED]].tolist()
+    items = [ItemMove(ids[k], float(then[k]), float(now[k]), float(moved[k])) for k in furthest]
+    whole = changed(now[rows], then[rows])
     order = None if np.isnan(whole.correlation) else whole.correlation
     had, has = (set(fit.item_ids) for fit in fits)
-    lost = [item for item in fits[1].item_ids if item in then and item not in now]
+    lost = [item for item in ids[had_score & ~has_score] if item in has]
     lost_scores = f"{counted(len(lost), 'item')} lost every score, the first is {lost[0]!r}" if lost else ""
-    of_items = {"came": has - had, "left": had - has, "got their first scores": (now.keys() & had) - then.keys()}
-    item_changes = [f"{counted(len(some), 'item')} {happened}" for happened, some in of_items.items() if some]
+    first_scores = int((has_score & ~had_score).sum())
+    of_items = {"came": len(has - had), "left": len(had - has), "got their first scores": first_scores}
+    item_changes = [f"{counted(count, 'item')} {happened}" for happened, count in of_items.items() if count]
     why = [why for why in reasons(before, after) if not (item_changes and why == _ALL_RESCORED)]
     return Moved(
         [*filter(None, [lost_scores]), *why, *item_changes],

@@ -14,17 +14,13 @@ from warehouse.items import ItemColumnsRead
 
 def panel_items(scores: ScoreMatrix, items: ItemColumnsRead, labels: FitLabels) -> ItemColumnsRead:
     """Bring items into the panel's order, without gold of labelled items and of their split units."""
+    gold = held_out_gold(items, labels)
     if list(scores.item_ids) == items.item_ids:
-        return replace(items, gold=held_out_gold(items, labels))
-    gold = dict(zip(items.item_ids, held_out_gold(items, labels).tolist(), strict=True))
-    responses = dict(zip(items.item_ids, items.responses, strict=True))
-    units = dict(zip(items.item_ids, items.split_units, strict=True))
-    return ItemColumnsRead(
-        list(scores.item_ids),
-        list(map(responses.get, scores.item_ids)),
-        aligned(scores.item_ids, gold),
-        list(map(units.get, scores.item_ids)),
-    )
+        return replace(items, gold=gold)
+    place = {item: k for k, item in enumerate(items.item_ids)}
+    rows = [place.get(item, len(place)) for item in scores.item_ids]  # an item that is gone takes the null at the end
+    responses, units = (list(map([*column, None].__getitem__, rows)) for column in (items.responses, items.split_units))
+    return ItemColumnsRead(list(scores.item_ids), responses, np.append(gold, np.nan)[rows], units)
 
 
 def held_out_gold(items: ItemColumnsRead, labels: FitLabels) -> Array:

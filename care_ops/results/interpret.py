@@ -7,11 +7,12 @@ from functools import cache
 from typing import Any
 
 import numpy as np
+from scipy.stats import rankdata
 
 from care_ops.errors import InputError
 from care_ops.metrics import rank_correlation
 from care_ops.minimum_sizes import MIN_ITEMS
-from care_ops.scores import Array
+from care_ops.scores import Array, correlation
 from care_ops.visible import visible
 
 FEATURES = ("characters", "words", "words_per_sentence", "list_items", "numbers", "authority_markers", "emoji", "smog")
@@ -89,10 +90,15 @@ def feature_correlations(scores: Array, features: Array) -> Array:
     (h, f) array
         NaN where a feature is constant or fewer than ten items have both.
     """
+    ranks = [rankdata(score) for score in scores.T]
     out = np.full((scores.shape[1], features.shape[1]), np.nan)
-    for r in range(scores.shape[1]):
-        for c in range(features.shape[1]):
-            out[r, c] = rank_correlation(scores[:, r], features[:, c], at_least=MIN_ITEMS)
+    for c, feature in enumerate(features.T):
+        of_feature, is_complete = rankdata(feature), not np.isnan(feature).any()
+        for r, score in enumerate(scores.T):
+            if is_complete and not np.isnan(score).any():
+                out[r, c] = correlation(ranks[r], of_feature, at_least=MIN_ITEMS)
+            else:  # ranks among the items that have both
+                out[r, c] = rank_correlation(score, feature, at_least=MIN_ITEMS)
     return out
 
 

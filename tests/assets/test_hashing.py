@@ -46,6 +46,9 @@ def test_a_file_is_read_again_only_where_it_has_changed(file, settled):
     os.utime(file, ns=(times.st_atime_ns, times.st_mtime_ns))
     assert again() == "two"
     assert kept == ["one", "one", "two", "two"], "of the same size and time of modification, and still changed"
+    file.write_text("one")
+    assert again() == "one"
+    assert len(kept) == 4, "it has the bytes that were read before"
 
 
 def test_a_file_that_has_only_just_been_written_is_not_trusted(file):
@@ -106,7 +109,7 @@ def test_recordings_and_sources_that_have_not_changed_are_not_read_and_keys_stay
 
     with monkeypatch.context() as patch:
         patch.setattr("assets.judge_keys.recorded_scores", must_not_be_read)
-        patch.setattr("assets.versions.hash_of_file", must_not_be_read)
+        patch.setattr("warehouse.testsets.hash_of_file", must_not_be_read)
         second = load_workspace(recorded)
         assert {judge: judge_key(second, judge, "one") for judge in second.judges} == keys
         assert source_version(second, "one") == version
