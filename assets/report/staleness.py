@@ -135,9 +135,9 @@ def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[P
         missing = [entry for testset in testsets for entry in known[testset].incomplete if entry.judge == judge]
         waits = all(entry.only_waits for entry in missing)
         version = content_hash([judge_version(workspace, judge), items, *([int(time.time() / LOOK_EVERY_S)] * waits)])
-        says = f"{'the batch' if waits else 'it lacks scores'} of {', '.join(testsets)}{' is open' if waits else ''}"
+        reason = f"{'the batch' if waits else 'it lacks scores'} of {', '.join(testsets)}{' is open' if waits else ''}"
         entry = StalePartition(
-            "judge_inference", judge, version, reason=says, testsets=tuple(testsets), only_waits=waits
+            "judge_inference", judge, version, reason=reason, testsets=tuple(testsets), only_waits=waits
         )
         found[entry.key] = entry
     return found
@@ -146,7 +146,7 @@ def stale_partitions(workspace: Workspace, known: Mapping[str, State]) -> dict[P
 def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | None) -> Iterator[StalePartition]:
     """Yield items and gold, which are read together, where they are stale."""
     changed: list[str] = []
-    says = ""
+    reason = ""
     try:
         version = readable_source_version(workspace, testset)
         if row is not None and workspace.parts.items_file(testset).is_file():
@@ -155,12 +155,12 @@ def _items(workspace: Workspace, testset: str, row: tuple[str | None, str] | Non
             if not changed:
                 return
     except WarehouseError as error:  # a damaged file was quarantined
-        version, says = content_hash(str(error)), str(error)
+        version, reason = content_hash(str(error)), str(error)
     except CareError as error:  # `items` fails with this message, and other test sets go on
-        version, says = content_hash(str(error)), f"its source cannot be read: {error}"
+        version, reason = content_hash(str(error)), f"its source cannot be read: {error}"
     version = content_hash([version, items_code()])
     for asset in ("items", "gold"):
-        yield StalePartition(asset, testset, version, tuple(changed), says)
+        yield StalePartition(asset, testset, version, tuple(changed), reason)
 
 
 def _judged(
@@ -238,7 +238,7 @@ def _fitted(
     fit_settings = settings_version(workspace, testset)
     inputs = {
         "panel": ("panel", fingerprint),
-        "settings or anchors": ("settings", fit_settings),
+        "settings or labels": ("settings", fit_settings),
     }
     changed = _changes(fit, inputs, fit_code())
     whole = fit is not None and _whole(workspace, connection, testset, fit)

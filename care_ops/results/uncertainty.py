@@ -47,7 +47,7 @@ class Resample:
 def weight_intervals(
     scores: ScoreMatrix,
     config: FitConfig,
-    anchors: FitLabels = NO_LABELS,
+    labels: FitLabels = NO_LABELS,
     units: Sequence[str] | None = None,
     *,
     whole: Mapping[str, Aggregate] | None = None,
@@ -82,7 +82,7 @@ def weight_intervals(
     members = rows_by_unit(scores.item_ids, units or scores.item_ids)
     if len(members) < 2:
         raise InputError("intervals: all items share one split unit; there is nothing to resample")
-    whole = fit_panel(scores, config, anchors).aggregates if whole is None else whole
+    whole = fit_panel(scores, config, labels).aggregates if whole is None else whole
     weighted = {name: aggregate for name, aggregate in whole.items() if aggregate.weights is not None}
     if not weighted:
         return {}
@@ -94,7 +94,7 @@ def weight_intervals(
     def resamples() -> Iterator[Resample]:
         for _ in range(config.resamples):
             rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
-            yield Resample(*_resampled(scores, anchors, rows), config)
+            yield Resample(*_resampled(scores, labels, rows), config)
 
     for done, weights in enumerate(spread(refitted, resamples())):
         watch("intervals of the weights", done, config.resamples)
@@ -170,7 +170,7 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
     return [members[code[name]] for name in sorted(code)]
 
 
-def _resampled(scores: ScoreMatrix, anchors: FitLabels, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, FitLabels]:
+def _resampled(scores: ScoreMatrix, labels: FitLabels, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, FitLabels]:
     """The scores and labels of these rows, which may repeat, under item ids of their own.
 
     The labels count as chosen, so that no refit calibrates probabilities, of which nothing is kept.
@@ -178,14 +178,14 @@ def _resampled(scores: ScoreMatrix, anchors: FitLabels, rows: NDArray[np.intp]) 
     ids = _item_ids(len(rows))
     features = {name: feature[rows] for name, feature in scores.features.items()}
     resample = ScoreMatrix(scores.values[rows], ids, scores.judges, scores.families, features)
-    if not anchors.labels:
-        return resample, anchors
+    if not labels.labels:
+        return resample, labels
     drawn = {new: scores.item_ids[int(row)] for new, row in zip(ids, rows, strict=True)}
 
     def of_rows(values: Mapping[str, float]) -> dict[str, float]:
         return {new: values[old] for new, old in drawn.items() if old in values}
 
-    return resample, FitLabels(of_rows(anchors.labels), of_rows(anchors.counts), {}, anchors.shares)
+    return resample, FitLabels(of_rows(labels.labels), of_rows(labels.counts), {}, labels.shares)
 
 
 @lru_cache(maxsize=1)

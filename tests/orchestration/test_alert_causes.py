@@ -289,7 +289,7 @@ def test_the_index_shows_a_stale_fit_without_care_run(daemon):
     (daemon.folder / "care.yaml").write_text(QUICK.replace("{resamples: 0}", "{resamples: 0, gamma: 0.4}"))
     assert daemon.run("report_index").success
     sentence = daemon.told()
-    assert sentence.startswith("Source, settings or anchors changed since the last run")
+    assert sentence.startswith("Source, settings or labels changed since the last run")
     assert sentence in care(daemon.folder, "status"), "the command says what the page says"
 
 
