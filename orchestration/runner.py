@@ -28,7 +28,7 @@ from assets.report.staleness import Partition, StalePartition, State, states
 from assets.state.rebuild import needs_rebuild, rebuild_warehouse
 from assets.state.repair import verify_some
 from assets.state.retention import finish_forgetting, sweep
-from assets.workers import LOCAL, DaskConfig, Workers
+from assets.workers import LOCAL, DaskConfig
 from assets.workspace import Workspace
 from care_ops.errors import InputError
 from orchestration.alerts import failure_message
@@ -136,7 +136,7 @@ def run_stale(
         outcome.failures.update({("judge_inference", name): why for name, why in unreadable.items()})
         executor = _Executor(defs, workspace, instance)
         for launches in _steps(workspace, instance, scope, unreported, outcome, again):
-            for number, launch in enumerate(_executing(executor, workspace.workers, launches, outcome)):
+            for number, launch in enumerate(_executing(executor, workspace, launches, outcome)):
                 raise_if_interrupted()
                 if progress is not None:
                     progress(launch, number, len(launches))
@@ -151,7 +151,7 @@ def run_launches(
     outcome = Outcome()
     end_abandoned_runs(workspace, instance)
     follow_partitions(workspace, instance)
-    for _ in _executing(_Executor(defs, workspace, instance), workspace.workers, launches, outcome):
+    for _ in _executing(_Executor(defs, workspace, instance), workspace, launches, outcome):
         if outcome.failures:
             break
     return outcome
@@ -323,12 +323,16 @@ def _executor_of_worker(workspace: Workspace) -> _Executor:
 
 
 def _executing(
-    executor: _Executor, workers: Workers, launches: Sequence[Launch], outcome: Outcome
+    executor: _Executor, workspace: Workspace, launches: Sequence[Launch], outcome: Outcome
 ) -> Generator[Launch]:
-    """Yield each launch, then run it and add its result to the outcome; fits run on workers where these pay."""
+    """Yield each launch, then run it and add its result to the outcome; fits run on local workers where these pay.
+
+    This process holds the lease of a store, so with one it does all the work.
+    """
+    may_spread = workspace.workers.are_local and workspace.store is None
     for are_fits, group in groupby(launches, lambda launch: launch.assets[0] in FIT):
         together = [*group]
-        results = iter((workers.map if are_fits and workers.are_local else map)(executor, together))
+        results = iter((workspace.workers.map if are_fits and may_spread else map)(executor, together))
         for launch in together:
             yield launch
             materialised, failures = next(results)

@@ -57,6 +57,20 @@ def test_workers_start_once_where_the_rest_of_the_work_pays_and_end_with_the_run
     assert not any(psutil.pid_exists(process) for process in {*elsewhere})
 
 
+def test_workers_end_with_a_run_that_is_killed(tmp_path):
+    (tmp_path / "run.py").write_text(
+        "import os, time\nimport assets.workers\nfrom assets.workers import DaskConfig, Workers\n"
+        "def work(k):\n    print(os.getpid(), flush=True)\n    time.sleep(600)\n"
+        "if __name__ == '__main__':\n"
+        "    assets.workers.WORTH_S = -1.0\n    list(Workers(DaskConfig(workers=2)).map(work, range(2)))\n"
+    )
+    with subprocess.Popen([sys.executable, tmp_path / "run.py"], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout is not None
+        at_work = [psutil.Process(int(process.stdout.readline())) for _ in range(2)]
+        process.kill()
+    assert psutil.wait_procs(at_work, timeout=60)[1] == []
+
+
 @pytest.mark.parametrize("address", ["tcp://127.0.0.1:1", "smoke://127.0.0.1:1"])
 def test_a_dead_address_is_reported_with_its_source(monkeypatch, address):
     monkeypatch.setattr("assets.workers._CONNECT_TIMEOUT_S", 1)
