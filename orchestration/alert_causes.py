@@ -181,17 +181,17 @@ def is_ours(workspace_mount: Mount, instance: dg.DagsterInstance, run: dg.Dagste
 
 def _blocked_fits(workspace: Workspace, current: Mapping[str, Verdict]) -> Iterator[Alert]:
     """Yield the fits that wait for a person, each once its report is written."""
-    from assets.publication.editions import blocked_fit
+    from assets.publication.fit_versions import blocked_fit
     from assets.report.documents import HeldDocument
 
     for testset, verdict in current.items():
         waiting, held = blocked_fit(workspace, testset), workspace.fit_folder(testset).find(HeldDocument)
-        if waiting is not None and held is not None and held.facts.edition == waiting.edition:
+        if waiting is not None and held is not None and held.facts.fit_version == waiting.fit_version:
             failed = verdict.state == "failed"
             reasons = " ".join(waiting.messages if failed else [verdict.headline, *verdict.first_reasons])
             step = verdict.next_steps[0] if verdict.next_steps and not failed else None
             advice = "" if step is None else " ".join(filter(None, [step.sentence, step.command]))
-            yield Alert("held back", f"{testset}: {reasons}", testset, what_to_do=advice, asset=waiting.edition)
+            yield Alert("held back", f"{testset}: {reasons}", testset, what_to_do=advice, asset=waiting.fit_version)
 
 
 def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Iterator[Alert]:

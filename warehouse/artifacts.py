@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.scores import ScoreMatrix
-from warehouse.documents import document_of, read_record
+from warehouse.documents import read_record, write_record
 from warehouse.storage import (
     delete,
     find_sound,
@@ -25,7 +25,6 @@ from warehouse.storage import (
     read_metadata,
     read_sound,
     read_table,
-    write_document,
     write_table,
 )
 
@@ -112,7 +111,7 @@ class FitFolder:
 
     def write(self, record: DataclassInstance, name: str = "") -> None:
         """Store a record as the JSON document of this name, by default that of its kind."""
-        write_document(self._document(type(record), name), document_of(record))
+        write_record(self._document(type(record), name), record)
 
     def read(self, kind: type[T]) -> T:
         """Read the record of a stage; raise ``WarehouseError`` if it has not run."""

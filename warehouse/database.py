@@ -22,7 +22,7 @@ from care_ops.errors import WarehouseError, release
 from warehouse.refusals import refusal
 from warehouse.storage import DamagedError, quarantine
 
-SCHEMA_VERSION = 13
+SCHEMA_VERSION = 14
 """Version of ``schema.sql``. An older database is rebuilt from the parts, and a newer one is refused."""
 
 _LOCK_MESSAGE = "Could not set lock"

@@ -1,12 +1,13 @@
 """Typed records of JSON documents: frozen dataclasses, written as documents and read with their types checked.
 
 A missing key means the record's default; one without a default, or a value of another type, means that the document is
-damaged. Unknown keys are left out, as in a document of a later release.
+damaged. Unknown keys are left out, as in a document of a later release. A document of an earlier format is read by its
+old names (``renamed``) and written by the new ones.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import fields, is_dataclass
 from functools import cache
 from pathlib import Path
@@ -17,6 +18,26 @@ if TYPE_CHECKING:
     from pydantic import TypeAdapter
 
 R = TypeVar("R")
+D = TypeVar("D", bound=Mapping[str, Any])
+
+FORMAT = 2
+"""Version of the field names, under ``format`` in a stored document; a document without it has version 1."""
+
+_RENAMED: dict[str, dict[str, str]] = {
+    "Batch": {"night": "run_date"},
+    "FactsDocument": {"facts.edition": "fit_version", "facts.doubts": "former_concerns"},
+    "FitDocument": {"edition": "fit_version"},
+    "FitFacts": {"edition": "fit_version", "doubts": "former_concerns"},
+    "FitRecord": {"details.label_first": "items_to_label", "details.anchors_confirm": "labels_confirm"},
+    "FitVersion": {"edition": "fit_version"},
+    "HeldDocument": {"facts.edition": "fit_version", "facts.doubts": "former_concerns"},
+    "Publication": {"edition": "fit_version"},
+    "Retests": {"rows.*.night": "run_date", "changed.night": "run_date", "changed.told": "detected"},
+    "ReviewDocument": {"edition": "fit_version", "findings.*.says": "message"},
+    "Verdict": {"edition": "fit_version"},
+    "SystemsDocument": {"changed.*.night": "run_date", "changed.*.told": "detected"},
+}
+"""By class of the record: names of format 1 with their path (``*`` is each element), and the present names."""
 
 
 def document_of(record: DataclassInstance) -> dict[str, Any]:
@@ -44,20 +65,54 @@ def _null_for_nan(value: Any) -> Any:
     return None if value != value else value
 
 
+def stored(record: DataclassInstance) -> dict[str, Any]:
+    """Return the document of a record with its format, as it is written to disk."""
+    known = type(record).__name__ in _RENAMED
+    return ({"format": FORMAT} if known else {}) | document_of(record)
+
+
+def renamed(kind: str, document: D) -> D:
+    """Return a document with the present names of its fields."""
+    if kind in _RENAMED and document.get("format", 1) == 1:
+        for path, name in _RENAMED[kind].items():
+            _rename(document, path.split("."), name)
+    return document
+
+
+def _rename(node: Any, path: Sequence[str], name: str) -> None:
+    """Rename the key at a path; a document of another shape stays as it is, and its validation reports that."""
+    step, *rest = path
+    if step == "*":
+        for each in node.values() if isinstance(node, dict) else node if isinstance(node, list) else ():
+            _rename(each, rest, name)
+    elif isinstance(node, dict) and step in node:
+        if rest:
+            _rename(node[step], rest, name)
+        else:
+            node[name] = node.pop(step)
+
+
 def record_of(kind: type[R], document: Mapping[str, Any]) -> R:
     """Return the record of a document; raise ``ValueError`` with one sentence on the first wrong key."""
     from pydantic import ValidationError
 
     try:
-        return _adapter(kind).validate_python(document)
+        return _adapter(kind).validate_python(renamed(kind.__name__, document))
     except ValidationError as error:
         first = error.errors(include_url=False)[0]
         key = ".".join(map(str, first["loc"])) or "the whole document"
         raise ValueError(f"{key}: {first['msg']}") from None
 
 
+def write_record(path: Path, record: DataclassInstance) -> None:
+    """Store a record as a JSON document."""
+    from warehouse.storage import write_document
+
+    write_document(path, stored(record))
+
+
 def read_record(path: Path, kind: type[R]) -> R:
-    """Read a record that ``storage.write_document`` stored; raises as ``storage.read_table`` does."""
+    """Read a record that ``write_record`` stored; raises as ``storage.read_table`` does."""
     from warehouse.storage import DamagedError, read_document
 
     document = read_document(path)

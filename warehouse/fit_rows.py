@@ -23,8 +23,8 @@ def load_fits(
     What is damaged or missing is left out, and the latest fit version as a whole if anything of it is: `care run` then
     builds it again. Fits ``again`` are loaded again, because they were rebuilt.
     """
-    editions = store.fit_versions(testset)
-    wanted, known = {fit_id for e in editions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
+    versions = store.fit_versions(testset)
+    wanted, known = {fit_id for e in versions for fit_id in e.fits.values()}, _known(connection, "fit_id", testset)
     for fit_id in known - wanted | known & set(again):
         _drop(connection, ("fits", "weights", "aggregates", "evaluations"), "fit_id", fit_id)
     lacking: set[str] = set()
@@ -34,25 +34,25 @@ def load_fits(
         except WarehouseError as error:
             _log.warning("%s", error)
             lacking.add(fit_id)
-    written = {e.edition for e in editions if e is editions[-1] or set(again) & set(e.fits.values())}
-    if editions and lacking & set(editions[-1].fits.values()):
-        editions.pop()
-    stored, kept = _known(connection, "edition", testset), {edition.edition: edition for edition in editions}
-    for edition in stored - kept.keys() | stored & written:
-        _drop(connection, ("editions", "edition_fits"), "edition", edition)
-    for edition in (kept[name] for name in kept if name not in stored or name in written):
-        inputs = json.dumps(document_of(edition.inputs))
-        _insert(connection, "editions", [[edition.edition, edition.testset, edition.made_at, inputs]])
-        _insert(connection, "edition_fits", [[edition.edition, *fit] for fit in edition.fits.items()])
+    written = {e.fit_version for e in versions if e is versions[-1] or set(again) & set(e.fits.values())}
+    if versions and lacking & set(versions[-1].fits.values()):
+        versions.pop()
+    stored, kept = _known(connection, "fit_version", testset), {version.fit_version: version for version in versions}
+    for version in stored - kept.keys() | stored & written:
+        _drop(connection, ("fit_versions", "fit_version_fits"), "fit_version", version)
+    for version in (kept[name] for name in kept if name not in stored or name in written):
+        inputs = json.dumps(document_of(version.inputs))
+        _insert(connection, "fit_versions", [[version.fit_version, version.testset, version.made_at, inputs]])
+        _insert(connection, "fit_version_fits", [[version.fit_version, *fit] for fit in version.fits.items()])
     _drop(connection, ("publications",), "testset", testset)
     rows = [
-        [p.testset, p.edition, p.published_at, p.published_by, p.why, p.pinned] for p in store.publications(testset)
+        [p.testset, p.fit_version, p.published_at, p.published_by, p.why, p.pinned] for p in store.publications(testset)
     ]
     _insert(connection, "publications", rows)
 
 
 def _known(connection: duckdb.DuckDBPyConnection, name: str, testset: str) -> set[str]:
-    """Return the ids of a test set's fits (``fit_id``) or fit versions (``edition``) in the database."""
+    """Return the ids of a test set's fits (``fit_id``) or fit versions (``fit_version``) in the database."""
     rows = connection.execute(f"SELECT {name} FROM {name.removesuffix('_id')}s WHERE testset = ?", [testset])
     return {found for (found,) in rows.fetchall()}
 
@@ -71,7 +71,7 @@ def leave_to(connection: duckdb.DuckDBPyConnection, testsets: Collection[str]) -
 def store_verdict(connection: duckdb.DuckDBPyConnection, testset: str, verdict: Mapping[str, Any]) -> None:
     """Store the verdict on a test set, as plain values (``care_ops.results.verdict.Verdict``), in place of the last."""
     _drop(connection, ("verdicts",), "testset", testset)
-    head = [verdict["state"], verdict["sentence"], verdict["edition"], verdict["made_at"] or None]
+    head = [verdict["state"], verdict["sentence"], verdict["fit_version"], verdict["made_at"] or None]
     _insert(connection, "verdicts", [[testset, *head, json.dumps(verdict)]])
 
 

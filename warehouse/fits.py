@@ -11,6 +11,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from functools import partial
+from itertools import chain
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -19,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from care_ops.records import Aggregate, Array, JudgeCheck
-from warehouse.documents import document_of, read_record, record_of
+from warehouse.documents import FORMAT, read_record, record_of, renamed, stored, write_record
 from warehouse.storage import (
     DamagedError,
     delete,
@@ -31,7 +32,6 @@ from warehouse.storage import (
     read_sound,
     read_table,
     readable_lines,
-    write_document,
     write_lines,
     write_table,
 )
@@ -44,7 +44,7 @@ R = TypeVar("R")
 _IN_HEAD = ("fit_id", "testset", "inputs_fingerprint", "code_version", "judges", "fitted_at")
 """Fields of a fit that the metadata of its file hold unchanged."""
 
-ITEMS_NAMED = "label_first"
+ITEMS_NAMED = "items_to_label"
 """The only entry of an aggregate's details that names items."""
 
 
@@ -153,7 +153,7 @@ class FitVersionInputs:
 class FitVersion:
     """A fit version: the fits of a test set by aggregator, and their inputs."""
 
-    edition: str
+    fit_version: str
     testset: str
     fits: dict[str, str]
     inputs: FitVersionInputs
@@ -168,7 +168,7 @@ class Publication:
     """
 
     testset: str
-    edition: str
+    fit_version: str
     published_by: str
     why: str = ""
     pinned: bool = False
@@ -197,6 +197,7 @@ class FitStore:
         """Store a fit, in place of the same one."""
         answer, p = fit.answer, len(fit.judges)
         head = {
+            "format": FORMAT,
             **{name: getattr(fit, name) for name in _IN_HEAD},
             "aggregator": answer.name,
             "labels_used": answer.labels_used,
@@ -223,7 +224,7 @@ class FitStore:
 
     def annotate(self, testset: str, fit_id: str, found: DataclassInstance) -> None:
         """Store a record about a fit or a fit version in a file of its own, in place of one of the same class."""
-        write_document(self._annotation_file(testset, fit_id, type(found)), document_of(found))
+        write_record(self._annotation_file(testset, fit_id, type(found)), found)
 
     def find_annotation(self, testset: str, fit_id: str, kind: type[R]) -> R | None:
         """Return the record that ``annotate`` stored; None if it is missing or damaged."""
@@ -248,44 +249,46 @@ class FitStore:
     def _annotation_file(self, testset: str, fit_id: str, kind: type[object]) -> Path:
         return self.folder(testset) / f"fit={fit_id}.{kind.__name__.lower()}.json"
 
-    def has_fit_version(self, testset: str, edition: str, fit_ids: Collection[str]) -> bool:
+    def has_fit_version(self, testset: str, fit_version: str, fit_ids: Collection[str]) -> bool:
         """Return whether a fit version can be read, and the files of its fits exist."""
         fits = all(self.fit_file(testset, fit_id).is_file() for fit_id in fit_ids)
-        return fits and self.edition(testset, edition) is not None
+        return fits and self.find_fit_version(testset, fit_version) is not None
 
-    def _edition_file(self, testset: str, edition: str) -> Path:
-        return self.folder(testset) / f"edition={edition}.json"
+    def _version_file(self, testset: str, fit_version: str) -> Path:
+        """Return the file of a fit version, which before format 2 was named by its edition."""
+        old, new = (self.folder(testset) / f"{name}={fit_version}.json" for name in ("edition", "fit_version"))
+        return old if old.is_file() else new
 
-    def write_fit_version(self, edition: FitVersion) -> FitVersion:
+    def write_fit_version(self, version: FitVersion) -> FitVersion:
         """Store a fit version and return it; one that exists keeps its time."""
-        others = self.fit_versions(edition.testset)
-        known = next((kept for kept in others if kept.edition == edition.edition), None)
+        others = self.fit_versions(version.testset)
+        known = next((kept for kept in others if kept.fit_version == version.fit_version), None)
         if known is not None:
-            edition = replace(edition, made_at=known.made_at)
+            version = replace(version, made_at=known.made_at)
         elif others:
-            edition = replace(edition, made_at=_not_before(edition.made_at, others[-1].made_at))
-        if edition != known:
-            write_document(self._edition_file(edition.testset, edition.edition), document_of(edition))
-        return edition
+            version = replace(version, made_at=_not_before(version.made_at, others[-1].made_at))
+        if version != known:
+            write_record(self._version_file(version.testset, version.fit_version), version)
+        return version
 
     def fit_versions(self, testset: str) -> list[FitVersion]:
         """Return all readable fit versions, oldest first."""
-        files = self.folder(testset).glob("edition=*.json")
-        editions = [find_sound(path, partial(read_record, kind=FitVersion)) for path in files]
-        return sorted((e for e in editions if e is not None), key=lambda e: (e.made_at, e.edition))
+        files = chain(*(self.folder(testset).glob(f"{name}=*.json") for name in ("edition", "fit_version")))
+        versions = [find_sound(path, partial(read_record, kind=FitVersion)) for path in files]
+        return sorted((e for e in versions if e is not None), key=lambda e: (e.made_at, e.fit_version))
 
-    def edition(self, testset: str, edition: str) -> FitVersion | None:
+    def find_fit_version(self, testset: str, fit_version: str) -> FitVersion | None:
         """Return a fit version by its id; None if it is missing or damaged."""
-        return find_sound(self._edition_file(testset, edition), partial(read_record, kind=FitVersion))
+        return find_sound(self._version_file(testset, fit_version), partial(read_record, kind=FitVersion))
 
     def leave_out(self, testset: str, items: Collection[str]) -> None:
         """Remove items from the labels of fit versions and from the details of fits; their rows stay."""
-        for edition in self.fit_versions(testset):
-            labels = edition.inputs.labels
+        for version in self.fit_versions(testset):
+            labels = version.inputs.labels
             if labels.keys() & set(items):
                 kept = {item: label for item, label in labels.items() if item not in items}
-                without = replace(edition, inputs=replace(edition.inputs, labels=kept))
-                write_document(self._edition_file(testset, edition.edition), document_of(without))
+                without = replace(version, inputs=replace(version.inputs, labels=kept))
+                write_record(self._version_file(testset, version.fit_version), without)
         for path in sorted(self.folder(testset).glob("fit=*.parquet")):
             fit = find_sound(path, fit_of)
             named = () if fit is None else fit.answer.details.get(ITEMS_NAMED) or ()
@@ -299,7 +302,7 @@ class FitStore:
         log = self.publications(publication.testset)
         if log:
             publication = replace(publication, published_at=_not_before(publication.published_at, log[-1].published_at))
-        write_lines(self._log_file(publication.testset), [document_of(entry) for entry in (*log, publication)])
+        write_lines(self._log_file(publication.testset), [stored(entry) for entry in (*log, publication)])
 
     def _log_file(self, testset: str) -> Path:
         return self.folder(testset) / "publications.jsonl"
@@ -324,21 +327,21 @@ class FitStore:
             return publications
         quarantine(path, damage)
         if publications:
-            write_lines(path, [document_of(publication) for publication in publications])
+            write_lines(path, [stored(publication) for publication in publications])
         return publications
 
     def published(self, testset: str) -> tuple[Publication, FitVersion] | None:
         """Return the current publication and its fit version, or None."""
         log = self.publications(testset)
-        edition = self.edition(testset, log[-1].edition) if log else None
-        return None if edition is None else (log[-1], edition)
+        version = self.find_fit_version(testset, log[-1].fit_version) if log else None
+        return None if version is None else (log[-1], version)
 
-    def remove_fit_version(self, edition: FitVersion, kept: Sequence[FitVersion]) -> int:
+    def remove_fit_version(self, version: FitVersion, kept: Sequence[FitVersion]) -> int:
         """Delete a fit version and those of its fits that no kept version has; return the bytes freed."""
         shared = {fit_id for e in kept for fit_id in e.fits.values()}
-        folder = self.folder(edition.testset)
-        doomed = [self._edition_file(edition.testset, edition.edition)]
-        for fit_id in {edition.edition, *edition.fits.values()} - shared:
+        folder = self.folder(version.testset)
+        doomed = [self._version_file(version.testset, version.fit_version)]
+        for fit_id in {version.fit_version, *version.fits.values()} - shared:
             doomed += folder.glob(f"fit={fit_id}.*")
         freed = sum(path.stat().st_size for path in doomed)
         for path in doomed:
@@ -362,7 +365,8 @@ def nullable(values: Array | None, length: int = 0) -> pa.Array:
 def fit_of(path: Path) -> FitRecord:
     """Read the fit that ``FitStore.write_fit`` wrote; raises as ``storage.read_table`` does."""
     table = read_table(path)
-    head = json.loads((table.schema.metadata or {})[b"fit"])
+    stored_head = json.loads((table.schema.metadata or {})[b"fit"])
+    head = renamed("FitRecord", stored_head | {"details": json.loads(stored_head["details"])})
     estimate, sd, p_quality = (
         table.column(name).to_numpy(zero_copy_only=False).astype(np.float64) for name in ("estimate", "sd", "p_quality")
     )
@@ -378,7 +382,7 @@ def fit_of(path: Path) -> FitRecord:
         weights,
         loadings,
         labels_used=head["labels_used"],
-        details=json.loads(head["details"]),
+        details=head["details"],
     )
     kept: dict[str, Any] = {name: head[name] for name in _IN_HEAD} | {"judges": tuple(head["judges"])}
     return FitRecord(**kept, item_ids=tuple(table.column("item_id").to_pylist()), answer=answer)

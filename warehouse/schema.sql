@@ -140,20 +140,20 @@ CREATE TABLE evaluations (            -- against gold
 );
 
 -- Which fits belong together, and which of them people read.
-CREATE TABLE editions (
-    edition VARCHAR NOT NULL,
+CREATE TABLE fit_versions (
+    fit_version VARCHAR NOT NULL,
     testset VARCHAR NOT NULL,
     made_at TIMESTAMPTZ NOT NULL,
     inputs VARCHAR NOT NULL           -- JSON
 );
-CREATE TABLE edition_fits (
-    edition VARCHAR NOT NULL,
+CREATE TABLE fit_version_fits (
+    fit_version VARCHAR NOT NULL,
     aggregator VARCHAR NOT NULL,
     fit_id VARCHAR NOT NULL
 );
 CREATE TABLE publications (
     testset VARCHAR NOT NULL,
-    edition VARCHAR NOT NULL,
+    fit_version VARCHAR NOT NULL,
     published_at TIMESTAMPTZ NOT NULL,
     published_by VARCHAR NOT NULL,    -- review, accept, promote or rollback
     why VARCHAR NOT NULL,
@@ -166,7 +166,7 @@ CREATE TABLE verdicts (
     testset VARCHAR NOT NULL,
     state VARCHAR NOT NULL,           -- one of the above
     sentence VARCHAR NOT NULL,
-    edition VARCHAR,                  -- null where there is no fit
+    fit_version VARCHAR,                  -- null where there is no fit
     made_at TIMESTAMPTZ,
     verdict VARCHAR NOT NULL          -- JSON: with the reasons and the next steps
 );
@@ -177,9 +177,9 @@ CREATE VIEW published AS
     QUALIFY row_number() OVER (PARTITION BY testset ORDER BY published_at DESC) = 1;
 
 CREATE VIEW latest_fits AS
-    SELECT f.*, p.edition, p.published_at
+    SELECT f.*, p.fit_version, p.published_at
     FROM published p
-    JOIN edition_fits e USING (edition)
+    JOIN fit_version_fits e USING (fit_version)
     JOIN fits f USING (fit_id);
 
 CREATE VIEW latest_aggregates AS
@@ -220,9 +220,9 @@ CREATE VIEW disagreements AS          -- spread: in each judge's own standard de
     GROUP BY ALL;
 
 CREATE VIEW history AS
-    SELECT e.testset, e.edition, e.made_at, f.aggregator, f.fit_id, f.labels_used, f.code_version,
-           (SELECT max(p.published_at) FROM publications p WHERE p.edition = e.edition) AS published_at
-    FROM editions e
-    JOIN edition_fits x USING (edition)
+    SELECT e.testset, e.fit_version, e.made_at, f.aggregator, f.fit_id, f.labels_used, f.code_version,
+           (SELECT max(p.published_at) FROM publications p WHERE p.fit_version = e.fit_version) AS published_at
+    FROM fit_versions e
+    JOIN fit_version_fits x USING (fit_version)
     JOIN fits f USING (fit_id)
     ORDER BY e.testset, e.made_at, f.aggregator;

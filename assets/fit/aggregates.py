@@ -55,11 +55,11 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
         for name, aggregate in answers.items():
             record = FitRecord(fit_ids[name], testset, inputs, code, scores.item_ids, scores.judges, aggregate)
             workspace.fits.write_fit(record)
-        edition = workspace.fits.write_fit_version(FitVersion(version[:16], testset, fit_ids, made_of))
+        fit_version = workspace.fits.write_fit_version(FitVersion(version[:16], testset, fit_ids, made_of))
         load_fits(connection, workspace.fits, testset, fit_ids.values())
     failures = {**document.failures, **failures}
     made_from = (scores.fingerprint(), settings, code)
-    folder.write(FitDocument(tuple(fit_ids.items()), failures, edition.edition, *made_from))
+    folder.write(FitDocument(tuple(fit_ids.items()), failures, fit_version.fit_version, *made_from))
     unanswered = [{"aggregator": aggregator, "why": why} for aggregator, why in failures.items()]
     weights = {name: a.weights.tolist() for name, a in answers.items() if a.weights is not None}
     name = next(iter(weights), "no aggregator")

@@ -26,7 +26,7 @@ class CareDetails(CareSummary):
 
     Attributes
     ----------
-    label_first : tuple of str
+    items_to_label : tuple of str
         Items whose ranks differ most between the two rival estimates.
     labels_better, labels_gain, labels_at_random, turned : float
         Probability that labels made the estimate at least as good as the plain average, and the expected gain;
@@ -34,7 +34,7 @@ class CareDetails(CareSummary):
         is None without labels, or where these do not differ.
     """
 
-    label_first: tuple[str, ...]
+    items_to_label: tuple[str, ...]
     labels_better: float | None = None
     labels_gain: float = 0.0
     labels_at_random: float = 0.0
@@ -81,7 +81,7 @@ class CareTensorDetails:
         releases that did not say it.
     starts_alike : float or None
         Share of the items that the two likeliest ends decide alike, where they are different states.
-    anchors_confirm : bool or None
+    labels_confirm : bool or None
         Whether anchors speak for what the judges say without labels, or else the states tell the labels of anchors that
         were left out; None where too few anchors could tell.
     """
@@ -91,7 +91,7 @@ class CareTensorDetails:
     views: list[list[str]]
     starts_agree: bool | None = None
     starts_alike: float | None = None
-    anchors_confirm: bool | None = None
+    labels_confirm: bool | None = None
 
 
 D = TypeVar("D", StructuredDetails, CareDetails, CareSvdDetails, CareTensorDetails)

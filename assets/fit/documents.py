@@ -58,7 +58,7 @@ class FitDocument:
 
     fit_ids: tuple[tuple[str, str], ...]
     failures: dict[str, str]
-    edition: str
+    fit_version: str
     panel: str
     settings: str
     code: str

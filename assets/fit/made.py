@@ -108,10 +108,10 @@ def result_version(workspace: Workspace, testset: str, asset: str) -> str:
     code = code_version(_MODULES[asset], "care_ops")
     if asset == "report":
         latest = workspace.fits.publications(testset)[-1:]
-        shown = [(publication.edition, publication.published_by, publication.pinned) for publication in latest]
+        shown = [(publication.fit_version, publication.published_by, publication.pinned) for publication in latest]
         return content_hash([code, shown, [built_from(folder, each).version for each in (*RESULTS, "review")]])
     fit = folder.find(FitDocument)
-    made_of: list[object] = [code, None if fit is None else fit.edition]
+    made_of: list[object] = [code, None if fit is None else fit.fit_version]
     if asset != "factors":
         made_of.append(workspace.parts.items_version(testset, "gold_version"))
     if asset == "systems":

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,13 +16,14 @@ if TYPE_CHECKING:
 def batch_store(folder: Path, key: str, enter: Callable[[Batch, Bill], None]) -> BatchStore:
     """Open the store of a judge's batches in the folder of its parts."""
     from judges.batch import BatchStore
-    from warehouse.storage import delete, write_document
+    from warehouse.documents import write_record
+    from warehouse.storage import delete
 
     def place(batch: Batch) -> Path:
         return folder / f"batch.{batch.token}.json"
 
     def keep(batch: Batch) -> None:
-        write_document(place(batch), asdict(batch))
+        write_record(place(batch), batch)
 
     return BatchStore(key, partial(_batches_in, folder), place, keep, lambda one: delete(place(one)), enter)
 

@@ -19,8 +19,8 @@ from care_ops.errors import CareError
 from care_ops.minimum_sizes import MIN_ITEMS
 from care_ops.records import ChangePoint
 from care_ops.results.attribution import FALSE_ALARMS, Difference, change
-from warehouse.documents import document_of, read_record
-from warehouse.storage import file_state, find_sound, write_document
+from warehouse.documents import read_record, write_record
+from warehouse.storage import file_state, find_sound
 
 JUDGE_FALSE_ALARMS = FALSE_ALARMS / 2
 """Share of false alarms that the judges of a workspace have together; the other half is the systems'."""
@@ -88,7 +88,7 @@ def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence
     now = Retests(before.judge_keys | keys, (*before.rows, *rows), before.changed, day)
     if now.changed is None:
         now = replace(now, changed=change(now.differences(), JUDGE_FALSE_ALARMS / max(watched, 1)))
-    write_document(_file(workspace, judge), document_of(now))
+    write_record(_file(workspace, judge), now)
     return now
 
 
@@ -103,7 +103,7 @@ def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> 
     kept = retests(workspace, judge)
     if kept.changed is not None:
         rows = tuple(row for row in kept.rows if row.night < kept.changed.night)
-        write_document(_file(workspace, judge), document_of(replace(kept, rows=(*rows, *again), changed=None)))
+        write_record(_file(workspace, judge), replace(kept, rows=(*rows, *again), changed=None))
 
 
 def span_of(workspace: Workspace, judge: str, testset: str, scores: Collection[float]) -> float:

@@ -18,7 +18,7 @@ class CheckResult:
     says : str
         What is the case and, where the check failed, what to do.
     blocks : bool
-        Whether it holds the edition back.
+        Whether it blocks the fit version.
     """
 
     check: str
@@ -30,8 +30,8 @@ class CheckResult:
 
 @dataclass(frozen=True)
 class ReviewDocument:
-    """What the review decided about the latest edition of a test set."""
+    """The review of the latest fit version of a test set."""
 
     state: PublicationState
-    edition: str
+    fit_version: str
     findings: tuple[CheckResult, ...] = ()

@@ -111,13 +111,13 @@ class ReviewedFit:
 )
 def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Run the checks; publish where none blocks."""
-    from assets.publication.editions import blocked_fit
+    from assets.publication.fit_versions import blocked_fit
 
     testset = context.partition_key
     reviewed = (review_latest if context.selected_asset_keys else look)(workspace, testset)
     is_held = blocked_fit(workspace, testset) is not None
     return dg.MaterializeResult(
-        data_version=dg.DataVersion(f"{reviewed.state}-{reviewed.edition}"),
+        data_version=dg.DataVersion(f"{reviewed.state}-{reviewed.fit_version}"),
         metadata={
             "publication": reviewed.state,
             "findings": bullets(f"{f.check}: {f.says}" for f in reviewed.findings),
@@ -136,53 +136,53 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     Where a person pinned another version, that one stays published and scores the new items, unless checks of the
     inputs fail.
     """
-    from assets.publication.editions import evaluate_first, extend, follow_files, publish
+    from assets.publication.fit_versions import evaluate_first, extend, follow_files, publish
     from warehouse.fits import Publication
 
-    document, edition = look(workspace, testset), latest_fit_version(workspace, testset)
+    document, version = look(workspace, testset), latest_fit_version(workspace, testset)
     published = workspace.fits.published(testset)
     blocking = {finding.check for finding in document.findings if finding.blocks}
-    if published is not None and published[1].edition == edition.edition:
+    if published is not None and published[1].fit_version == version.fit_version:
         follow_files(workspace, testset)
     elif published is not None and published[0].pinned and blocking <= OF_THE_FIT:
         extend(workspace, published[1])
     elif document.state == "published":
-        evaluate_first(workspace, edition)
-        publish(workspace, Publication(testset, edition.edition, "review"))
-    _log.info("%s: the review of fit %s says %s", testset, edition.edition, document.state)
+        evaluate_first(workspace, version)
+        publish(workspace, Publication(testset, version.fit_version, "review"))
+    _log.info("%s: the review of fit %s says %s", testset, version.fit_version, document.state)
     workspace.fit_folder(testset).write(document)
-    workspace.fits.annotate(testset, edition.edition, document)  # it is read when another version is the latest
+    workspace.fits.annotate(testset, version.fit_version, document)  # it is read when another version is the latest
     return document
 
 
 def look(workspace: Workspace, testset: str) -> ReviewDocument:
     """Run the checks on the latest fit version, without publishing or storing anything."""
-    from assets.publication.editions import published_before
+    from assets.publication.fit_versions import published_before
 
-    edition, published = latest_fit_version(workspace, testset), workspace.fits.published(testset)
-    if published is not None and published[1].edition == edition.edition:
+    version, published = latest_fit_version(workspace, testset), workspace.fits.published(testset)
+    if published is not None and published[1].fit_version == version.fit_version:
         publication = published[0]
         by_hand = publication.published_by != "review"
         reason = f"accepted by hand ({publication.why})" if by_hand else "published before"
-        before = published_before(workspace, testset, edition.edition)
-        passed = _let_pass(checks_of(workspace, testset, edition, before), reason)
-        return ReviewDocument("published", edition.edition, tuple(passed))
-    findings = checks_of(workspace, testset, edition, published[1] if published else None)
+        before = published_before(workspace, testset, version.fit_version)
+        passed = _let_pass(checks_of(workspace, testset, version, before), reason)
+        return ReviewDocument("published", version.fit_version, tuple(passed))
+    findings = checks_of(workspace, testset, version, published[1] if published else None)
     pinned = published is not None and published[0].pinned
     is_held = any(finding.blocks for finding in findings)
     state: PublicationState = "held back" if is_held else "pinned" if pinned else "published"
-    return ReviewDocument(state, edition.edition, tuple(findings))
+    return ReviewDocument(state, version.fit_version, tuple(findings))
 
 
 def latest_fit_version(workspace: Workspace, testset: str) -> "FitVersion":
     """Return the version of a test set's last fit; ``WarehouseError`` where it is gone."""
     from assets.fit.documents import FitDocument
 
-    edition_id = workspace.fit_folder(testset).read(FitDocument).edition
-    edition = workspace.fits.edition(testset, edition_id)
-    if edition is None:
-        raise WarehouseError(f"fit {edition_id} of {testset!r} is gone or damaged; `care run` builds it again")
-    return edition
+    version_id = workspace.fit_folder(testset).read(FitDocument).fit_version
+    version = workspace.fits.find_fit_version(testset, version_id)
+    if version is None:
+        raise WarehouseError(f"fit {version_id} of {testset!r} is gone or damaged; `care run` builds it again")
+    return version
 
 
 def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
@@ -199,14 +199,14 @@ def _result(check: str, passed: bool, message: str, numbers: dict[str, Any]) -> 
 
 
 def checks_of(
-    workspace: Workspace, testset: str, edition: "FitVersion", before: "FitVersion | None"
+    workspace: Workspace, testset: str, version: "FitVersion", before: "FitVersion | None"
 ) -> list[CheckResult]:
     """Run every check of a fit version against the published one."""
     from assets.fit.kept import read_fitted
     from assets.results.gold import aligned
     from care_ops.results.drift import copies_of_gold
 
-    latest = read_reviewed(workspace, testset, edition)
+    latest = read_reviewed(workspace, testset, version)
     previous = read_reviewed(workspace, testset, before, earlier=True) if before is not None else None
     scores, _ = read_fitted(workspace.fit_folder(testset))
     columns = workspace.parts.read_gold(testset)
@@ -216,19 +216,19 @@ def checks_of(
         _shrunk(latest, previous, set(workspace.judges_of(testset))),
         _missing(latest, previous),
         _certificate(latest.certificate),
-        *_changed(workspace, edition, before, latest, previous),
+        *_changed(workspace, version, before, latest, previous),
         _leakage(leaked),
         _duplicates(latest, previous),
         _turned("quality_factor", previous.loadings if previous else None, latest.loadings),
         _ambiguous(is_doubtful=latest.ambiguous),
-        _states(workspace, testset, edition),
+        _states(workspace, testset, version),
     ]
     return findings if workspace.review.hold else _let_pass(findings, "let pass by `review.hold: false`")
 
 
 def _changed(
     workspace: Workspace,
-    edition: "FitVersion",
+    version: "FitVersion",
     before: "FitVersion | None",
     latest: ReviewedFit,
     previous: ReviewedFit | None,
@@ -238,10 +238,10 @@ def _changed(
     Where the labels differ, the latest scores are fitted with the earlier labels too. If that estimate agrees with the
     published one, the labels made the change and the checks pass. Otherwise the scores changed as well.
     """
-    from assets.publication.editions import changed_labels
+    from assets.publication.fit_versions import changed_labels
 
     findings = _compared(latest, previous, workspace.review)
-    label_changes = None if before is None else changed_labels(before, edition)
+    label_changes = None if before is None else changed_labels(before, version)
     if before is None or label_changes is None or all(finding.passed for finding in findings):
         return findings
     relabelled = _with_labels_of(workspace, before, latest)
@@ -301,17 +301,17 @@ def _with_labels_of(workspace: Workspace, before: "FitVersion", latest: Reviewed
     return replace(latest, best=FitRecord("", testset, "", "", scores.item_ids, scores.judges, answer))
 
 
-def read_reviewed(workspace: Workspace, testset: str, edition: "FitVersion", *, earlier: bool = False) -> ReviewedFit:
+def read_reviewed(workspace: Workspace, testset: str, version: "FitVersion", *, earlier: bool = False) -> ReviewedFit:
     """Read what the checks need of a fit version; parts are empty where fits of an ``earlier`` version are lost."""
     from assets.fit.details import CareDetails, StructuredDetails, read_details
 
-    name = recommended(edition.fits)
+    name = recommended(version.fits)
     read = workspace.fits.find_fit if earlier else workspace.fits.read_fit  # an earlier fit cannot be rebuilt
-    fits = {each: read(testset, edition.fits[each]) for each in {name, "care_svd"} & {*edition.fits}}
+    fits = {each: read(testset, version.fits[each]) for each in {name, "care_svd"} & {*version.fits}}
     best, structured = fits.get(name), fits.get("care_svd")
     loadings = None if structured is None else structured.answer.loadings
     return ReviewedFit(
-        edition.inputs,
+        version.inputs,
         best,
         None if structured is None else read_details(structured.answer, StructuredDetails).certificate,
         {}
@@ -431,10 +431,10 @@ def _ambiguous(*, is_doubtful: bool) -> CheckResult:
     return _result("ambiguous_quality", not is_doubtful, message, {})
 
 
-def _states(workspace: Workspace, testset: str, edition: "FitVersion") -> CheckResult:
+def _states(workspace: Workspace, testset: str, version: "FitVersion") -> CheckResult:
     from assets.fit.details import CareTensorDetails, read_details
 
-    fit_id = edition.fits.get("care_tensor")
+    fit_id = version.fits.get("care_tensor")
     if fit_id is None:
         return _result("states", True, "care_tensor gave no answer", {})
     details = read_details(workspace.fits.read_fit(testset, fit_id).answer, CareTensorDetails)
@@ -449,7 +449,7 @@ def _states(workspace: Workspace, testset: str, edition: "FitVersion") -> CheckR
             f"random starts ended in different states{otherwise}, so that care_tensor's answer may be another one "
             "tomorrow: rely on another aggregator"
         )
-    if details.anchors_confirm is False:
+    if details.labels_confirm is False:
         concerns.append(
             "anchors speak against what the judges say without labels, and care_tensor's states decide about anchors "
             "that were left out no better than their commoner label does: label more items, or rely on another "

@@ -11,7 +11,7 @@ import numpy as np
 from assets.fit.details import CareDetails, CareSvdDetails, StructuredDetails, read_details
 from assets.fit.stages import recommended
 from assets.judging.bill import DailyBill, in_words
-from assets.publication.editions import Moved
+from assets.publication.fit_versions import Moved
 from assets.results.documents import FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.records import Aggregate, Comparison, Evaluation, Intervals, JudgeCheck
 from care_ops.results.agreement import krippendorff_alpha, weighted_kappas
@@ -193,9 +193,9 @@ class ReportData:
         return None if aggregate is None else read_details(aggregate, CareDetails)
 
     @property
-    def label_first(self) -> Sequence[str]:
+    def items_to_label(self) -> Sequence[str]:
         """Return the items whose ranks differ most between the two rival estimates."""
-        return () if self.care is None else self.care.label_first
+        return () if self.care is None else self.care.items_to_label
 
     @cached_property
     def care_svd(self) -> CareSvdDetails | None:

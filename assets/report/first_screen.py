@@ -48,7 +48,7 @@ def _rivals(data: ReportData) -> Figure | None:
     if not far.any():
         return None
     levels, legend = _levels(data, known)
-    to_label = {*data.label_first}
+    to_label = {*data.items_to_label}
     ringed = np.array([data.scores.item_ids[k] in to_label for k in known])
     spread = np.argsort(ranks[0], kind="stable")[np.linspace(0, len(known) - 1, _MOST_DOTS).astype(int)]
     shown = np.arange(len(known)) if len(known) <= _MOST_DOTS else np.union1d(spread, np.flatnonzero(ringed))

@@ -7,7 +7,7 @@ from assets.code import code_version
 from assets.fit.kept import read_answers, read_fitted, read_moments, read_structure
 from assets.fit.stages import fit_code, recommended
 from assets.judging.bill import bills
-from assets.publication.editions import difference, order_of, published_before, reasons
+from assets.publication.fit_versions import difference, order_of, published_before, reasons
 from assets.report.assemble import completed
 from assets.report.data import Changes, FitVersionShown, ReportData
 from assets.results.comparison import compared_in
@@ -33,8 +33,8 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
         checks = read_admission(connection, testset)
     aggregates = read_answers(workspace, testset, scores, fit)
     structure, structure_document = read_structure(folder)
-    log, kept = workspace.fits.publications(testset), workspace.fits.edition(testset, fit.edition)
-    shown = FitVersionShown(fit.edition, log[-1].edition if log else None, kept.made_at if kept else "")
+    log, kept = workspace.fits.publications(testset), workspace.fits.find_fit_version(testset, fit.fit_version)
+    shown = FitVersionShown(fit.fit_version, log[-1].fit_version if log else None, kept.made_at if kept else "")
     items = panel_items(scores, workspace.parts.read_gold(testset), labels)
     data = ReportData(
         title=testset,
@@ -79,10 +79,10 @@ def gather(workspace: Workspace, testset: str) -> ReportData:
 def _changes(workspace: Workspace, after: FitVersion) -> Changes | None:
     """Compare a fit version with the one published before it; None where that was deleted."""
     testset = after.testset
-    before = published_before(workspace, testset, after.edition)
+    before = published_before(workspace, testset, after.fit_version)
     if before is None:
         return None
-    changes = Changes(before.edition, minute_of(before.made_at), reasons(before, after))
+    changes = Changes(before.fit_version, minute_of(before.made_at), reasons(before, after))
     name = recommended(after.fits)
     if name not in before.fits:
         return changes

@@ -68,7 +68,7 @@ def item_rows(data: ReportData) -> list[ItemRow]:
     spread = _spread(data)
     places = range(len(order))
     if len(order) > MOST_ROWS:
-        first = {*data.label_first}
+        first = {*data.items_to_label}
         to_label = [row for row, item in enumerate(data.scores.item_ids) if item in first]
         places = _informative(spread[order], np.isin(order, to_label), MOST_ROWS).tolist()
     return [
@@ -130,7 +130,7 @@ def label_rows(data: ReportData) -> list[LabelRow]:
             plain(data.gold[k]),
             data.responses[k],
         )
-        for item in data.label_first
+        for item in data.items_to_label
         if (k := index.get(item)) is not None
     ]
 

@@ -21,7 +21,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
 
     Where a person pinned another fit, its page stays, and the verdict describes the new fit.
     """
-    from assets.publication.editions import blocked_fit
+    from assets.publication.fit_versions import blocked_fit
     from assets.report.documents import FactsDocument
     from assets.report.gather import gather
     from assets.report.page import write_page
@@ -43,7 +43,7 @@ def report(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
     data = replace(gather(workspace, testset), retests=retests, flips=flips)
     path, folder = workspace.report_folder / page_name(testset), workspace.fit_folder(testset)
     facts, drawn, shown = store_facts(workspace, data), folder.find(FactsDocument), data.fit_version
-    stays = shown and drawn and shown.id != shown.published == drawn.facts.edition and path.is_file()
+    stays = shown and drawn and shown.id != shown.published == drawn.facts.fit_version and path.is_file()
     if not stays:
         folder.write(FactsDocument(facts))
     note_failures(workspace, testset, {})

@@ -46,7 +46,7 @@ def write_verdicts(workspace: Workspace, known: "Mapping[str, State] | None" = N
 
     ``known`` are the states of the test sets, for a caller that has them.
     """
-    from assets.publication.editions import trend
+    from assets.publication.fit_versions import trend
     from assets.report.page import write_index, write_trend
     from assets.report.to_label import is_filled_in
     from assets.report.verdict_facts import store_blocked_facts

@@ -15,7 +15,7 @@ def rows_shown(data: ReportData) -> NDArray[np.intp]:
 
     Items with gold are all in it where they fit.
     """
-    n, first = len(data.scores.item_ids), {*data.label_first}
+    n, first = len(data.scores.item_ids), {*data.items_to_label}
     if not samples.is_sampled(n):
         return np.arange(n)
     drawn = samples.sampled_rows(n, np.random.default_rng(content_seed(data.scores)))

@@ -19,7 +19,7 @@ from assets.judge_keys import judge_key
 from assets.judging.batches import open_batches
 from assets.judging.failures import IncompleteScores, has_abstained, incomplete_scores, slice_name
 from assets.publication.documents import ReviewDocument
-from assets.publication.editions import blocked_fit
+from assets.publication.fit_versions import blocked_fit
 from assets.report.names import items_name, page_name
 from assets.versions import items_code, judge_version, panel_version, readable_source_version, settings_version
 from assets.workspace import Workspace
@@ -311,11 +311,13 @@ def _unpublished(workspace: Workspace, testset: str) -> bool:
 
 def _whole(workspace: Workspace, connection: duckdb.DuckDBPyConnection, testset: str, fit: FitDocument) -> bool:
     """Return whether the database holds the fit, and all of its files are there."""
-    known = connection.execute("SELECT 1 FROM editions WHERE edition = ?", [fit.edition]).fetchone() is not None
+    known = (
+        connection.execute("SELECT 1 FROM fit_versions WHERE fit_version = ?", [fit.fit_version]).fetchone() is not None
+    )
     folder = workspace.fit_folder(testset)
     structure = folder.find(StructureDocument)
     solved = structure is not None and structure.solution is not None
-    kept = workspace.fits.has_fit_version(testset, fit.edition, list(fit.by_aggregator.values()))
+    kept = workspace.fits.has_fit_version(testset, fit.fit_version, list(fit.by_aggregator.values()))
     return known and kept and folder.has_fit(solved=solved)
 
 

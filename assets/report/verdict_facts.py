@@ -41,14 +41,14 @@ def fit_facts(
     config: FitConfig,
     anchors: FitLabels = NO_LABELS,
     *,
-    edition: str,
+    fit_version: str,
     made_at: str,
     declared: Collection[str] = (),
 ) -> FitFacts:
     """Collect the facts of a fit; ``declared`` are judges that may equal the gold label, such as people."""
     caution = data.unconverged()
     facts = FitFacts(
-        edition,
+        fit_version,
         made_at,
         data.scores.shape[0],
         _judges(data, declared),
@@ -145,7 +145,7 @@ def store_facts(workspace: Workspace, data: ReportData) -> FitFacts:
     assert shown is not None  # a page of a workspace
     of_fit = (workspace.fit_config(testset), workspace.labels_of(testset))
     declared = workspace.review.declared
-    facts = fit_facts(data, *of_fit, edition=shown.id, made_at=shown.made_at, declared=declared)
+    facts = fit_facts(data, *of_fit, fit_version=shown.id, made_at=shown.made_at, declared=declared)
     if changes is not None and changes.moved is not None and facts.coverage is not None:
         facts = replace(facts, coverage=replace(facts.coverage, lost=changes.moved.lost))
     workspace.fits.annotate(testset, shown.id, facts)  # it may be published again later

@@ -15,7 +15,7 @@ from assets.fit.made import built_from, result_version
 from assets.hashing import content_hash
 from assets.judging.failures import IncompleteScores
 from assets.publication.documents import ReviewDocument
-from assets.publication.editions import BlockedFit, blocked_fit
+from assets.publication.fit_versions import BlockedFit, blocked_fit
 from assets.report.documents import BLOCKED, FactsDocument, FailuresDocument, HeldDocument
 from assets.report.names import labels_name, page_name
 from assets.report.staleness import State, states
@@ -27,6 +27,7 @@ from care_ops.results.attribution import of_judges, of_systems
 from care_ops.results.decide import FitStatus, decide
 from care_ops.results.fit_facts import FitFacts
 from care_ops.results.verdict import Reason, Remedies, Step, Verdict
+from warehouse.documents import renamed
 from warehouse.fits import FitVersion
 from warehouse.storage import find_sound, read_document, write_bytes
 
@@ -61,15 +62,16 @@ def verdict_on(workspace: Workspace, testset: str, state: State) -> Verdict:
     status = _status(workspace, testset, state, held)
     if held is None:
         latest = folder.find(FitDocument)
-        if latest is None or published is None or not published[0].pinned or latest.edition == published[1].edition:
+        pinned = published[1] if published is not None and published[0].pinned else None
+        if latest is None or pinned is None or latest.fit_version == pinned.fit_version:
             return decide(facts, status, todo)
-        return _of_pinned(workspace, published[1], latest.edition, facts, status, todo)
+        return _of_pinned(workspace, pinned, latest.fit_version, facts, status, todo)
     read = held.published
-    if read and (theirs := workspace.fits.find_annotation(testset, read.edition, FitFacts)) is not None:
+    if read and (theirs := workspace.fits.find_annotation(testset, read.fit_version, FitFacts)) is not None:
         sentence = f"The published fit by itself: {decide(theirs, FitStatus(), todo).headline}"
         status = replace(status, notes=(Reason("publication", sentence), *status.notes))
     waiting = folder.find(HeldDocument)
-    if waiting is None or waiting.facts.edition != held.edition:  # its report has not been built yet
+    if waiting is None or waiting.facts.fit_version != held.fit_version:  # its report has not been built yet
         return decide(None, status, todo)
     return decide(waiting.facts, replace(status, changes=waiting.changes, moves=waiting.moves), todo)
 
@@ -78,20 +80,20 @@ def _of_pinned(
     workspace: Workspace, pinned: FitVersion, newer: str, drawn: FitFacts | None, status: FitStatus, todo: Remedies
 ) -> Verdict:
     """Return the verdict on a pinned fit, with notes on the newer one that is not published."""
-    facts, its = (workspace.fits.find_annotation(pinned.testset, e, FitFacts) for e in (pinned.edition, newer))
+    facts, its = (workspace.fits.find_annotation(pinned.testset, e, FitFacts) for e in (pinned.fit_version, newer))
     sentence = (
-        f"A person pinned fit {pinned.edition}: these are its numbers, and the newer fit {newer} is not published."
+        f"A person pinned fit {pinned.fit_version}: these are its numbers, and the newer fit {newer} is not published."
     )
     sentence += f" `{todo.decide.command}` publishes that one."
-    if drawn is None or drawn.edition != pinned.edition:
+    if drawn is None or drawn.fit_version != pinned.fit_version:
         sentence += " The tables of the page are of another fit."
         todo = replace(todo, use=Step("Read the estimates in the view `latest_aggregates` of the database."))
     notes = [Reason("publication", sentence), *status.notes]
     if its is not None:
         notes.insert(1, Reason("publication", f"The newer fit by itself: {decide(its, FitStatus(), todo).headline}"))
     if facts is None and not status.failures:
-        unknown = f"No verdict is kept of fit {pinned.edition}, which a person pinned."
-        return Verdict("held back", unknown, tuple(notes), (todo.decide,), pinned.edition, pinned.made_at)
+        unknown = f"No verdict is kept of fit {pinned.fit_version}, which a person pinned."
+        return Verdict("held back", unknown, tuple(notes), (todo.decide,), pinned.fit_version, pinned.made_at)
     return decide(facts, replace(status, notes=tuple(notes)), todo)
 
 
@@ -125,7 +127,7 @@ def _status(workspace: Workspace, testset: str, state: State, held: BlockedFit |
     return FitStatus(
         failures=tuple(failures),
         held_back=held.messages if held else (),
-        held_edition=held.edition if held else None,
+        held_fit_version=held.fit_version if held else None,
         held_made_at=held.made_at if held else None,
         reading=held.reading() if held else "",
         owing=tuple(e.judge for e in incomplete if held and held.lacks_scores and (e.unscored or e.to_ask)),
@@ -217,7 +219,9 @@ def stored_verdicts(workspace: Workspace) -> dict[str, dict[str, Any]]:
         verdicts = json.loads((workspace.report_folder / FILE).read_bytes())
     except (OSError, ValueError):
         return {}
-    return verdicts if isinstance(verdicts, dict) else {}
+    if not isinstance(verdicts, dict):
+        return {}
+    return {name: renamed("Verdict", verdict) for name, verdict in verdicts.items() if isinstance(verdict, dict)}
 
 
 def write_verdicts(workspace: Workspace, verdicts: Mapping[str, Verdict]) -> None:
@@ -275,7 +279,7 @@ def lacks_facts(workspace: Workspace, testset: str) -> bool:
         return False
     folder = workspace.fit_folder(testset)
     fit, held = folder.find(FitDocument), folder.find(HeldDocument)
-    is_there = fit is not None and held is not None and held.facts.edition == fit.edition
+    is_there = fit is not None and held is not None and held.facts.fit_version == fit.fit_version
     return not is_there or built_from(folder, BLOCKED).version != result_version(workspace, testset, "report")
 
 

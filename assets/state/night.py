@@ -23,7 +23,7 @@ from assets.workspace import Workspace
 )
 def night(workspace: dg.ResourceParam[Workspace]) -> dg.MaterializeResult:
     """Count stale partitions, and list the test sets whose latest fit is blocked."""
-    from assets.publication.editions import blocked_fit
+    from assets.publication.fit_versions import blocked_fit
     from assets.report.staleness import stale_partitions, states
     from assets.state.repair import verify_some
 

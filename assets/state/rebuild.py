@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from assets.inputs.items import load_items
 from assets.judging.scores import load_slice
-from assets.publication.editions import latest
+from assets.publication.fit_versions import latest
 from assets.report.verdicts import stored_verdicts
 from assets.sources import read_source
 from assets.versions import items_code, readable_source_version

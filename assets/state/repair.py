@@ -35,7 +35,9 @@ from warehouse.storage import (
 
 State = Literal["fails", "warns", "ok"]
 Read = Callable[[Path], object]
-_FROM_A_BACKUP = "`care run` makes it again if it is of the latest edition; an older one comes back from a backup only"
+_FROM_A_BACKUP = (
+    "`care run` makes it again if it is of the latest fit version; an older one comes back from a backup only"
+)
 _AGAIN = "`care run` makes it again"
 _SHARES, _BYTES_AT_ONCE = 20, 32 * 2**20
 """Runs in which all parts are read once, and the most bytes that one run reads."""

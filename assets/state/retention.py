@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from assets.judge_keys import judge_key
 from assets.judging.journal import recover
-from assets.publication.editions import follow_files, latest
+from assets.publication.fit_versions import follow_files, latest
 from assets.report.names import labels_name
 from assets.report.to_label import leave_out
 from assets.state.rebuild import rebuild_warehouse
@@ -50,14 +50,14 @@ class Removable:
 
     Attributes
     ----------
-    edition : Edition or None
+    fit_version : FitVersion or None
         Deleted with the fits that no kept version has.
     """
 
     what: str
     why: str
     paths: tuple[Path, ...] = ()
-    edition: FitVersion | None = None
+    fit_version: FitVersion | None = None
 
     @property
     def size(self) -> int:
@@ -73,12 +73,12 @@ class UnderWay:
     item: str
 
 
-def removable(workspace: Workspace, *, editions: int, months: int, days: float) -> list[Removable]:
+def removable(workspace: Workspace, *, versions: int, months: int, days: float) -> list[Removable]:
     """List everything that the retention rule allows to delete.
 
     Parameters
     ----------
-    editions : int
+    versions : int
         How many latest fit versions of a test set are kept.
     months : int
         For how many months the last version of a month is kept as well. The last ten published versions and the
@@ -88,18 +88,20 @@ def removable(workspace: Workspace, *, editions: int, months: int, days: float) 
     """
     doomed, before = list[Removable](), time.time() - days * _DAY_S
     for testset in workspace.fits.testsets():
-        all_editions = workspace.fits.fit_versions(testset)
-        kept = {e.edition for e in all_editions[-editions:]} if editions else set[str]()
-        kept |= {p.edition for p in workspace.fits.publications(testset)[-10:]}
-        kept |= {now.edition} if (now := latest(workspace, testset)) is not None else set()
-        last_of_month = {e.made_at[:7]: e.edition for e in all_editions}
+        all_versions = workspace.fits.fit_versions(testset)
+        kept = {e.fit_version for e in all_versions[-versions:]} if versions else set[str]()
+        kept |= {p.fit_version for p in workspace.fits.publications(testset)[-10:]}
+        kept |= {now.fit_version} if (now := latest(workspace, testset)) is not None else set()
+        last_of_month = {e.made_at[:7]: e.fit_version for e in all_versions}
         kept |= {last_of_month[month] for month in sorted(last_of_month)[len(last_of_month) - months :]}
         doomed += [
-            Removable(f"fit {e.edition} of {testset}", f"made {e.made_at[:10]}", edition=e)
-            for e in all_editions
-            if e.edition not in kept
+            Removable(f"fit {e.fit_version} of {testset}", f"made {e.made_at[:10]}", fit_version=e)
+            for e in all_versions
+            if e.fit_version not in kept
         ]
-        doomed += _loose(workspace, testset, {f for e in all_editions for f in (e.edition, *e.fits.values())}, before)
+        doomed += _loose(
+            workspace, testset, {f for e in all_versions for f in (e.fit_version, *e.fits.values())}, before
+        )
     return [*doomed, *_old_parts(workspace, before)]
 
 
@@ -147,11 +149,11 @@ def merge(workspace: Workspace, slices: Collection[tuple[str, str]]) -> int:
 def remove(workspace: Workspace, doomed: list[Removable]) -> int:
     """Delete files and their rows in the database; return the bytes freed."""
     freed = 0
-    gone = {r.edition.edition for r in doomed if r.edition is not None}
+    gone = {r.fit_version.fit_version for r in doomed if r.fit_version is not None}
     for entry in doomed:
-        if entry.edition is not None:
-            kept = [e for e in workspace.fits.fit_versions(entry.edition.testset) if e.edition not in gone]
-            freed += workspace.fits.remove_fit_version(entry.edition, kept)
+        if entry.fit_version is not None:
+            kept = [e for e in workspace.fits.fit_versions(entry.fit_version.testset) if e.fit_version not in gone]
+            freed += workspace.fits.remove_fit_version(entry.fit_version, kept)
         freed += entry.size
         for path in entry.paths:
             delete(path)

@@ -181,7 +181,7 @@ def fit_table(
         not_asked=means_not_asked(config.admission, scores.values, sum(outside.values())),
     )
     page = completed(data, fit.moments, fit.structure, config.fit, _provenance(fit, table, config))
-    facts = fit_facts(page, config.fit, table.anchors, edition=fit_id(table, config), made_at=now())
+    facts = fit_facts(page, config.fit, table.anchors, fit_version=fit_id(table, config), made_at=now())
     stood = _pair_systems(fit.scores, table, named)
     facts = replace(facts, sides=_sides(fit.scores, table, stood, config), always_left=always_left(stood))
     if POSITION not in config.fit.not_quality and not facts.failure:

@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from assets.publication.editions import promote
+from assets.publication.fit_versions import promote
 from orchestration.workspace import load_workspace
 from tests.support.faults import Fault, Point, Ran, build, compare, run_under, state_of
 from tests.support.workspaces import make, run, write_items, write_judge
@@ -65,7 +65,7 @@ def _make_old_fits(folder: Path) -> None:
         promote(workspace, workspace.fits.fit_versions("one")[-1], by="promote", why=f"number {number}", pinned=False)
 
 
-GC = ("admin", "gc", "--yes", "--editions", "1", "--months", "0", "--days", "0")
+GC = ("admin", "gc", "--yes", "--fit-versions", "1", "--months", "0", "--days", "0")
 SCENARIOS = {
     "first run": Scenario(lambda folder: shutil.rmtree(folder / "data")),
     "judge added": Scenario(lambda folder: write_judge(folder, "thoroughness")),

@@ -113,7 +113,7 @@ def summary(problem: Problem, found: LabelFree) -> dict[str, Any]:
         "perhaps_duplicates": [judges[j] for j in found.duplicates.uncertain],
         "weak": [judges[j] for j in found.weak],
         "near_average": [judges[j] for j in found.near_average],
-        "label_first": label_first(problem.scores.item_ids, found),
+        "items_to_label": items_to_label(problem.scores.item_ids, found),
         "scale": "location and spread of the panel mean",
         "follows": {name: round(value, 4) for name, value in found.follows.items()},
         "differing_feature": _differing_feature(found),
@@ -167,7 +167,7 @@ def _label_fit(problem: Problem, found: LabelFree) -> _LabelFit:
     return fit
 
 
-def label_first(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> list[str]:
+def items_to_label(item_ids: Sequence[str], found: LabelFree, most: int = 10) -> list[str]:
     """Return at most ``most`` items on which the two rival estimates differ most in rank."""
     first, second = found.rivals.values()
     difference = np.abs(rankdata(first) - rankdata(second)) * found.scored

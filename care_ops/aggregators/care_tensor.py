@@ -455,7 +455,7 @@ def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> d
     dict
         Empty with labels of more than two values. ``anchors_agree``: whether they speak for the label-free map. With
         twenty labels or more, since fewer are too few, ``anchors_right``: share of right decisions about labels
-        left out; ``anchors_confirm``: whether they agree, or that share is better than the commoner label's.
+        left out; ``labels_confirm``: whether they agree, or that share is better than the commoner label's.
     """
     if len(np.unique(labels)) > 2:
         return {}
@@ -473,7 +473,7 @@ def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> d
     return {
         "anchors_agree": agree,
         "anchors_right": right / len(labels),
-        "anchors_confirm": agree or by_chance < _BY_CHANCE,
+        "labels_confirm": agree or by_chance < _BY_CHANCE,
     }
 
 

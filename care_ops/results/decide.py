@@ -20,7 +20,7 @@ class FitStatus:
         Steps that failed in the last run.
     held_back : tuple of str
         Checks that block the latest fit.
-    held_edition, held_made_at : str or None
+    held_fit_version, held_made_at : str or None
         The version of the blocked fit, and when it was built.
     changes, moves : tuple of str
         Inputs of the blocked fit that the published one lacks, and how far the two estimates differ.
@@ -34,7 +34,7 @@ class FitStatus:
 
     failures: tuple[str, ...] = ()
     held_back: tuple[str, ...] = ()
-    held_edition: str | None = None
+    held_fit_version: str | None = None
     held_made_at: str | None = None
     changes: tuple[str, ...] = ()
     moves: tuple[str, ...] = ()
@@ -65,9 +65,9 @@ def decide(facts: FitFacts | None, status: FitStatus, remedies: Remedies) -> Ver
 def _verdict(
     state: State, sentence: str, reasons: Sequence[Reason], facts: FitFacts | None, remedies: Remedies
 ) -> Verdict:
-    edition, made_at = (None, None) if facts is None else (facts.edition, facts.made_at)
+    version, made_at = (None, None) if facts is None else (facts.fit_version, facts.made_at)
     reasons = sorted(reasons, key=lambda reason: reason.topic != "lost scores")
-    return Verdict(state, sentence, tuple(reasons), _steps(state, facts, remedies), edition, made_at)
+    return Verdict(state, sentence, tuple(reasons), _steps(state, facts, remedies), version, made_at)
 
 
 def _held_back(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[Reason], remedies: Remedies) -> Verdict:
@@ -85,7 +85,7 @@ def _held_back(facts: FitFacts | None, status: FitStatus, fit_reasons: Sequence[
     reasons += [*status.stale, *status.notes, *fit_reasons]
     answer = _after("Make sure that the judges named answer, then", remedies.again)  # another fit replaces this one
     steps = (answer,) if status.owing else _steps("held back", facts, remedies)
-    return Verdict("held back", sentence, tuple(reasons), steps, status.held_edition, status.held_made_at)
+    return Verdict("held back", sentence, tuple(reasons), steps, status.held_fit_version, status.held_made_at)
 
 
 def _since(status: FitStatus) -> list[Reason]:

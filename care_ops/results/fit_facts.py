@@ -126,13 +126,13 @@ class FitFacts(CareSummary):
         A system on the left in every pair.
     trend : float
         Rank correlation of the estimate with the position in the file.
-    doubts : tuple of str
+    former_concerns : tuple of str
         Concerns of a fit that an older release stored.
     gates : tuple of GateAdvice
         Whether the panel and each judge may gate; if empty, ``gate_needs`` names the missing input.
     """
 
-    edition: str
+    fit_version: str
     made_at: str
     items: int
     judges: tuple[JudgeFacts, ...]
@@ -148,7 +148,7 @@ class FitFacts(CareSummary):
     sides: Sides | None = None
     always_left: str | None = None
     trend: float = 0.0
-    doubts: tuple[str, ...] = ()
+    former_concerns: tuple[str, ...] = ()
     gates: tuple[GateAdvice, ...] = ()
     gate_needs: Literal["", "labels", "cut"] = ""
 

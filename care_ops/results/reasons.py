@@ -91,7 +91,7 @@ _STATES: dict[str, State] = {
 
 
 def _without_labels(facts: FitFacts) -> tuple[State, Reason]:
-    if facts.doubts and not facts.concerns:
+    if facts.former_concerns and not facts.concerns:
         message = "This fit was built by an earlier release, which had concerns about it; fit again to see them."
         return "ambiguous", _unclear(message)
     if facts.concerns:

@@ -105,7 +105,7 @@ class Verdict:
         The consequence for a reader.
     reasons, next_steps : tuples
         The most important ones first.
-    edition, made_at : str or None
+    fit_version, made_at : str or None
         Id and time (ISO 8601) of the fit; None without one.
     """
 
@@ -113,7 +113,7 @@ class Verdict:
     sentence: str
     reasons: tuple[Reason, ...] = ()
     next_steps: tuple[Step, ...] = ()
-    edition: str | None = None
+    fit_version: str | None = None
     made_at: str | None = None
 
     def __str__(self) -> str:
@@ -163,8 +163,8 @@ class Verdict:
             written.append(f"  Next: {step.sentence}")
             if step.command is not None:
                 written.append(f"        {step.command}")
-        if self.edition is not None:
-            written.append(f"  ({self.state}; fit {self.edition}, made {minute_of(self.made_at)} UTC)")
+        if self.fit_version is not None:
+            written.append(f"  ({self.state}; fit {self.fit_version}, made {minute_of(self.made_at)} UTC)")
         return written
 
 

@@ -9,8 +9,8 @@ import typer
 from care_ops.errors import release
 from orchestration.cli.commands import Commands
 from orchestration.cli.doctor import doctor
-from orchestration.cli.editions import fits
 from orchestration.cli.fit import fit
+from orchestration.cli.fits import fits
 from orchestration.cli.history import history
 from orchestration.cli.imports import import_
 from orchestration.cli.judge_report import judge_report

@@ -314,7 +314,7 @@ def retest(name: Annotated[str, typer.Argument(help="Name of the judge.")], work
 def _launches(loaded: Workspace, name: str) -> list[Launch]:
     """Return the canary and the reports that show its result, except of blocked or stale fits."""
     from assets.fit.kept import panel_is_newer
-    from assets.publication.editions import blocked_fit
+    from assets.publication.fit_versions import blocked_fit
     from assets.report.names import page_name
     from orchestration.plan import Launch
 

@@ -147,7 +147,7 @@ def gate(
     method: Annotated[str, typer.Option(help="ppi, or rogan-gladen, by the judges' errors on each system.")] = "ppi",
     cut: Annotated[float | None, typer.Option(help="For rogan-gladen: a score above it passes.")] = None,
     workspace: Folder = None,
-    against_edition: Annotated[
+    against_fit: Annotated[
         str | None,
         typer.Option(help="Kept fit (`care fits list TESTSET`) whose labels and judges must be those of now."),
     ] = None,
@@ -169,9 +169,9 @@ def gate(
         raise InputError(f"--method is {method!r}; use ppi or rogan-gladen")
     if workspace is not None:
         tables.refuse_given(_OF_TABLES, form, items=items, judges=judges, fit_labels=fit_labels)
-        table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, against_edition, gate=True)
-    elif labels is None or not system or against_edition is not None:
-        raise InputError("a gate over a table needs --labels and --system; --against-edition needs a --workspace")
+        table, given, config = _of_workspace(workspace, str(scores), system, labels, drawn, against_fit, gate=True)
+    elif labels is None or not system or against_fit is not None:
+        raise InputError("a gate over a table needs --labels and --system; --against-fit needs a --workspace")
     else:
         table, given, config = read_with_labels(scores, labels, drawn, items, system, judges, fit_labels, form)
     config = config if cut is None else replace(config, fit=replace(config.fit, cut=cut))
@@ -217,7 +217,7 @@ def _compare(root: Path, testset: str, system: list[str] | None, *, as_json: boo
     assert data.fit_version is not None  # of a test set of a workspace
     if published is None:
         errors.print(f"these numbers are of fit {data.fit_version.id}, which is not published", style="yellow")
-    aside = published is not None and published[1].edition != data.fit_version.id
+    aside = published is not None and published[1].fit_version != data.fit_version.id
     if columns or aside or not data.systems.systems:  # which says why there is nothing to compare
         fits = published[1].fits if published is not None else None
         data = replace(data, systems=compared_in(loaded, testset, columns, fits=fits))
@@ -234,7 +234,7 @@ def _of_workspace(
     system: list[str] | None,
     labels: Path | None,
     drawn: Drawn,
-    edition: str | None,
+    fit_version: str | None,
     *,
     gate: bool = False,
 ) -> tuple[ScoreTable, LabelRecord, TableConfig]:
@@ -257,17 +257,17 @@ def _of_workspace(
     if file is None:
         raise InputError(f"test set {testset!r} has no labels in care.yaml; give --labels")
     given = read_labels(file, report=tables.print_reading, unstated=drawn)
-    if edition is not None:
-        _end_where_measured_otherwise(loaded, testset, edition, given)
+    if fit_version is not None:
+        _end_where_measured_otherwise(loaded, testset, fit_version, given)
     return table, given, config
 
 
-def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str, labels: LabelRecord) -> None:
-    from assets.publication.editions import changed_since, find
+def _end_where_measured_otherwise(loaded: Workspace, testset: str, fit_version: str, labels: LabelRecord) -> None:
+    from assets.publication.fit_versions import changed_since, find
 
-    kept = find(loaded, edition)
+    kept = find(loaded, fit_version)
     if kept.testset != testset:
-        raise InputError(f"fit {kept.edition} is of {kept.testset!r}, not of {testset!r}")
+        raise InputError(f"fit {kept.fit_version} is of {kept.testset!r}, not of {testset!r}")
     judges, items = changed_since(loaded, kept, labels.values)
     reasons = [
         f"{len(names)} {what} changed since ({', '.join(names[:3])}{', ...' if len(names) > 3 else ''})"
@@ -275,7 +275,7 @@ def _end_where_measured_otherwise(loaded: Workspace, testset: str, edition: str,
         if names
     ]
     if reasons:
-        console.print(f"not compared with fit {kept.edition}: {' and '.join(reasons)}")
+        console.print(f"not compared with fit {kept.fit_version}: {' and '.join(reasons)}")
         raise typer.Exit(JUDGE_CHANGED if judges else LABELS_CHANGED)
 
 

@@ -17,7 +17,9 @@ def gc(
     yes: Annotated[
         bool, typer.Option("--yes", help="Delete what is listed; without this option nothing is deleted.")
     ] = False,
-    editions: Annotated[int, typer.Option(help="How many of the latest fits of each test set to keep.", min=1)] = 30,
+    versions: Annotated[
+        int, typer.Option("--fit-versions", help="How many of the latest fits of each test set to keep.", min=1)
+    ] = 30,
     months: Annotated[int, typer.Option(help="Months of which to keep the last fit as well.", min=0)] = 24,
     days: Annotated[
         float, typer.Option(help="Days for which to keep score files that nothing reads any more.", min=0)
@@ -28,7 +30,7 @@ def gc(
     from orchestration.locks import locked_workspace
 
     with locked_workspace(workspace, "care admin gc") as loaded:
-        to_delete = removable(loaded, editions=editions, months=months, days=days)
+        to_delete = removable(loaded, versions=versions, months=months, days=days)
         rows = [{"what": entry.what, "why": entry.why, "bytes": entry.size or None} for entry in to_delete]
         to_merge = scattered(loaded)
         if not to_delete and not to_merge:

@@ -77,7 +77,7 @@ def test_a_document_of_a_later_release_may_say_more(folder):
 
 @pytest.mark.parametrize(
     ("change", "key"),
-    [({"edition": 7}, "edition"), ({"fit_ids": [["care"]]}, "fit_ids"), ({"failures": None}, "failures")],
+    [({"fit_version": 7}, "fit_version"), ({"fit_ids": [["care"]]}, "fit_ids"), ({"failures": None}, "failures")],
 )
 def test_a_document_that_holds_something_else_is_set_aside_as_damaged(folder, change, key):
     write_document(folder.path / "fit.json", {**document_of(DOCUMENTS[0]), **change})
@@ -134,12 +134,12 @@ def test_an_evaluation_from_before_a_metric_was_computed_lacks_that_metric(tmp_p
 
 def test_damaged_fit_versions_and_publications_are_quarantined(tmp_path):
     store = FitStore(tmp_path)
-    edition = {"edition": "e", "testset": "one", "fits": {"avg": "f"}, "made_at": "2026"}
-    write_document(store.folder("one") / "edition=e.json", {**edition, "inputs": {"slices": {"a": "x"}}})
+    version = {"fit_version": "e", "testset": "one", "fits": {"avg": "f"}, "made_at": "2026"}
+    write_document(store.folder("one") / "fit_version=e.json", {**version, "inputs": {"slices": {"a": "x"}}})
     (kept,) = store.fit_versions("one")
     assert isinstance(kept, FitVersion)
     assert (kept.inputs.slices, kept.inputs.admitted, kept.inputs.duplicates) == ({"a": "x"}, set(), 0.0)
-    write_document(store.folder("one") / "edition=e.json", {**edition, "inputs": {"panel": [{"judge": "a"}]}})
+    write_document(store.folder("one") / "fit_version=e.json", {**version, "inputs": {"panel": [{"judge": "a"}]}})
     assert store.fit_versions("one") == []
 
     store.publish(Publication("one", "e", "review"))
@@ -159,7 +159,7 @@ def test_details_are_read_as_the_aggregators_write_them(rng):
     written = aggregates["care"].details
     care = read_details(aggregates["care"], CareDetails)
     assert (care.agreement, care.second_factor) == (written["agreement"], written["second_factor"])
-    assert list(care.label_first) == written["label_first"]
+    assert list(care.items_to_label) == written["items_to_label"]
     assert bool(care.concerns) is written["ambiguous"]
     svd = read_details(aggregates["care_svd"], CareSvdDetails)
     assert svd.quality_factor == aggregates["care_svd"].details["quality_factor"]

@@ -99,8 +99,8 @@ def test_a_card_has_the_weight_of_the_last_published_fit(after_a_night):
     kept = fits.read_fit("one", published.fits["care"])
     fits.write_fit(replace(kept, fit_id="older"))
     fits.annotate("one", "older", fits.read_annotation("one", kept.fit_id, Evaluation))
-    fits.write_fit_version(replace(published, edition="before", fits={"care": "older"}))
-    for version in ("before", published.edition):
+    fits.write_fit_version(replace(published, fit_version="before", fits={"care": "older"}))
+    for version in ("before", published.fit_version):
         fits.publish(Publication("one", version, "promote"))
     data = gather(load_workspace(after_a_night), "one")
     assert data.changes.fit_version == "before"
@@ -159,7 +159,7 @@ def test_a_page_of_many_items_reports_that_it_uses_a_sample(data, tmp_path, monk
     drawn = over_sample(data)
     kept = set(drawn.scores.item_ids)
     assert 40 <= len(kept) < 80
-    assert kept >= {*data.care.label_first}
+    assert kept >= {*data.care.items_to_label}
     rows = [data.scores.item_ids.index(item) for item in drawn.scores.item_ids]
     assert np.array_equal(drawn.aggregates["care"].estimate, data.aggregates["care"].estimate[rows])
     assert np.array_equal(drawn.scores.values, data.scores.values[rows], equal_nan=True)

@@ -41,12 +41,12 @@ def pages(tmp_path_factory):
     rows = [{**row, "name": name, "page": f"testset-{name}.html", "order": {"care": 0.8}} for name in SIZES]
     states = ("clear", "held back", "ambiguous")
     verdicts = [replace(VERDICT, state=state) for state in states]
-    edition = {"edition": "abc", "state": "published", "judges": 6, "order": 0.7, "why": "the first"}
+    version = {"fit_version": "abc", "state": "published", "judges": 6, "order": 0.7, "why": "the first"}
     orders = ({"care": 0.7, "avg": 0.6}, {"care": 0.72, "avg": None}, {"care": 0.74, "avg": 0.65})
-    editions = [{**edition, "made at": f"2026-11-2{k}T03:00:00", "orders": each} for k, each in enumerate(orders)]
+    versions = [{**version, "made at": f"2026-11-2{k}T03:00:00", "orders": each} for k, each in enumerate(orders)]
     shown = [{**row, "verdict": verdict} for row, verdict in zip(rows, verdicts, strict=True)]
     write_index(folder, shown)
-    write_trend(folder, {"small": editions}, {"small": ["System new fell."]})
+    write_trend(folder, {"small": versions}, {"small": ["System new fell."]})
     return folder
 
 

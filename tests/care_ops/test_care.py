@@ -170,7 +170,7 @@ def test_an_estimate_that_follows_the_length_reports_so_and_a_declaration_remove
     assert "feature" in answer.details["concerns"]
     assert answer.details["without"]["halves_changed"] > 20
     words = dict(zip(scores.item_ids, scores.features["words"], strict=True))
-    asked = [words[item] for item in answer.details["label_first"]]
+    asked = [words[item] for item in answer.details["items_to_label"]]
     assert np.std(asked) > np.std(list(words.values())), "short and long answers tell whether length is quality"
     declared = care(scores, not_quality=("words",))
     assert abs(np.corrcoef(declared.estimate, scores.features["words"])[0, 1]) < 0.1

@@ -106,12 +106,12 @@ def test_labels_that_the_states_do_not_show_are_reported(rng):
     scores = matrix(judges)
     chosen = rng.choice(len(quality), 30, replace=False)
     true = tensor(scores, FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen})).details
-    assert true["anchors_confirm"] is True
+    assert true["labels_confirm"] is True
     assert true["anchors_right"] > 0.8
     unrelated = tensor(scores, FitLabels({scores.item_ids[i]: float(k % 2) for k, i in enumerate(chosen)})).details
-    assert unrelated["anchors_confirm"] is False
+    assert unrelated["labels_confirm"] is False
     few = tensor(scores, FitLabels({scores.item_ids[i]: float(quality[i]) for i in chosen[:19]})).details
-    assert "anchors_confirm" not in few
+    assert "labels_confirm" not in few
 
 
 def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
@@ -129,10 +129,10 @@ def test_a_few_labels_against_the_map_without_labels_do_not_turn_a_state():
     assert quality_by_labels(posterior, 5 + 4 * labels, label_free).tolist() == [0, 0, 1, 1], "labels of 5 and 9"
     reported = confirmed_by_labels(posterior, labels, label_free)
     assert reported["anchors_agree"]
-    assert reported["anchors_confirm"]
+    assert reported["labels_confirm"]
     against = confirmed_by_labels(posterior, 1 - labels, label_free)
     assert not against["anchors_agree"]
-    assert against["anchors_confirm"], "labels left out are predicted all the same"
+    assert against["labels_confirm"], "labels left out are predicted all the same"
 
 
 def test_evidence_for_a_map_is_the_ratio_of_two_chances_of_the_labels():

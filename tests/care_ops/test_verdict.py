@@ -66,10 +66,10 @@ def topics(facts: FitFacts, topic: str) -> list[Reason]:
             "Use",
             (),
         ),
-        (replace(CLEAR, doubts=("several answers",)), {}, "ambiguous", "Don't use yet", ("earlier release",)),
+        (replace(CLEAR, former_concerns=("several answers",)), {}, "ambiguous", "Don't use yet", ("earlier release",)),
         (CLEAR, {"stale": (Reason("stale", "The source changed."),)}, "stale", "Waiting", ("The source changed.",)),
         (CLEAR, {"failures": ("No.",), "held_back": ("Drift.",)}, "failed", "Failed", ("No.",)),
-        (CLEAR, {"held_back": ("it drifts",), "held_edition": "e2"}, "held back", "Waiting", ("it drifts",)),
+        (CLEAR, {"held_back": ("it drifts",), "held_fit_version": "e2"}, "held back", "Waiting", ("it drifts",)),
         (
             CLEAR,
             {"held_back": ("it lacks",), "changes": ("6 items came",), "owing": ("ann", "bob")},

@@ -96,9 +96,9 @@ def test_a_system_that_fell_is_named_everywhere_until_a_person_accepts_its_answe
         assert said in " ".join(text.split())
     assert "with a probability of at most 5%, over all runs" in trend
     assert changes(workspace, "one") == ({}, systems)
-    _, edition = workspace.fits.published("one")
+    _, version = workspace.fits.published("one")
     on = datetime.fromordinal(systems["new"].told).replace(tzinfo=UTC).isoformat()
-    workspace.fits.publish(Publication("one", edition.edition, "accept", "as it is to be", published_at=on))
+    workspace.fits.publish(Publication("one", version.fit_version, "accept", "as it is to be", published_at=on))
     assert changes(workspace, "one") == ({}, {})
     assert changed_systems(workspace, "one") == {}, "later answers are compared with those of that day"
 

@@ -231,7 +231,7 @@ def test_a_run_over_a_table_estimates_as_care_fit_does(tables):
     assert {row["first"] for row in compared} <= {"a", "b"}, "without --labels, as the page says"
     assert "--labels" in care("rate", tables / "scores.csv", code=2)
     (kept,) = json.loads(care("fits", "list", "scores", "--workspace", folder, "--json"))
-    (shown,) = json.loads(care("fits", "show", kept["edition"][:6], "--workspace", folder, "--json"))
+    (shown,) = json.loads(care("fits", "show", kept["fit_version"][:6], "--workspace", folder, "--json"))
     assert shown["testset"] == "scores"
     assert set(shown["weights"]) == {"gpt-a", "gpt-b", "claude", "llama", "qwen", "hundred"}
 

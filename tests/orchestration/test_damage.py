@@ -157,7 +157,7 @@ def calm(small, tmp_path_factory) -> State:
 SAMPLE = {
     "data/parts/scores/judge=length/testset=one/*.parquet": "flipped",
     "data/parts/items/testset=one/items.parquet": "truncated",
-    "data/parts/fits/testset=one/edition=*.json": "truncated",
+    "data/parts/fits/testset=one/fit_version=*.json": "truncated",
     "data/parts/fits/testset=one/publications.jsonl": "flipped",
     "data/fits/testset=one/review.json": "emptied",
     "data/care.duckdb": "flipped",

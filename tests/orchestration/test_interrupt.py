@@ -98,7 +98,7 @@ def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concur
         assert told == [(len(server.bodies), pytest.approx(server.dollars))]
         assert f"US $ {server.dollars:,.4f}" in care(folder, "status")
         assert query(folder, "SELECT count(*) FROM latest_fits") == [(0,)]
-        assert not list((folder / "data" / "fits").rglob("edition*"))
+        assert not list((folder / "data" / "fits").rglob("fit_version*"))
 
         outcome = run(folder)
         assert not outcome.failures

@@ -12,7 +12,7 @@ import pytest
 from assets.fit.details import CareDetails, read_details
 from assets.labels import read_labels
 from assets.publication.documents import ReviewDocument
-from assets.publication.editions import history
+from assets.publication.fit_versions import history
 from assets.results.evaluation import evaluate_latest
 from care_ops.records import Evaluation
 from orchestration.workspace import load_workspace
@@ -42,8 +42,8 @@ def folder(first_night, tmp_path):
 def care_fit(folder):
     """The details of the latest ``care``, its order against gold, and what Dagster shows of its evaluation."""
     workspace = load_workspace(folder)
-    edition = workspace.fits.fit_versions("demo")[-1]
-    fit = workspace.fits.read_fit("demo", edition.fits["care"])
+    version = workspace.fits.fit_versions("demo")[-1]
+    fit = workspace.fits.read_fit("demo", version.fits["care"])
     evaluated = evaluate_latest(workspace, "demo")
     order = workspace.fits.find_annotation("demo", fit.fit_id, Evaluation).order
     return read_details(fit.answer, CareDetails), order, evaluated
@@ -97,9 +97,9 @@ def two(tmp_path):
 
 
 def published(folder):
-    """The edition that is read of each test set."""
+    """The fit version that is read of each test set."""
     fits = load_workspace(folder).fits
-    return {name: found[1].edition for name in ("one", "two") if (found := fits.published(name)) is not None}
+    return {name: found[1].fit_version for name in ("one", "two") if (found := fits.published(name)) is not None}
 
 
 def test_a_bad_word_among_the_labels_of_one_test_set_fails_that_one_alone(two):

@@ -132,13 +132,13 @@ def test_two_workspaces_of_one_location_are_both_brought_up_to_date_and_do_not_m
 def checked_alone(defs: dg.Definitions, instance: dg.DagsterInstance, folder: Path) -> None:
     """A check by itself answers, and nothing is published or made by it."""
     workspace = load_workspace(folder)
-    before = [p.edition for p in workspace.fits.publications("one")]
+    before = [p.fit_version for p in workspace.fits.publications("one")]
     key = dg.AssetCheckKey(TEAM_A.key("review"), "gold_leakage")
     alone = defs.resolve_job_def(IMPLICIT_ASSET_JOB).get_subset(asset_selection=set(), asset_check_selection={key})
     done = alone.execute_in_process(instance=instance, tags={"dagster/partition": "one"})
     assert [each.check_name for each in done.get_asset_check_evaluations()] == ["gold_leakage"]
     assert done.get_asset_materialization_events() == []
-    assert [p.edition for p in workspace.fits.publications("one")] == before
+    assert [p.fit_version for p in workspace.fits.publications("one")] == before
 
 
 def test_a_run_is_assigned_to_its_workspace(two):

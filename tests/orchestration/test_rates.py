@@ -181,7 +181,7 @@ def test_the_gate_tells_better_worse_and_undecided_by_exit_code(folder):
 
 
 @pytest.mark.slow
-def test_a_gate_against_a_kept_edition_says_that_labels_or_a_judge_have_changed(tmp_path):
+def test_a_gate_against_a_kept_fit_reports_changed_labels_and_judges(tmp_path):
     """Twenty answers of each of two systems; people pass those of the one that says more."""
     folder = make(
         tmp_path / "ws", n=120, care="fit: {resamples: 0}\nreview: {hold: false}\nanchors: {one: labels.csv}\n"
@@ -200,8 +200,8 @@ def test_a_gate_against_a_kept_edition_says_that_labels_or_a_judge_have_changed(
 
     label(passed)
     assert not run(folder).failures
-    edition = load_workspace(folder).fits.fit_versions("one")[-1].edition
-    command = ["gate", "one", "new", "--against", "old", "--workspace", folder, "--against-edition", edition]
+    version = load_workspace(folder).fits.fit_versions("one")[-1].fit_version
+    command = ["gate", "one", "new", "--against", "old", "--workspace", folder, "--against-fit", version]
     assert care(*command)[0] == 0
     label([*passed, f"i60,{int(names[60] == 'new')},random"])
     assert care(*command)[0] == 0

@@ -5,7 +5,7 @@ from pathlib import Path
 import duckdb
 import pytest
 
-from assets.publication.editions import accept
+from assets.publication.fit_versions import accept
 from assets.state.rebuild import rebuild_warehouse
 from care_ops.errors import InputError
 from orchestration.workspace import load_workspace
@@ -26,14 +26,14 @@ def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(after
     latest = load_workspace(folder).fits.fit_versions("one")[-1]
     unevaluated = query(
         folder,
-        "SELECT count(*) FROM edition_fits LEFT JOIN evaluations e USING (fit_id) "
-        f"WHERE edition = '{latest.edition}' AND e.fit_id IS NULL",
+        "SELECT count(*) FROM fit_version_fits LEFT JOIN evaluations e USING (fit_id) "
+        f"WHERE fit_version = '{latest.fit_version}' AND e.fit_id IS NULL",
     )
     assert unevaluated != [(0,)]
     accept(load_workspace(folder), "one", "")
     missing = "SELECT * FROM latest_fits LEFT JOIN evaluations e USING (fit_id) WHERE e.fit_id IS NULL"
     assert query(folder, missing) == []
-    assert query(folder, "SELECT DISTINCT edition FROM latest_fits") == [(latest.edition,)]
+    assert query(folder, "SELECT DISTINCT fit_version FROM latest_fits") == [(latest.fit_version,)]
 
 
 def test_a_database_is_replaced_without_a_moment_in_which_there_is_none(after_a_night, monkeypatch):
@@ -65,11 +65,11 @@ def test_a_fit_that_is_deleted_while_its_list_is_read_is_left_out(after_a_night)
     """A link to nothing is listed and cannot be read, as a file that is deleted between the two."""
     workspace = load_workspace(after_a_night)
     kept = workspace.fits.fit_versions("one")
-    (workspace.fits.folder("one") / "edition=gone.json").symlink_to("nowhere")
+    (workspace.fits.folder("one") / "fit_version=gone.json").symlink_to("nowhere")
     (workspace.fits.folder("one") / f"fit={kept[0].fits['care']}.evaluation.json").unlink()
     (workspace.fits.folder("one") / f"fit={kept[0].fits['care']}.evaluation.json").symlink_to("nowhere")
     assert workspace.fits.fit_versions("one") == kept
-    assert kept[0].edition in care(after_a_night, "fits", "list", "one")
+    assert kept[0].fit_version in care(after_a_night, "fits", "list", "one")
 
 
 def test_status_works_while_the_first_run_begins(tmp_path):

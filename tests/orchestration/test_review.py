@@ -66,15 +66,15 @@ def test_states_that_depend_on_their_starts_are_a_warning(folder):
     """The fixture has no care_tensor, so that its fit is handed over as one."""
     workspace = load_workspace(folder)
     assert finding(folder, "states").says == "care_tensor gave no answer"
-    edition = workspace.fits.fit_versions("one")[-1]
-    fit = workspace.fits.read_fit("one", edition.fits["care_svd"])
-    told = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "anchors_confirm": False}
+    version = workspace.fits.fit_versions("one")[-1]
+    fit = workspace.fits.read_fit("one", version.fits["care_svd"])
+    told = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "labels_confirm": False}
 
     def reviewed(**details):
         answer = replace(fit.answer, name="care_tensor", details={**told, **details})
         doubtful = replace(fit, fit_id="doubtful", answer=answer)
         workspace.fits.write_fit(doubtful)
-        return _states(workspace, "one", replace(edition, fits={**edition.fits, "care_tensor": "doubtful"}))
+        return _states(workspace, "one", replace(version, fits={**version.fits, "care_tensor": "doubtful"}))
 
     warned = reviewed()
     assert not warned.passed
@@ -82,7 +82,7 @@ def test_states_that_depend_on_their_starts_are_a_warning(folder):
     assert "random starts ended in different states" in warned.says
     assert "no better than their commoner label" in warned.says
     assert "decide 20% of the items otherwise" in reviewed(starts_alike=0.8).says
-    assert reviewed(starts_alike=1.0, anchors_confirm=True).passed, "other states, and the same answer"
+    assert reviewed(starts_alike=1.0, labels_confirm=True).passed, "other states, and the same answer"
 
 
 def finding(folder, check, review=None):
@@ -124,7 +124,7 @@ def test_a_night_is_held_back_for_each_reason_and_says_what_to_do(folder, night,
         assert "`care fits accept`" in failures[check] or "review.declared" in failures[check]
     assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == before
     page = (folder / "data" / "report" / "trend.html").read_text()
-    assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["edition"] in page
+    assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["fit_version"] in page
     assert_blocked_in_dagster(folder, {*told})
     assert not run(folder).materialised, "a blocked fit is not stale"
 

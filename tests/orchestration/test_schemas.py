@@ -32,15 +32,15 @@ NIGHTLY = {
     "care doctor": ("doctor",),
     "care judges list": ("judges", "list"),
     "care fits list": ("fits", "list", "one"),
-    "care fits show": ("fits", "show", "EDITION"),
+    "care fits show": ("fits", "show", "FIT_VERSION"),
 }
 MAY_BE_EMPTY = ("history", "run")
 """A night that ran in the test's own process is in no history, and then nothing is left to ask."""
 
 NOT_RUN = {
     "care judges test": "asks a model; its record is open",
-    "care fits diff": "takes two fits; tests/orchestration/test_editions.py",
-    "care fits score": "takes a kept fit and a table; tests/orchestration/test_editions.py",
+    "care fits diff": "takes two fits; tests/orchestration/test_fit_versions.py",
+    "care fits score": "takes a kept fit and a table; tests/orchestration/test_fit_versions.py",
 }
 
 
@@ -62,9 +62,9 @@ def test_what_a_command_over_tables_prints_fits_its_schema(command, tmp_path, mo
 
 
 def test_what_a_command_over_a_workspace_prints_fits_its_schema(after_a_night):
-    edition = refuse_what_does_not_fit("care fits list", *NIGHTLY["care fits list"], "--workspace", after_a_night)
+    version = refuse_what_does_not_fit("care fits list", *NIGHTLY["care fits list"], "--workspace", after_a_night)
     for command, words in NIGHTLY.items():
-        typed = [edition[0]["edition"] if word == "EDITION" else word for word in words]
+        typed = [version[0]["fit_version"] if word == "FIT_VERSION" else word for word in words]
         refuse_what_does_not_fit(command, *typed, "--workspace", after_a_night)
     refuse_what_does_not_fit("care run", "run", "--dry-run", "--workspace", after_a_night)
 

@@ -178,7 +178,7 @@ def kept_files(folder: Path) -> dict[str, bytes]:
 
 def without_ids(names) -> list[str]:
     """File names without the ids that hold a moment, and without bills: what is asked again is on another one."""
-    return sorted(name.partition("edition=")[0] for name in names if not name.startswith("parts/bills/"))
+    return sorted(name.partition("fit_version=")[0] for name in names if not name.startswith("parts/bills/"))
 
 
 @pytest.fixture(scope="module")
@@ -223,7 +223,7 @@ def test_a_run_stores_the_files_of_a_folder_and_another_machine_has_nothing_to_d
 
 def test_a_connection_that_is_cut_while_writing_costs_one_command(workspace, address, proxy, on_disk):
     here = workspace("here")
-    for named in ("/parts/scores/", "/edition%3D", "/report/testset-"):
+    for named in ("/parts/scores/", "/fit_version%3D", "/report/testset-"):
         proxy.cut = lambda method, path, named=named: method in ("PUT", "POST") and named in path
         before = proxy.count
         said = care(here, "run", code=1)

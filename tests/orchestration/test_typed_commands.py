@@ -66,7 +66,7 @@ VALUES = {
     "mine": ".",
     "restored": ".",
 }
-"""What is written in the place of a word, in a copy of ``prepared``; it knows EDITION."""
+"""What is written in the place of a word, in a copy of ``prepared``; it knows FIT_VERSION."""
 
 PAIRS = "--items items.jsonl --system model_a --system model_b --labels"
 INSTEAD = {
@@ -168,9 +168,9 @@ def prepared(made_once) -> Path:
     return made_once("typed", lambda folder: prepare(folder / "ws")) / "ws"
 
 
-def to_type(edition: str) -> dict[str, str]:
+def to_type(fit_version: str) -> dict[str, str]:
     """What is typed for each printed command that neither the test of README nor that of the first panel types."""
-    values = {**VALUES, "EDITION": edition}
+    values = {**VALUES, "FIT_VERSION": fit_version}
     elsewhere = {*commands_of_readme(), *"".join(blocks("index.md", "sh")).splitlines()}
     typed: dict[str, str] = {}
     for command in by_command():
@@ -186,9 +186,9 @@ def test_every_printed_command_does_its_work(prepared, tmp_path, monkeypatch):
     monkeypatch.setattr("webbrowser.open", lambda _: True)
     monkeypatch.setattr("orchestration.cli.label.refuse_without_terminal", lambda *_: None)
     monkeypatch.setattr("click.getchar", lambda: "q")
-    editions = care_json(prepared, "fits", "list", "one")
-    assert [row["state"] for row in editions] == ["held back", "published", "was published"]
-    commands = to_type(editions[-1]["edition"])
+    versions = care_json(prepared, "fits", "list", "one")
+    assert [row["state"] for row in versions] == ["held back", "published", "was published"]
+    commands = to_type(versions[-1]["fit_version"])
     went_wrong: dict[str, str] = {}
     for number, line in enumerate(sorted(set(commands.values()))):
         folder = shutil.copytree(prepared, tmp_path / str(number), symlinks=True)

@@ -94,7 +94,7 @@ def run_and_read(folder: Path, code: int = 1) -> Reported:
         page=html.unescape(page.read_text()) if page.exists() else None,
         index=html.unescape((report / "index.html").read_text()),
         json=verdict_of(folder),
-        database=query(folder, "SELECT state, sentence, edition FROM verdicts WHERE testset = 'one'")[0],
+        database=query(folder, "SELECT state, sentence, fit_version FROM verdicts WHERE testset = 'one'")[0],
     )
 
 
@@ -102,7 +102,7 @@ def assert_same_verdict_everywhere(places: Reported, state: str) -> str:
     """Every place says the sentence of the JSON document; returns it."""
     sentence = places.json["sentence"]
     assert places.json["state"] == state
-    assert places.database == (state, sentence, places.json["edition"])
+    assert places.database == (state, sentence, places.json["fit_version"])
     for text in places.all_texts():
         assert sentence in text
     return sentence
@@ -203,13 +203,13 @@ def test_a_blocked_fit_is_no_failure_and_reports_the_change_once(tmp_path):
     assert "failed" not in printed
     verdict = verdict_of(folder)
     second, first = json.loads(care(folder, "fits", "list", "one", "--json"))
-    assert (verdict["state"], verdict["edition"]) == ("held back", second["edition"])
+    assert (verdict["state"], verdict["fit_version"]) == ("held back", second["fit_version"])
     for said in (
         "2 judges came: b0, b1",
         "The rank correlation of the two answers is ",
         "in the top tenth were not there",
         "the systems are in another order: y, x (best first); it was x, y",
-        f"People read fit {first['edition']}",
+        f"People read fit {first['fit_version']}",
     ):
         assert said in " ".join(printed.split())
     by_itself = [r["sentence"] for r in verdict["reasons"] if "by itself: " in r["sentence"]]
@@ -239,31 +239,31 @@ def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
     care(folder, "run")
     care(folder, "fits", "accept", "one")
     second = verdict_of(folder)
-    assert (second["state"] == first["state"], second["edition"] == first["edition"]) == (False, False)
+    assert (second["state"] == first["state"], second["fit_version"] == first["fit_version"]) == (False, False)
 
     care(folder, "fits", "rollback", "one")
     places = run_and_read(folder, code=0)
     assert assert_same_verdict_everywhere(places, "ambiguous") == first["sentence"]
-    assert places.json["edition"] == first["edition"]
+    assert places.json["fit_version"] == first["fit_version"]
     back = f"care fits accept one --workspace {folder}"
     for text in (places.run, places.status, places.page):
         said = " ".join(text.split())
-        assert f"A person pinned fit {first['edition']}" in said
-        assert f"the newer fit {second['edition']}" in said
+        assert f"A person pinned fit {first['fit_version']}" in said
+        assert f"the newer fit {second['fit_version']}" in said
         assert back in said
         assert second["sentence"] in said, "what the newer fit says by itself"
     assert "nothing to do" in care(folder, "run")
 
     care(folder, *back.split()[1:4])
-    assert {key: verdict_of(folder)[key] for key in ("state", "sentence", "edition")} == {
-        key: second[key] for key in ("state", "sentence", "edition")
+    assert {key: verdict_of(folder)[key] for key in ("state", "sentence", "fit_version")} == {
+        key: second[key] for key in ("state", "sentence", "fit_version")
     }
 
 
 @pytest.mark.slow
 def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
     """Where its page is lost, that of the newer one is drawn, and every place says so."""
-    first, page = verdict_of(clear)["edition"], clear / "data" / "report" / "testset-one.html"
+    first, page = verdict_of(clear)["fit_version"], clear / "data" / "report" / "testset-one.html"
 
     def tables() -> str:
         return page.read_text().partition("<!-- end of the verdict -->")[2].partition("<!-- why -->")[0]
@@ -272,15 +272,15 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
     drawn, columns = tables(), panel("clear")
     write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
     places = run_and_read(clear)
-    newer = json.loads(care(clear, "fits", "list", "one", "--json"))[0]["edition"]
-    assert newer != first == places.json["edition"]
+    newer = json.loads(care(clear, "fits", "list", "one", "--json"))[0]["fit_version"]
+    assert newer != first == places.json["fit_version"]
     assert f"the newer fit {newer} is not published" in places.run
     assert "The tables of the page are of another fit" not in places.run + places.page
     assert tables() == drawn
 
     page.unlink()
     places = run_and_read(clear)
-    assert places.json["edition"] == first
+    assert places.json["fit_version"] == first
     assert "The tables of the page are of another fit" in places.run
     assert "The tables of the page are of another fit" in places.page
     assert tables() != drawn
@@ -296,7 +296,7 @@ def test_systems_are_compared_by_the_published_fit_and_tables_of_another_say_so(
     with (folder / "testsets" / "one.yaml").open("a") as file:
         file.write("systems: [model]\n")
     care(folder, "run", code=1)
-    first, page = verdict_of(folder)["edition"], folder / "data" / "report" / "testset-one.html"
+    first, page = verdict_of(folder)["fit_version"], folder / "data" / "report" / "testset-one.html"
     ranked, said = care(folder, "rate", "one", "--json"), "which is not published: people read fit"
     assert json.loads(ranked)[0]["first"] == "new"
     assert said not in page.read_text()
@@ -319,7 +319,7 @@ def test_systems_are_compared_by_the_published_fit_and_tables_of_another_say_so(
 
 @pytest.mark.slow
 def test_a_pinned_fit_without_a_stored_verdict_is_reported(clear):
-    first, columns = verdict_of(clear)["edition"], panel("clear")
+    first, columns = verdict_of(clear)["fit_version"], panel("clear")
     write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
     care(clear, "run", code=1)
     (clear / "data" / "parts" / "fits" / "testset=one" / f"fit={first}.fitfacts.json").unlink()
@@ -376,10 +376,10 @@ def test_dagster_has_the_verdict(clear):
 
 @pytest.mark.slow
 def test_what_was_published_is_seen_and_taken_back_while_its_scores_are_cut_off_in_a_line(clear):
-    first, columns = verdict_of(clear)["edition"], panel("clear")
+    first, columns = verdict_of(clear)["fit_version"], panel("clear")
     write_scores(clear / "scores.csv", {**columns, "a0": columns["a0"] + 0.05 * columns["a1"]})
     care(clear, "run", code=1)
-    second = verdict_of(clear)["edition"]
+    second = verdict_of(clear)["fit_version"]
     assert second != first
     whole = (clear / "scores.csv").read_text()
     (clear / "scores.csv").write_text(whole[: whole.rindex(",", 0, len(whole) // 2)])
@@ -402,7 +402,7 @@ def test_what_was_published_is_seen_and_taken_back_while_its_scores_are_cut_off_
     assert care(clear, "report").strip().endswith("index.html")
     care(clear, "fits", "rollback", "one")
     listed = json.loads(care(clear, "fits", "list", "one", "--json"))
-    assert {row["edition"]: row["state"] for row in listed}[first] == "pinned"
+    assert {row["fit_version"]: row["state"] for row in listed}[first] == "pinned"
 
 
 @pytest.mark.slow

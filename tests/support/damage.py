@@ -163,7 +163,7 @@ def try_damage(small: Path, folder: Path, path: str, damage: str, calm: State) -
         differs = _differences(compare(calm, state_of(workspace)))
         if path.startswith("data/parts/fits/") and not target.exists():
             # of a fit that is no longer the latest: nothing makes it again, and history and review cannot speak of it
-            lost = rf"{re.escape(target.name)}|\.html|review" + "|^lost: aggregates: " * ("edition=" in path)
+            lost = rf"{re.escape(target.name)}|\.html|review" + "|^lost: aggregates: " * ("fit_version=" in path)
             differs = [what for what in differs if not re.search(lost, what)]
             healed = f"{healed}, set aside"
         if path.startswith("data/parts/scores/"):

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from assets.publication.editions import ItemMove, Moved, WeightMove
+from assets.publication.fit_versions import ItemMove, Moved, WeightMove
 from assets.report.data import Changes, FitVersionShown, ReportData
 from assets.results.documents import FactorRecord, FactorsDocument, SystemRecord, SystemsDocument
 from care_ops.metrics import evaluate
@@ -85,7 +85,7 @@ def _aggregates(
     estimate = quality + 0.2 * length
     sd = rng.uniform(0.2, 0.5, size=len(quality))
     first = [scores.item_ids[k] for k in np.argsort(-np.abs(quality - length))[:10]]
-    care = {"agreement": 0.7, "factors": 2, "rival": 0.2, "ambiguous": True, "label_first": first}
+    care = {"agreement": 0.7, "factors": 2, "rival": 0.2, "ambiguous": True, "items_to_label": first}
     svd = {"rule": "leading", "quality_factor": 1, "orientation": 0.8, "effective_judges": 3.5}
     loadings = np.column_stack([loads, 1 - loads]) / len(loads) ** 0.5
     weights = loads / loads.sum()

@@ -35,7 +35,7 @@ def digests(folder: Path) -> dict[str, str]:
 
 def published_fits(folder: Path) -> dict[str, list[str]]:
     rows = {name: care_json(folder, "fits", "list", name) for name in PUBLISHED}
-    return {name: [row["edition"] for row in of if row["state"] == "published"] for name, of in rows.items()}
+    return {name: [row["fit_version"] for row in of if row["state"] == "published"] for name, of in rows.items()}
 
 
 def test_it_opens_and_would_ask_nobody(golden):
@@ -62,5 +62,5 @@ def test_a_run_without_its_database_keeps_every_score_and_fit(golden):
     after = digests(golden)
     assert {name: after.get(name) for name in before} == before
     assert set(PUBLISHED.values()) <= {
-        row["edition"] for name in PUBLISHED for row in care_json(golden, "fits", "list", name)
+        row["fit_version"] for name in PUBLISHED for row in care_json(golden, "fits", "list", name)
     }

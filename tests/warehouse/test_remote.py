@@ -84,14 +84,14 @@ def test_credentials_in_an_address_are_refused_and_not_repeated(address):
 def test_what_is_written_and_deleted_reaches_the_store(machine, store):
     here = machine()
     with at_work(here):
-        write_document(here.folder / "parts" / "fits" / "a%20b" / "edition=1.json", {"a": 1})
+        write_document(here.folder / "parts" / "fits" / "a%20b" / "fit_version=1.json", {"a": 1})
         write_bytes(here.folder / "report" / "index.html", b"page")
         write_bytes(here.folder / "report" / "old.html", b"old")
         write_bytes(here.folder / "hashes.json", b"made again anywhere")
         delete(here.folder / "report" / "old.html")
         assert json.loads((store / leases.KEY).read_bytes())["who"] == "`care test`"
     assert not (store / leases.KEY).exists(), "the lease was given back"
-    assert files_of(store).keys() == {"parts/fits/a%20b/edition=1.json", "report/index.html"}
+    assert files_of(store).keys() == {"parts/fits/a%20b/fit_version=1.json", "report/index.html"}
     assert files_of(store).items() <= files_of(here.folder).items()
     with at_work(here):
         delete_folder(here.folder / "parts" / "fits")
@@ -198,7 +198,7 @@ def test_a_file_that_was_deleted_elsewhere_does_not_come_back_after_a_kill(machi
 
 def test_a_damaged_file_is_quarantined_in_the_store_too(machine):
     here, there = machine("one"), machine("two")
-    path = here.folder / "parts" / "fits" / "edition=1.json"
+    path = here.folder / "parts" / "fits" / "fit_version=1.json"
     with at_work(here):
         write_document(path, {"a": 1})
     path.write_text("{}}")

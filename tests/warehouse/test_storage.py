@@ -303,15 +303,17 @@ def test_damaged_fit_versions_are_left_out_and_the_log_continues(tmp_path):
     for name in ("first", "second"):
         store.write_fit_version(FitVersion(name, "one", {"avg": f"fit of {name}"}, FitVersionInputs(), made_at=name))
         store.publish(Publication("one", name, "review"))
-    write_bytes(tmp_path / "testset=one" / "edition=first.json", b"{")
-    assert [edition.edition for edition in store.fit_versions("one")] == ["second"]
+    write_bytes(tmp_path / "testset=one" / "fit_version=first.json", b"{")
+    assert [version.fit_version for version in store.fit_versions("one")] == ["second"]
     assert store.has_fit_version("one", "second", [])
     assert not store.has_fit_version("one", "second", ["fit of second"])
     assert not store.has_fit_version("one", "first", []), "it is damaged"
     log = tmp_path / "testset=one" / "publications.jsonl"
     log.write_bytes(b"#" + log.read_bytes())
-    assert [publication.edition for publication in store.publications("one")] == ["second"]
-    assert [publication.edition for publication in store.publications("one")] == ["second"], "the rest is the log now"
+    assert [publication.fit_version for publication in store.publications("one")] == ["second"]
+    assert [publication.fit_version for publication in store.publications("one")] == ["second"], (
+        "the rest is the log now"
+    )
     assert len(notes_in(log.parent)) == 2
 
 

@@ -280,7 +280,7 @@ INTERVALS = Intervals(("a",), np.array([0.5]), np.array([1.5]), np.array([[0.1, 
 
 
 def everything(connection):
-    tables = ("fits", "weights", "evaluations", "editions", "edition_fits", "publications", "latest_aggregates")
+    tables = ("fits", "weights", "evaluations", "fit_versions", "fit_version_fits", "publications", "latest_aggregates")
     return {t: sorted(map(repr, connection.execute(f"SELECT * FROM {t}").fetchall())) for t in tables}
 
 
@@ -311,7 +311,7 @@ def test_on_a_clock_that_was_set_back_the_latest_still_comes_last(store, tmp_pat
     kept.publish(Publication("set one", "second", "review", published_at="2026-11-21T10:00:00+00:00"))
     with warehouse.writer() as connection:
         load_fits(connection, kept, "set one")
-        assert connection.execute("SELECT edition FROM published").fetchall() == [("second",)]
+        assert connection.execute("SELECT fit_version FROM published").fetchall() == [("second",)]
 
 
 def test_an_answer_counts_before_a_failure_whatever_the_clock(store, monkeypatch):
@@ -328,9 +328,9 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
     inputs = FitVersionInputs({"a": "x"}, (ADMITTED,), 0.25, "s", "c")
     old, new = (FitVersion(f"e{k}", "set one", {"avg": fit}, inputs) for k, fit in ((1, "f"), (2, "g")))
     with warehouse.writer() as connection:
-        for edition, fit in ((old, a_fit()), (new, a_fit("g", last=9.0))):
+        for version, fit in ((old, a_fit()), (new, a_fit("g", last=9.0))):
             kept.write_fit(fit)
-            kept.write_fit_version(edition)
+            kept.write_fit_version(version)
             load_fits(connection, kept, "set one")
     kept.annotate("set one", "f", EVALUATION)
     kept.annotate("set one", "f", INTERVALS)
@@ -341,8 +341,8 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
         with warehouse.reader() as connection:
             return connection.execute("SELECT item_id, estimate FROM latest_aggregates ORDER BY item_id").fetchall()
 
-    def publish(edition):
-        kept.publish(Publication("set one", edition, "review"))
+    def publish(version):
+        kept.publish(Publication("set one", version, "review"))
         with warehouse.writer() as connection:
             load_fits(connection, kept, "set one")
 
@@ -358,7 +358,15 @@ def test_what_is_published_is_what_people_read(store, tmp_path):
 
     with warehouse.writer() as connection:
         live = everything(connection)
-        for table in ("fits", "weights", "aggregates", "evaluations", "editions", "edition_fits", "publications"):
+        for table in (
+            "fits",
+            "weights",
+            "aggregates",
+            "evaluations",
+            "fit_versions",
+            "fit_version_fits",
+            "publications",
+        ):
             connection.execute(f"DELETE FROM {table}")
     with warehouse.writer() as connection:
         load_fits(connection, kept, "set one")

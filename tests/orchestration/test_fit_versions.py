@@ -23,7 +23,7 @@ STRICT = (
 
 
 def published(folder):
-    sql = "SELECT edition, published_by, pinned FROM published"
+    sql = "SELECT fit_version, published_by, pinned FROM published"
     return query(folder, sql)
 
 
@@ -74,7 +74,7 @@ def test_held_back_pinned_and_taken_back(nights):
         ("held back", len(JUDGES) + 1, "1 judge came: readability"),
         ("published", len(JUDGES), "the first"),
     ]
-    second, first = (row["edition"] for row in rows)
+    second, first = (row["fit_version"] for row in rows)
     trend = (folder / "data" / "report" / "trend.html").read_text()
     assert trend.index(second) < trend.index(first), "a night that is held back is on the page too"
     assert "1 judge came: readability" in trend
@@ -111,7 +111,7 @@ def test_held_back_pinned_and_taken_back(nights):
     assert len(extended) == 44
     assert all(e is not None for _, e in extended)
     assert load_workspace(folder).fit_folder("one").read(ReviewDocument).state == "held back", "yet scored"
-    latest = care_json(folder, "fits", "list", "one")[0]["edition"]
+    latest = care_json(folder, "fits", "list", "one")[0]["fit_version"]
     why = care_json(folder, "fits", "diff", second, latest)[0]["why"]
     assert why[-1] == "4 items came"
     assert not [each for each in why if "items came, left or changed" in each]
@@ -128,7 +128,7 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     folder = nights
     with (folder / "care.yaml").open("a") as file:
         file.write("alerts: {file: told.jsonl}\n")
-    first = care_json(folder, "fits", "list", "one")[1]["edition"]
+    first = care_json(folder, "fits", "list", "one")[1]["fit_version"]
     report = folder / "data" / "report"
     sentence = "A new fit waits for you: 1 judge came: readability."
     care(folder, "run")  # a quiet night: it was held back the night before
@@ -165,14 +165,14 @@ def test_a_fit_that_is_made_again_keeps_its_time_its_place_and_its_state(nights)
     assert care_json(folder, "fits", "list", "one") == again
     assert care_json(folder, "fits", "diff", "one")[0]["why"] == ["1 judge left: readability"]
     trend = (folder / "data" / "report" / "trend.html").read_text()
-    assert trend.index(second["edition"]) < trend.index(first["edition"])
+    assert trend.index(second["fit_version"]) < trend.index(first["fit_version"])
     (folder / "data" / "care.duckdb").unlink()
     run(folder)
     panel = query(folder, "SELECT judge FROM panels WHERE testset = 'one'")
     assert sorted(judge for (judge,) in panel) == sorted(JUDGES)
-    care(folder, "admin", "gc", "--yes", "--editions", "1", "--months", "0", "--days", "0")
+    care(folder, "admin", "gc", "--yes", "--fit-versions", "1", "--months", "0", "--days", "0")
     care(folder, "fits", "accept", "one")
-    assert published(folder) == [(first["edition"], "accept", False)]
+    assert published(folder) == [(first["fit_version"], "accept", False)]
     assert first in care_json(folder, "fits", "list", "one")
 
     write_judge(folder, "readability")
@@ -180,10 +180,10 @@ def test_a_fit_that_is_made_again_keeps_its_time_its_place_and_its_state(nights)
     assert care_json(folder, "fits", "list", "one") == [second, first]
 
 
-def in_files(folder, edition, aggregator="care"):
-    """The estimates that the files of an edition have."""
+def in_files(folder, version, aggregator="care"):
+    """The estimates that the files of a fit version have."""
     fits = load_workspace(folder).fits
-    kept = next(e for e in fits.fit_versions("one") if e.edition == edition)
+    kept = next(e for e in fits.fit_versions("one") if e.fit_version == version)
     fit = fits.read_fit("one", kept.fits[aggregator])
     return sorted(fit.estimates.items())
 
@@ -192,10 +192,10 @@ def in_files(folder, edition, aggregator="care"):
 def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(after_a_night):
     """Items that were gone for a night have other ordinals, under which the older fit has no rows."""
     folder = after_a_night
-    first = care_json(folder, "fits", "list", "one")[0]["edition"]
+    first = care_json(folder, "fits", "list", "one")[0]["fit_version"]
     write_items(folder, n=36)
     run(folder)
-    second = care_json(folder, "fits", "list", "one")[0]["edition"]
+    second = care_json(folder, "fits", "list", "one")[0]["fit_version"]
     write_items(folder, n=40, edited=39)
     run(folder)
     assert len(care_json(folder, "fits", "list", "one")) == 3
@@ -213,7 +213,7 @@ def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(aft
 @pytest.mark.slow
 def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
     folder = nights
-    first = care_json(folder, "fits", "list", "one")[-1]["edition"]
+    first = care_json(folder, "fits", "list", "one")[-1]["fit_version"]
     panel = load_workspace(folder).fits.fit_versions("one")[0]
     known = load_workspace(folder).fits.read_fit("one", panel.fits["avg"])
     rows = query(
@@ -283,7 +283,7 @@ def files_that_name(folder, item):
 
 @pytest.mark.slow
 def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
-    """Labels that a fit has seen are kept with its edition, and its details say which items to label first."""
+    """Labels that a fit has seen are kept with its fit version, and its details say which items to label first."""
     folder, item = make(tmp_path / "ws"), "someone@example.org"
     source = folder / "one.csv"
     source.write_text(source.read_text().replace("\ni3,", f"\n{item},"))
@@ -293,28 +293,28 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
         file.write("anchors: {one: anchors.csv}\n")
     assert not run(folder).failures
     loaded = load_workspace(folder)
-    edition = loaded.fits.fit_versions("one")[-1]
-    fit = loaded.fits.read_fit("one", edition.fits["care"])
-    answer = replace(fit.answer, details=fit.answer.details | {"label_first": ["i5", item]})
+    version = loaded.fits.fit_versions("one")[-1]
+    fit = loaded.fits.read_fit("one", version.fits["care"])
+    answer = replace(fit.answer, details=fit.answer.details | {"items_to_label": ["i5", item]})
     loaded.fits.write_fit(replace(fit, answer=answer))
     notes = {"failed": f"the first is {item!r}", "items": [{item: 1.0}]}
     write_document(loaded.fit_folder("one").path / "said.json", notes)
-    assert any("edition=" in name for name in files_that_name(folder, item))
+    assert any("fit_version=" in name for name in files_that_name(folder, item))
 
     said = " ".join(care(folder, "admin", "forget", item, "--testset", "one").split())
     assert f"still labels it: {folder / 'anchors.csv'}" in said
     assert files_that_name(folder, item) == set()
     kept = load_workspace(folder)
     assert len(kept.fits.fit_versions("one")[-1].inputs.labels) == 26
-    assert kept.fits.read_fit("one", edition.fits["care"]).answer.details["label_first"] == ["i5"]
+    assert kept.fits.read_fit("one", version.fits["care"]).answer.details["items_to_label"] == ["i5"]
     assert not run(folder).failures, "the label of an item that is not there is no label"
     assert files_that_name(folder, item) == set()
     assert run(folder).materialised == []
 
 
-def editions(folder):
+def versions(folder):
     """Those that the database has."""
-    return query(folder, "SELECT edition FROM editions ORDER BY made_at")
+    return query(folder, "SELECT fit_version FROM fit_versions ORDER BY made_at")
 
 
 def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
@@ -323,7 +323,7 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     run(folder)
     (folder / "judges" / "readability.yaml").unlink()
     run(folder)
-    keep = ("--editions", "1", "--months", "0", "--days", "0")
+    keep = ("--fit-versions", "1", "--months", "0", "--days", "0")
     listed = care(folder, "admin", "gc", *keep)
     assert "readability on one" in listed and "nothing was deleted" in listed  # noqa: PT018
     assert any("judge=readability" in where for where, _, _ in score_rows(folder))
@@ -333,15 +333,15 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
     assert estimates(folder) == known
     verdicts = (folder / "data" / "parts" / "fits" / "testset=one").glob("fit=*.fitfacts.json")
     listed = care_json(folder, "fits", "list", "one")
-    assert sorted(path.name[4:].partition(".")[0] for path in verdicts) == sorted(row["edition"] for row in listed)
+    assert sorted(path.name[4:].partition(".")[0] for path in verdicts) == sorted(row["fit_version"] for row in listed)
     assert run(folder).materialised == []
 
     store = load_workspace(folder).fits
     first, *others = store.fit_versions("one")
     store.remove_fit_version(first, others)  # as a deletion does that is killed before it comes to the database
-    assert (first.edition,) in editions(folder)
+    assert (first.fit_version,) in versions(folder)
     assert "nothing to delete" in care(folder, "admin", "gc", *keep, "--yes")
-    assert editions(folder) == [(edition.edition,) for edition in others]
+    assert versions(folder) == [(version.fit_version,) for version in others]
 
 
 @pytest.mark.slow
@@ -352,8 +352,8 @@ def test_a_fit_is_evaluated_before_it_is_published(after_a_night):
     outcome = run(after_a_night, selection=" or ".join(f"key:{stage}" for stage in stages))
     assert {asset for asset, _ in outcome.materialised} >= {"aggregates", "review"}
     assert "evaluation" not in {asset for asset, _ in outcome.materialised}
-    published = query(after_a_night, "SELECT DISTINCT edition FROM latest_fits")
-    assert published == [(load_workspace(after_a_night).fit_folder("one").read(FitDocument).edition,)]
+    published = query(after_a_night, "SELECT DISTINCT fit_version FROM latest_fits")
+    assert published == [(load_workspace(after_a_night).fit_folder("one").read(FitDocument).fit_version,)]
     unevaluated = "SELECT count(*) FROM latest_fits LEFT JOIN evaluations e USING (fit_id) WHERE e.fit_id IS NULL"
     assert query(after_a_night, unevaluated) == [(0,)]
 

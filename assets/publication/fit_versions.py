@@ -33,27 +33,27 @@ _ITEMS_COMPARED = 10
 """Items that a comparison of two fits names, those that moved most."""
 
 
-def find(workspace: Workspace, edition: str) -> FitVersion:
+def find(workspace: Workspace, fit_version: str) -> FitVersion:
     """Find a fit version by its id, the beginning of that, or the id of one of its fits.
 
     Raises ``InputError`` where none or several match.
     """
     candidates = {
-        kept.edition: kept
+        kept.fit_version: kept
         for testset in workspace.testsets
         for kept in workspace.fits.fit_versions(testset)
-        if kept.edition.startswith(edition) or edition in kept.fits.values()
+        if kept.fit_version.startswith(fit_version) or fit_version in kept.fits.values()
     }
     if len(candidates) != 1:
         what = "no kept fit has" if not candidates else f"{len(candidates)} kept fits begin with"
-        raise InputError(f"{what} {edition!r}; `care fits list TESTSET` lists them")
+        raise InputError(f"{what} {fit_version!r}; `care fits list TESTSET` lists them")
     return next(iter(candidates.values()))
 
 
 def latest(workspace: Workspace, testset: str) -> FitVersion | None:
     """Return the version of a test set's current fit, which need not be the newest one; None where there is none."""
     now = workspace.fit_folder(testset).find(FitDocument)
-    found = None if now is None else workspace.fits.edition(testset, now.edition)
+    found = None if now is None else workspace.fits.find_fit_version(testset, now.fit_version)
     return found or next(reversed(workspace.fits.fit_versions(testset)), None)
 
 
@@ -65,8 +65,8 @@ def history(workspace: Workspace, testset: str) -> list[dict[str, Any]]:
 def trend(workspace: Workspace, testset: str, most: int) -> list[dict[str, Any]]:
     """List the latest rows of ``history``, oldest first, with the order against gold by aggregator."""
     return [
-        {**row, "orders": {name: order_of(workspace, edition, name) for name in edition.fits}}
-        for edition, row in _history_rows(workspace, testset)[-most:]
+        {**row, "orders": {name: order_of(workspace, version, name) for name in version.fits}}
+        for version, row in _history_rows(workspace, testset)[-most:]
     ]
 
 
@@ -78,13 +78,13 @@ class BlockedFit:
     ----------
     messages : tuple of str
         Messages of the checks that block it.
-    published : Edition or None
+    published : FitVersion or None
         None where none has been.
     lacks_scores : bool
         Whether more scores are missing than before.
     """
 
-    edition: str
+    fit_version: str
     made_at: str
     messages: tuple[str, ...]
     published: FitVersion | None
@@ -94,7 +94,7 @@ class BlockedFit:
         """Name the published fit in a sentence."""
         if self.published is None:
             return "Nothing is published yet."
-        return f"People read fit {self.published.edition}, made {minute_of(self.published.made_at)}."
+        return f"People read fit {self.published.fit_version}, made {minute_of(self.published.made_at)}."
 
 
 def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
@@ -105,60 +105,60 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
     review = workspace.fit_folder(testset).find(ReviewDocument)
     if review is None or review.state != "held back":
         return None
-    published, waiting = workspace.fits.published(testset), workspace.fits.edition(testset, review.edition)
+    published, waiting = workspace.fits.published(testset), workspace.fits.find_fit_version(testset, review.fit_version)
     blocking = [finding for finding in review.findings if finding.blocks]
     aside = published is not None and published[0].pinned and {finding.check for finding in blocking} <= OF_THE_FIT
-    if aside or (published is not None and published[1].edition == review.edition):
+    if aside or (published is not None and published[1].fit_version == review.fit_version):
         return None
     says = tuple(finding.says for finding in blocking)
     lacks = any(finding.check == "missing_scores" for finding in blocking)
     made_at, read = waiting.made_at if waiting else "", published[1] if published is not None else None
-    return BlockedFit(review.edition, made_at, says, read, lacks)
+    return BlockedFit(review.fit_version, made_at, says, read, lacks)
 
 
-def published_before(workspace: Workspace, testset: str, edition: str) -> FitVersion | None:
+def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:
     """Return the version published before this one, or the published one where this one never was."""
-    log = [publication.edition for publication in workspace.fits.publications(testset)]
-    if edition in log:
-        log = log[: len(log) - 1 - log[::-1].index(edition)]
-    earlier = (workspace.fits.edition(testset, other) for other in reversed(log) if other != edition)
+    log = [publication.fit_version for publication in workspace.fits.publications(testset)]
+    if fit_version in log:
+        log = log[: len(log) - 1 - log[::-1].index(fit_version)]
+    earlier = (workspace.fits.find_fit_version(testset, other) for other in reversed(log) if other != fit_version)
     return next((kept for kept in earlier if kept is not None), None)
 
 
 def _history_rows(workspace: Workspace, testset: str) -> list[tuple[FitVersion, dict[str, Any]]]:
     """List the kept versions, oldest first, with their rows."""
     log = workspace.fits.publications(testset)
-    current = log[-1].edition if log else None
+    current = log[-1].fit_version if log else None
     waiting = blocked_fit(workspace, testset)
     rows: list[tuple[FitVersion, dict[str, Any]]] = []
     before: FitVersion | None = None
-    for edition in workspace.fits.fit_versions(workspace.testset(testset).name):
-        published = [p for p in log if p.edition == edition.edition]
-        state = "" if not published else "published" if edition.edition == current else "was published"
-        reviewed = None if published else workspace.fits.find_annotation(testset, edition.edition, ReviewDocument)
+    for version in workspace.fits.fit_versions(workspace.testset(testset).name):
+        published = [p for p in log if p.fit_version == version.fit_version]
+        state = "" if not published else "published" if version.fit_version == current else "was published"
+        reviewed = None if published else workspace.fits.find_annotation(testset, version.fit_version, ReviewDocument)
         if reviewed is not None and reviewed.state == "held back":
             state = "was held back"
-        if edition.edition == current and log[-1].pinned:
+        if version.fit_version == current and log[-1].pinned:
             state = "pinned"
-        if waiting is not None and edition.edition == waiting.edition:
+        if waiting is not None and version.fit_version == waiting.fit_version:
             state = "held back"
-        name = recommended(edition.fits)
+        name = recommended(version.fits)
         row = {
-            "edition": edition.edition,
-            "made at": edition.made_at[:19],
+            "fit_version": version.fit_version,
+            "made at": version.made_at[:19],
             "state": state,
-            "judges": len(edition.inputs.admitted),
-            "order": order_of(workspace, edition, name) if name else None,
-            "why": "; ".join(reasons(before, edition)) if before else "the first",
+            "judges": len(version.inputs.admitted),
+            "order": order_of(workspace, version, name) if name else None,
+            "why": "; ".join(reasons(before, version)) if before else "the first",
         }
-        rows.append((edition, row))
-        before = edition
+        rows.append((version, row))
+        before = version
     return rows
 
 
-def order_of(workspace: Workspace, edition: FitVersion, aggregator: str) -> float | None:
+def order_of(workspace: Workspace, version: FitVersion, aggregator: str) -> float | None:
     """Return the order of an aggregate against gold (AUC, or Kendall's tau); None without gold."""
-    evaluation = workspace.fits.find_annotation(edition.testset, edition.fits[aggregator], Evaluation)
+    evaluation = workspace.fits.find_annotation(version.testset, version.fits[aggregator], Evaluation)
     return None if evaluation is None else evaluation.order
 
 
@@ -187,14 +187,14 @@ def reasons(before: FitVersion, after: FitVersion) -> list[str]:
 
 
 def changed_since(
-    workspace: Workspace, edition: FitVersion, labels: Mapping[str, float]
+    workspace: Workspace, version: FitVersion, labels: Mapping[str, float]
 ) -> tuple[list[str], list[str]]:
     """List judges whose key changed since a fit version, and items whose label changed.
 
     Where both are empty, the fit version describes the current scores.
     """
-    then = edition.inputs
-    now = keys_of_judges(workspace, edition.testset)
+    then = version.inputs
+    now = keys_of_judges(workspace, version.testset)
     return (
         sorted(judge for judge, key in then.judges.items() if judge in then.admitted and now.get(judge) != key),
         sorted(item for item, label in then.labels.items() if labels.get(item) != label),
@@ -272,8 +272,8 @@ def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggr
     Raises ``InputError`` where they are of different test sets, or one lacks the aggregator.
     """
     if before.testset != after.testset:
-        raise InputError(f"{before.edition} is of {before.testset!r} and {after.edition} of {after.testset!r}")
-    fits = [kept_fit(workspace, edition, aggregator) for edition in (before, after)]
+        raise InputError(f"{before.fit_version} is of {before.testset!r} and {after.fit_version} of {after.testset!r}")
+    fits = [kept_fit(workspace, version, aggregator) for version in (before, after)]
     old, new = (fit.weights for fit in fits)
     both = sorted({judge for fit in fits for judge in fit.judges})
     names = sorted(both, key=lambda j: -abs(new.get(j, 0.0) - old.get(j, 0.0)))
@@ -307,17 +307,17 @@ def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggr
     )
 
 
-def kept_fit(workspace: Workspace, edition: FitVersion, aggregator: str) -> FitRecord:
+def kept_fit(workspace: Workspace, version: FitVersion, aggregator: str) -> FitRecord:
     """Read one aggregator's fit; ``InputError`` where the version has none."""
-    if aggregator not in edition.fits:
-        raise InputError(f"fit {edition.edition} has no {aggregator!r}; it has {', '.join(edition.fits)}")
-    return workspace.fits.read_fit(edition.testset, edition.fits[aggregator])
+    if aggregator not in version.fits:
+        raise InputError(f"fit {version.fit_version} has no {aggregator!r}; it has {', '.join(version.fits)}")
+    return workspace.fits.read_fit(version.testset, version.fits[aggregator])
 
 
 def publish(workspace: Workspace, publication: Publication, rebuilt: Collection[str] = ()) -> None:
     """Publish a fit version in the files and in the database; ``rebuilt`` as in ``follow_files``."""
     workspace.fits.publish(publication)
-    _log.info("%s: fit %s is published by %s", publication.testset, publication.edition, publication.published_by)
+    _log.info("%s: fit %s is published by %s", publication.testset, publication.fit_version, publication.published_by)
     follow_files(workspace, publication.testset, rebuilt)
 
 
@@ -332,22 +332,22 @@ def follow_files(workspace: Workspace, testset: str, rebuilt: Collection[str] = 
         load_fits(connection, workspace.fits, testset, rebuilt)
 
 
-def promote(workspace: Workspace, edition: FitVersion, *, by: str, why: str, pinned: bool) -> None:
+def promote(workspace: Workspace, version: FitVersion, *, by: str, why: str, pinned: bool) -> None:
     """Publish a kept fit version by hand, and load its rows again.
 
     Raises ``WarehouseError`` where one of its fits is damaged or gone; the published version then stays.
     """
-    for fit_id in edition.fits.values():
-        workspace.fits.read_fit(edition.testset, fit_id)
-    publish(workspace, Publication(edition.testset, edition.edition, by, why, pinned), edition.fits.values())
+    for fit_id in version.fits.values():
+        workspace.fits.read_fit(version.testset, fit_id)
+    publish(workspace, Publication(version.testset, version.fit_version, by, why, pinned), version.fits.values())
 
 
-def evaluate_first(workspace: Workspace, edition: FitVersion) -> None:
+def evaluate_first(workspace: Workspace, version: FitVersion) -> None:
     """Evaluate the latest fit version unless it is evaluated, because readers expect that of a published one."""
     from assets.results.evaluation import evaluate_latest
 
-    find, testset = workspace.fits.find_annotation, edition.testset
-    if any(find(testset, fit_id, Evaluation) is None for fit_id in edition.fits.values()):
+    find, testset = workspace.fits.find_annotation, version.testset
+    if any(find(testset, fit_id, Evaluation) is None for fit_id in version.fits.values()):
         evaluate_latest(workspace, testset)
 
 
@@ -356,12 +356,12 @@ def accept(workspace: Workspace, testset: str, why: str) -> FitVersion:
 
     Raises ``InputError`` where there is no fit.
     """
-    edition = latest(workspace, testset)
-    if edition is None:
+    version = latest(workspace, testset)
+    if version is None:
         raise InputError(f"test set {testset!r} has no fit yet; run `care run` first")
-    evaluate_first(workspace, edition)
-    promote(workspace, edition, by="accept", why=why, pinned=False)
-    return edition
+    evaluate_first(workspace, version)
+    promote(workspace, version, by="accept", why=why, pinned=False)
+    return version
 
 
 def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
@@ -370,24 +370,24 @@ def rollback(workspace: Workspace, testset: str, why: str) -> FitVersion:
     Raises ``InputError`` where there is none.
     """
     log = workspace.fits.publications(testset)
-    edition = published_before(workspace, testset, log[-1].edition) if log else None
-    if edition is None:
+    version = published_before(workspace, testset, log[-1].fit_version) if log else None
+    if version is None:
         raise InputError(
             f"test set {testset!r} has no earlier published fit that is kept; see `care fits list {testset}`"
         )
-    promote(workspace, edition, by="rollback", why=why, pinned=True)
-    return edition
+    promote(workspace, version, by="rollback", why=why, pinned=True)
+    return version
 
 
-def score(workspace: Workspace, edition: FitVersion, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
+def score(workspace: Workspace, version: FitVersion, aggregator: str, scores: ScoreMatrix) -> list[dict[str, Any]]:
     """Score items with a kept fit, without fitting again.
 
     Raises ``FitError`` where the aggregator does not follow from one item's scores, or a judge of the fit is missing.
     """
-    fit = kept_fit(workspace, edition, aggregator)
-    functions = workspace.fits.find_annotations(edition.testset, edition.fits, Frozen)
+    fit = kept_fit(workspace, version, aggregator)
+    functions = workspace.fits.find_annotations(version.testset, version.fits, Frozen)
     if aggregator not in functions:
-        raise FitError(f"fit {edition.edition} was kept without the function that scores new items; run `care run`")
+        raise FitError(f"fit {version.fit_version} was kept without the function that scores new items; run `care run`")
     if functions[aggregator].fidelity < FAITHFUL:
         others = [name for name, function in functions.items() if function.fidelity >= FAITHFUL]
         raise FitError(_unscorable_message(fit, functions[aggregator].fidelity, others))
@@ -406,18 +406,18 @@ def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) 
     return f"{why}. {capital(f'{typed}add the items to the test set, and `care run` estimates them')}"
 
 
-def extend(workspace: Workspace, edition: FitVersion) -> int:
+def extend(workspace: Workspace, version: FitVersion) -> int:
     """Score the items that are new since a pinned fit with its frozen functions; return how many.
 
     Only items of the latest panel are scored. Aggregators that do not follow from one item's scores leave them without
     an estimate.
     """
-    testset = edition.testset
+    testset = version.testset
     with workspace.warehouse.reader() as connection:
         read = read_scores(connection, testset, set(workspace.judges_of(testset)))
     judged, added = set(workspace.fit_folder(testset).read_panel().item_ids), 0
-    for aggregator in edition.fits:
-        fit = kept_fit(workspace, edition, aggregator)
+    for aggregator in version.fits:
+        fit = kept_fit(workspace, version, aggregator)
         frozen = workspace.fits.find_annotation(testset, fit.fit_id, Frozen)
         known = set(fit.item_ids)
         fresh = np.array([item in judged and item not in known for item in read.item_ids])

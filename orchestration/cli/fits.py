@@ -67,7 +67,7 @@ def list_fits(
     testset: Annotated[str, typer.Argument(help="A test set.")], workspace: Root = Path(), json: Json = False
 ) -> None:
     """List the kept fits, which one is published, and what changed from one to the next."""
-    from assets.publication.editions import history as rows_of
+    from assets.publication.fit_versions import history as rows_of
     from assets.report.verdicts import current_verdicts
 
     loaded = _load(workspace)
@@ -85,17 +85,17 @@ def show_fit(
     json: Json = False,
 ) -> None:
     """Show one kept fit: when and why it was made, whether it is published, and the judges' weights."""
-    from assets.publication.editions import find, kept_fit
-    from assets.publication.editions import history as rows_of
+    from assets.publication.fit_versions import find, kept_fit
+    from assets.publication.fit_versions import history as rows_of
 
     loaded = _load(workspace)
-    edition = find(loaded, fit)
-    row = next(row for row in rows_of(loaded, edition.testset) if row["edition"] == edition.edition)
-    weights = kept_fit(loaded, edition, aggregator).weights
+    version = find(loaded, fit)
+    row = next(row for row in rows_of(loaded, version.testset) if row["fit_version"] == version.fit_version)
+    weights = kept_fit(loaded, version, aggregator).weights
     if json:
-        show([{**row, "testset": edition.testset, "weights": weights}], "", as_json=True)
+        show([{**row, "testset": version.testset, "weights": weights}], "", as_json=True)
         return
-    show([row], edition.testset, as_json=False)
+    show([row], version.testset, as_json=False)
     heaviest = sorted(weights.items(), key=lambda pair: -abs(pair[1]))
     show([{"judge": judge, "weight": weight} for judge, weight in heaviest], f"weights in {aggregator}", as_json=False)
 
@@ -113,7 +113,7 @@ def diff(
     json: Json = False,
 ) -> None:
     """Show which judges' weights and which items' scores moved most between two fits, and why."""
-    from assets.publication.editions import difference, find
+    from assets.publication.fit_versions import difference, find
 
     loaded = _load(workspace)
     pair = (find(loaded, before), find(loaded, after)) if after is not None else _last_two(loaded, before)
@@ -121,7 +121,7 @@ def diff(
     if json:
         show([asdict(changes)], "", as_json=True)
         return
-    title = f"{pair[0].testset}: {pair[0].edition} -> {pair[1].edition}, {aggregator}"
+    title = f"{pair[0].testset}: {pair[0].fit_version} -> {pair[1].fit_version}, {aggregator}"
     summary = f"{title}\nwhy: {'; '.join(changes.why)}\nwhat moves: {'; '.join(changes.moves())}"
     console.print(summary)
     show([asdict(move) for move in changes.judges[:_JUDGES_SHOWN]], "weights that moved most", as_json=False)
@@ -130,17 +130,17 @@ def diff(
 
 def _last_two(loaded: Workspace, testset: str) -> tuple[FitVersion, FitVersion]:
     """Return the published and the latest fit; if they are the same, the one before it and it."""
-    from assets.publication.editions import latest
+    from assets.publication.fit_versions import latest
 
-    editions, now = loaded.fits.fit_versions(loaded.testset(testset).name), latest(loaded, testset)
+    versions, now = loaded.fits.fit_versions(loaded.testset(testset).name), latest(loaded, testset)
     published = loaded.fits.published(testset)
-    if len(editions) < 2 or now is None:
+    if len(versions) < 2 or now is None:
         raise InputError(
-            f"test set {testset!r} has {len(editions)} kept fit(s); a comparison needs two, so give it another night"
+            f"test set {testset!r} has {len(versions)} kept fit(s); a comparison needs two, so run again after a change"
         )
-    if published is not None and published[1].edition != now.edition:
+    if published is not None and published[1].fit_version != now.fit_version:
         return published[1], now
-    return next(other for other in reversed(editions) if other.edition != now.edition), now
+    return next(other for other in reversed(versions) if other.fit_version != now.fit_version), now
 
 
 @fits.command()
@@ -153,29 +153,29 @@ def accept(
     workspace: Root = Path(),
 ) -> None:
     """Publish the latest fit of a test set, although the review held it back or another fit is pinned."""
-    from assets.publication.editions import accept as publish_latest
+    from assets.publication.fit_versions import accept as publish_latest
     from orchestration.locks import locked_workspace
 
     with locked_workspace(workspace, "care fits accept") as loaded:
-        edition = publish_latest(loaded, loaded.testset(testset).name, why)
+        version = publish_latest(loaded, loaded.testset(testset).name, why)
         outcome = _update(loaded, testset)
-    _end(outcome, f"{testset}: {edition.edition} is published")
+    _end(outcome, f"{testset}: {version.fit_version} is published")
 
 
 @fits.command()
 def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
     """Publish a kept fit and pin it: later nights are kept beside it, new items are scored with it."""
-    from assets.publication.editions import extend, find
-    from assets.publication.editions import promote as publish
+    from assets.publication.fit_versions import extend, find
+    from assets.publication.fit_versions import promote as publish
     from orchestration.locks import locked_workspace
 
     with locked_workspace(workspace, "care fits promote") as loaded:
-        edition = find(loaded, fit)
-        publish(loaded, edition, by="promote", why=why, pinned=True)
-        added = extend(loaded, edition)
-        outcome = _update(loaded, edition.testset)
+        version = find(loaded, fit)
+        publish(loaded, version, by="promote", why=why, pinned=True)
+        added = extend(loaded, version)
+        outcome = _update(loaded, version.testset)
     more = f"; {added} newer items were scored with it" if added else ""
-    _end(outcome, f"{edition.testset}: {edition.edition} is published and pinned{more}")
+    _end(outcome, f"{version.testset}: {version.fit_version} is published and pinned{more}")
 
 
 @fits.command()
@@ -183,13 +183,13 @@ def rollback(
     testset: Annotated[str, typer.Argument(help="A test set.")], why: Why = "", workspace: Root = Path()
 ) -> None:
     """Publish and pin the fit that was published before the present one."""
-    from assets.publication.editions import rollback as publish_previous
+    from assets.publication.fit_versions import rollback as publish_previous
     from orchestration.locks import locked_workspace
 
     with locked_workspace(workspace, "care fits rollback") as loaded:
-        edition = publish_previous(loaded, loaded.testset(testset).name, why)
+        version = publish_previous(loaded, loaded.testset(testset).name, why)
         outcome = _update(loaded, testset)
-    _end(outcome, f"{testset}: {edition.edition} is published again, and pinned")
+    _end(outcome, f"{testset}: {version.fit_version} is published again, and pinned")
 
 
 @fits.command()
@@ -207,8 +207,8 @@ def score(
     form: tables.Form,
 ) -> None:
     """Score new items with a kept fit; nothing is fitted, no published score moves."""
-    from assets.publication.editions import find
-    from assets.publication.editions import score as score_with
+    from assets.publication.fit_versions import find
+    from assets.publication.fit_versions import score as score_with
     from warehouse.sources.files import read_scores
     from warehouse.spreadsheets import csv_of
     from warehouse.storage import write_bytes
