@@ -155,7 +155,7 @@ def state_of(workspace: Path) -> State:
         name = str(path.relative_to(data))
         if name.startswith(("dagster", "care.duckdb", "hashes.json", *_OF_SCORES)) or name in temporary:
             continue
-        files[name] = "folder" if path.is_dir() else hashlib.sha256(_says(path, workspace)).hexdigest()[:16]
+        files[name] = "folder" if path.is_dir() else hashlib.sha256(_content_of(path, workspace)).hexdigest()[:16]
     scores, double = _scores(data / "parts" / "scores")
     rows = [*scores, *_tables(data / "care.duckdb"), *_dagster(data / "dagster" / "history")]
     return State(files, sorted(rows), temporary, double)
@@ -189,7 +189,7 @@ def _timeless(value: Any) -> Any:
     return [_timeless(v) for v in value] if isinstance(value, list) else value
 
 
-def _says(path: Path, workspace: Path) -> bytes:
+def _content_of(path: Path, workspace: Path) -> bytes:
     """Return the content of a file in a form that does not depend on times or the workspace's path."""
     content = path.read_bytes()
     if path.suffix in (".parquet", ".arrays"):

@@ -39,22 +39,6 @@ def test_layouts_and_formats_agree(tmp_path):
         assert recorded_judges(tmp_path / name) == ["a", "b"]
 
 
-@pytest.mark.parametrize(
-    ("text", "words"),
-    [
-        (long_csv([*LONG, ("y", None, 1)]), "judge is empty in line 6"),
-        ("item_id\nx\n", "no judge"),
-    ],
-)
-def test_bad_scores_are_refused_with_place_and_reason(tmp_path, text, words):
-    path = tmp_path / "scores.csv"
-    path.write_text(text)
-    with pytest.raises(InputError) as error:
-        read_scores(path)
-    assert words in str(error.value)
-    assert str(path) in str(error.value)
-
-
 def test_a_named_decimal_mark_decides_about_thousands(tmp_path):
     """The error that asks for the decimal mark names a way that works."""
     path = tmp_path / "scores.csv"
@@ -361,13 +345,6 @@ def test_columns_to_drop_must_be_there(tmp_path):
     for drop, words in (("nobody", "no column 'nobody'"), ("a", "'annotator' names the judge of each row")):
         with pytest.raises(InputError, match=words):
             read_scores(path, ScoreColumns(drop=(drop,)))
-
-
-@pytest.mark.parametrize("content", [b"", b"\n\n", b"\xef\xbb\xbf", b"\xef\xbb\xbf\r\n", "\n".encode("utf-16")])
-def test_files_of_nothing_are_empty(tmp_path, content):
-    (tmp_path / "scores.csv").write_bytes(content)
-    with pytest.raises(InputError, match="the file is empty"):
-        read_scores(tmp_path / "scores.csv")
 
 
 def test_json_lines_of_several_batches_keep_one_type_a_column(tmp_path, monkeypatch):

@@ -1,7 +1,6 @@
 """Data sets read by the real `datasets` library from a folder; every catalog entry against a table of its own shape."""
 
 import json
-import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -258,15 +257,6 @@ def test_a_prompt_of_messages_reaches_a_judge_as_a_conversation(tmp_path, name):
     assert two.prompt == "User: How do I boil an egg?\n\nAssistant: In water.\n\nUser: How long?"
     assert {one.response, one.response_2} == {"Seven minutes.", "An hour."}
     assert all((i.response_2 == "Seven minutes.") == (i.gold == 1) for i in (one, two))
-
-
-def test_the_documentation_dates_the_check_of_every_entry():
-    """Its table of the catalog must not fall behind the entries."""
-    page = (Path(__file__).parents[2] / "docs" / "judges.md").read_text()
-    rows = [line.split("|")[1:4] for line in page.splitlines() if re.match(r"\| `[a-z_0-9]+`", line)]
-    days = {name: day.strip() for names, _, day in rows for name in re.findall(r"`([a-z_0-9]+)`", names)}
-    checked = {name: entry(name).checked.partition(",")[0] for name in OF_THE_HUB}
-    assert {name: days.get(name) for name in checked} == checked
 
 
 def published(tmp_path, name, rows):
