@@ -120,7 +120,7 @@ def select(
     items: TableSource | Columns,
     *,
     aggregator: Literal["care_svd", "care_tensor"] = "care_svd",
-    criterion: Literal["order", "error", "likelihood"] = "order",
+    criterion: Literal["order", "error"] = "order",
     share: float = 0.15,
     split: str | None = None,
     cut: float | None = None,
@@ -138,7 +138,7 @@ def select(
     Parameters
     ----------
     items : path, frame or mapping column -> values
-        The item's id, its ``gold`` for the criteria that need labels, and ``split_unit``.
+        The item's id, its ``gold``, and ``split_unit``.
     aggregator, criterion, share, split :
         See ``assets.table.selecting.Search``.
     cut : float, optional

@@ -262,13 +262,7 @@ def _turned(item_ids: Sequence[str], judge: Array, total: Array) -> str | None:
 
 
 def concentration(column: Array) -> tuple[float, float]:
-    """Share of the commonest score, and the entropy of the scores in bits; (1, 0) where there are none.
-
-    Parameters
-    ----------
-    column : (n,) array
-        Scores of one judge; NaN is missing.
-    """
+    """Share of the commonest score, and the entropy of the scores in bits; (1, 0) where there are none."""
     present = column[~np.isnan(column)]
     if not len(present):
         return 1.0, 0.0
@@ -288,15 +282,7 @@ def _standardise(column: Array) -> Array:
 
 
 def _alignment(judge: Array, total: Array, spectrum: NDArray[np.complex128]) -> _Alignment:
-    """Agreement of a judge with the rest, as its rows are and at its best under a circular shift or reversal.
-
-    Parameters
-    ----------
-    judge, total : (n,) arrays
-        The judge's standardised scores, and the sums of all judges'.
-    spectrum : (n // 2 + 1,) array
-        The Fourier transform of ``total``.
-    """
+    """Agreement of a judge with the rest, as its rows are and at its best under a circular shift or reversal."""
     n = len(judge)
     rest = total - judge
     norm = float(np.linalg.norm(rest) * np.linalg.norm(judge))

@@ -125,16 +125,7 @@ def _by_items(estimates: Mapping[str, Array]) -> list[tuple[NDArray[np.bool_], l
 def _least_squares(
     features_of: Callable[[Array], Array], values: Array, scored: NDArray[np.intp], target: Array
 ) -> tuple[Array, Array]:
-    """Coefficients and intercept (2 p + 1, k), and the share of variance explained on items left out (k,).
-
-    Parameters
-    ----------
-    features_of : callable (m, p) -> (m, 2 p)
-    values : (n, p) array
-    scored : (m,) array of int
-        The rows of ``values`` that count. Row r of them is of fold r modulo 5.
-    target : (m, k) array
-    """
+    """Coefficients and intercept (2 p + 1, k), and the share of variance explained on items left out (k,)."""
     width = 2 * values.shape[1] + 1
     triangles = [np.zeros((0, width + target.shape[1])) for _ in range(_FOLDS)]
     for rows in blocks(len(scored)):

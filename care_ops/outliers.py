@@ -77,11 +77,6 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
     fifty times as far away as the judge's other scores are from each other. Many of them are no outliers; nor
     is a 100 of a judge that otherwise gives 0, where other judges use the whole of 0 to 100.
 
-    Parameters
-    ----------
-    declared : mapping judge -> (low, high)
-        Judges whose scale is known, among whose numbers nothing is an outlier.
-
     Examples
     --------
     >>> import numpy as np

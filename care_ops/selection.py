@@ -1,4 +1,4 @@
-"""Choices of penalties, by a few labels as in the paper or by likelihood, and of judges that join a panel."""
+"""Choices of penalties by a few labels, as in the paper, and of judges that join a panel."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
@@ -15,9 +15,9 @@ from care_ops.config import FitConfig, StructureConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import Watch, run_aggregators, unwatched
 from care_ops.metrics import evaluate
-from care_ops.moments.state import Moments, accumulate, shrink
+from care_ops.moments.state import accumulate, shrink
 from care_ops.records import Aggregate
-from care_ops.scores import Array, ScoreMatrix, content_seed
+from care_ops.scores import Array, ScoreMatrix
 
 Criterion = Literal["order", "error"]
 
@@ -36,8 +36,6 @@ the estimate of this project they are multiples of the theory's rate, which depe
 
 Penalised = Literal["care_svd", "care_tensor", "care_tensor_paper"]
 """Aggregators that have penalties."""
-
-_FOLDS = 5
 
 
 @dataclass(frozen=True)
@@ -144,15 +142,21 @@ def fit_grid(
     if literal:
         unit = penalty_rate(shrink(moments.correlation(), moments.n)[0], moments.n)
 
-    def fitted(structure_config: StructureConfig) -> tuple[None, Aggregate]:
-        structure, _ = fit_structure(moments, structure_config, canonical.judges)
-        at = replace(config, structure=structure_config, aggregators=(aggregator,))
-        aggregates, failures = run_aggregators(scores, moments, structure, at, registry=registry)
-        if aggregator in failures:
-            raise FitError(failures[aggregator])
-        return None, aggregates[aggregator]
-
-    return _tried(grid or GRIDS[aggregator], unit, moments.p, config.structure, fitted, watch)
+    candidates: list[Candidate] = []
+    points = grid or GRIDS[aggregator]
+    for done, (gamma, tau) in enumerate(points):
+        watch("trying penalties", done, len(points))
+        default = config.structure
+        relative = StructureConfig(gamma / unit, default.tau if tau is None else tau / float(np.sqrt(moments.p)))
+        try:
+            structure, _ = fit_structure(moments, relative, canonical.judges)
+            at = replace(config, structure=relative, aggregators=(aggregator,))
+            aggregates, failures = run_aggregators(scores, moments, structure, at, registry=registry)
+        except FitError as error:
+            aggregates, failures = {}, {aggregator: str(error)}
+        fitted, why_not = aggregates.get(aggregator), failures.get(aggregator)
+        candidates.append(Candidate(gamma, tau, relative, None, why_not, fitted))
+    return candidates
 
 
 def select_with_labels(
@@ -209,76 +213,8 @@ def chosen_by(
         right = measured.accuracy if measured.mae is None else -measured.mae
         return replace(candidate, value=measured.order if criterion == "order" else right)
 
-    return _chosen(aggregator, criterion, [valued(candidate) for candidate in candidates], int(labelled.sum()))
-
-
-def select_without_labels(
-    scores: ScoreMatrix, config: FitConfig, units: Sequence[str], *, watch: Watch = unwatched
-) -> Selection:
-    """The penalties whose structure makes held-out split units likeliest (Gaussian, of the shrunk correlation).
-
-    ``watch`` receives how many points have been tried, and how many there are.
-
-    Raises
-    ------
-    InputError
-        Fewer split units than folds.
-    FitError
-        No point of the grid has a factor in every fold.
-    """
-    distinct, code = np.unique(np.array(units, dtype=str), return_inverse=True)
-    if len(distinct) < _FOLDS:
-        raise InputError(f"selection: {_FOLDS} folds need as many split units, there are {len(distinct)}")
-    rng = np.random.default_rng([content_seed(scores), config.seed])
-    fold = (rng.permutation(len(distinct)) % _FOLDS)[code]
-    whole = accumulate(scores.values)
-    scale, centre = np.sqrt(np.diag(whole.covariance())), whole.mean()
-    z = (scores.values - centre) / scale
-    parts = [(accumulate(z[fold != k]), accumulate(z[fold == k]).covariance()) for k in range(_FOLDS)]
-
-    def likelihood(structure_config: StructureConfig) -> tuple[float, None]:
-        return float(np.mean([_held_out(train, test, structure_config, scores.judges) for train, test in parts])), None
-
-    candidates = _tried(GRIDS["care_svd"], 1.0, whole.p, config.structure, likelihood, watch)
-    return _chosen("care_svd", "held-out log likelihood", candidates, 0)
-
-
-def _tried(
-    grid: Sequence[tuple[float, float | None]],
-    unit: float,
-    p: int,
-    config: StructureConfig,
-    fitted: Callable[[StructureConfig], tuple[float | None, Aggregate | None]],
-    watch: Watch,
-) -> list[Candidate]:
-    """Return every point of the grid with its value and estimate, or the reason why it has none.
-
-    ``unit`` is what ``StructureConfig.gamma`` multiplies where the grid has penalties as they are, else one.
-    """
-    candidates: list[Candidate] = []
-    for done, (gamma, tau) in enumerate(grid):
-        watch("trying penalties", done, len(grid))
-        relative = replace(config, gamma=gamma / unit, tau=config.tau if tau is None else tau / float(np.sqrt(p)))
-        try:
-            value, aggregate = fitted(relative)
-            candidates.append(Candidate(gamma, tau, relative, value, aggregate=aggregate))
-        except FitError as error:
-            candidates.append(Candidate(gamma, tau, relative, None, str(error)))
-    return candidates
-
-
-def _held_out(train: Moments, test: Array, config: StructureConfig, judges: Sequence[str]) -> float:
-    """log det R - tr(R Sigma) of held-out scores; R is kept positive definite."""
-    structure, _ = fit_structure(train, config, judges)
-    values, vectors = np.linalg.eigh(structure.precision)
-    values = np.maximum(values, 1e-3)
-    rotated = np.einsum("ik,ij,jk->k", vectors, test, vectors)
-    return float(np.sum(np.log(values)) - values @ rotated)
-
-
-def _chosen(name: str, criterion: str, candidates: list[Candidate], labels: int) -> Selection:
-    usable = [c for c in candidates if c.value is not None]
-    if not usable:
-        raise FitError(f"selection: {name} has no answer at any penalty; the last reason: {candidates[-1].why_not}")
-    best = max(usable, key=lambda c: c.value if c.value is not None else -np.inf)
-    return Selection(name, criterion, candidates, best, labels)
+    tried = [valued(candidate) for candidate in candidates]
+    values = [-np.inf if candidate.value is None else candidate.value for candidate in tried]
+    if max(values) == -np.inf:
+        raise FitError(f"selection: {aggregator} has no answer at any penalty; the last reason: {tried[-1].why_not}")
+    return Selection(aggregator, criterion, tried, tried[int(np.argmax(values))], int(labelled.sum()))

@@ -1,8 +1,8 @@
-"""Choice of penalties for a table of scores, by labels or by held-out likelihood."""
+"""Choice of penalties for a table of scores, by labels."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from typing import Any, Literal, cast, get_args
+from typing import Any, cast, get_args
 
 import numpy as np
 
@@ -12,14 +12,12 @@ from care_ops.errors import InputError, listed
 from care_ops.fit import Watch, fit_panel, unwatched
 from care_ops.metrics import evaluate
 from care_ops.scores import Array, ScoreMatrix
-from care_ops.selection import Penalised, Selection, select_with_labels, select_without_labels, validation_items
+from care_ops.selection import Criterion, Penalised, Selection, select_with_labels, validation_items
 from warehouse.items import ItemRecord
 from warehouse.sources.files import Report, read_items, read_scores
 from warehouse.sources.reading import Reading
 from warehouse.sources.tables import TableSource
 from warehouse.testsets import ReadingOptions, ScoreColumns
-
-ChoiceCriterion = Literal["order", "error", "likelihood"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +29,7 @@ class Choice:
     selection : Selection
         The grid that was searched, and the best of it.
     measured : list of dict
-        A row for the choice, the default and the mean, on the items whose labels chose nothing; empty without labels.
+        A row for the choice, the default and the mean, on the items whose labels chose nothing.
     """
 
     selection: Selection
@@ -54,8 +52,7 @@ class Search:
 
     Attributes
     ----------
-    criterion : {"order", "error", "likelihood"}
-        The last needs no labels.
+    criterion : {"order", "error"}
     share : float
         Share of the items whose gold may choose.
     split : str, optional
@@ -76,8 +73,8 @@ class Search:
         """Check the words."""
         if self.aggregator not in get_args(Penalised):
             raise InputError(f"aggregator is {self.aggregator!r}; penalties belong to {', '.join(get_args(Penalised))}")
-        if self.criterion not in get_args(ChoiceCriterion):
-            raise InputError(f"criterion is {self.criterion!r}; use order, error or likelihood")
+        if self.criterion not in get_args(Criterion):
+            raise InputError(f"criterion is {self.criterion!r}; use order or error")
 
 
 def select_table(
@@ -95,24 +92,22 @@ def select_table(
     Raises
     ------
     InputError
-        A table cannot be read, or there is no gold and the criterion needs it.
+        A table cannot be read, or there is no gold.
     FitError
         No point of the grid gives an answer.
     """
     matrix = read_scores(scores, columns, options=options, report=report).scores
     matrix = matrix.select_judges([check.judge for check in check_panel(matrix, AdmissionRule()) if check.admitted])
     name, gold, units = _gold_and_units(items, matrix.item_ids, search.split, columns.item_id, options, report)
-    if search.criterion == "likelihood":
-        return Choice(select_without_labels(matrix, config, units, watch=watch), [])
     if np.isnan(gold).all():
-        raise InputError(f"{name}: no item has gold; use the criterion likelihood, which needs none")
+        raise InputError(f"{name}: no item has gold; add the column `gold` for some of the items")
     may_choose = validation_items(units, search.share, np.random.default_rng(config.seed))
     selection = select_with_labels(
         matrix,
         config,
         np.where(may_choose, gold, np.nan),
         aggregator=cast(Penalised, search.aggregator),
-        criterion="order" if search.criterion == "order" else "error",
+        criterion=cast(Criterion, search.criterion),
         watch=watch,
     )
     return Choice(selection, _on_the_rest(matrix, config, selection, np.where(may_choose, np.nan, gold), watch))

@@ -348,22 +348,7 @@ def label_free_map(score: Array) -> Array:
 def view_starts(
     values: Array, tensor: Array, correlation: Array, views: Views, rng: np.random.Generator
 ) -> tuple[list[tuple[str, Array]], dict[str, Any]]:
-    """Starts for EM from the views: the third moment's components where it has any, fourth-order corners.
-
-    Parameters
-    ----------
-    values : (n, p) array
-        Standardised scores; NaN is missing.
-    tensor : (1 + p1, 1 + p2, 1 + p3) array
-        Augmented third moment of the scores (``cp.augmented_moment``).
-    correlation : (p, p) array
-
-    Returns
-    -------
-    starts : list of (name, (k, p) centres)
-    details : dict
-        Condition of the third moment, its warning, and why a method could not be used.
-    """
+    """Starts for EM from the views: the third moment's components where it has any, fourth-order corners."""
     starts: list[tuple[str, Array]] = []
     details: dict[str, Any] = {"used": False}
     try:
@@ -391,14 +376,6 @@ def quality_by_labels(posterior: Array, labels: Array, label_free: Array | None 
     With two label values it is the label-free map where the labels do not speak against that (``evidence_for``), else
     the map of states to {0, 1} whose P(Q = 1 | J) lies nearest the labels. With more it is the mean label of a state,
     by its posterior, shrunk to the mean of all labels with the weight of one item.
-
-    Parameters
-    ----------
-    posterior : (m, k) array
-        P(state | J) of the labelled items.
-    labels : (m,) array
-    label_free : (k,) array, optional
-        Q of each state, 0 or 1, as it is without labels. Without it only the labels decide.
     """
     k = posterior.shape[1]
     if len(np.unique(labels)) > 2:
@@ -417,15 +394,6 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
     In both cases the rate of the upper label in a state has a beta distribution: under the map with most of its weight
     near the map's label, otherwise uniform. A few dozen labels leave the rate of a state open by some .2, so that the
     nearest of all maps is often not the best one, where the label-free map has nothing to choose.
-
-    Parameters
-    ----------
-    label_free : (k,) array
-        Q of each state, 0 or 1, as it is without labels.
-    posterior : (m, k) array
-        P(state | J) of the labelled items.
-    labels : (m,) array
-        Labels of two values.
     """
     target = upper_label(labels)
     upper, lower = posterior.T @ target, posterior.T @ (1 - target)
@@ -435,27 +403,10 @@ def evidence_for(label_free: Array, posterior: Array, labels: Array) -> float:
 
 
 def confirmed_by_labels(posterior: Array, labels: Array, label_free: Array) -> dict[str, Any]:
-    """Whether labels speak for the label-free map, or else for the states as they map them.
+    """Whether two-valued labels agree with the label-free map (``anchors_agree``), or else with the states.
 
-    Where labels and judges tell the same, one confirms the other. Where they do not, the answer rests on the labels:
-    states that have nothing to do with them are mapped to Q all the same. So the labels are left out in ten folds, and
-    the states have to tell their labels better than the commoner label does, which without any relation has as many
-    right answers in one of twenty draws.
-
-    Parameters
-    ----------
-    posterior : (m, k) array
-        P(state | J) of the labelled items.
-    labels : (m,) array
-    label_free : (k,) array
-        Q of each state, 0 or 1, as it is without labels.
-
-    Returns
-    -------
-    dict
-        Empty with labels of more than two values. ``anchors_agree``: whether they speak for the label-free map. With
-        twenty labels or more, since fewer are too few, ``anchors_right``: share of right decisions about labels
-        left out; ``labels_confirm``: whether they agree, or that share is better than the commoner label's.
+    From twenty labels on, they are left out in ten folds: ``anchors_right`` is the share that the states predict, and
+    ``labels_confirm`` is whether the labels agree, or that share is better than the commoner label's (at 5 %).
     """
     if len(np.unique(labels)) > 2:
         return {}

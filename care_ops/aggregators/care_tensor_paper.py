@@ -125,15 +125,6 @@ def label_prototypes(scores: Array, labels: Array, weights: Array, means: Array)
 
     Labels give Q. C is read off the axis along which the states differ most once the direction between the two labels'
     means is taken out: items of one label on either side of their mean on that axis are C = 0 and C = 1.
-
-    Parameters
-    ----------
-    scores : (m, p) array
-        Standardised scores of the labelled items, missing ones filled.
-    labels : (m,) array
-        The upper half of their range is Q = 1.
-    weights : (4,) array
-    means : (4, p) array
     """
     if len(labels) == 0 or np.ptp(labels) == 0:
         return None

@@ -73,13 +73,7 @@ def _agreement(scores: Array, labels: Array) -> float:
 
 
 def modal_grade(values: Array) -> Array:
-    """Most frequent value of each row, ties to the smaller, NaN for an empty row; shape (n,).
-
-    Parameters
-    ----------
-    values : (n, p) array
-        NaN is missing.
-    """
+    """Most frequent value of each row, ties to the smaller, NaN for an empty row; shape (n,)."""
     ordered = np.sort(values, axis=1)  # NaN go last
     n, p = ordered.shape
     run, best_run = np.ones(n), np.ones(n)

@@ -281,11 +281,5 @@ def two_way_baseline(tensor: Array, views: Views, k: int) -> Array:
     return means
 
 
-def _inverse(pair: Array, k: int) -> Array:
-    """Pseudo-inverse of rank k."""
-    left, singular, right = np.linalg.svd(pair)
-    return (right[:k].T / singular[:k]) @ left[:, :k].T
-
-
 def _sizes(views: Views) -> str:
     return ", ".join(str(len(g)) for g in views.groups)

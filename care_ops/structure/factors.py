@@ -123,13 +123,6 @@ def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Facto
 
     A factor counts as stylish by its greatest absolute rank correlation with a covariate. It is wrong where
     good answers are also longer, which is common.
-
-    Parameters
-    ----------
-    scores : (n, p) array
-        Standardised, missing ones filled.
-    covariates : (n, f) array
-        Features of the text (``interpret.text_features``); NaN where there is none.
     """
     style = np.zeros(len(factors.strengths))
     for column in covariates.T:

@@ -1,4 +1,4 @@
-"""``care select``: penalties chosen by the labels of some split units, or by held-out likelihood."""
+"""``care select``: penalties chosen by the labels of some split units."""
 
 from __future__ import annotations
 
@@ -24,11 +24,9 @@ _NOT_OF_FIT = ("aggregator", "criterion", "share", "split", "seed", "json")
 def select(
     context: typer.Context,
     scores: tables.Scores,
-    items: Annotated[
-        Path, typer.Option(help="Table with item_id, and for labels gold; split_unit keeps items together.")
-    ],
+    items: Annotated[Path, typer.Option(help="Table with item_id and gold; split_unit keeps items together.")],
     aggregator: Annotated[str, typer.Option(help="care_svd, care_tensor or care_tensor_paper.")] = "care_svd",
-    criterion: Annotated[str, typer.Option(help="order, error, or likelihood, which needs no labels.")] = "order",
+    criterion: Annotated[str, typer.Option(help="order or error.")] = "order",
     share: Annotated[float, typer.Option(help="Share of the items whose gold may choose the penalties.")] = 0.15,
     split: Annotated[
         str | None,
@@ -40,7 +38,7 @@ def select(
     *,
     form: tables.Form,
 ) -> None:
-    """Search the paper's grid of penalties; with labels, measure the choice on the other items."""
+    """Search the paper's grid of penalties; measure the choice on the other items."""
     from assets.table.selecting import Search, select_table
 
     search = Search(aggregator, criterion, share, split)
@@ -78,10 +76,9 @@ def _print(choice: Choice, fit: str, *, as_json: bool) -> None:
         sys.stdout.write(json.dumps(document, indent=1) + "\n")
         return
     show(grid, f"{selection.aggregator} by {selection.criterion}, {selection.labels_used} labels", as_json=False)
-    if measured:
-        from assets.table.rows import in_words
+    from assets.table.rows import in_words
 
-        show(in_words(measured), "on the items whose labels chose nothing", as_json=False)
+    show(in_words(measured), "on the items whose labels chose nothing", as_json=False)
     gamma, tau = f"{settings['gamma']:.6g}", f"{settings['tau']:.6g}"
     console.print(f"of this file:  {fit} --gamma {gamma} --tau {tau}")
     console.print(f"in care.yaml:  fit: {{gamma: {gamma}, tau: {tau}}}")

@@ -1,6 +1,4 @@
-"""Penalties chosen by labels or by likelihood: what may choose, what is measured, what is planted."""
-
-from dataclasses import replace
+"""Penalties chosen by labels: what may choose, what is measured, what is planted."""
 
 import numpy as np
 import pytest
@@ -8,7 +6,7 @@ import pytest
 from care_ops.config import FitConfig
 from care_ops.errors import FitError, InputError
 from care_ops.fit import fit_panel
-from care_ops.selection import GRIDS, fit_grid, select_with_labels, select_without_labels, validation_items
+from care_ops.selection import GRIDS, fit_grid, select_with_labels, validation_items
 from care_ops.simulate import joint_gaussian
 from tests.support.matrices import matrix
 
@@ -70,23 +68,10 @@ def test_error_counts_scale_and_accuracy(drawn, rng):
     assert graded.best.value < 0
 
 
-def test_likelihood_leaves_out_what_is_far_too_much(drawn):
-    scores, _ = drawn
-    found = select_without_labels(scores, FitConfig(), [f"u{k // 3}" for k in range(1_500)])
-    assert found.labels_used == 0
-    assert found.best.gamma <= 2.0
-    by_gamma = {c.gamma: c.value for c in found.candidates}
-    assert by_gamma[10.0] is None or by_gamma[10.0] < found.best.value - 0.1
-    structure = replace(FitConfig().structure, gamma=found.best.gamma)
-    assert found.best.config == structure
-
-
 def test_what_cannot_choose_is_reported(drawn, rng):
     scores, _ = drawn
     with pytest.raises(InputError, match="two labels that differ"):
         select_with_labels(scores, FitConfig(), np.full(1_500, np.nan))
-    with pytest.raises(InputError, match="as many split units"):
-        select_without_labels(scores, FitConfig(), ["u"] * 1_500)
     noise = matrix(rng.normal(size=(400, 5)))
     with pytest.raises(FitError, match="no answer at any penalty"):
         select_with_labels(noise, FitConfig(), rng.normal(size=400), grid=[(1e4, None)])

@@ -83,13 +83,10 @@ def test_select_measures_on_the_items_that_chose_nothing(tmp_path, scores):
     assert {"gamma": choice.gamma, "tau": choice.tau} == document["fit"], "the library chooses as the command does"
     assert choice.measured == document["measured_on_the_rest"]
     assert [point.value for point in choice.selection.candidates] == [row["order"] for row in document["grid"]]
-    free = care("select", scores, "--items", items, "--split", "group", "--criterion", "likelihood")
-    assert free.exit_code == 0, free.output
-    assert "in care.yaml:" in free.output
     items.write_text("item_id\n" + "".join(f"{k:03d}\n" for k in range(60)))
     bad = care("select", scores, "--items", items)
     assert bad.exit_code == 2
-    assert "use the criterion likelihood, which needs none" in one_line(bad)
+    assert "no item has gold; add the column `gold`" in one_line(bad)
 
 
 def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):

@@ -91,9 +91,9 @@ def test_every_option_reaches_the_configuration():
 
 
 def test_the_advice_of_care_select_is_a_command(files):
-    gold = "".join(f"{line.partition(',')[0]}\n" for line in (files / "scores.csv").read_text().splitlines()[1:])
-    (files / "items.csv").write_text("item_id\n" + gold)
-    advised = care("select", files / "scores.csv", "--items", files / "items.csv", "--criterion", "likelihood")
+    items = [line.partition(",")[0] for line in (files / "scores.csv").read_text().splitlines()[1:]]
+    (files / "items.csv").write_text("item_id,gold\n" + "".join(f"{item},{k}\n" for k, item in enumerate(items)))
+    advised = care("select", files / "scores.csv", "--items", files / "items.csv")
     assert advised.exit_code == 0, advised.output
     (command,) = re.findall(r"of this file:  (care fit .* --gamma \S+ --tau \S+)", advised.output)
     words = shlex.split(command)
