@@ -244,6 +244,7 @@ def main() -> None:
     parser.add_argument("--systems", action="store_true", help="only all systems of a panel together, by ours")
     given = parser.parse_args()
     methods: dict[str, Method] = {"labels only": labels_only, "care, this": ours, **rivals()}
+    methods |= {"PPI++": ppi_plus_plus, "line known": known_line}
     print("| target | labels | method | coverage | width | error |\n|---|---|---|---|---|---|")
     with threadpool_limits(1):
         panels = [prepare(view) for view in views() if view.name in VIEWS]

@@ -66,14 +66,6 @@ def test_only_the_order_of_the_estimates_counts_and_answers_can_be_turned_round(
     )
 
 
-def test_labels_that_all_agree_leave_uncertainty():
-    """Twenty labels that are all 1 do not say that every item is."""
-    labels = sampled(np.ones(300), np.arange(20))
-    (rate,) = rates_of(Labelled(np.linspace(0, 1, 300), labels)).rates
-    assert rate.lo < 0.97
-    assert rate.hi <= 1.0
-
-
 @pytest.mark.parametrize(("share", "strength"), [(0.1, 1.0), (0.5, 4.0), (0.9, 0.0)])
 def test_coverage_of_a_share(share, strength):
     """Ninety per cent intervals over 120 samples of 30 labels: within three standard errors of .9 from below."""

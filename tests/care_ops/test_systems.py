@@ -48,7 +48,7 @@ def test_labels_on_everything_leave_the_estimates_out(rng):
 
 
 @pytest.mark.parametrize("labelled", [0, 60])
-def test_intervals_cover_and_labels_mend_what_judges_favour(labelled):
+def test_intervals_cover_and_labels_correct_the_judges(labelled):
     """Ninety per cent intervals over 300 draws, of what the judges see (0 labels), of quality (60)."""
     hits, widths, biased = [], [], []
     truth = {"a": 0.0, "b": 0.3, "c": 0.5}

@@ -190,8 +190,8 @@ def test_of_a_pair_both_answers_are_shown_and_the_better_one_is_asked_for(folder
     assert "model x" not in terminal.seen
     assert [row["label"] for row in rows_of(folder / "labels.csv")] == ["1", "0", "0.5"]
     (folder / "labels.csv").unlink()
-    said = care(folder, "--export", folder / "out.csv")[1]
-    assert "fill in `label` (1 = left, 0 = right, 0.5 = tie)" in said
+    message = care(folder, "--export", folder / "out.csv")[1]
+    assert "fill in `label` (1 = left, 0 = right, 0.5 = tie)" in message
     assert list(rows_of(folder / "out.csv")[0]) == [
         "item_id",
         "prompt",
@@ -203,7 +203,7 @@ def test_of_a_pair_both_answers_are_shown_and_the_better_one_is_asked_for(folder
     ]
 
 
-def test_the_commands_that_are_told_where_there_is_no_terminal_are_typed_as_they_stand(folder, monkeypatch):
+def test_commands_without_a_terminal_can_be_typed(folder, monkeypatch):
     monkeypatch.chdir(folder)
     words = ["--items", folder / "items.csv", "--count", "3", "--rater", "ann b"]
     command = [sys.executable, "-m", "orchestration.cli", "label", *map(str, words)]
@@ -230,8 +230,8 @@ def fill_in(path, label):
 
 def test_a_spreadsheet_goes_out_blind_and_comes_back(folder):
     path = folder / "labels.csv"
-    code, said = care(folder, "--count", 8, "--export", folder / "out.csv")
-    assert (code, "8 items written" in said) == (0, True)
+    code, message = care(folder, "--count", 8, "--export", folder / "out.csv")
+    assert (code, "8 items written" in message) == (0, True)
     exported = fill_in(folder / "out.csv", 1)
     assert list(exported[0]) == ["item_id", "prompt", "response", "label", "drawn", "probability"]
     assert care(folder, "--import", folder / "out.csv", "--rater", "ann")[1].endswith(
@@ -244,11 +244,11 @@ def test_a_spreadsheet_goes_out_blind_and_comes_back(folder):
     labels = read_labels(path)
     assert (len(labels), len(labels.sample), set(labels.values.values())) == (16, 8, {0.5})
     write(folder / "out.csv", ("item_id", "label"), [("nobody", 1)])
-    code, said = care(folder, "--import", folder / "out.csv")
-    assert (code, "1 item(s), the first is 'nobody', are not in" in said) == (2, True)
+    code, message = care(folder, "--import", folder / "out.csv")
+    assert (code, "1 item(s), the first is 'nobody', are not in" in message) == (2, True)
 
 
-def test_who_labels_answers_of_several_systems_is_not_told_which_gave_them(folder):
+def test_labelling_hides_the_system(folder):
     asked = [(f"q{k}", system, f"question {k}", f"answer {k} of one") for k in range(4) for system in ("gpt", "llama")]
     write(folder / "items.csv", ("question_id", "model", "prompt", "response"), asked)
     for option, path in (("--export", folder / "out.csv"), ("--html", folder / "page.html")):
@@ -268,8 +268,8 @@ def given_on(page):
 def test_a_page_goes_out_blind_with_what_waits_in_the_order_of_the_terminal(folder):
     """In a browser: ``tests/browser/test_label_page.py``."""
     scores = ["--scores", folder / "scores.csv"]
-    said = care(folder, *scores, "--count", 8, "--html", folder / "page.html")[1]
-    typed = re.search(r"taken back with: (care label .*)$", said)[1]
+    message = care(folder, *scores, "--count", 8, "--html", folder / "page.html")[1]
+    typed = re.search(r"taken back with: (care label .*)$", message)[1]
     assert typed.endswith(f"--import {folder / 'page-labelled.csv'}")
     assert "--html" not in typed
     rows, given = rows_of(folder / "labels.csv"), given_on(folder / "page.html")
@@ -287,16 +287,16 @@ def test_a_page_goes_out_blind_with_what_waits_in_the_order_of_the_terminal(fold
     assert [row[0] for row in given_on(folder / "rest.html")["rows"]] == [row["item_id"] for row in rows[5:]]
 
 
-def test_a_table_that_says_who_labelled_when_is_taken_so_and_only_once(folder):
+def test_a_table_of_labels_is_merged_once(folder):
     care(folder, "--count", 2, "--html", folder / "page.html")
     items = [row["item_id"] for row in rows_of(folder / "labels.csv")]
-    said = [(item, k, "random", "", "ann", f"2026-11-25T10:00:0{k}.123+00:00") for k, item in enumerate(items)]
-    write(folder / "ann.csv", COLUMNS, said)
-    write(folder / "bob.csv", COLUMNS, [(*row[:4], "bob", "2026-11-26T10:00:00+00:00") for row in said])
+    message = [(item, k, "random", "", "ann", f"2026-11-25T10:00:0{k}.123+00:00") for k, item in enumerate(items)]
+    write(folder / "ann.csv", COLUMNS, message)
+    write(folder / "bob.csv", COLUMNS, [(*row[:4], "bob", "2026-11-26T10:00:00+00:00") for row in message])
     take = ("--rater", "me", "--import")
     assert "2 labels taken, and 0 second labels; 2 of 2" in care(folder, *take, folder / "ann.csv")[1]
     assert [row["rater"] for row in rows_of(folder / "labels.csv")] == ["ann", "ann"]
-    assert [row["labelled_at"][:23] for row in rows_of(folder / "labels.csv")] == [row[5][:23] for row in said]
+    assert [row["labelled_at"][:23] for row in rows_of(folder / "labels.csv")] == [row[5][:23] for row in message]
     care(folder, "--repeat", 1, "--count", 2, "--html", folder / "again.html")
     assert "0 labels taken, and 0 second labels; 2 of 3" in care(folder, *take, folder / "ann.csv")[1]
     assert "1 labels taken, and 1 second labels; 4 of 4" in care(folder, *take, folder / "bob.csv")[1]
@@ -356,8 +356,8 @@ def test_a_random_sample_is_enlarged_and_one_with_unequal_probabilities_is_not(f
     assert more[:5] == few
     assert len({row["item_id"] for row in more}) == 12
     write(folder / "labels.csv", COLUMNS, [("i00", "", "chosen", 0.5, "", ""), ("i01", "", "chosen", 0.9, "", "")])
-    code, said = care(folder, "--count", 20, "--export", folder / "out.csv")
-    assert (code, "a sample with unequal probabilities, which cannot be enlarged to 20" in said) == (2, True)
+    code, message = care(folder, "--count", 20, "--export", folder / "out.csv")
+    assert (code, "a sample with unequal probabilities, which cannot be enlarged to 20" in message) == (2, True)
 
 
 @pytest.mark.slow
@@ -390,8 +390,8 @@ def test_what_is_wrong_is_named(folder):
         ("--export", folder / "out.pdf"): "labels are exported as CSV",
     }
     for options, sentence in cases.items():
-        code, said = care(folder, *options)
-        assert (code, sentence in said) == (2, True), said
+        code, message = care(folder, *options)
+        assert (code, sentence in message) == (2, True), message
         assert not (folder / "labels.csv").exists()
     for item, sentence in {
         "i00": "every item has a label; ask about more",
@@ -399,11 +399,13 @@ def test_what_is_wrong_is_named(folder):
     }.items():
         write(folder / "labels.csv", COLUMNS, [(item, 1, "random", "", "ann", "2026-11-25")])
         for option in ("--html", "--export"):
-            code, said = care(folder, "--count", 1, option, folder / f"out{'.html' if option == '--html' else '.csv'}")
-            assert (code, sentence in said) == (2, True), said
+            code, message = care(
+                folder, "--count", 1, option, folder / f"out{'.html' if option == '--html' else '.csv'}"
+            )
+            assert (code, sentence in message) == (2, True), message
     (folder / "labels.csv").write_text("item_id,label\ni00,1\n")
-    code, said = care(folder)
-    assert (code, "its columns are item_id, label, and labels are collected in" in said) == (2, True), said
+    code, message = care(folder)
+    assert (code, "its columns are item_id, label, and labels are collected in" in message) == (2, True), message
     result = CliRunner().invoke(app, ["label"])
     assert (result.exit_code, "name a test set of the workspace, or give --items" in result.output) == (2, True)
 

@@ -20,7 +20,7 @@ from orchestration.workspace import load_workspace
 from tests.support.workspaces import care, query
 
 ITEMS = 60
-CARE_YAML = "fit: {resamples: 0, aggregators: [care, avg]}\nalerts: {file: told.jsonl}\n"
+CARE_YAML = "fit: {resamples: 0, aggregators: [care, avg]}\nalerts: {file: alerts.jsonl}\n"
 
 Columns = dict[str, np.ndarray]
 
@@ -49,7 +49,7 @@ def write_scores(path: Path, columns: Columns) -> None:
 
 
 def workspace_of(folder: Path, columns: Columns) -> Path:
-    """A workspace of recorded scores, with a judge that cannot be asked, so that each night sends an alert."""
+    """A workspace of recorded scores, with a judge that cannot be asked, so each run sends an alert."""
     for name in ("judges", "testsets"):
         (folder / name).mkdir(parents=True)
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
@@ -65,7 +65,7 @@ def workspace_of(folder: Path, columns: Columns) -> Path:
 
 @dataclass(frozen=True)
 class Reported:
-    """What each place says of the one test set."""
+    """The verdict in each place."""
 
     run: str
     status: str
@@ -99,7 +99,7 @@ def run_and_read(folder: Path, code: int = 1) -> Reported:
 
 
 def assert_same_verdict_everywhere(places: Reported, state: str) -> str:
-    """Every place says the sentence of the JSON document; returns it."""
+    """Every place shows the sentence of the JSON document; returns it."""
     sentence = places.json["sentence"]
     assert places.json["state"] == state
     assert places.database == (state, sentence, places.json["fit_version"])
@@ -109,9 +109,9 @@ def assert_same_verdict_everywhere(places: Reported, state: str) -> str:
 
 
 def fitted(tmp_path: Path, columns: Columns, *more: object) -> tuple[str, dict]:
-    """What ``care fit`` prints of the same panel, and its fit.json; page and terminal say the sentence of fit.json."""
-    write_scores(tmp_path / "alone.csv", columns)
-    words = ["fit", tmp_path / "alone.csv", "--out", tmp_path / "out", "--intervals", 0, "--aggregator", "care", *more]
+    """What ``care fit`` prints of the same panel, and its fit.json; page and terminal show the sentence of fit.json."""
+    write_scores(tmp_path / "single.csv", columns)
+    words = ["fit", tmp_path / "single.csv", "--out", tmp_path / "out", "--intervals", 0, "--aggregator", "care", *more]
     result = CliRunner().invoke(app, [str(word) for word in words])
     assert result.exit_code == 0, result.output
     document = json.loads((tmp_path / "out" / "fit.json").read_text())
@@ -123,9 +123,9 @@ def fitted(tmp_path: Path, columns: Columns, *more: object) -> tuple[str, dict]:
 
 @pytest.fixture
 def clear(made_once, tmp_path) -> Path:
-    """A workspace of a clear panel after its first night."""
-    night = made_once("clear_panel", lambda folder: run_and_read(workspace_of(folder / "ws", panel("clear"))))
-    return shutil.copytree(night / "ws", tmp_path / "ws", symlinks=True)
+    """A workspace of a clear panel after its first run."""
+    built = made_once("clear_panel", lambda folder: run_and_read(workspace_of(folder / "ws", panel("clear"))))
+    return shutil.copytree(built / "ws", tmp_path / "ws", symlinks=True)
 
 
 def verdict_of(folder: Path) -> dict:
@@ -153,7 +153,7 @@ def test_an_ambiguous_panel(tmp_path):
 
 @pytest.mark.slow
 def test_few_items_that_lost_every_score_are_named(clear):
-    """The end of the file of scores is cut off, and so little is lacking that the night is not held back."""
+    """The end of the file of scores is cut off, and so few are missing that the fit is not blocked."""
     left = 58
     whole = (clear / "scores.csv").read_text().splitlines(keepends=True)
     (clear / "scores.csv").write_text("".join(whole[: left + 1]))
@@ -204,22 +204,22 @@ def test_a_blocked_fit_is_no_failure_and_reports_the_change_once(tmp_path):
     verdict = verdict_of(folder)
     second, first = json.loads(care(folder, "fits", "list", "one", "--json"))
     assert (verdict["state"], verdict["fit_version"]) == ("held back", second["fit_version"])
-    for said in (
+    for message in (
         "2 judges came: b0, b1",
         "The rank correlation of the two answers is ",
         "in the top tenth were not there",
         "the systems are in another order: y, x (best first); it was x, y",
         f"People read fit {first['fit_version']}",
     ):
-        assert said in " ".join(printed.split())
+        assert message in " ".join(printed.split())
     by_itself = [r["sentence"] for r in verdict["reasons"] if "by itself: " in r["sentence"]]
     assert [s.partition(" fit ")[0] for s in by_itself] == ["The new", "The published"]
     assert "b0" in str([r["judges"] for r in verdict["reasons"]]), "the reasons are the new fit's own"
     for place in (printed, care(folder, "status"), care(folder, "fits", "list", "one")):
         assert verdict["sentence"] in " ".join(place.split())
-    assert "nothing to do" in care(folder, "run"), "nothing is fitted again, and it is no failure on later nights"
-    (alert,) = (folder / "told.jsonl").read_text().splitlines()
-    assert all(told in json.loads(alert)["text"] for told in [verdict["sentence"], *by_itself[:1]])
+    assert "nothing to do" in care(folder, "run"), "nothing is fitted again, and it is no failure of later runs"
+    (alert,) = (folder / "alerts.jsonl").read_text().splitlines()
+    assert all(content in json.loads(alert)["text"] for content in [verdict["sentence"], *by_itself[:1]])
     care(folder, "fits", "accept", "one")
     assert [row["state"] for row in json.loads(care(folder, "fits", "list", "one", "--json"))] == [
         "published",
@@ -229,7 +229,7 @@ def test_a_blocked_fit_is_no_failure_and_reports_the_change_once(tmp_path):
 
 @pytest.mark.slow
 def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
-    """The judges of the second factor leave, and the fit that is then clear stands aside for the ambiguous one."""
+    """The judges of the second factor leave, and the fit that is then clear is replaced by the ambiguous one."""
     folder = workspace_of(tmp_path / "ws", panel("two factors"))
     (folder / "judges" / "oracle.yaml").unlink()
     care(folder, "run")
@@ -247,11 +247,11 @@ def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
     assert places.json["fit_version"] == first["fit_version"]
     back = f"care fits accept one --workspace {folder}"
     for text in (places.run, places.status, places.page):
-        said = " ".join(text.split())
-        assert f"A person pinned fit {first['fit_version']}" in said
-        assert f"the newer fit {second['fit_version']}" in said
-        assert back in said
-        assert second["sentence"] in said, "what the newer fit says by itself"
+        message = " ".join(text.split())
+        assert f"A person pinned fit {first['edition']}" in message
+        assert f"the newer fit {second['edition']}" in message
+        assert back in message
+        assert second["sentence"] in message, "the newer fit's own verdict"
     assert "nothing to do" in care(folder, "run")
 
     care(folder, *back.split()[1:4])
@@ -262,7 +262,7 @@ def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
 
 @pytest.mark.slow
 def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
-    """Where its page is lost, that of the newer one is drawn, and every place says so."""
+    """Where its page is lost, that of the newer one is drawn, and every place reports that."""
     first, page = verdict_of(clear)["fit_version"], clear / "data" / "report" / "testset-one.html"
 
     def tables() -> str:
@@ -287,8 +287,8 @@ def test_the_page_of_a_pinned_fit_stays_while_newer_fits_wait(clear):
 
 
 @pytest.mark.slow
-def test_systems_are_compared_by_the_published_fit_and_tables_of_another_say_so(tmp_path):
-    """Five of six judges are reversed: that fit is held back, accepted, and taken back."""
+def test_systems_are_compared_by_the_published_fit(tmp_path):
+    """Five of six judges are reversed: that fit is blocked, accepted, and taken back."""
     folder, columns = workspace_of(tmp_path / "ws", panel("clear")), panel("clear")
     made_by = ["model", *("new" if column > np.median(columns["a0"]) else "old" for column in columns["a0"])]
     lines = (folder / "items.csv").read_text().splitlines()
@@ -297,9 +297,9 @@ def test_systems_are_compared_by_the_published_fit_and_tables_of_another_say_so(
         file.write("systems: [model]\n")
     care(folder, "run", code=1)
     first, page = verdict_of(folder)["fit_version"], folder / "data" / "report" / "testset-one.html"
-    ranked, said = care(folder, "rate", "one", "--json"), "which is not published: people read fit"
+    ranked, message = care(folder, "rate", "one", "--json"), "which is not published: people read fit"
     assert json.loads(ranked)[0]["first"] == "new"
-    assert said not in page.read_text()
+    assert message not in page.read_text()
 
     write_scores(folder / "scores.csv", {j: column if j == "a5" else 10 - column for j, column in columns.items()})
     care(folder, "run", code=1)
@@ -307,14 +307,14 @@ def test_systems_are_compared_by_the_published_fit_and_tables_of_another_say_so(
     assert care(folder, "rate", "one", "--json") == ranked
     care(folder, "fits", "accept", "one")
     assert json.loads(care(folder, "rate", "one", "--json"))[0]["first"] == "old"
-    assert said not in page.read_text()
+    assert message not in page.read_text()
     care(folder, "fits", "rollback", "one")
     assert care(folder, "rate", "one", "--json") == ranked
-    told = page.read_text()
-    assert f"{said} <code>{first}" in told
+    content = page.read_text()
+    assert f"{message} <code>{first}" in content
     heads = ("Which system is better", "The judges", "Judge weights")
-    assert all(told.rindex(said, 0, told.index(f"<h2>{head}")) for head in heads)
-    assert told.count(said) == 4
+    assert all(content.rindex(message, 0, content.index(f"<h2>{head}")) for head in heads)
+    assert content.count(message) == 4
 
 
 @pytest.mark.slow
@@ -342,7 +342,7 @@ def test_a_dead_judge(tmp_path):
     (dead,) = [reason["sentence"] for reason in verdict_of(tmp_path / "ws")["reasons"] if reason["judges"] == ["mute"]]
     assert dead == "Judge 'mute' is dead: it gave the same score to every item, and it is left out."
     printed, verdict = fitted(tmp_path, columns, "--items", tmp_path / "ws" / "items.csv")
-    assert verdict["sentence"] == sentence, "a workspace and `care fit` say the same of one panel"
+    assert verdict["sentence"] == sentence, "a workspace and `care fit` agree on one panel"
     assert printed.index(sentence) < printed.index("report: ")
 
 
@@ -389,14 +389,14 @@ def test_what_was_published_is_seen_and_taken_back_while_its_scores_are_cut_off_
     other.write_text(other.read_text().replace("scores.csv", "scores2.csv"))
     status = " ".join(care(clear, "status").split())
     assert "Recorded scores cannot be read: " in status
-    assert "values in line" in status, "the file's own error is told"
-    assert "other" in status, "the test set beside it is shown"
+    assert "values in line" in status, "the file's own error is reported"
+    assert "other" in status, "the other test set is shown"
     named = clear / "testsets" / "one.yaml"
     cut_off = named.read_text()
     named.write_text(cut_off.replace("scores.csv", "'${NOT_SET}/scores.csv'"))
     status = " ".join(care(clear, "status").split())
     assert "the environment variable NOT_SET is not set" in status
-    assert "other" in status, "the test set beside it is shown"
+    assert "other" in status, "the other test set is shown"
     named.write_text(cut_off)
     assert second in care(clear, "fits", "list", "one")
     assert care(clear, "report").strip().endswith("index.html")
@@ -407,7 +407,7 @@ def test_what_was_published_is_seen_and_taken_back_while_its_scores_are_cut_off_
 
 @pytest.mark.slow
 def test_a_run_with_unreadable_recorded_scores_fails(clear):
-    """Also where a fit is held back: nobody is told to accept it."""
+    """Also if a fit is blocked: no step accepts it."""
     whole = (clear / "scores.csv").read_text()
     write_scores(clear / "scores.csv", {**panel("clear"), "a0": np.full(ITEMS, 2.0)})
     care(clear, "run", code=1)
@@ -418,7 +418,7 @@ def test_a_run_with_unreadable_recorded_scores_fails(clear):
     assert "several rows for 'i00'" in sentence
     assert places.run.startswith("one: FAILED.")
     assert "fits accept" not in places.run
-    assert "a0 cannot be asked" not in str(places.json), "it is said once, not of each judge"
+    assert "a0 cannot be asked" not in str(places.json), "it is reported once, not for each judge"
 
 
 def test_labels_that_a_person_filled_in_are_never_written_over(tmp_path):
