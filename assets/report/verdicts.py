@@ -1,6 +1,6 @@
 """The verdict on each test set of a workspace, from its stored state.
 
-A page is not drawn again while its fit is blocked or a judge fails; the verdict at its top is replaced in the file.
+The verdict in a page is replaced while its fit is blocked or a judge fails.
 """
 
 import json
@@ -240,10 +240,7 @@ def _as_json(verdicts: Mapping[str, Verdict]) -> str:
 
 
 def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = None) -> dict[str, Verdict]:
-    """Return the current verdict on each test set in ``shown``; none without a database.
-
-    ``known`` are the states of the test sets, for a caller that has them.
-    """
+    """Return the current verdict on each test set in ``shown``; none without a database."""
     if not workspace.warehouse.usable():
         return {}
     known = states(workspace) if known is None else known
@@ -251,16 +248,7 @@ def current_verdicts(workspace: Workspace, known: Mapping[str, State] | None = N
 
 
 def index_differs(workspace: Workspace, current: Mapping[str, Verdict], *, steps: bool = False) -> bool:
-    """Return whether the index is missing or stale.
-
-    Parameters
-    ----------
-    current : mapping
-        Of ``current_verdicts``.
-    steps : bool
-        Whether changed next steps count. Their commands name the workspace's folder, so a copied workspace changes
-        nothing else.
-    """
+    """Return whether the index is missing or stale; ``steps`` counts changed next steps, which name the folder."""
     if not current:
         return False
     if not (workspace.report_folder / "index.html").is_file() or any(lacks_facts(workspace, t) for t in current):

@@ -54,17 +54,15 @@ IN_PYTHON = Remedies(
     again=Step("Correct what the sentence names, and fit again."),
     decide=Step("Look at the fit before it is used."),
 )
-"""What to do next for somebody who fits a table from Python."""
+"""Next steps in Python."""
 
 
 @dataclass(frozen=True)
 class ScoreTable:
     """Scores of items by several judges, with the items' texts and columns.
 
-    ``source`` says where the scores come from, a path or a name: it opens messages, and its last part is the page's
-    title. ``scores`` have the families that are declared. ``items`` are texts, gold, split units and further columns,
-    and may lack some. ``anchors`` are labels that the fit may see, ``readings`` say how the files were read, and
-    ``brought`` whose scores were brought to the panel's scale.
+    ``source`` is a path or a name, the title of the page. ``items`` may lack some. ``anchors`` are labels that the fit
+    may see, ``readings`` describe the files, and ``brought`` the judges whose scores were rescaled.
     """
 
     source: str
@@ -101,7 +99,7 @@ class TableConfig:
     Raises
     ------
     InputError
-        A scale is the wrong way round.
+        A scale is reversed.
     """
 
     fit: FitConfig = field(default_factory=FitConfig)

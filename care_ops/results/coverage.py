@@ -1,4 +1,4 @@
-"""Which items were scored by how many judges, and what an absent score was taken for, in numbers and in sentences."""
+"""Coverage of items by judges, and the meaning of missing scores, in numbers and sentences."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,10 +13,10 @@ from care_ops.scores import Array, ScoreMatrix, mean_of_present
 from care_ops.sparsity import components, is_sparse
 
 _BY_CHANCE, _PLAIN = 4.0, 0.2
-"""Standard errors of a rank correlation that chance does not reach, and the least one that is worth saying."""
+"""Standard errors of a rank correlation beyond chance, and the smallest one that is reported."""
 
 _NEARLY_ALL = 0.95
-"""Least share of scores that judges have given of the items that they have scored, where a file was cut off."""
+"""Minimum share of scores before the end of a file that was cut off."""
 
 _NAMED = 3
 """Most judges, and most groups, that a sentence names."""
@@ -24,7 +24,7 @@ _NAMED = 3
 
 @dataclass(frozen=True)
 class Group:
-    """Judges that share items with one another and with no other judge, and how many items these are."""
+    """Judges that share items only with one another, and the number of these items."""
 
     judges: tuple[str, ...]
     items: int
@@ -32,27 +32,24 @@ class Group:
 
 @dataclass(frozen=True)
 class Coverage:
-    """Who scored what.
+    """Coverage of a panel.
 
     Attributes
     ----------
     missing : int
-        Scores that are absent, of items times judges.
-    few : int
-        Items with at least one score and fewer than three.
-    unscored : int
-        Items without a score.
+        Scores, of items times judges.
+    few, unscored : int
+        Items with one or two scores, and with none.
     not_asked : bool
-        Whether an absent score was taken for one that was not asked, and not for a failure of its judge.
+        Whether a missing score was not requested, rather than a failure of its judge.
     sparse : bool
         Whether most judges scored less than half of the items.
     groups : tuple of Group
-        Groups of judges that share no item; one where all are connected.
+        Groups of judges that share no item.
     lost : str
-        Which of these had one in the fit before, in words; empty where none had.
+        The unscored items that had scores in the previous fit, in words.
     absent_by_score : float
-        Rank correlation, over items with a score, of how many scores are absent with how high the others are; 0 where
-        chance explains it.
+        Rank correlation over items of the number of missing scores with the mean of the others; 0 if by chance.
     """
 
     items: int
@@ -68,11 +65,11 @@ class Coverage:
 
     @property
     def mostly_few(self) -> bool:
-        """Whether half of the scored items or more have fewer than three scores."""
+        """Whether half of the scored items have fewer than three scores."""
         return self.few > 0 and 2 * self.few >= self.items - self.unscored
 
     def on_groups(self) -> str | None:
-        """That some judges share no item with the others; None where all are connected."""
+        """Describe groups of judges that share no item, if any."""
         if len(self.groups) < 2:
             return None
         return (
@@ -81,7 +78,7 @@ class Coverage:
         )
 
     def falls_into(self) -> str:
-        """The groups of judges that share no item, as a sentence."""
+        """Name the groups of judges that share no item."""
         named = [
             f"{listed(group.judges, _NAMED)} ({counted(len(group.judges), 'judge')}, {counted(group.items, 'item')})"
             for group in self.groups[:_NAMED]
@@ -93,17 +90,17 @@ class Coverage:
         )
 
     def on_few_scores(self) -> str | None:
-        """That items have fewer than three scores; None where none has."""
+        """Describe items with fewer than three scores, if any."""
         if not self.few:
             return None
         return (
             f"{self.few:,} of {counted(self.items, 'item')} {'has' if self.few == 1 else 'have'} fewer than "
-            f"{MIN_SCORES} scores: where two judges differ, nothing says which is wrong, so the estimates of such "
-            "items are little more than guesses drawn towards the mean."
+            f"{MIN_SCORES} scores: where two judges differ, nothing shows which is wrong, so the estimates of such "
+            "items are little more than the mean."
         )
 
     def on_missing_scores(self) -> str | None:
-        """What absent scores were taken for; None where there are none."""
+        """Describe the treatment of missing scores, if any."""
         if not self.missing:
             return None
         absent = f"{self.missing:,} of {self.items * self.judges:,} scores are absent or outside the scale"
@@ -112,12 +109,12 @@ class Coverage:
                 f"{absent}; they count as failures of their judges. Where judges were not asked, say so: "
                 "`--absent not_asked`; where numbers outside are grades, declare them: `--scale LOW:HIGH`."
             )
-        counts = f"{absent}, and count as not asked (where they are failures, `absent: failed` says so)."
+        counts = f"{absent}, and count as not asked (if they are failures, declare `absent: failed`)."
         few = "Of so few scores a judge, a mistake that several judges share cannot be told from quality."
         return f"{counts} {few}" if self.sparse else counts
 
     def on_absent_by_score(self) -> str | None:
-        """That scores are absent where the others are low, or high; None where that is not so."""
+        """Describe a correlation of missing scores with the other scores, if any."""
         if not self.absent_by_score:
             return None
         low = self.absent_by_score < 0
@@ -127,15 +124,15 @@ class Coverage:
         )
 
     def on_unscored(self) -> str | None:
-        """That items have no score, and so no answer; None where all have one."""
+        """Describe items without a score, if any."""
         if not self.unscored:
             return None
         have = "has" if self.unscored == 1 else "have"
-        return f"{counted(self.unscored, 'item')} {have} no score, and no answer{self.lost and f'; {self.lost}'}."
+        return f"{counted(self.unscored, 'item')} {have} no score, and no estimate{self.lost and f'; {self.lost}'}."
 
 
 def cut_off(scores: ScoreMatrix, judges: Sequence[str]) -> str:
-    """That these judges have no score of the same items, as where a file was cut off; empty where that is not so."""
+    """Describe items that these judges all lack, as in a file that was cut off; empty otherwise."""
     given = ~np.isnan(scores.values[:, [scores.judges.index(judge) for judge in judges]])
     none = np.flatnonzero(~given.any(axis=1))
     if len(judges) < 2 or not 0 < len(none) < len(given) or np.delete(given, none, axis=0).mean() < _NEARLY_ALL:
@@ -147,7 +144,7 @@ def cut_off(scores: ScoreMatrix, judges: Sequence[str]) -> str:
 
 
 def coverage_of(scores: ScoreMatrix, *, not_asked: bool) -> Coverage:
-    """The coverage of a panel's scores."""
+    """Compute the coverage of a panel."""
     present = ~np.isnan(scores.values)
     by_item = present.sum(axis=1)
     groups = tuple(

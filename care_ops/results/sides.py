@@ -1,4 +1,4 @@
-"""Judges of pairs that choose by the side on which an answer stands."""
+"""Judges of pairs that prefer a side."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -11,14 +11,14 @@ from care_ops.scores import Array, mean_of_present
 
 _LEVEL = 0.99
 _PLAIN = 0.05
-"""From one half, below which a share is not worth telling, however sure it is."""
+"""Distance of a share from one half below which it is not reported."""
 
 
 @dataclass(frozen=True)
 class Sides:
-    """How often judges choose the left answer of a pair: the share of the pairs over all judges, in which each pair
-    counts once, and whether it is plainly not one half; the shares of the judges, by their columns, whose own plainly
-    are not; whether it is known which system stood where, so that two systems count alike in both orders.
+    """Share of left choices over all judges, and whether it differs from one half; the judges whose own shares do.
+
+    ``known`` states whether the system on each side is known; then two systems count equally in both orders.
     """
 
     share: float
@@ -28,10 +28,9 @@ class Sides:
 
 
 def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | None]) -> Sides | None:
-    """Which judges choose by the side; None where no share is plainly off one half, or each system has its side.
+    """Find judges that prefer a side; None if no share differs from one half, or each system has its side.
 
-    ``values`` are (n, p): above ``middle`` a judge chooses the left answer, at it none; NaN is missing. Each of the n
-    ``systems`` is (left, right), or None where that is not known.
+    A value (n, p) above ``middle`` chooses the left answer. Each of the n ``systems`` is (left, right), or None.
     """
     chosen = np.where(np.isnan(values) | (values == middle), np.nan, values > middle)
     plain = 1.0 - (1.0 - _LEVEL) / values.shape[1]
@@ -42,16 +41,13 @@ def sides_of(values: Array, middle: float, systems: Sequence[tuple[str, str] | N
 
 
 def always_left(systems: Sequence[tuple[str, str] | None]) -> str | None:
-    """The one of two systems that stood on the left in all pairs; None where both did, or there are others."""
+    """Return the one of two systems that was on the left in all pairs, if there is one."""
     orders = {pair for pair in systems if pair is not None and pair[0] != pair[1]}
     return orders.pop()[0] if len(orders) == 1 else None
 
 
 def _share(chosen: Array, systems: Sequence[tuple[str, str] | None], level: float) -> tuple[float, bool]:
-    """The share of left choices, and whether an interval of this level holds it plainly off one half.
-
-    It is NaN where too few pairs stood in both orders.
-    """
+    """Return the share of left choices (NaN with too few pairs in both orders), and whether it differs from .5."""
     known = any(systems)
     groups: dict[tuple[str, str] | None, list[float]] = {}
     for pair, choice in zip(systems, chosen.tolist(), strict=True):

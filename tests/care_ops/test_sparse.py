@@ -274,7 +274,7 @@ def test_items_without_a_score_are_not_counted_and_are_reported():
     values[:7] = np.nan
     found = verdict(matrix(values), not_asked=True)
     assert "53 of 60 items" in found.sentence
-    assert found.first_reasons[0] == "7 items have no score, and no answer."
+    assert found.first_reasons[0] == "7 items have no score, and no estimate."
 
 
 def test_scores_that_are_absent_where_the_others_are_low_are_reported_and_by_chance_they_are_not():
