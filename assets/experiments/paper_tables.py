@@ -13,7 +13,7 @@ from care_ops.config import LABEL_FREE, PAPER_PROFILE
 from care_ops.fit import fit_panel
 from care_ops.minimum_sizes import MIN_GOLD, MIN_JUDGES
 from care_ops.records import Aggregate
-from care_ops.scores import Array, ScoreMatrix
+from care_ops.scores import Array, ScoreMatrix, varies
 from care_ops.selection import Penalised, fit_grid
 from warehouse.catalog import names
 from warehouse.matrix import read_scores
@@ -102,9 +102,13 @@ def label_free(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array) -> dict
 def tuned(panel: ExperimentPanel, scores: ScoreMatrix, gold: Array, aggregator: Penalised, splits: int) -> list[float]:
     """Return the errors of an algorithm as written on random splits; empty where no point of the grid has an estimate.
 
-    The paper's grid of penalties is chosen on 15 % of the items and measured on the others.
+    The paper's grid of penalties is chosen on 15 % of the items and measured on the others. A judge with one score for
+    all items has no correlation and is left out.
     """
     written = replace(panel.config, placement="weights")
+    scores = scores.select_judges(
+        [j for j, column in zip(scores.judges, scores.values.T, strict=True) if varies(column)]
+    )
     answers = [found.aggregate for found in fit_grid(scores, written, aggregator) if found.aggregate is not None]
     best, held_out = max if panel.binary else min, list[float]()
     for seed in range(splits if answers else 0):

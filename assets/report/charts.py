@@ -277,8 +277,8 @@ def _element(tag: str, content: str = "", **attributes: str | float) -> str:
     return f"<{tag}{written}>{content}</{tag}>" if content else f"<{tag}{written}/>"
 
 
-def _text(x: float, y: float, words: str, class_: str = "t", anchor: str = "start", **more: str) -> str:
-    return _element("text", str(escape(words)), x=x, y=y, class_=class_, text_anchor=anchor, **more)
+def _text(x: float, y: float, words: str, class_: str = "t", align: str = "start", **more: str) -> str:
+    return _element("text", str(escape(words)), x=x, y=y, class_=class_, text_anchor=align, **more)
 
 
 def _path(points: Iterable[Ends]) -> str:

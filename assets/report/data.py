@@ -98,32 +98,24 @@ class ReportData:
 
     Attributes
     ----------
-    scores : ScoreMatrix
-        The panel.
-    evaluations : dict name -> Evaluation
-        Empty where there is no gold.
     gold : (n,) array
         NaN where unknown or held out.
     labels_seen : int
-        How many labels the fit has seen.
+        Labels that the fit has seen.
     fit_version, changes : records, or None
         None for a page without a workspace; ``changes`` also without an earlier published version.
-    made_at : str
-        Time of the fit, to the minute; now by default.
     correlation, partial_correlations : (p, p) arrays or None
         The latter by the sparse part, zero for judges that it does not link; None without a structure.
     rivals : dict name -> (n,) array
         Two defensible estimates that labels decide between; empty without an estimate of ``care``.
-    provenance : dict
-        Inputs, settings and code, printed only.
     retests : dict judge -> Retest or str
         The last retest of a judge, or why there is none.
     flips : dict judge -> str
         For judges that score each item repeatedly: how often their scores differ, in words.
     not_asked : bool
         Whether a missing score was not requested, rather than a failure of its judge.
-    bill : sequence of DailyBill
-        Of the last run in which judges were asked; empty where none of them reads tokens.
+    dropping : Dropping
+        The recommended estimate without each judge, against labels.
     """
 
     title: str

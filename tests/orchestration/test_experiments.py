@@ -219,6 +219,9 @@ def test_penalties_are_chosen_on_the_split_and_measured_on_the_rest():
         best = min(estimates, key=lambda e: np.abs(e - quality)[chooses].mean())
         expected.append(float(np.abs(best - quality)[~chooses].mean()))
     assert tuned(panel, panel.scores, quality, "care_svd", 2) == pytest.approx(expected)
+    constant = np.column_stack([panel.scores.values, np.ones(400)])
+    scores = ScoreMatrix(constant, panel.scores.item_ids, (*panel.scores.judges, "k"))
+    assert tuned(panel, scores, quality, "care_svd", 2) == pytest.approx(expected), "a constant judge stays out"
 
 
 def test_a_recorded_judge_that_misses_more_than_a_tenth_is_dropped_as_any_other(monkeypatch):
