@@ -286,7 +286,7 @@ def difference(workspace: Workspace, before: FitVersion, after: FitVersion, aggr
     spread = (float(np.std(then[had_score])) if had_score.any() else 0.0) or 1.0
     moved = (now - then) / spread
     furthest = rows[np.argsort(-np.abs(moved[rows]), kind="stable")[:_ITEMS_COMPARED]].tolist()
-    items = [ItemMove(ids[k], float(then[k]), float(now[k]), float(moved[k])) for k in furthest]
+    items = [ItemMove(str(ids[k]), float(then[k]), float(now[k]), float(moved[k])) for k in furthest]
     whole = changed(now[rows], then[rows])
     order = None if np.isnan(whole.correlation) else whole.correlation
     had, has = (set(fit.item_ids) for fit in fits)

@@ -1,8 +1,8 @@
-"""Intervals of weights and loadings, by a bootstrap that draws split units."""
+"""Bootstrap intervals of weights and loadings over split units."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
@@ -29,19 +29,10 @@ _FROM_A_HALF = 0.1
 """How far from a half the share of the higher vote may be: at .6 a tenth of the items lies in a half with its like."""
 
 Spread = Callable[[Callable[[Any], Any], Iterable[Any]], Iterable[Any]]
-"""Calls a function for each of some arguments, in their order, as ``map`` does."""
+"""Calls a function for each argument in order, as ``map`` does."""
 
 MOST_ITEMS = 10_000
 """Most items of a resample. Where there are more, deviations are scaled to all items (m out of n bootstrap)."""
-
-
-@dataclass(frozen=True)
-class Resample:
-    """What a refit of resampled split units rests on."""
-
-    scores: ScoreMatrix
-    labels: FitLabels
-    config: FitConfig
 
 
 def weight_intervals(
@@ -57,7 +48,7 @@ def weight_intervals(
 ) -> dict[str, Intervals]:
     """90 % intervals for each aggregator that has weights, by the whole fit on ``config.resamples`` resamples.
 
-    They cover the weight that the same method would find on endless items of the same kind, with the method's own bias.
+    They cover the weight that the same method would find on endless items of the same kind, and not its bias.
 
     Parameters
     ----------
@@ -91,12 +82,12 @@ def weight_intervals(
     config = replace(config, aggregators=tuple(weighted))
     refits: dict[str, list[_Refit]] = {name: [] for name in weighted}
 
-    def resamples() -> Iterator[Resample]:
+    def resamples() -> Iterator[tuple[ScoreMatrix, FitLabels]]:
         for _ in range(config.resamples):
             rows = np.concatenate([members[k] for k in rng.integers(0, len(members), drawn_units)])
-            yield Resample(*_resampled(scores, labels, rows), config)
+            yield _resampled(scores, labels, rows)
 
-    for done, weights in enumerate(spread(refitted, resamples())):
+    for done, weights in enumerate(spread(partial(_refit, config=config), resamples())):
         watch("intervals of the weights", done, config.resamples)
         for name, refit in weights.items():
             refits[name].append(refit)
@@ -130,24 +121,24 @@ def halves_are_sure(estimate: Array, sd: Array) -> NDArray[np.bool_]:
     return np.abs(estimate - np.nanmedian(estimate)) >= _NINE_IN_TEN * sd
 
 
-def refitted(resample: Resample) -> dict[str, _Refit]:
-    """Weights and loadings on a resample, of aggregators that can answer.
+def _refit(resample: tuple[ScoreMatrix, FitLabels], config: FitConfig) -> dict[str, _Refit]:
+    """Return weights and loadings of the aggregators that can answer on a resample.
 
-    None where a judge is constant, unless the panel is sparse: judges of few scores are there drawn towards the others.
+    A constant judge leaves none, unless the panel is sparse: a judge of few scores is shrunk towards the others.
     """
-    scores, config = resample.scores, resample.config
+    scores, labels = resample
     if not is_sparse(scores.values) and not varies(scores.values).all():
         return {}
     try:
         solve = "roughly" if "care_svd" in config.aggregators else "not"
-        aggregates = fit_panel(scores, config, resample.labels, solve=solve, weights_only=True).aggregates
+        aggregates = fit_panel(scores, config, labels, solve=solve, weights_only=True).aggregates
     except FitError:  # no aggregator can answer on this resample; ``Intervals.resamples`` counts those that did
         return {}
     return {name: (a.weights, a.loadings) for name, a in aggregates.items() if a.weights is not None}
 
 
 def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refit], shrink: float) -> Intervals:
-    """Intervals of an aggregate's weights and loadings from those on resamples."""
+    """Return the intervals of an aggregate's weights and loadings from those on resamples."""
     assert whole.weights is not None  # ``weight_intervals`` keeps no others
     lo, hi = _quantiles([weights for weights, _ in refits], whole.weights, shrink)
     if whole.loadings is None:
@@ -157,7 +148,7 @@ def _intervals(judges: tuple[str, ...], whole: Aggregate, refits: Sequence[_Refi
 
 
 def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[np.intp]] | NDArray[np.intp]:
-    """Rows of each split unit; units and their rows sorted by name, so that the order of items does not matter.
+    """Return the rows of each split unit; units and their rows are sorted, so the order of items does not matter.
 
     Where ``names`` are the item ids, each item is a unit, and the rows of all come as one array.
     """
@@ -171,7 +162,7 @@ def rows_by_unit(item_ids: Sequence[str], names: Sequence[str]) -> list[NDArray[
 
 
 def _resampled(scores: ScoreMatrix, labels: FitLabels, rows: NDArray[np.intp]) -> tuple[ScoreMatrix, FitLabels]:
-    """The scores and labels of these rows, which may repeat, under item ids of their own.
+    """Return the scores and labels of these rows, which may repeat, under item ids of their own.
 
     The labels count as chosen, so that no refit calibrates probabilities, of which nothing is kept.
     """
@@ -190,12 +181,12 @@ def _resampled(scores: ScoreMatrix, labels: FitLabels, rows: NDArray[np.intp]) -
 
 @lru_cache(maxsize=1)
 def _item_ids(items: int) -> tuple[str, ...]:
-    """Ids of the items of a resample, the same tuple for every resample."""
+    """Return the ids of a resample's items, the same tuple for every resample."""
     return tuple(f"{k:09d}" for k in range(items))
 
 
 def _matched(loadings: Array, reference: Array) -> Array:
-    """``loadings`` with columns ordered and signed as the columns of ``reference`` to which they are nearest.
+    """Return ``loadings`` with columns ordered and signed as the nearest columns of ``reference``.
 
     A column of the reference for which no column of ``loadings`` is left has NaN.
     """
@@ -210,7 +201,7 @@ def _matched(loadings: Array, reference: Array) -> Array:
 
 
 def _quantiles(draws: list[Array], centre: Array, shrink: float) -> tuple[Array, Array]:
-    """Ends of the interval, which holds ``centre``, with deviations of its quantiles scaled by ``shrink``.
+    """Return the ends of the interval, which holds ``centre``, with deviations scaled by ``shrink``.
 
     Where a few labels count as much as all scores, the fit of all of them may lie beyond most of its resamples.
     """
