@@ -105,14 +105,14 @@ def histogram(title: str, values: Sequence[float], most: int = 10) -> Any:
     return bars(title, {f"{a:.4g} to {b:.4g}": int(n) for (a, b), n in zip(pairwise(edges), counts, strict=True)})
 
 
-def checked(check: str, says: str, *, passed: bool, blocks: bool = False, **more: Any) -> dg.AssetCheckResult:
+def checked(check: str, message: str, *, passed: bool, blocks: bool = False, **more: Any) -> dg.AssetCheckResult:
     """Build the result of a check: a failure is an error where it ``blocks``, otherwise a warning."""
     return dg.AssetCheckResult(
         check_name=check,
         passed=passed,
         severity=dg.AssetCheckSeverity.ERROR if blocks else dg.AssetCheckSeverity.WARN,
-        description=says,
-        metadata={"says": says, **more},
+        description=message,
+        metadata={"message": message, **more},
     )
 
 

@@ -244,16 +244,16 @@ class ChangePoint:
 
     Attributes
     ----------
-    night : int
+    run_date : int
         On which the change most likely came.
-    told : int
+    detected : int
         On which the evidence was enough.
     shift : float
-        Mean difference from ``night`` until ``told``, in shares of the scale.
+        Mean difference from ``run_date`` until ``detected``, in shares of the scale.
     """
 
-    night: int
-    told: int
+    run_date: int
+    detected: int
     shift: float
 
     @property
@@ -263,5 +263,5 @@ class ChangePoint:
 
     def __str__(self) -> str:
         """When and by how much, as the end of a sentence."""
-        days = (date.fromordinal(day).isoformat() for day in (self.night, self.told))
+        days = (date.fromordinal(day).isoformat() for day in (self.run_date, self.detected))
         return "by {:.3f} of the scale on {} (told on {})".format(abs(self.shift), *days)

@@ -32,7 +32,7 @@ class Batch:
         The endpoint's id; empty until it is known.
     done : int
         Requests that were answered when it was last looked at.
-    night : str
+    run_date : str
         Day of its bill (YYYY-MM-DD): the first on which it was seen to have ended.
     """
 
@@ -46,7 +46,7 @@ class Batch:
     worst: float
     batch_id: str = ""
     done: int = 0
-    night: str = ""
+    run_date: str = ""
 
 
 @dataclass(frozen=True)

@@ -106,8 +106,8 @@ class AlertLog:
     """Document ``alerts.json``: open alerts and unsent states by key, and the nightly run of the last heartbeat."""
 
     open: dict[str, Alert] = field(default_factory=dict[str, Alert])
-    owed: dict[str, str] = field(default_factory=dict[str, str])
-    night: float = 0.0
+    unsent: dict[str, str] = field(default_factory=dict[str, str])
+    run_began: float = 0.0
 
 
 class Notifier:
@@ -142,7 +142,7 @@ class Notifier:
     @property
     def open(self) -> Mapping[str, Alert]:
         """Return the open alerts by their keys."""
-        unsent = self._log.owed
+        unsent = self._log.unsent
         return {key: alert for key, alert in self._log.open.items() if unsent.get(key) != "resolved"}
 
     def report(self, cause: Alert) -> bool:
@@ -170,7 +170,7 @@ class Notifier:
         write_line(self._settings, self._root, alert)
         with self._changed() as log:
             log.open[alert.key] = alert
-            log.owed[alert.key] = alert.state
+            log.unsent[alert.key] = alert.state
 
     def send(self) -> None:
         """Send to the webhook what is not sent yet, also by other processes.
@@ -178,7 +178,7 @@ class Notifier:
         Raises ``AlertError`` where it did not accept all of it; the next call sends the rest.
         """
         failed: AlertError | None = None
-        for alert in [replace(self._log.open[key], state=state) for key, state in self._log.owed.items()]:
+        for alert in [replace(self._log.open[key], state=state) for key, state in self._log.unsent.items()]:
             try:
                 post(self._settings, alert)
                 self._settle(alert)
@@ -192,7 +192,7 @@ class Notifier:
     def _settle(self, alert: Alert) -> None:
         """Note that an alert is sent."""
         with self._changed() as log:
-            log.owed.pop(alert.key, None)
+            log.unsent.pop(alert.key, None)
             if alert.state == "resolved":
                 log.open.pop(alert.key, None)
 
@@ -204,7 +204,7 @@ class Notifier:
         """Resolve the open alerts that are over; those that were never sent are dropped."""
         for key, alert in self.open.items():
             if is_over(alert):
-                is_unsent, over = key in self._log.owed, replace(alert, state="resolved")
+                is_unsent, over = key in self._log.unsent, replace(alert, state="resolved")
                 self._note(over)
                 if is_unsent:
                     self._settle(over)
@@ -212,14 +212,14 @@ class Notifier:
     def needs_heartbeat(self, began: float) -> bool:
         """Return whether a nightly run has no heartbeat yet, nothing failed, and no fit waits for a person."""
         is_bad = any(alert.severity != "warning" or alert.kind == "held back" for alert in self.open.values())
-        return self._settings.heartbeat is not None and self._log.night < began and not is_bad
+        return self._settings.heartbeat is not None and self._log.run_began < began and not is_bad
 
     def send_heartbeat(self, began: float, bill: str = "") -> None:
         """Post to a dead man's switch that a nightly run succeeded, and what its judges cost."""
         document = {"workspace": self._root.name, "night": began, "bill": bill}
         _post(self._settings.address("heartbeat"), document, "heartbeat")
         with self._changed() as log:
-            log.night = began
+            log.run_began = began
 
     @contextmanager
     def _changed(self) -> Generator[AlertLog]:

@@ -45,7 +45,7 @@ class Cursor:
     """
 
     tried: dict[str, tuple[str, int]] = field(default_factory=dict[str, tuple[str, int]])
-    night: float | None = None
+    run_began: float | None = None
     at_work: bool = False
     moment: str = ""
     looked_at: float = 0.0
@@ -73,11 +73,11 @@ def request_stale(
     """
     follow_partitions(workspace, instance)  # only a partition that Dagster knows can be requested
     mount, began = workspace.mount, last_nightly_run(instance, workspace.mount)
-    begins = began != seen.night
+    begins = began != seen.run_began
     if only_nightly and not seen.at_work:
-        since = time.time() - _IS_NEW_S if seen.night is None else seen.night
+        since = time.time() - _IS_NEW_S if seen.run_began is None else seen.run_began
         if began is None or began <= since:
-            return [], replace(seen, night=began)
+            return [], replace(seen, run_began=began)
     tried = Tried(_ATTEMPTS, {} if begins else dict(seen.tried))
     known, busy = states(workspace), partitions_under_way(instance, mount)
     forget_resolved_failures(workspace, known)
@@ -102,4 +102,4 @@ def request_stale(
     at_work = bool(asked or waits or busy or any(one.only_waits for one in stale.values()))
     if seen.at_work and not at_work:
         report_unchanged(workspace, instance, stale)
-    return requests, replace(seen, tried=tried.asked, night=began, at_work=at_work)
+    return requests, replace(seen, tried=tried.asked, run_began=began, at_work=at_work)

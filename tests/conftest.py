@@ -120,17 +120,17 @@ def made_once(tmp_path_factory) -> Callable[[str, Callable[[Path], object]], Pat
 
 
 @pytest.fixture(scope="session")
-def one_night(made_once) -> Path:
+def one_run(made_once) -> Path:
     """A toy workspace after one run."""
     from tests.support.workspaces import make, run
 
     def night(folder: Path) -> None:
         assert not run(make(folder / "ws")).failures
 
-    return made_once("one_night", night) / "ws"
+    return made_once("one_run", night) / "ws"
 
 
 @pytest.fixture
-def after_a_night(one_night, tmp_path) -> Path:
+def workspace_after_run(one_run, tmp_path) -> Path:
     """A copy of a toy workspace (``tests.support.workspaces.make``) after one run."""
-    return shutil.copytree(one_night, tmp_path / "ws", symlinks=True)
+    return shutil.copytree(one_run, tmp_path / "ws", symlinks=True)

@@ -13,7 +13,7 @@ from warehouse.storage import delete, find_sound, read_table, write_table
 _COUNTS = "scored questions requests repeated refused tokens_in tokens_cached tokens_out tokens_reasoning"
 BILL_SCHEMA = pa.schema(
     [
-        ("night", pa.date32()),
+        ("run_date", pa.date32()),
         ("judge", pa.string()),
         ("testset", pa.string()),
         ("what", pa.string()),
@@ -38,40 +38,40 @@ class Bills:
     def __init__(self, folder: Path) -> None:
         self._folder = folder
 
-    def write(self, night: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
+    def write(self, run_date: str, asking: str, judge: str, rows: Sequence[Mapping[str, Any]]) -> None:
         """Replace the bill of one asking, which has a row for each test set and kind of items."""
-        write_table(self._file(night, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
+        write_table(self._file(run_date, asking, judge), pa.Table.from_pylist(list(rows), BILL_SCHEMA))
 
-    def rows_of(self, night: str, asking: str, judge: str) -> list[dict[str, Any]]:
+    def rows_of(self, run_date: str, asking: str, judge: str) -> list[dict[str, Any]]:
         """Return the rows of one bill; none where nothing was written."""
-        return self._rows([self._file(night, asking, judge)]).to_pylist()
+        return self._rows([self._file(run_date, asking, judge)]).to_pylist()
 
-    def _file(self, night: str, asking: str, judge: str) -> Path:
-        return self._folder / f"{night}.{asking}.{quote(judge, safe='')}.parquet"
+    def _file(self, run_date: str, asking: str, judge: str) -> Path:
+        return self._folder / f"{run_date}.{asking}.{quote(judge, safe='')}.parquet"
 
     def read(self, since: str = "") -> pa.Table:
         """Return all rows since this date; damaged files are quarantined."""
         files = [file for file in sorted(self._folder.glob("*.parquet")) if file.name[:10] >= since]
         return self._rows(files)
 
-    def load(self, connection: duckdb.DuckDBPyConnection, night: str = "9999") -> None:
-        """Bring the database up to date from its last date, or from ``night`` if that is earlier."""
-        found = connection.execute("SELECT coalesce(max(night)::VARCHAR, '') FROM askings").fetchone()
-        first = min(night, found[0]) if found else ""
+    def load(self, connection: duckdb.DuckDBPyConnection, run_date: str = "9999") -> None:
+        """Bring the database up to date from its last date, or from ``run_date`` if that is earlier."""
+        found = connection.execute("SELECT coalesce(max(run_date)::VARCHAR, '') FROM askings").fetchone()
+        first = min(run_date, found[0]) if found else ""
         rows = self.read(first)
-        connection.execute("DELETE FROM askings WHERE night::VARCHAR >= ?", [first])
+        connection.execute("DELETE FROM askings WHERE run_date::VARCHAR >= ?", [first])
         connection.register("bills_read", rows)
         connection.execute("INSERT INTO askings BY NAME SELECT * FROM bills_read")
         connection.unregister("bills_read")
 
     def compact(self, today: str) -> int:
         """Merge the files of each past date, as the only writer; return the number of files saved."""
-        nights: dict[str, list[Path]] = {}
+        run_dates: dict[str, list[Path]] = {}
         for file in sorted(self._folder.glob("*.parquet")):
-            nights.setdefault(file.name[:10], []).append(file)
-        many = {night: files for night, files in nights.items() if len(files) > 1 and night < today}
-        for night, files in many.items():
-            merged = self._folder / f"{night}.parquet"
+            run_dates.setdefault(file.name[:10], []).append(file)
+        many = {run_date: files for run_date, files in run_dates.items() if len(files) > 1 and run_date < today}
+        for run_date, files in many.items():
+            merged = self._folder / f"{run_date}.parquet"
             write_table(merged, self._rows(files))
             for file in set(files) - {merged}:
                 delete(file)
@@ -79,7 +79,13 @@ class Bills:
 
     def _rows(self, files: Sequence[Path]) -> pa.Table:
         """Return the rows of these files, each once: a killed merge leaves some in two of them."""
-        tables = [table for file in files if (table := find_sound(file, read_table)) is not None]
+        tables = [table for file in files if (table := find_sound(file, _read_bill)) is not None]
         rows = [row for table in tables for row in table.to_pylist()]
         once = {(row["judge"], row["testset"], row["what"], row["began"]): row for row in rows}
         return pa.Table.from_pylist(list(once.values()), BILL_SCHEMA)
+
+
+def _read_bill(path: Path) -> pa.Table:
+    """Read a bill, whose first column was called ``night`` before format 2 (``documents.FORMAT``)."""
+    table = read_table(path)
+    return table.rename_columns(["run_date" if name == "night" else name for name in table.column_names])

@@ -24,7 +24,9 @@ FORMAT = 2
 """Version of the field names, under ``format`` in a stored document; a document without it has version 1."""
 
 _RENAMED: dict[str, dict[str, str]] = {
+    "AlertLog": {"night": "run_began", "owed": "unsent"},
     "Batch": {"night": "run_date"},
+    "Cursor": {"night": "run_began"},
     "FactsDocument": {"facts.edition": "fit_version", "facts.doubts": "former_concerns"},
     "FitDocument": {"edition": "fit_version"},
     "FitFacts": {"edition": "fit_version", "doubts": "former_concerns"},

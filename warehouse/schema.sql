@@ -59,7 +59,7 @@ CREATE TABLE slices (                 -- one judge on one test set, as it was lo
     items_hash VARCHAR                -- of the items that it was loaded for
 );
 CREATE TABLE askings (                -- what a judge was asked about a test set at one time, and what it took
-    night DATE NOT NULL,              -- the day (UTC) on which the run began
+    run_date DATE NOT NULL,              -- the day (UTC) on which the run began
     judge VARCHAR NOT NULL,
     testset VARCHAR NOT NULL,
     what VARCHAR NOT NULL,            -- items, probes, canary or trial
@@ -196,8 +196,8 @@ CREATE VIEW judge_card AS
     LEFT JOIN latest_fits f ON f.testset = p.testset
     LEFT JOIN weights w ON w.fit_id = f.fit_id AND w.judge = p.judge;
 
-CREATE VIEW bills AS                  -- of each night; the forecast is of the questions that were asked
-    SELECT night, judge, testset, sum(scored)::BIGINT AS scored, sum(questions)::BIGINT AS questions,
+CREATE VIEW bills AS                  -- of each day; the forecast is of the questions that were asked
+    SELECT run_date, judge, testset, sum(scored)::BIGINT AS scored, sum(questions)::BIGINT AS questions,
            sum(requests)::BIGINT AS requests, sum(repeated)::BIGINT AS repeated, sum(refused)::BIGINT AS refused,
            sum(tokens_in)::BIGINT AS tokens_in, sum(tokens_cached)::BIGINT AS tokens_cached,
            sum(tokens_out)::BIGINT AS tokens_out, sum(tokens_reasoning)::BIGINT AS tokens_reasoning,
@@ -207,8 +207,8 @@ CREATE VIEW bills AS                  -- of each night; the forecast is of the q
            list_aggregate(flatten(list(latencies_ms)), 'quantile_cont', 0.5) AS p50_ms,
            list_aggregate(flatten(list(latencies_ms)), 'quantile_cont', 0.95) AS p95_ms, max(prices) AS prices
     FROM askings
-    GROUP BY night, judge, testset
-    ORDER BY night, testset, judge;
+    GROUP BY run_date, judge, testset
+    ORDER BY run_date, testset, judge;
 
 CREATE VIEW disagreements AS          -- spread: in each judge's own standard deviations, whatever its scale
     SELECT testset, item_id, count(*) AS judges, min(value) AS lowest, max(value) AS highest, stddev_pop(z) AS spread

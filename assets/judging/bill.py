@@ -36,7 +36,7 @@ _OTHER_COLUMNS = ("unknown", "settled", "latencies")
 class DailyBill:
     """A row of the view ``bills``: one judge on one test set on one day; the view ``askings`` describes the columns."""
 
-    night: str
+    run_date: str
     judge: str
     testset: str
     questions: int
@@ -92,9 +92,9 @@ class Account:
         batch: Batch | None = None,
     ) -> None:
         self._workspace, self._judge, self.rate = workspace, judge, rate
-        self._night, self._id = (batch.night, batch.token) if batch else (_today(), uuid4().hex)
+        self._run_date, self._id = (batch.run_date, batch.token) if batch else (_today(), uuid4().hex)
         self._began = datetime.fromisoformat(f"{batch.since}Z") if batch else None
-        self.nights = [self._night]
+        self.run_dates = [self._run_date]
         engine = workspace.judge(judge).engine
         price = None
         if isinstance(engine, OpenAIEngine):
@@ -108,7 +108,7 @@ class Account:
         self._unrecorded = 0
         self._before = self._reserved = self._reserved_at = 0.0
         self._lock = threading.Lock()
-        self._journal = journal_of(workspace, self._night, self._id, judge)
+        self._journal = journal_of(workspace, self._run_date, self._id, judge)
         self.ledger = Ledger(purses, self._reserve)
 
     def begin(self, testset: str, what: str, expected: Forecast | None = None) -> None:
@@ -117,7 +117,7 @@ class Account:
         self._before, self._reserved = self.ledger.reserved, 0.0
         self._rows.append(
             {
-                "night": date.fromisoformat(self._night),
+                "run_date": date.fromisoformat(self._run_date),
                 "judge": self._judge,
                 "testset": testset,
                 "what": what,
@@ -190,14 +190,14 @@ class Account:
     def _write(self) -> None:
         self._rows[-1]["latencies_ms"] = [milliseconds for _, milliseconds in self._bill.latencies]
         asked = [one for one in self._rows if one.get("requests") or one.get("dollars_reserved")]
-        self._workspace.bills.write(self._night, self._id, self._judge, asked)
+        self._workspace.bills.write(self._run_date, self._id, self._judge, asked)
 
     def close(self) -> None:
         """Update the database if anything was asked."""
         self._journal.close()
-        if len(self.nights) > 1 or any(row.get("requests") for row in self._rows):
+        if len(self.run_dates) > 1 or any(row.get("requests") for row in self._rows):
             with self._workspace.warehouse.writer() as connection:
-                self._workspace.bills.load(connection, min(self.nights))
+                self._workspace.bills.load(connection, min(self.run_dates))
 
     def enter(self, batch: Batch, bill: Bill, testset: str, what: str, expected: Forecast) -> None:
         """Enter the cost of a batch."""
@@ -205,18 +205,18 @@ class Account:
         own.begin(testset, what, expected)
         own.ledger.add(bill)
         own.record(bill.questions)
-        self.nights.append(batch.night)
+        self.run_dates.append(batch.run_date)
 
 
 def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None = None) -> list[DailyBill]:
     """Read the bill of the last day on which anything was asked, for one test set or judge, or for all."""
     if not workspace.warehouse.usable():
         return []
-    columns = ", ".join(entry.name for entry in fields(DailyBill)).replace("night", "night::VARCHAR", 1)
+    columns = ", ".join(entry.name for entry in fields(DailyBill)).replace("run_date", "run_date::VARCHAR", 1)
     with workspace.warehouse.reader() as connection:
         rows = connection.execute(
             f"SELECT {columns} FROM bills WHERE testset = coalesce($1, testset) AND judge = coalesce($2, judge) "
-            "QUALIFY night = max(night) OVER () ORDER BY testset, judge",
+            "QUALIFY run_date = max(run_date) OVER () ORDER BY testset, judge",
             [testset, judge],
         ).fetchall()
     return [DailyBill(*row) for row in rows]
@@ -225,7 +225,7 @@ def bills(workspace: Workspace, *, testset: str | None = None, judge: str | None
 def latest_bill_message(workspace: Workspace) -> str:
     """Describe the bill of the last day and its forecast in one sentence; empty if nothing was asked."""
     rows = [row for row in bills(workspace) if row.tokens_in or row.dollars or row.dollars is None]
-    return f"Judges took {in_words(rows)} on {rows[0].night} (UTC)." if rows else ""
+    return f"Judges took {in_words(rows)} on {rows[0].run_date} (UTC)." if rows else ""
 
 
 def in_words(rows: Sequence[DailyBill]) -> str:

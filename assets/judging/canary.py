@@ -92,8 +92,8 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         message += f"; {', '.join(sorted(now - before))} answered, where {', '.join(sorted(before))} did before"
     message += "; no evidence of a change" if changed is None else f". {of_judges({judge: changed})[0].rstrip('.')}"
     if changed is not None and not others and is_as_before(changed, again):
-        affected = _scored_since(workspace, judge, changed.night)
-        since = date.fromordinal(changed.night).isoformat()
+        affected = _scored_since(workspace, judge, changed.run_date)
+        since = date.fromordinal(changed.run_date).isoformat()
         message += f". Today it answers as it did before {since}"
         passed = affected == 0
         if passed:
@@ -110,7 +110,7 @@ def canary(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         metadata={
             "asked": len(answers),
             CHECK: passed,
-            "says": message,
+            "message": message,
             **({} if moved is None else {"moved": moved}),
             **({"answered_by": ", ".join(sorted(now))} if now else {}),
             "answers": table([vars(answer) for answer in answers]),

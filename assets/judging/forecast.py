@@ -50,7 +50,7 @@ class Forecast:
         Items that failed as often as the judge's ``attempts`` allow, and are not asked about.
     failure : str
         Why there is no forecast; empty if there is one.
-    says : str
+    message : str
         Warning about the scores before they are paid for; empty without one.
     """
 
@@ -64,7 +64,7 @@ class Forecast:
     measured: bool = False
     given_up: int = 0
     failure: str = ""
-    says: str = ""
+    message: str = ""
 
 
 @dataclass(frozen=True)
@@ -204,8 +204,8 @@ def _of(workspace: Workspace, judge: str, testset: str, items: Sequence[Item], r
     questions = max(0, len({item.text_key for item in to_ask}) - sum(batch.questions for batch in waiting))
     found = expected(workspace, wanted.spec, rate, questions, to_ask[:: max(1, len(to_ask) // SAMPLE)])
     left = max(0, len(to_ask) - sum(batch.items for batch in waiting))
-    says = "; ".join(filter(None, (scale_warning(workspace, judge, testset), injection_warning(wanted.spec, to_ask))))
-    return replace(found, testset=testset, items=left, given_up=given_up, says=says)
+    warnings = scale_warning(workspace, judge, testset), injection_warning(wanted.spec, to_ask)
+    return replace(found, testset=testset, items=left, given_up=given_up, message="; ".join(filter(None, warnings)))
 
 
 def expected(

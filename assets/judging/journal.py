@@ -36,12 +36,12 @@ class Journal:
     ----------
     folder : Path
         Folder of the files.
-    night, asking, judge : str
+    run_date, asking, judge : str
         Names of the bill that the answers belong to.
     """
 
-    def __init__(self, folder: Path, night: str, asking: str, judge: str) -> None:
-        self._folder, self._name = folder, f"{night}.{asking}.{quote(judge, safe='')}"
+    def __init__(self, folder: Path, run_date: str, asking: str, judge: str) -> None:
+        self._folder, self._name = folder, f"{run_date}.{asking}.{quote(judge, safe='')}"
         self._files: list[tuple[Path, IO[str], set[str]]] = []
         self._lines = self._count = 0
         self._lock = threading.Lock()
@@ -95,26 +95,26 @@ def recover(workspace: Workspace) -> int:
     It can be killed and repeated: no row is stored twice, and a bill is replaced as a whole.
     """
     count = 0
-    nights = set[str]()
+    run_dates = set[str]()
     for path in sorted(_folder(workspace).glob("*.jsonl")):
         with suppress(FileNotFoundError), path.open("r+", encoding="utf-8") as file:
             if not locks_at_once(file, fcntl.LOCK_EX):
                 continue
-            night, asking, rest = path.name.removesuffix(".jsonl").split(".", 2)
+            run_date, asking, rest = path.name.removesuffix(".jsonl").split(".", 2)
             judge, lines = unquote(rest.rpartition(".")[0]), [*_readable(file)]
-            _enter(workspace, night, asking, judge, lines)
+            _enter(workspace, run_date, asking, judge, lines)
             count += _store(workspace, judge, lines)
-            nights.add(night)
+            run_dates.add(run_date)
             path.unlink()
-    if nights and workspace.warehouse.usable():
+    if run_dates and workspace.warehouse.usable():
         with workspace.warehouse.writer() as connection:
-            workspace.bills.load(connection, min(nights))
+            workspace.bills.load(connection, min(run_dates))
     return count
 
 
-def journal_of(workspace: Workspace, night: str, asking: str, judge: str) -> Journal:
+def journal_of(workspace: Workspace, run_date: str, asking: str, judge: str) -> Journal:
     """Open the journal of one judge in one run."""
-    return Journal(_folder(workspace), night, asking, judge)
+    return Journal(_folder(workspace), run_date, asking, judge)
 
 
 def _folder(workspace: Workspace) -> Path:
@@ -148,17 +148,17 @@ def _store(workspace: Workspace, judge: str, lines: Iterable[Mapping[str, Any]])
     return count
 
 
-def _enter(workspace: Workspace, night: str, asking: str, judge: str, lines: Iterable[Mapping[str, Any]]) -> None:
+def _enter(workspace: Workspace, run_date: str, asking: str, judge: str, lines: Iterable[Mapping[str, Any]]) -> None:
     """Replace rows of a bill by those in the lines that count more requests."""
-    rows = {_row_name(row): row for row in workspace.bills.rows_of(night, asking, judge)}
+    rows = {_row_name(row): row for row in workspace.bills.rows_of(run_date, asking, judge)}
     for line in lines:
         began = datetime.fromisoformat(line["bill"]["began"])
-        row = {**line["bill"], "night": date.fromisoformat(night), "began": began}
+        row = {**line["bill"], "run_date": date.fromisoformat(run_date), "began": began}
         kept = rows.get(_row_name(row), {})
         if line["bill"]["requests"] > (kept.get("requests") or 0):
             rows[_row_name(row)] = {**kept, **row}
     if rows:
-        workspace.bills.write(night, asking, judge, [*rows.values()])
+        workspace.bills.write(run_date, asking, judge, [*rows.values()])
 
 
 def _row_name(row: Mapping[str, Any]) -> tuple[Any, ...]:

@@ -33,7 +33,7 @@ class Retest:
     Scores are in shares of the scale.
     """
 
-    night: int
+    run_date: int
     testset: str
     key: str
     kept: float
@@ -59,7 +59,7 @@ class Retests:
 
     def first_day(self, testset: str) -> int | None:
         """Return the day of the first retest about a test set."""
-        return min((row.night for row in self.rows if row.testset == testset), default=None)
+        return min((row.run_date for row in self.rows if row.testset == testset), default=None)
 
     def differences(self) -> list[Difference]:
         """Return the differences, with each item's first retest in round 1, its second in round 2, and so on."""
@@ -67,7 +67,7 @@ class Retests:
         found: list[Difference] = []
         for row in self.rows:
             times[row.testset, row.key] += 1
-            found.append(Difference(row.night, row.moved, times[row.testset, row.key]))
+            found.append(Difference(row.run_date, row.moved, times[row.testset, row.key]))
         return found
 
 
@@ -78,7 +78,8 @@ def retests(workspace: Workspace, judge: str) -> Retests:
     there = {*workspace.testsets_of(judge)} if kept.rows else ()
     current = {t: key for t, key in kept.judge_keys.items() if t in there and _key(workspace, judge, t) == key}
     rows = tuple(row for row in kept.rows if row.testset in current)
-    return Retests(current, rows, kept.changed if rows else None, kept.asked or max((r.night for r in rows), default=0))
+    asked = kept.asked or max((row.run_date for row in rows), default=0)
+    return Retests(current, rows, kept.changed if rows else None, asked)
 
 
 def record_retest(workspace: Workspace, judge: str, watched: int, rows: Sequence[Retest], day: int) -> Retests:
@@ -102,7 +103,7 @@ def forget_change(workspace: Workspace, judge: str, again: Sequence[Retest]) -> 
     """Remove a judge's retests since its change, except the last: its former model answers again."""
     kept = retests(workspace, judge)
     if kept.changed is not None:
-        rows = tuple(row for row in kept.rows if row.night < kept.changed.night)
+        rows = tuple(row for row in kept.rows if row.run_date < kept.changed.run_date)
         write_record(_file(workspace, judge), replace(kept, rows=(*rows, *again), changed=None))
 
 

@@ -15,7 +15,7 @@ class CheckResult:
 
     Attributes
     ----------
-    says : str
+    message : str
         What is the case and, where the check failed, what to do.
     blocks : bool
         Whether it blocks the fit version.
@@ -23,7 +23,7 @@ class CheckResult:
 
     check: str
     passed: bool
-    says: str
+    message: str
     numbers: dict[str, Any] = field(default_factory=dict[str, Any])
     blocks: bool = False
 

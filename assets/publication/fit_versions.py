@@ -110,10 +110,10 @@ def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
     aside = published is not None and published[0].pinned and {finding.check for finding in blocking} <= OF_THE_FIT
     if aside or (published is not None and published[1].fit_version == review.fit_version):
         return None
-    says = tuple(finding.says for finding in blocking)
+    message = tuple(finding.message for finding in blocking)
     lacks = any(finding.check == "missing_scores" for finding in blocking)
     made_at, read = waiting.made_at if waiting else "", published[1] if published is not None else None
-    return BlockedFit(review.fit_version, made_at, says, read, lacks)
+    return BlockedFit(review.fit_version, made_at, message, read, lacks)
 
 
 def published_before(workspace: Workspace, testset: str, fit_version: str) -> FitVersion | None:

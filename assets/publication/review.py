@@ -120,11 +120,11 @@ def review(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Worksp
         data_version=dg.DataVersion(f"{reviewed.state}-{reviewed.fit_version}"),
         metadata={
             "publication": reviewed.state,
-            "findings": bullets(f"{f.check}: {f.says}" for f in reviewed.findings),
+            "findings": bullets(f"{f.check}: {f.message}" for f in reviewed.findings),
             "held_back": bars("checks that failed", {f.check: 1.0 for f in reviewed.findings if not f.passed}),
         },
         check_results=[
-            checked(f.check, f.says, passed=f.passed, blocks=f.blocks and is_held, **f.numbers)
+            checked(f.check, f.message, passed=f.passed, blocks=f.blocks and is_held, **f.numbers)
             for f in reviewed.findings
         ],
     )
@@ -188,7 +188,7 @@ def latest_fit_version(workspace: Workspace, testset: str) -> "FitVersion":
 def _let_pass(findings: list[CheckResult], why: str) -> list[CheckResult]:
     """Return the findings as passed, with the reason."""
     return [
-        _result(finding.check, True, f"{why}; {finding.says}", finding.numbers) if finding.blocks else finding
+        _result(finding.check, True, f"{why}; {finding.message}", finding.numbers) if finding.blocks else finding
         for finding in findings
     ]
 
@@ -256,9 +256,9 @@ def _changed(
         else _result(
             finding.check,
             by_labels,
-            f"{why} {same.says}"
+            f"{why} {same.message}"
             if by_labels
-            else f"{finding.says}. The labels alone do not explain it ({label_changes})",
+            else f"{finding.message}. The labels alone do not explain it ({label_changes})",
             finding.numbers,
         )
         for finding, same in zip(findings, unchanged, strict=True)

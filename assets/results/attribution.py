@@ -97,7 +97,7 @@ def _references(workspace: Workspace, testset: str, moving: Sequence[str]) -> Re
     moved = defaultdict[int, dict[tuple[bool, str], dict[str, float]]](lambda: defaultdict(dict))
     for judge in moving:
         for row in retests(workspace, judge).rows:
-            moved[row.night][row.testset != testset, row.key][judge] = row.moved
+            moved[row.run_date][row.testset != testset, row.key][judge] = row.moved
     ranked = {day: sorted(of.items(), key=lambda each: (-len(each[1]), each[0])) for day, of in moved.items()}
     return {day: [(key, by_judge) for (_, key), by_judge in of] for day, of in ranked.items()}
 
@@ -111,5 +111,5 @@ def changes(workspace: Workspace, testset: str) -> tuple[dict[str, ChangePoint],
     judges = {judge: retests(workspace, judge).changed for judge in asked}
     found = workspace.fit_folder(testset).find(SystemsDocument)
     changed = {} if found is None else found.changed
-    systems = {name: one for name, one in changed.items() if one.told > _published_by_hand(workspace, testset)}
+    systems = {name: one for name, one in changed.items() if one.detected > _published_by_hand(workspace, testset)}
     return {judge: one for judge, one in judges.items() if one is not None}, systems

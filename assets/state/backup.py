@@ -109,7 +109,8 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
 
     Raises ``WarehouseError`` where a file is damaged, scores cannot be loaded, or what was published is not there.
     """
-    wrong = [f.says for f in findings(workspace, refused_settings=lambda _: None, repair=False) if f.state == "fails"]
+    found = findings(workspace, refused_settings=lambda _: None, repair=False)
+    wrong = [finding.message for finding in found if finding.state == "fails"]
     wrong += [f"judge {judge}: {why}" for judge, why in rebuild_warehouse(workspace).items()]
     wrong += [why for testset in workspace.anchors if (why := workspace.unread_labels(testset))]
     with workspace.warehouse.reader() as connection:

@@ -51,13 +51,13 @@ class Finding:
     ----------
     state : {"fails", "warns", "ok"}
         "fails" where a person must act; "ok" where the file was repaired just now.
-    says : str
+    message : str
         What is wrong, and the remedy.
     """
 
     path: Path
     state: State
-    says: str
+    message: str
 
 
 def findings(workspace: Workspace, *, refused_settings: Callable[[Path], str | None], repair: bool) -> list[Finding]:

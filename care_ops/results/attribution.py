@@ -1,6 +1,6 @@
-"""Was it the system or a judge? Sequential tests, each of its own cause, that hold at all nights together.
+"""Was it the system or a judge? Sequential tests, each of its own cause, that hold over all runs.
 
-Every night each judge is asked again about a few answers that it scored when it was anchored, and scores what systems
+In each run each judge is asked again about a few answers that it scored when it was anchored, and scores what systems
 say anew.
 
 - A judge's difference is its score of a reference tonight less its score then. Where the judge is as it was, the two
@@ -11,8 +11,8 @@ say anew.
 
 For differences d that are symmetric given those before, the mean of exp(l d) / cosh(l d) is 1 for every l: by it
 somebody who bets on a shift neither wins nor loses, and a capital of 1 ever reaches 1 / a with a probability of at most
-a (Ville 1939). The capital is shared out beforehand over sizes of bets and over all nights on which the change may have
-come, and each share waits for its night. The share that has won the most for what it was given names the night.
+a (Ville 1939). The capital is shared out beforehand over sizes of bets and over all runs in which the change may have
+come, and each share waits for its run. The share that has won the most for what it was given names the run.
 
 Two differences that have a score in common are not symmetric together. So they are of different rounds, each with a
 capital of its own; round r, from 1, is told of at a / (r (r + 1)), so that all rounds together have a.
@@ -34,7 +34,7 @@ from care_ops.records import ChangePoint
 from care_ops.scores import Array
 
 FALSE_ALARMS = 0.05
-"""Largest probability that anything is said of judges and systems that do not change, over all nights."""
+"""Largest probability that anything is said of judges and systems that do not change, over all runs."""
 
 _BETS = tuple(sign * 2.0**k for k in range(6) for sign in (-1.0, 1.0))
 """Sizes of the bets, in 1 / scale: the least is best for a shift by all of the scale, the largest for a 30th."""
@@ -46,7 +46,7 @@ class Difference:
 
     Attributes
     ----------
-    night : int
+    run_date : int
         Its day, as ``date.toordinal`` counts.
     size : float
         In shares of the scale.
@@ -54,7 +54,7 @@ class Difference:
         From 1; no score is in two differences of a round.
     """
 
-    night: int
+    run_date: int
     size: float
     round: int = 1
 
@@ -65,12 +65,12 @@ class Answer:
 
     prompt: str
     key: str
-    night: int
+    run_date: int
     scores: Mapping[str, float]
 
 
 References = Mapping[int, Sequence[tuple[str, Mapping[str, float]]]]
-"""By night the references asked about again: the key of each, and by judge how far its score moved, in shares."""
+"""By run date, the references asked again: key, and by judge how far its score moved, in shares."""
 
 
 def first_free(taken: MutableMapping[str, set[int]], keys: Iterable[str]) -> int:
@@ -82,22 +82,22 @@ def first_free(taken: MutableMapping[str, set[int]], keys: Iterable[str]) -> int
     return free
 
 
-def log_capitals(nights: Sequence[Array]) -> Array:
-    """Logarithm of the capital that each night's share has won by each night.
+def log_capitals(runs: Sequence[Array]) -> Array:
+    """Logarithm of the capital that the share of each run has won by each run.
 
     Parameters
     ----------
-    nights : sequence of T (m,) arrays
-        Differences of each night, one at least, in shares of the scale.
+    runs : sequence of T (m,) arrays
+        Differences of each run, at least one, in shares of the scale.
 
     Returns
     -------
     (T, T) array
-        Row t, column k: after night t, of the share that waits for night k; what it was given is counted.
+        Row t, column k: after run t, of the share that waits for run k; what it was given is counted.
     """
-    k = np.arange(1, len(nights) + 1)
-    stakes = np.array(_BETS)[:, None] * np.concatenate(nights)
-    starts = np.cumsum([0, *(len(night) for night in nights[:-1])])
+    k = np.arange(1, len(runs) + 1)
+    stakes = np.array(_BETS)[:, None] * np.concatenate(runs)
+    starts = np.cumsum([0, *(len(run) for run in runs[:-1])])
     wins = np.add.reduceat(stakes - np.logaddexp(stakes, -stakes) + np.log(2.0), starts, axis=1)
     shares = np.full((len(k), len(k)), -np.inf)
     for won in np.cumsum(wins, axis=1):
@@ -112,46 +112,46 @@ def change(found: Iterable[Difference], false_alarms: float) -> ChangePoint | No
     ----------
     found : differences
     false_alarms : float
-        Largest probability, over all nights, that this says so where nothing changed.
+        Largest probability, over all runs, that this says so where nothing changed.
     """
     rounds = defaultdict[int, dict[int, list[float]]](dict)
     for each in found:
-        rounds[each.round].setdefault(each.night, []).append(each.size)
-    changes = (_of_round(nights, false_alarms / (k * (k + 1))) for k, nights in rounds.items())
-    return min((one for one in changes if one is not None), key=lambda one: one.told, default=None)
+        rounds[each.round].setdefault(each.run_date, []).append(each.size)
+    changes = (_of_round(runs, false_alarms / (k * (k + 1))) for k, runs in rounds.items())
+    return min((one for one in changes if one is not None), key=lambda one: one.detected, default=None)
 
 
 def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -> ChangePoint | None:
     days = sorted(differences)
-    nights = [np.array(differences[day], dtype=np.float64) for day in days]
-    shares = log_capitals(nights)
-    waiting = 1.0 / (len(nights) + 1.0)  # of nights that have not come yet
+    runs = [np.array(differences[day], dtype=np.float64) for day in days]
+    shares = log_capitals(runs)
+    waiting = 1.0 / (len(runs) + 1.0)  # of runs to come
     capital = np.logaddexp(np.logaddexp.reduce(shares, axis=1), np.log(waiting))
     reached = np.flatnonzero(capital >= -np.log(false_alarms))
     if not len(reached):
         return None
     detected = int(reached[0])
     k = np.arange(1, detected + 2)
-    night = int(np.argmax(shares[detected, : detected + 1] + np.log(k * (k + 1.0))))
-    since = np.concatenate(nights[night : detected + 1])
-    return ChangePoint(days[night], days[detected], float(since.mean()))
+    run = int(np.argmax(shares[detected, : detected + 1] + np.log(k * (k + 1.0))))
+    since = np.concatenate(runs[run : detected + 1])
+    return ChangePoint(days[run], days[detected], float(since.mean()))
 
 
 def of_system(
     before: Sequence[Answer], new: Iterable[Answer], references: References, moving: Collection[str], most: int
 ) -> Iterator[Difference]:
-    """A system's differences, those of each night as the night comes.
+    """A system's differences, run by run.
 
     Parameters
     ----------
     before, new : answers
         From when the judges were anchored, and since.
-    references : references by night
+    references : references by run date
     moving : judges
-        Those that could change unnoticed. Their part in a difference needs a reference of that night; of other judges
+        Those that could change unnoticed. Their part in a difference needs a reference of that run; of other judges
         none is taken off.
     most : int
-        New answers that are compared in a night.
+        New answers that are compared in a run.
     """
     taken, of_prompt = defaultdict[str, set[int]](set), defaultdict[str, deque[Answer]](deque)
     everything = deque(sorted(before, key=lambda each: each.key))  # keys are hashes: no order of the scores'
@@ -159,7 +159,7 @@ def of_system(
         of_prompt[answer.prompt].append(answer)
     by_run = defaultdict[int, list[Answer]](list)
     for answer in new:
-        by_run[answer.night].append(answer)
+        by_run[answer.run_date].append(answer)
 
     def turn(answer: Answer) -> deque[Answer]:
         return of_prompt.get(answer.prompt, everything)
@@ -167,9 +167,9 @@ def of_system(
     def order(answer: Answer) -> tuple[int, str]:
         return len(taken[turn(answer)[0].key]), answer.key
 
-    for night in sorted(by_run) if before else ():
-        free = list(references.get(night, ()))
-        for answer in sorted(by_run[night], key=order)[:most]:
+    for run in sorted(by_run) if before else ():
+        free = list(references.get(run, ()))
+        for answer in sorted(by_run[run], key=order)[:most]:
             then = turn(answer)[0]
             judges = answer.scores.keys() & then.scores.keys()
             asked = judges & {*moving}
@@ -184,7 +184,7 @@ def of_system(
                 free.remove(reference)
                 keys.append(reference[0])
             size = sum(answer.scores[j] - then.scores[j] - moved.get(j, 0.0) for j in judges) / len(judges)
-            yield Difference(night, size, first_free(taken, keys))
+            yield Difference(run, size, first_free(taken, keys))
 
 
 def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:

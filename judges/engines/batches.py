@@ -234,8 +234,8 @@ class BatchJudgeEngine(OpenAIJudgeEngine):
                 continue
             state = self._called("GET", f"/batches/{_quoted(batch.batch_id)}")
             if state.get("status") in _ENDED:
-                if not batch.night:
-                    batch = replace(batch, night=f"{datetime.now(UTC):%F}")
+                if not batch.run_date:
+                    batch = replace(batch, run_date=f"{datetime.now(UTC):%F}")
                     self._store.keep(batch)
                 self._take(batch, state)
                 ended.append(batch)

@@ -96,7 +96,7 @@ def _damage(loaded: Workspace, repair: bool) -> list[dict[str, str]]:
                     os.close(daemon)
     except CareError as error:
         return [_row("files", "fails", str(error))]
-    return [_row("file", file.state, f"{file.path.relative_to(loaded.data)}: {file.says}") for file in files]
+    return [_row("file", file.state, f"{file.path.relative_to(loaded.data)}: {file.message}") for file in files]
 
 
 def _testset(loaded: Workspace, name: str, texts: dict[str, set[str]]) -> list[dict[str, str]]:

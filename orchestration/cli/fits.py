@@ -164,7 +164,7 @@ def accept(
 
 @fits.command()
 def promote(fit: Fit, why: Why = "", workspace: Root = Path()) -> None:
-    """Publish a kept fit and pin it: later nights are kept beside it, new items are scored with it."""
+    """Publish a kept fit and pin it: later versions are kept but not published, new items are scored with it."""
     from assets.publication.fit_versions import extend, find
     from assets.publication.fit_versions import promote as publish
     from orchestration.locks import locked_workspace

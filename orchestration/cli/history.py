@@ -56,7 +56,7 @@ def _days(loaded: Workspace, instance: dg.DagsterInstance) -> list[dict[str, Any
     if loaded.warehouse.usable():
         sums = ", ".join(f"sum({name})" for name in _PAID)
         with loaded.warehouse.reader() as connection:
-            found = connection.execute(f"SELECT night::VARCHAR, {sums} FROM bills GROUP BY night").fetchall()
+            found = connection.execute(f"SELECT run_date::VARCHAR, {sums} FROM bills GROUP BY run_date").fetchall()
         paid = {day: dict(zip(_PAID, values, strict=True)) for day, *values in found}
     rows = list[dict[str, Any]]()
     for day, steps in reversed(steps_by_day(loaded, instance, datetime.now(UTC) - _SHOWN).items()):

@@ -279,7 +279,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
         unmeasured = "" if row.measured or not row.tokens else "about "
         dollars = f"{unmeasured}{row.dollars:,.2f}" if row.dollars else "–"
         nobody = "asks nobody: recorded or answered for another test set" if row.items and not row.questions else ""
-        notes = [row.says or nobody] if row.says or nobody else []
+        notes = [row.message or nobody] if row.message or nobody else []
         if row.given_up:
             notes.append(f"{row.given_up:,} given up; raise `attempts` in the judge's file to ask again")
         return {

@@ -92,8 +92,8 @@ def test_docstrings_comments_and_layout_are_no_change_and_code_is(copied):
 
 
 @pytest.mark.slow
-def test_a_run_after_a_docstring_does_nothing_and_after_code_fits_again(copied, after_a_night):
-    folder = after_a_night
+def test_a_run_after_a_docstring_does_nothing_and_after_code_fits_again(copied, workspace_after_run):
+    folder = workspace_after_run
     assert "nothing to do" in run(copied, folder)
     first = last_made(folder)
     assert first.keys() >= {*STAGES, "report"}

@@ -92,17 +92,17 @@ def test_items_have_the_interval_that_their_standard_deviation_gives(data):
     assert {(row.lo, row.hi) for row in wide} == {grades}, "no interval goes beyond the grades"
 
 
-def test_a_card_has_the_weight_of_the_last_published_fit(after_a_night):
-    fits = load_workspace(after_a_night).fits
+def test_a_card_has_the_weight_of_the_last_published_fit(workspace_after_run):
+    fits = load_workspace(workspace_after_run).fits
     _, published = fits.published("one")
-    assert gather(load_workspace(after_a_night), "one").previous_weights == {}
+    assert gather(load_workspace(workspace_after_run), "one").previous_weights == {}
     kept = fits.read_fit("one", published.fits["care"])
     fits.write_fit(replace(kept, fit_id="older"))
     fits.annotate("one", "older", fits.read_annotation("one", kept.fit_id, Evaluation))
     fits.write_fit_version(replace(published, fit_version="before", fits={"care": "older"}))
     for version in ("before", published.fit_version):
         fits.publish(Publication("one", version, "promote"))
-    data = gather(load_workspace(after_a_night), "one")
+    data = gather(load_workspace(workspace_after_run), "one")
     assert data.changes.fit_version == "before"
     assert data.made_at == published.made_at[:16].replace("T", " ")
     cards = [card for card in judge_cards(data) if card.number]
@@ -113,7 +113,7 @@ def test_a_card_has_the_weight_of_the_last_published_fit(after_a_night):
     assert {move.moved for move in data.changes.moved.items} == {0.0}
     assert data.changes.gold_before == data.changes.gold_after, "both have the same estimate"
     fits.fit_file("one", "older").unlink()
-    data = gather(load_workspace(after_a_night), "one")
+    data = gather(load_workspace(workspace_after_run), "one")
     assert data.previous_weights == {}, "a deleted old fit stops no page"
     assert (data.changes.made_at, list(data.changes.why)) == (data.made_at, ["made again"])
 

@@ -67,10 +67,10 @@ def test_judges_and_systems_that_do_not_change_are_accused_as_seldom_as_promised
 @pytest.mark.parametrize("shift", [0.2, -0.2])
 def test_a_planted_change_is_reported_with_its_run_and_its_size(shift):
     found = [change(differences(stream(np.random.default_rng(k), shift=shift, since=12)), 0.01) for k in range(20)]
-    reported = [changed for changed in found if changed is not None and changed.told >= 12]
+    reported = [changed for changed in found if changed is not None and changed.detected >= 12]
     assert len(reported) >= 19
-    assert np.median([abs(changed.night - 12) for changed in reported]) <= 1
-    assert np.median([changed.told for changed in reported]) <= 20
+    assert np.median([abs(changed.run_date - 12) for changed in reported]) <= 1
+    assert np.median([changed.detected for changed in reported]) <= 20
     assert np.median([changed.shift for changed in reported]) == pytest.approx(shift, abs=0.05)
 
 
@@ -78,8 +78,8 @@ def test_what_comes_later_changes_nothing_that_was_reported():
     runs = stream(np.random.default_rng(7), shift=0.25, since=10)
     whole = change(differences(runs), 0.05)
     assert whole is not None
-    assert change(differences(runs[: whole.told + 1]), 0.05) == whole
-    assert change(differences(runs[: whole.told]), 0.05) is None
+    assert change(differences(runs[: whole.detected + 1]), 0.05) == whole
+    assert change(differences(runs[: whole.detected]), 0.05) is None
 
 
 def test_a_later_round_is_reported_by_its_own_share_and_shares_nothing_with_others():
@@ -133,7 +133,7 @@ def test_a_system_that_fell_is_reported_and_a_judge_that_moved_is_not_taken_for_
     rng = np.random.default_rng(4)
     fell = change(of_system(*history(rng, quality=-0.15), "ab", 6), 0.01)
     assert fell is not None
-    assert abs(fell.night - 16) <= 5
+    assert abs(fell.run_date - 16) <= 5
     assert fell.shift < 0
     assert change(of_system(*history(rng, judged=0.3), "ab", 6), 0.05) is None
     assert change(of_system(*history(rng, judged=0.3), "", 6), 0.05) is not None, "so it is the reference that tells"
@@ -148,11 +148,13 @@ def test_an_answer_is_compared_within_its_prompt_by_the_judges_that_know_both():
         Answer("new", "5", 2, {"b": 0.3}),
     ]
     found = list(of_system(then, new, {}, (), 9))
-    assert [(d.night, round(d.size, 9), d.round) for d in found] == [(1, 0.2, 1), (1, 0.0, 1), (2, 0.2, 2)]
+    assert [(d.run_date, round(d.size, 9), d.round) for d in found] == [(1, 0.2, 1), (1, 0.0, 1), (2, 0.2, 2)]
     references = {1: [("r", {"a": 0.25})], 2: [("r", {"a": 0.25})]}
     held = list(of_system(then, new, references, ("a",), 9))
-    assert [(d.night, round(d.size, 9)) for d in held] == [(1, -0.05), (2, 0.2)], "a reference serves one answer a run"
-    assert [d.night for d in of_system(then, new, references, ("b",), 9)] == [1, 1], "b has not been asked again"
+    assert [(d.run_date, round(d.size, 9)) for d in held] == [(1, -0.05), (2, 0.2)], (
+        "a reference serves one answer a run"
+    )
+    assert [d.run_date for d in of_system(then, new, references, ("b",), 9)] == [1, 1], "b has not been asked again"
     assert not list(of_system([], new, references, ("a",), 9))
 
 

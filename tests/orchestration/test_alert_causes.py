@@ -97,9 +97,9 @@ class Daemon:
 
 
 @pytest.fixture
-def daemon(after_a_night) -> Iterator[Daemon]:
-    with workspace_instance(load_workspace(after_a_night)) as instance:
-        yield Daemon(after_a_night, instance)
+def daemon(workspace_after_run) -> Iterator[Daemon]:
+    with workspace_instance(load_workspace(workspace_after_run)) as instance:
+        yield Daemon(workspace_after_run, instance)
 
 
 def note_failed_run(folder, instance, run, failures):
@@ -306,13 +306,13 @@ def test_a_failure_is_forgotten_once_its_asset_is_materialised(daemon):
 
 
 @pytest.mark.parametrize(
-    ("sensor", "end", "says"),
+    ("sensor", "end", "message"),
     [
         ("alert_on_failure", dg.DagsterInstance.report_run_failed, "the process of its run was killed"),
         ("note_canceled_runs", dg.DagsterInstance.report_run_canceled, "its run was canceled"),
     ],
 )
-def test_a_run_that_ends_without_a_failed_step_is_in_the_verdict_until_repeated(daemon, sensor, end, says):
+def test_a_run_that_ends_without_a_failed_step_is_in_the_verdict_until_repeated(daemon, sensor, end, message):
     before = daemon.told()
     (daemon.folder / "care.yaml").write_text(QUICK + "panel: {admit: all}\n")
     for _ in range(2):
@@ -326,7 +326,7 @@ def test_a_run_that_ends_without_a_failed_step_is_in_the_verdict_until_repeated(
     daemon.hear(sensor, run.run_id)
     assert assets_of(daemon.look()) == ["report_index"]
     assert daemon.run("report_index").success
-    assert daemon.told().startswith(f"`panel` could not be made: {says}")
+    assert daemon.told().startswith(f"`panel` could not be made: {message}")
     assert daemon.look() == []
 
     assert daemon.run_together({"panel"}, {"dagster/partition": "one"}).success
@@ -384,12 +384,14 @@ print(result.output, result.exit_code, "dagster" in sys.modules)
 """
 
 
-def test_status_of_a_sound_workspace_imports_no_dagster_and_writes_nothing(after_a_night):
+def test_status_of_a_sound_workspace_imports_no_dagster_and_writes_nothing(workspace_after_run):
     def files():
-        return {path: path.stat().st_mtime_ns for path in [after_a_night, *after_a_night.rglob("*")]}
+        return {path: path.stat().st_mtime_ns for path in [workspace_after_run, *workspace_after_run.rglob("*")]}
 
     before = files()
-    said = subprocess.run([sys.executable, "-c", STATUS, after_a_night], capture_output=True, text=True, check=True)
+    said = subprocess.run(
+        [sys.executable, "-c", STATUS, workspace_after_run], capture_output=True, text=True, check=True
+    )
     assert said.stdout.split()[-2:] == ["0", "False"], said.stdout + said.stderr
     assert "40 / 40" in said.stdout
     assert files() == before
@@ -401,10 +403,10 @@ def test_status_of_a_new_workspace_makes_no_record(tmp_path):
     assert not (folder / "data").exists()
 
 
-def test_status_ends_with_a_code_for_a_probe(after_a_night):
-    care(after_a_night, "status", "--exit-code")
-    write_items(after_a_night, edited=3)
-    care(after_a_night, "status", "--exit-code", code=3)
-    care(after_a_night, "status")
-    write_judge(after_a_night, "oracle")
-    assert "failed" in care(after_a_night, "status", "--exit-code", code=1)
+def test_status_ends_with_a_code_for_a_probe(workspace_after_run):
+    care(workspace_after_run, "status", "--exit-code")
+    write_items(workspace_after_run, edited=3)
+    care(workspace_after_run, "status", "--exit-code", code=3)
+    care(workspace_after_run, "status")
+    write_judge(workspace_after_run, "oracle")
+    assert "failed" in care(workspace_after_run, "status", "--exit-code", code=1)

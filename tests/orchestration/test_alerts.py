@@ -232,10 +232,10 @@ def test_a_wrong_key_of_six_judges_is_one_alert_with_the_latest_reason(hook, tmp
     address, taken, _ = hook
     names = [f"j{k}" for k in range(6)]
 
-    def fail(code, says, judges=names):
+    def fail(code, message, judges=names):
         notifier = Notifier(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
         for some in judges if isinstance(judges[0], list) else [judges]:
-            why = {name: KEY.format(name, code, f"m-{name}", says) for name in some}
+            why = {name: KEY.format(name, code, f"m-{name}", message) for name in some}
             report_failures(notifier, [failure_cause("judge_inference", name, why[name]) for name in some])
         notifier.send()
         return [*Notifier(AlertSettings(webhook=address), tmp_path, tmp_path / "data").open.values()]
@@ -387,8 +387,8 @@ def outdated(workspace) -> dict[str, set[str | None]]:
 
 
 @pytest.mark.slow
-def test_the_schedule_begins_a_night_and_the_sensor_requests_what_is_missing(after_a_night):
-    folder = after_a_night
+def test_the_schedule_begins_a_night_and_the_sensor_requests_what_is_missing(workspace_after_run):
+    folder = workspace_after_run
     (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin, days: 1-5}\n")
     loaded = load_workspace(folder)
     assert outdated(loaded) == {}
@@ -425,8 +425,8 @@ def test_the_schedule_begins_a_night_and_the_sensor_requests_what_is_missing(aft
     assert len(JUDGES) == 5
 
 
-def test_the_asset_night_lists_what_it_found(after_a_night):
-    folder = after_a_night
+def test_the_asset_night_lists_what_it_found(workspace_after_run):
+    folder = workspace_after_run
     (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15'}\n")
     loaded = load_workspace(folder)
     definitions = build_defs(folder)

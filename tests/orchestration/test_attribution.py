@@ -17,7 +17,7 @@ from tests.support.openai_server import Server, answer
 from tests.support.workspaces import JUDGES, QUICK, care, make, run
 from warehouse.fits import Publication
 
-NIGHTS, CAME = 24, 9
+DAYS, CAME = 24, 9
 
 
 @pytest.fixture(scope="module")
@@ -49,42 +49,42 @@ def live(first_night, tmp_path, monkeypatch):
     folder = tmp_path / "ws"
     shutil.copytree(first_night, folder)
 
-    def nights(*, system=0.0, judge=0.0, asked=True):
+    def live_on(*, system=0.0, judge=0.0, asked=True):
         workspace, rng = load_workspace(folder), np.random.default_rng(6)
         keys = keys_of_judges(workspace, "one")
         scored = {j: workspace.parts.read_scores(j, "one").to_pylist() for j in keys}
         began = scored["api"][0]["created_at"].toordinal()
         then = {j: {row["item_id"]: row["score"] or 0.0 for row in rows} for j, rows in scored.items()}
         keys_of = {row["item_id"]: row["item_key"] for row in scored["api"]}
-        for night in range(1, NIGHTS):
-            late, at = night >= CAME, (began - 719163 + night) * 86400.0 + 7200
+        for day in range(1, DAYS):
+            late, at = day >= CAME, (began - 719163 + day) * 86400.0 + 7200
             monkeypatch.setattr(warehouse.parts, "time", SimpleNamespace(time=lambda at=at: at))
             said = rng.permutation(40)[:12].tolist()
             for j, key in keys.items():
                 moved = late * judge if j == "api" else 0.0
                 scores = [then[j][f"i{k}"] + 0.4 * rng.normal() + moved + late * system * (k % 2) for k in said]
                 rows = [
-                    {"item_id": f"i{k}", "item_key": f"{night} {k}", "score": score, "status": "ok"}
+                    {"item_id": f"i{k}", "item_key": f"{day} {k}", "score": score, "status": "ok"}
                     for k, score in zip(said, scores, strict=True)
                 ]
                 workspace.parts.write_scores(j, "one", key, "openai judge-1", rows)
-            again = [f"i{k}" for k in (np.arange(12) + 12 * night) % 40]
+            again = [f"i{k}" for k in (np.arange(12) + 12 * day) % 40]
             drawn = 0.02 * rng.normal(size=12) + late * judge / 10
             if asked:
                 rows = zip(again, drawn.tolist(), strict=True)
-                again = [Retest(began + night, "one", keys_of[i], 0.5, 0.5 + d) for i, d in rows]
-                record_retest(workspace, "api", 1, again, began + night)
+                again = [Retest(began + day, "one", keys_of[i], 0.5, 0.5 + d) for i, d in rows]
+                record_retest(workspace, "api", 1, again, began + day)
         loaded = load_workspace(folder)
         return folder, began, retests(loaded, "api").changed, changed_systems(loaded, "one")
 
-    return nights
+    return live_on
 
 
 def test_a_system_that_fell_is_named_everywhere_until_a_person_accepts_its_answers(live):
     folder, began, judge, systems = live(system=-2.0)
     assert judge is None
     assert list(systems) == ["new"]
-    assert abs(systems["new"].night - (began + CAME)) <= 1
+    assert abs(systems["new"].run_date - (began + CAME)) <= 1
     assert systems["new"].shift == pytest.approx(-0.2, abs=0.08)
     workspace = load_workspace(folder)
     kept = workspace.fit_folder("one")
@@ -97,7 +97,7 @@ def test_a_system_that_fell_is_named_everywhere_until_a_person_accepts_its_answe
     assert "with a probability of at most 5%, over all runs" in trend
     assert changes(workspace, "one") == ({}, systems)
     _, version = workspace.fits.published("one")
-    on = datetime.fromordinal(systems["new"].told).replace(tzinfo=UTC).isoformat()
+    on = datetime.fromordinal(systems["new"].detected).replace(tzinfo=UTC).isoformat()
     workspace.fits.publish(Publication("one", version.fit_version, "accept", "as it is to be", published_at=on))
     assert changes(workspace, "one") == ({}, {})
     assert changed_systems(workspace, "one") == {}, "later answers are compared with those of that day"

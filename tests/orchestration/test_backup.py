@@ -147,14 +147,14 @@ def test_a_packed_file_is_refused_before_it_is_unpacked(copied, tmp_path):
 
 
 @pytest.mark.slow
-def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(after_a_night, tmp_path):
+def test_a_restored_workspace_has_the_same_answers_and_asks_no_judge(workspace_after_run, tmp_path):
     """Slow, because it lives through a night: a backup that nobody has restored is none."""
-    scores, estimates = score_rows(after_a_night), query(after_a_night, ESTIMATES)
-    (after_a_night / ".venv").mkdir()
-    (after_a_night / ".venv" / "large").write_text("not part of a workspace")
+    scores, estimates = score_rows(workspace_after_run), query(workspace_after_run, ESTIMATES)
+    (workspace_after_run / ".venv").mkdir()
+    (workspace_after_run / ".venv" / "large").write_text("not part of a workspace")
     file = tmp_path / "backups" / "mine.tar"
     file.parent.mkdir()
-    assert "--check` tries whether it can be restored" in care(after_a_night, "admin", "backup", str(file))
+    assert "--check` tries whether it can be restored" in care(workspace_after_run, "admin", "backup", str(file))
     assert list(file.parent.iterdir()) == [file], "no temporary file stays"
     with tarfile.open(file) as archive:
         names = archive.getnames()

@@ -122,9 +122,9 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
     assert '<tr><td>length</td><td class="n">0.0000</td>' in page
     total = sum(server.dollars_at(*PRICES[name]) for name, server in servers.items())
     assert query(folder, "SELECT sum(dollars) FROM bills WHERE testset = 'one'")[0][0] == pytest.approx(total)
-    says = latest_bill_message(load_workspace(folder))
-    assert f"US $ {total:,.4f}" in says
-    assert " ".join(says.split()) in " ".join(care(folder, "status").split())
+    message = latest_bill_message(load_workspace(folder))
+    assert f"US $ {total:,.4f}" in message
+    assert " ".join(message.split()) in " ".join(care(folder, "status").split())
     dollars = {row["judge"]: row["dollars"] for row in care_json(folder, "status")}
     assert dollars["cached"] == pytest.approx(told["cached"].dollars)
     load_workspace(folder).warehouse.remove()
@@ -134,7 +134,7 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
 
 @pytest.mark.slow
 def test_the_forecast_on_the_bill_is_of_what_was_asked(panel):
-    """Half of the judges' items are asked in one run of the night and the others in a second one."""
+    """Half of the judges' items are asked in one run of the day and the others in a second one."""
     folder, servers = panel
     (forecast,) = [row["dollars"] for row in care_json(folder, "run", "--dry-run") if row["judge"] == "cached"]
     everything = (folder / "one.csv").read_text()
@@ -162,7 +162,7 @@ def test_a_run_spends_no_more_than_the_workspace_allows(panel):
     assert 0 < sum(server.dollars_at(*PRICES[name]) for name, server in servers.items()) <= 0.02
     before = sum(len(server.entries) for server in servers.values())
     run(folder)
-    assert sum(len(server.entries) for server in servers.values()) - before < before, "the night is the same"
+    assert sum(len(server.entries) for server in servers.values()) - before < before, "the day is the same"
     assert sum(server.dollars_at(*PRICES[name]) for name, server in servers.items()) <= 0.02
 
 
@@ -184,15 +184,15 @@ def test_a_run_that_goes_on_past_midnight_is_on_the_bill_whoever_was_asked_since
     workspace = load_workspace(make(tmp_path / "ws", ("length",), 3))
     row = {"testset": "one", "what": "items", "began": datetime(2026, 1, 1, 23, 50, tzinfo=UTC), "requests": 1}
 
-    def paid(night, judge):
-        rows = [row | {"night": date.fromisoformat(night), "judge": judge}]
-        workspace.bills.write(night, judge, judge, rows)
+    def paid(run_date, judge):
+        rows = [row | {"run_date": date.fromisoformat(run_date), "judge": judge}]
+        workspace.bills.write(run_date, judge, judge, rows)
         with workspace.warehouse.writer() as connection:
-            workspace.bills.load(connection, night)
+            workspace.bills.load(connection, run_date)
 
     paid("2026-01-02", "quick")
     paid("2026-01-01", "slow")
-    assert query(workspace.root, "SELECT night::VARCHAR, judge FROM askings ORDER BY night") == [
+    assert query(workspace.root, "SELECT run_date::VARCHAR, judge FROM askings ORDER BY run_date") == [
         ("2026-01-01", "slow"),
         ("2026-01-02", "quick"),
     ]

@@ -214,11 +214,11 @@ def test_a_missing_workspace_and_invalid_settings_are_refused(tmp_path):
     assert "foo" in result.output
 
 
-def test_status_shows_missing_stale_and_counts(tmp_path, after_a_night):
+def test_status_shows_missing_stale_and_counts(tmp_path, workspace_after_run):
     states = json.loads(care("status", "--workspace", make(tmp_path / "new", n=30), "--json").stdout)
     assert {s["state"] for s in states} == {"missing"}
     assert len(states) == len(JUDGES)
-    folder = after_a_night
+    folder = workspace_after_run
     states = json.loads(care("status", "--workspace", folder, "--json").stdout)
     assert {s["state"] for s in states} == {"40 / 40"}
     write_items(folder, edited=3)

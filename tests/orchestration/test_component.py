@@ -75,15 +75,15 @@ def test_two_workspaces_of_one_project_have_two_prefixes(project, tmp_path):
         )
 
 
-def test_published_scores_load_by_dagsters_own_way(after_a_night):
-    defs = build_defs(after_a_night)
-    with workspace_instance(load_workspace(after_a_night)) as instance:
+def test_published_scores_load_by_dagsters_own_way(workspace_after_run):
+    defs = build_defs(workspace_after_run)
+    with workspace_instance(load_workspace(workspace_after_run)) as instance:
         scores = defs.load_asset_value("review", instance=instance, partition_key="one")
     names = ["item_id", "aggregator", "estimate", "sd", "p_quality", "fit_id"]
     assert scores.column_names == names
     assert scores.to_pylist() == [
         dict(zip(names, row, strict=True))
-        for row in query(after_a_night, f"SELECT {', '.join(names)} FROM latest_aggregates ORDER BY ALL")
+        for row in query(workspace_after_run, f"SELECT {', '.join(names)} FROM latest_aggregates ORDER BY ALL")
     ]
     with pytest.raises(InputError, match="use another IO manager"):
-        PublishedScores(folder=str(after_a_night)).handle_output(dg.build_output_context(asset_key="theirs"), 1)
+        PublishedScores(folder=str(workspace_after_run)).handle_output(dg.build_output_context(asset_key="theirs"), 1)

@@ -35,65 +35,65 @@ def when_written(folder: Path) -> dict[Path, int]:
     return {path: path.stat().st_mtime_ns for path in (folder / "data" / "parts" / "scores").rglob("*.parquet")}
 
 
-def test_the_doctor_names_damaged_files_and_quarantines_them_on_request(after_a_night):
-    parts = sorted((after_a_night / "data" / "parts" / "scores").rglob("*.parquet"))
-    page = after_a_night / "data" / "report" / "testset-one.html"
-    panel = after_a_night / "data" / "fits" / "testset=one" / "panel.json"
-    database = after_a_night / "data" / "care.duckdb"
-    assert doctor(after_a_night) == []
-    before = query(after_a_night, ESTIMATES)
+def test_the_doctor_names_damaged_files_and_quarantines_them_on_request(workspace_after_run):
+    parts = sorted((workspace_after_run / "data" / "parts" / "scores").rglob("*.parquet"))
+    page = workspace_after_run / "data" / "report" / "testset-one.html"
+    panel = workspace_after_run / "data" / "fits" / "testset=one" / "panel.json"
+    database = workspace_after_run / "data" / "care.duckdb"
+    assert doctor(workspace_after_run) == []
+    before = query(workspace_after_run, ESTIMATES)
     for path, damage in ((parts[0], "flipped"), (page, "emptied"), (panel, "a folder"), (database, "truncated")):
         DAMAGES[damage](path)
-    rows = doctor(after_a_night)
+    rows = doctor(workspace_after_run)
     for path in (parts[0], page, panel, database):
         assert any(path.name in sentence and state == "fails" and "`care " in sentence for state, sentence in rows), (
             path
         )
     assert parts[0].is_file(), "it only tells"
-    assert {state for state, _ in doctor(after_a_night, "--repair")} == {"ok"}
+    assert {state for state, _ in doctor(workspace_after_run, "--repair")} == {"ok"}
     assert not parts[0].exists()
     assert list((parts[0].parent / "damaged").glob(f"{parts[0].name}.*"))
-    assert doctor(after_a_night) == []
-    assert not run(after_a_night).failures
-    assert query(after_a_night, ESTIMATES) == before
+    assert doctor(workspace_after_run) == []
+    assert not run(workspace_after_run).failures
+    assert query(workspace_after_run, ESTIMATES) == before
     assert parts[0].exists()
 
 
-def test_every_part_is_verified_within_some_runs(after_a_night):
-    workspace = load_workspace(after_a_night)
-    parts = sorted((after_a_night / "data" / "parts").rglob("*.parquet"))
+def test_every_part_is_verified_within_some_runs(workspace_after_run):
+    workspace = load_workspace(workspace_after_run)
+    parts = sorted((workspace_after_run / "data" / "parts").rglob("*.parquet"))
     rotten = [part for part in parts if "scores" in part.parts][-1]
     DAMAGES["flipped"](rotten)
     nights = [verify_some(workspace) for _ in range(20)]
     assert [path for night in nights for path in night] == [rotten]
     assert not rotten.exists()
     assert list((rotten.parent / "damaged").glob(f"{rotten.name}.*"))
-    outcome = run(after_a_night)
+    outcome = run(workspace_after_run)
     assert not outcome.failures
     assert rotten.exists(), "its items were asked again, which costs nothing"
-    cursor = after_a_night / "data" / "dagster" / "verified.json"
+    cursor = workspace_after_run / "data" / "dagster" / "verified.json"
     before = cursor.read_text()
-    run(after_a_night)
+    run(workspace_after_run)
     assert cursor.read_text() != before, "each run goes on"
 
 
 @pytest.mark.slow
-def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(after_a_night):
-    before, asked = query(after_a_night, ESTIMATES), when_written(after_a_night)
-    home = after_a_night / "data" / "dagster"
+def test_a_damaged_storage_of_dagster_is_moved_away_and_nobody_is_asked_again(workspace_after_run):
+    before, asked = query(workspace_after_run, ESTIMATES), when_written(workspace_after_run)
+    home = workspace_after_run / "data" / "dagster"
     DAMAGES["head"](home / "history" / "runs.db")
     DAMAGES["emptied"](home / "schedules" / "schedules.db")
-    result = CliRunner().invoke(app, ["run", "--workspace", str(after_a_night)])
+    result = CliRunner().invoke(app, ["run", "--workspace", str(workspace_after_run)])
     assert result.exit_code == 1
     assert "`care doctor --repair` moves it away" in result.output.replace("\n", " ")
-    rows = doctor(after_a_night)
+    rows = doctor(workspace_after_run)
     assert [state for state, _ in rows] == ["fails"]
     assert all(name in rows[0][1] for name in ("runs.db", "schedules.db", "`care doctor --repair`"))
-    assert [state for state, _ in doctor(after_a_night, "--repair")] == ["ok"]
+    assert [state for state, _ in doctor(workspace_after_run, "--repair")] == ["ok"]
     assert not home.exists()
-    assert not run(after_a_night).failures
-    assert query(after_a_night, ESTIMATES) == before
-    assert when_written(after_a_night) == asked
+    assert not run(workspace_after_run).failures
+    assert query(workspace_after_run, ESTIMATES) == before
+    assert when_written(workspace_after_run) == asked
 
 
 def test_settings_that_dagster_refuses_are_named_and_quarantined(tmp_path):
@@ -111,14 +111,14 @@ def test_settings_that_dagster_refuses_are_named_and_quarantined(tmp_path):
 
 
 @pytest.fixture
-def paid(after_a_night, monkeypatch):
+def paid(workspace_after_run, monkeypatch):
     """A workspace with a judge behind an address, which costs money, after its night; and the server."""
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     server = Server(lambda _, __: answer("7"))
     engine = f"{{kind: openai, base_url: '{server.url}', model: judge-1, template: quality, retries: 0}}"
-    (after_a_night / "judges" / "api.yaml").write_text(f"engine: {engine}\nbatch_size: 20\n")
-    assert not run(after_a_night).failures
-    yield after_a_night, server
+    (workspace_after_run / "judges" / "api.yaml").write_text(f"engine: {engine}\nbatch_size: 20\n")
+    assert not run(workspace_after_run).failures
+    yield workspace_after_run, server
     server.shutdown()
     server.server_close()
 

@@ -38,9 +38,9 @@ def statuses(folder):
 
 
 @pytest.mark.slow
-def test_the_next_run_asks_only_what_an_endpoint_failed_to_answer(endpoint, after_a_night):
+def test_the_next_run_asks_only_what_an_endpoint_failed_to_answer(endpoint, workspace_after_run):
     server, broken, judge = endpoint
-    folder = after_a_night
+    folder = workspace_after_run
     judge(folder, most_failing=0.9)
     assert not run(folder).failures
     failed = statuses(folder)["engine_error"]
@@ -60,9 +60,9 @@ def test_the_next_run_asks_only_what_an_endpoint_failed_to_answer(endpoint, afte
 
 
 @pytest.mark.slow
-def test_attempts_are_counted_and_end(endpoint, after_a_night):
+def test_attempts_are_counted_and_end(endpoint, workspace_after_run):
     server, broken, judge = endpoint
-    folder = after_a_night
+    folder = workspace_after_run
     judge(folder, most_failing=0.9, attempts=2)
     run(folder)
     assert "26 of 26 items of a batch failed" in run(folder).failures["judge_inference", "api"], "all that is left"
@@ -83,10 +83,10 @@ def test_attempts_are_counted_and_end(endpoint, after_a_night):
 
 
 @pytest.mark.slow
-def test_an_outage_uses_up_no_attempts(endpoint, after_a_night):
+def test_an_outage_uses_up_no_attempts(endpoint, workspace_after_run):
     """Four runs while nothing answers, where two attempts are allowed: then all are asked."""
     _, broken, judge = endpoint
-    folder = after_a_night
+    folder = workspace_after_run
     judge(folder, attempts=2)
     broken["yes"] = lambda _: True
     for _ in range(4):
@@ -97,10 +97,10 @@ def test_an_outage_uses_up_no_attempts(endpoint, after_a_night):
 
 
 @pytest.mark.slow
-def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, after_a_night):
+def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, workspace_after_run):
     """Red in Dagster and in ``care run``, named by status and page; healed, it is asked what it was not asked."""
     server, broken, judge = endpoint
-    folder = after_a_night
+    folder = workspace_after_run
     broken["yes"] = lambda _: True
     judge(folder, batch_size=5)
     outcome = run(folder)
@@ -124,9 +124,11 @@ def test_a_judge_whose_endpoint_is_down_stops_early_and_is_named(endpoint, after
 
 
 @pytest.mark.slow
-def test_status_counts_what_a_judge_gave_before_it_failed_also_on_a_new_record_of_dagster(endpoint, after_a_night):
+def test_status_counts_what_a_judge_gave_before_it_failed_also_on_a_new_record_of_dagster(
+    endpoint, workspace_after_run
+):
     server, broken, judge = endpoint
-    folder = after_a_night
+    folder = workspace_after_run
     broken["yes"] = lambda _: len(server.requests) > 10
     judge(folder, batch_size=5)
     assert "judge_inference" in {asset for asset, _ in run(folder).failures}

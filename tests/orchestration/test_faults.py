@@ -231,13 +231,13 @@ def test_a_full_or_read_only_disk_is_neither_damage_nor_a_lack_of_rights(tmp_pat
     real = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", connect)
     found = findings(load_workspace(folder), refused_settings=lambda _: None, repair=False)
-    (said,) = [finding.says for finding in found]
+    (said,) = [finding.message for finding in found]
     assert "broken.db: it is damaged (file is not a database)" in said
     assert "runs.db" not in said
     (home / "broken.db").unlink()
     (home / "runs.db-wal").write_bytes(b"not yet in the database")
     (told,) = findings(load_workspace(folder), refused_settings=lambda _: None, repair=True)
-    assert sentence in told.says
+    assert sentence in told.message
     assert told.state == "fails"
     assert home.exists()
 
@@ -307,11 +307,11 @@ def _care(workspace: Path, *arguments: str) -> list[str]:
 
 
 @pytest.fixture(scope="session")
-def forgotten(made_once, one_night, library) -> tuple[State, list[faults.Point]]:
+def forgotten(made_once, one_run, library) -> tuple[State, list[faults.Point]]:
     """A workspace after ``care admin forget`` and a night that nothing disturbed, and the changes that it made."""
 
     def make(folder: Path) -> None:
-        workspace = shutil.copytree(one_night, folder / "ws")
+        workspace = shutil.copytree(one_run, folder / "ws")
         for notes, command in (("forget", FORGET), ("run", ("run",))):
             ran = faults.run_under(library, _care(workspace, *command), workspace, folder / notes)
             assert ran.code == 0, ran.output
@@ -331,13 +331,15 @@ def _point(points: list[faults.Point], where: str) -> int:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("where", ["rename items.parquet", "rename forgotten.jsonl", "drawn"])
-def test_forgetting_that_was_killed_is_done_by_forgetting_again(library, forgotten, after_a_night, tmp_path, where):
+def test_forgetting_that_was_killed_is_done_by_forgetting_again(
+    library, forgotten, workspace_after_run, tmp_path, where
+):
     calm, points = forgotten
     notes, fault = tmp_path / "notes", Fault("kill", at=_point(points, where))
-    ran = faults.run_under(library, _care(after_a_night, *FORGET), after_a_night, notes, fault)
+    ran = faults.run_under(library, _care(workspace_after_run, *FORGET), workspace_after_run, notes, fault)
     assert ran.code == -signal.SIGKILL
     for command in (FORGET, ("run",)):
-        ran = faults.run_under(library, _care(after_a_night, *command), after_a_night, notes)
+        ran = faults.run_under(library, _care(workspace_after_run, *command), workspace_after_run, notes)
         assert ran.code == 0, ran.output
-    difference = compare(calm, state_of(after_a_night))
+    difference = compare(calm, state_of(workspace_after_run))
     assert not difference, f"killed before {points[fault.at - 1]}: {difference}"

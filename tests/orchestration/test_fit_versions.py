@@ -43,26 +43,26 @@ def nights(made_once, tmp_path):
         assert not run(folder).failures
         review = load_workspace(folder).fit_folder("one").read(ReviewDocument)
         assert review.state == "held back"
-        assert "rank correlation below 1" in str([finding.says for finding in review.findings if finding.blocks])
+        assert "rank correlation below 1" in str([finding.message for finding in review.findings if finding.blocks])
 
     return shutil.copytree(made_once("two_nights", run_both) / "ws", tmp_path / "ws")
 
 
 @pytest.mark.slow
-def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_made(after_a_night, monkeypatch):
-    page = after_a_night / "data" / "report" / "testset-one.html"
+def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_made(workspace_after_run, monkeypatch):
+    page = workspace_after_run / "data" / "report" / "testset-one.html"
     page.unlink()
 
     def refuse(*_: object) -> None:
         raise CareError("the page cannot be drawn today")
 
     monkeypatch.setattr("assets.report.page.write_page", refuse)
-    printed = " ".join(care(after_a_night, "fits", "accept", "one", code=1).split())
+    printed = " ".join(care(workspace_after_run, "fits", "accept", "one", code=1).split())
     assert "is published" in printed
     assert "failed: report one: the page cannot be drawn today" in printed
     assert "its pages still show the former one" in printed
     monkeypatch.undo()
-    care(after_a_night, "fits", "accept", "one")
+    care(workspace_after_run, "fits", "accept", "one")
     assert page.exists()
 
 
@@ -189,9 +189,9 @@ def in_files(folder, version, aggregator="care"):
 
 
 @pytest.mark.slow
-def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(after_a_night):
+def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(workspace_after_run):
     """Items that were gone for a night have other ordinals, under which the older fit has no rows."""
-    folder = after_a_night
+    folder = workspace_after_run
     first = care_json(folder, "fits", "list", "one")[0]["fit_version"]
     write_items(folder, n=36)
     run(folder)
@@ -239,8 +239,8 @@ def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("label", ["", "1"])
-def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_labels_of_people(after_a_night, label):
-    folder, report = after_a_night, after_a_night / "data" / "report"
+def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_labels_of_people(workspace_after_run, label):
+    folder, report = workspace_after_run, workspace_after_run / "data" / "report"
     fits, old = query(folder, "SELECT fit_id FROM latest_fits ORDER BY ALL"), estimates(folder)
     assert fits
     assert old
@@ -317,8 +317,8 @@ def versions(folder):
     return query(folder, "SELECT fit_version FROM fit_versions ORDER BY made_at")
 
 
-def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
-    folder = after_a_night
+def test_gc_lists_first_and_keeps_what_is_published(workspace_after_run):
+    folder = workspace_after_run
     write_judge(folder, "readability")
     run(folder)
     (folder / "judges" / "readability.yaml").unlink()
@@ -345,26 +345,26 @@ def test_gc_lists_first_and_keeps_what_is_published(after_a_night):
 
 
 @pytest.mark.slow
-def test_a_fit_is_evaluated_before_it_is_published(after_a_night):
+def test_a_fit_is_evaluated_before_it_is_published(workspace_after_run):
     """Also where a run ends with the review: readers must not find a published fit without its evaluation."""
-    write_items(after_a_night, edited=7)
+    write_items(workspace_after_run, edited=7)
     stages = ("items", "judge_inference", "scores", "panel", "moments", "structure", "aggregates", "review")
-    outcome = run(after_a_night, selection=" or ".join(f"key:{stage}" for stage in stages))
+    outcome = run(workspace_after_run, selection=" or ".join(f"key:{stage}" for stage in stages))
     assert {asset for asset, _ in outcome.materialised} >= {"aggregates", "review"}
     assert "evaluation" not in {asset for asset, _ in outcome.materialised}
-    published = query(after_a_night, "SELECT DISTINCT fit_version FROM latest_fits")
-    assert published == [(load_workspace(after_a_night).fit_folder("one").read(FitDocument).fit_version,)]
+    published = query(workspace_after_run, "SELECT DISTINCT fit_version FROM latest_fits")
+    assert published == [(load_workspace(workspace_after_run).fit_folder("one").read(FitDocument).fit_version,)]
     unevaluated = "SELECT count(*) FROM latest_fits LEFT JOIN evaluations e USING (fit_id) WHERE e.fit_id IS NULL"
-    assert query(after_a_night, unevaluated) == [(0,)]
+    assert query(workspace_after_run, unevaluated) == [(0,)]
 
 
 @pytest.mark.slow
-def test_a_panel_that_is_newer_than_the_fit_is_told_and_the_next_run_fits_it(after_a_night):
+def test_a_panel_that_is_newer_than_the_fit_is_told_and_the_next_run_fits_it(workspace_after_run):
     """As where a command comes between the steps of a run that Dagster's daemon started."""
-    folder = load_workspace(after_a_night).fit_folder("one")
+    folder = load_workspace(workspace_after_run).fit_folder("one")
     panel = folder.read(PanelDocument)
     folder.write(replace(panel, panel="made by a run that has not come further"))
-    failures = run(after_a_night, selection="key:report", again=("report", "one")).failures
+    failures = run(workspace_after_run, selection="key:report", again=("report", "one")).failures
     assert "the panel was rebuilt after the fit" in failures["report", "one"]
-    assert not run(after_a_night).failures
+    assert not run(workspace_after_run).failures
     assert folder.read(FitDocument).panel == folder.read(PanelDocument).panel

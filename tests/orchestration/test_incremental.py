@@ -113,8 +113,8 @@ def test_only_what_changed_runs_again(tmp_path):
     assert run(folder).materialised == []
 
 
-def test_a_narrowed_run_leaves_the_rest_to_the_next(after_a_night):
-    folder = after_a_night
+def test_a_narrowed_run_leaves_the_rest_to_the_next(workspace_after_run):
+    folder = workspace_after_run
     write_judge(folder, "readability")
     write_judge(folder, "presentation")
     outcome = run(folder, judge="readability")
@@ -217,9 +217,9 @@ def test_a_test_set_that_nobody_judges_keeps_no_index_from_being_made(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_panel_waits_for_the_scores_of_items_that_have_changed(after_a_night):
+def test_a_panel_waits_for_the_scores_of_items_that_have_changed(workspace_after_run):
     """A night that ended between scores and fit, and a source that has changed since: no panel without scores."""
-    folder = after_a_night
+    folder = workspace_after_run
     write_judge(folder, "readability")
     assert not run(folder, selection="key:judge_inference or key:scores").failures
     text = (folder / "one.csv").read_text()
@@ -235,16 +235,16 @@ def test_a_panel_waits_for_the_scores_of_items_that_have_changed(after_a_night):
 
 
 @pytest.mark.slow
-def test_systems_that_are_declared_later_are_compared_and_nothing_else_is_made(after_a_night):
-    lines = (after_a_night / "one.csv").read_text().splitlines()
+def test_systems_that_are_declared_later_are_compared_and_nothing_else_is_made(workspace_after_run):
+    lines = (workspace_after_run / "one.csv").read_text().splitlines()
     named = [f"{line},{'model' if k == 0 else 'ab'[k % 2]}" for k, line in enumerate(lines)]
-    (after_a_night / "one.csv").write_text("\n".join(named) + "\n")
-    run(after_a_night)
-    testset = after_a_night / "testsets" / "one.yaml"
+    (workspace_after_run / "one.csv").write_text("\n".join(named) + "\n")
+    run(workspace_after_run)
+    testset = workspace_after_run / "testsets" / "one.yaml"
     testset.write_text(testset.read_text() + "systems: [model]\n")
-    assert {asset for asset, _ in run(after_a_night).materialised} == {"systems", "report", "report_index"}
-    assert {row["first"] for row in care_json(after_a_night, "rate", "one")} <= {"a", "b"}
-    assert run(after_a_night).materialised == []
+    assert {asset for asset, _ in run(workspace_after_run).materialised} == {"systems", "report", "report_index"}
+    assert {row["first"] for row in care_json(workspace_after_run, "rate", "one")} <= {"a", "b"}
+    assert run(workspace_after_run).materialised == []
 
 
 def judges_of_fit(folder) -> set[str]:
@@ -252,9 +252,9 @@ def judges_of_fit(folder) -> set[str]:
     return {judge for (judge,) in query(folder, "SELECT DISTINCT judge FROM weights JOIN latest_fits USING (fit_id)")}
 
 
-def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(after_a_night):
-    folder, spec = after_a_night, after_a_night / "judges" / "redundancy.yaml"
-    text, before = spec.read_text(), score_rows(after_a_night)
+def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(workspace_after_run):
+    folder, spec = workspace_after_run, workspace_after_run / "judges" / "redundancy.yaml"
+    text, before = spec.read_text(), score_rows(workspace_after_run)
     spec.unlink()
     assert not run(folder).failures
     assert judges_of_fit(folder) == set(JUDGES) - {"redundancy"}
@@ -273,52 +273,52 @@ def test_a_judge_that_left_and_comes_back_as_it_was_is_in_the_next_fit(after_a_n
     assert run(folder).materialised == []
 
 
-def test_a_fit_older_than_its_scores_is_reported(after_a_night, monkeypatch):
+def test_a_fit_older_than_its_scores_is_reported(workspace_after_run, monkeypatch):
     stale = {("aggregates", "one"): StalePartition("aggregates", "one", "the same each time")}
     monkeypatch.setattr(runner, "find_stale", lambda *_, **_more: stale)
-    outcome = run(after_a_night)
+    outcome = run(workspace_after_run)
     assert outcome.stale == {"one"}, "it was made once, and is still asked for"
     assert ran(outcome, "aggregates") == ["one"]
-    assert "one: its fit is stale; run `care run` again" in care(after_a_night, "run")
+    assert "one: its fit is stale; run `care run` again" in care(workspace_after_run, "run")
 
 
-def test_another_code_of_a_result_makes_it_and_its_page_again_and_no_fit(after_a_night, monkeypatch):
+def test_another_code_of_a_result_makes_it_and_its_page_again_and_no_fit(workspace_after_run, monkeypatch):
     def code_of(module: str, *packages: str) -> str:
         return "another" if module.endswith("results.evaluation") else code_version(module, *packages)
 
     monkeypatch.setattr(made_module, "code_version", code_of)
-    assert {asset for asset, _ in run(after_a_night).materialised} == {"evaluation", "report", "report_index"}
-    assert run(after_a_night).materialised == []
+    assert {asset for asset, _ in run(workspace_after_run).materialised} == {"evaluation", "report", "report_index"}
+    assert run(workspace_after_run).materialised == []
 
 
-def test_another_code_of_the_index_makes_it_again_and_nothing_else(after_a_night, monkeypatch):
+def test_another_code_of_the_index_makes_it_again_and_nothing_else(workspace_after_run, monkeypatch):
     def code_of(module: str, *packages: str) -> str:
         return "another" if module.endswith("report_index") else code_version(module, *packages)
 
     monkeypatch.setattr("assets.report.verdicts.code_version", code_of)
-    assert {asset for asset, _ in run(after_a_night).materialised} == {"report_index"}
-    assert run(after_a_night).materialised == []
+    assert {asset for asset, _ in run(workspace_after_run).materialised} == {"report_index"}
+    assert run(workspace_after_run).materialised == []
 
 
-def test_a_failed_stage_is_tried_once_by_each_command(after_a_night, monkeypatch):
+def test_a_failed_stage_is_tried_once_by_each_command(workspace_after_run, monkeypatch):
     def refuse(*_: object) -> None:
         asked.append(1)
         raise CareError("gold is of no use today")
 
     asked: list[int] = []
-    (after_a_night / "one.csv").write_text((after_a_night / "one.csv").read_text().replace(",0\n", ",9\n"))
+    (workspace_after_run / "one.csv").write_text((workspace_after_run / "one.csv").read_text().replace(",0\n", ",9\n"))
     monkeypatch.setattr("assets.results.evaluation.evaluate_latest", refuse)
     for times in (1, 2):
-        outcome = run(after_a_night)
+        outcome = run(workspace_after_run)
         assert outcome.failures.keys() == {("evaluation", "one")}
         assert len(asked) == times
     monkeypatch.undo()
-    assert ran(run(after_a_night), "evaluation") == ["one"]
-    assert run(after_a_night).materialised == []
+    assert ran(run(workspace_after_run), "evaluation") == ["one"]
+    assert run(workspace_after_run).materialised == []
 
 
-def test_the_best_judge_by_gold_is_stored_with_the_fit(after_a_night, monkeypatch):
-    workspace = load_workspace(after_a_night)
+def test_the_best_judge_by_gold_is_stored_with_the_fit(workspace_after_run, monkeypatch):
+    workspace = load_workspace(workspace_after_run)
     panel, gold = (
         workspace.fit_folder("one").read_panel(),
         {r.item_id: r.gold for r in workspace.parts.read_items("one")},

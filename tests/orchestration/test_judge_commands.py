@@ -207,8 +207,8 @@ def test_a_models_folder_may_be_named_relative_to_the_workspace(tmp_path, monkey
     assert workspace.judge("inside").engine.model == str(folder / "models" / "small")
     assert workspace.judge("written").engine.model == workspace.judge("inside").engine.model
     assert workspace.judge("nowhere").engine.model == "models/other"
-    says = " ".join(message for _, message in checks(workspace.judge("inside")))
-    assert f"{folder / 'models' / 'small'} lacks config.json" in says
+    problems = " ".join(message for _, message in checks(workspace.judge("inside")))
+    assert f"{folder / 'models' / 'small'} lacks config.json" in problems
 
 
 def test_judges_of_one_model_are_asked_one_after_another(tmp_path, monkeypatch):

@@ -71,7 +71,7 @@ def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(fo
     state, findings = reviewed(folder)
     _, order_after, after = care_fit(folder)
     assert state == "published"
-    assert findings["drift"].says.startswith("the labels made the change (labels: 20 new)")
+    assert findings["drift"].message.startswith("the labels made the change (labels: 20 new)")
     assert order_after > order_before + 0.05
     assert {row.data["aggregator"]: row.data["labels_used"] for row in after["table"].records}["care"] == 20
     assert before["why_so_many"] == "360 items have gold"

@@ -20,15 +20,15 @@ def run_in_a_process(folder, *options: str) -> str:
 
 
 @pytest.mark.slow
-def test_a_verbose_run_logs_what_is_built_and_why(after_a_night):
-    page = after_a_night / "data" / "report" / "testset-one.html"
+def test_a_verbose_run_logs_what_is_built_and_why(workspace_after_run):
+    page = workspace_after_run / "data" / "report" / "testset-one.html"
     page.unlink()
-    printed = run_in_a_process(after_a_night, "--verbose")
+    printed = run_in_a_process(workspace_after_run, "--verbose")
     assert "orchestration.locks: `care run` holds the workspace" in printed
     assert "orchestration.runner: report one is to be materialised: it is missing" in printed
     assert "orchestration.plan: Planned: " in printed
     page.unlink()
-    assert "orchestration." not in run_in_a_process(after_a_night)
+    assert "orchestration." not in run_in_a_process(workspace_after_run)
     assert page.exists()
 
 

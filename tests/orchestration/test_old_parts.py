@@ -17,13 +17,13 @@ def drop_columns(pattern, folder, *names):
 
 
 @pytest.mark.parametrize("column", ["score", "status", "judge_key"])
-def test_a_score_part_without_a_column_is_quarantined_and_rebuilt(after_a_night, column):
-    before = score_rows(after_a_night)
-    drop_columns("scores/judge=length/*/*.parquet", after_a_night, column)
-    load_workspace(after_a_night).warehouse.remove()
-    outcome = run(after_a_night)
+def test_a_score_part_without_a_column_is_quarantined_and_rebuilt(workspace_after_run, column):
+    before = score_rows(workspace_after_run)
+    drop_columns("scores/judge=length/*/*.parquet", workspace_after_run, column)
+    load_workspace(workspace_after_run).warehouse.remove()
+    outcome = run(workspace_after_run)
     assert not outcome.failures
     assert ran(outcome, "judge_inference") == ["length"]
-    assert score_rows(after_a_night) == before
-    (note,) = notes_below(after_a_night / "data" / "parts")
+    assert score_rows(workspace_after_run) == before
+    (note,) = notes_below(workspace_after_run / "data" / "parts")
     assert f"it has no column {column}" in note.read_text()

@@ -112,8 +112,8 @@ def test_the_lock_is_free_again_after_its_holder(tmp_path, impatient):
     assert not list((folder_of(workspace) / "working").iterdir())
 
 
-def test_a_command_waits_for_another_and_sees_its_changes(after_a_night):
-    workspace = load_workspace(after_a_night)
+def test_a_command_waits_for_another_and_sees_its_changes(workspace_after_run):
+    workspace = load_workspace(workspace_after_run)
     with in_the_background(workspace, "admin", "gc", "--days", "0") as process:
         with exclusive_lock(workspace, "care something"):
             wait_until(lambda: b"waiting" in process.output())
@@ -184,9 +184,9 @@ def test_a_killed_holder_is_not_named(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_night):
+def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(workspace_after_run):
     """Else the command, which needs the place, and the run would wait for each other."""
-    workspace = load_workspace(after_a_night)
+    workspace = load_workspace(workspace_after_run)
     with workspace_instance(workspace) as instance, materialising(workspace, "panel", "one") as process:
         with exclusive_lock(workspace, "care something"):
             wait_until(lambda: runs_that_wait(workspace))
@@ -206,9 +206,9 @@ def test_a_run_of_dagster_waits_for_a_command_without_a_place_in_a_pool(after_a_
 
 
 @pytest.mark.slow
-def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(after_a_night):
+def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(workspace_after_run):
     """The run waits with its fit; a command that makes the panel anew meanwhile must not compare systems before it."""
-    workspace = load_workspace(after_a_night)
+    workspace = load_workspace(workspace_after_run)
     with (
         workspace_instance(workspace) as instance,
         materialising(workspace, "moments,structure,aggregates,review", "one") as process,
@@ -232,9 +232,9 @@ def test_results_are_left_to_a_run_of_dagster_that_is_to_make_their_fit(after_a_
 
 
 @pytest.mark.slow
-def test_a_run_in_several_processes_shares_the_workspace_in_each(after_a_night, monkeypatch):
+def test_a_run_in_several_processes_shares_the_workspace_in_each(workspace_after_run, monkeypatch):
     """As in a team's own Dagster, whose executor is another."""
-    workspace = load_workspace(after_a_night)
+    workspace = load_workspace(workspace_after_run)
     monkeypatch.setenv("CARE_WORKSPACE", str(workspace.root))
     job = dg.reconstructable(every_result_in_several_processes)
     with dg.instance_for_test() as instance, ThreadPoolExecutor(1) as threads:
@@ -259,9 +259,9 @@ def every_result_in_several_processes() -> dg.JobDefinition:
 
 
 @pytest.mark.slow
-def test_forgetting_that_is_killed_is_finished_by_the_next_run(after_a_night, monkeypatch):
+def test_forgetting_that_is_killed_is_finished_by_the_next_run(workspace_after_run, monkeypatch):
     """Killed after the first file, before anything that would keep the source from bringing the item back."""
-    folder = after_a_night
+    folder = workspace_after_run
     rewrite, calls = retention._without, []
 
     def killed(path: Path, items, *, remove: bool) -> int:
@@ -285,8 +285,8 @@ def test_forgetting_that_is_killed_is_finished_by_the_next_run(after_a_night, mo
     assert run(folder).materialised == []
 
 
-def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_night, monkeypatch):
-    folder = after_a_night
+def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(workspace_after_run, monkeypatch):
+    folder = workspace_after_run
     workspace = load_workspace(folder)
     rows = query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL")
 
@@ -307,8 +307,8 @@ def test_a_rebuild_that_is_killed_leaves_no_database_that_looks_whole(after_a_ni
     assert not (folder / "data" / "making").exists()
 
 
-def test_temporary_files_of_processes_that_are_gone_are_swept(after_a_night):
-    folder = after_a_night
+def test_temporary_files_of_processes_that_are_gone_are_swept(workspace_after_run):
+    folder = workspace_after_run
     gone = subprocess.run(
         [sys.executable, "-c", "import os; print(os.getpid())"], capture_output=True, text=True, check=True
     )

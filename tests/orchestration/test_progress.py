@@ -51,12 +51,12 @@ COMMANDS = {
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_a_terminal_shows_how_far_the_work_is(files, monkeypatch, command):
-    typed, says = COMMANDS[command]
+    typed, message = COMMANDS[command]
     terminal = io.StringIO()
     monkeypatch.setattr(output, "errors", Console(file=terminal, force_terminal=True, width=120))
     monkeypatch.chdir(files)
     result = CliRunner().invoke(app, typed.split())
     assert result.exit_code == 0, result.output
     shown = terminal.getvalue()
-    assert says in shown
+    assert message in shown
     assert "━" in shown, "a bar"

@@ -18,9 +18,9 @@ UP_TO_THE_FIT = " or ".join(
 
 
 @pytest.mark.slow
-def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(after_a_night):
+def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(workspace_after_run):
     """As where the night waits for a run of Dagster that is to read the labels anew."""
-    folder = after_a_night
+    folder = workspace_after_run
     write_items(folder, edited=7)
     assert not run(folder, selection=UP_TO_THE_FIT).failures
     latest = load_workspace(folder).fits.fit_versions("one")[-1]
@@ -36,8 +36,8 @@ def test_a_fit_that_is_accepted_before_it_was_evaluated_is_evaluated_first(after
     assert query(folder, "SELECT DISTINCT fit_version FROM latest_fits") == [(latest.fit_version,)]
 
 
-def test_a_database_is_replaced_without_a_moment_in_which_there_is_none(after_a_night, monkeypatch):
-    workspace = load_workspace(after_a_night)
+def test_a_database_is_replaced_without_a_moment_in_which_there_is_none(workspace_after_run, monkeypatch):
+    workspace = load_workspace(workspace_after_run)
     replace, existed = Path.replace, []
 
     def watched(path: Path, target: Path) -> Path:
@@ -50,26 +50,26 @@ def test_a_database_is_replaced_without_a_moment_in_which_there_is_none(after_a_
     assert existed == [True]
 
 
-def test_a_database_that_a_killed_writer_left_unfinished_is_replaced_with_its_log(after_a_night):
+def test_a_database_that_a_killed_writer_left_unfinished_is_replaced_with_its_log(workspace_after_run):
     """Else the log of the old one would be read into the new one."""
-    workspace = load_workspace(after_a_night)
-    rows = query(after_a_night, "SELECT * FROM latest_aggregates ORDER BY ALL")
+    workspace = load_workspace(workspace_after_run)
+    rows = query(workspace_after_run, "SELECT * FROM latest_aggregates ORDER BY ALL")
     log = workspace.warehouse.path.with_name("care.duckdb.wal")
     log.write_bytes(b"of the old one")
     rebuild_warehouse(workspace)
     assert not log.exists()
-    assert query(after_a_night, "SELECT * FROM latest_aggregates ORDER BY ALL") == rows
+    assert query(workspace_after_run, "SELECT * FROM latest_aggregates ORDER BY ALL") == rows
 
 
-def test_a_fit_that_is_deleted_while_its_list_is_read_is_left_out(after_a_night):
+def test_a_fit_that_is_deleted_while_its_list_is_read_is_left_out(workspace_after_run):
     """A link to nothing is listed and cannot be read, as a file that is deleted between the two."""
-    workspace = load_workspace(after_a_night)
+    workspace = load_workspace(workspace_after_run)
     kept = workspace.fits.fit_versions("one")
     (workspace.fits.folder("one") / "fit_version=gone.json").symlink_to("nowhere")
     (workspace.fits.folder("one") / f"fit={kept[0].fits['care']}.evaluation.json").unlink()
     (workspace.fits.folder("one") / f"fit={kept[0].fits['care']}.evaluation.json").symlink_to("nowhere")
     assert workspace.fits.fit_versions("one") == kept
-    assert kept[0].fit_version in care(after_a_night, "fits", "list", "one")
+    assert kept[0].fit_version in care(workspace_after_run, "fits", "list", "one")
 
 
 def test_status_works_while_the_first_run_begins(tmp_path):

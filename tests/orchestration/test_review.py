@@ -65,7 +65,7 @@ def folder(published, tmp_path):
 def test_states_that_depend_on_their_starts_are_a_warning(folder):
     """The fixture has no care_tensor, so that its fit is handed over as one."""
     workspace = load_workspace(folder)
-    assert finding(folder, "states").says == "care_tensor gave no answer"
+    assert finding(folder, "states").message == "care_tensor gave no answer"
     version = workspace.fits.fit_versions("one")[-1]
     fit = workspace.fits.read_fit("one", version.fits["care_svd"])
     told = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "labels_confirm": False}
@@ -79,9 +79,9 @@ def test_states_that_depend_on_their_starts_are_a_warning(folder):
     warned = reviewed()
     assert not warned.passed
     assert not warned.blocks
-    assert "random starts ended in different states" in warned.says
-    assert "no better than their commoner label" in warned.says
-    assert "decide 20% of the items otherwise" in reviewed(starts_alike=0.8).says
+    assert "random starts ended in different states" in warned.message
+    assert "no better than their commoner label" in warned.message
+    assert "decide 20% of the items otherwise" in reviewed(starts_alike=0.8).message
     assert reviewed(starts_alike=1.0, labels_confirm=True).passed, "other states, and the same answer"
 
 
@@ -92,7 +92,7 @@ def finding(folder, check, review=None):
 
 def failed(folder):
     review = load_workspace(folder).fit_folder("one").read(ReviewDocument)
-    return review.state, {finding.check: finding.says for finding in review.findings if not finding.passed}
+    return review.state, {finding.check: finding.message for finding in review.findings if not finding.passed}
 
 
 HOLDS_BACK = {

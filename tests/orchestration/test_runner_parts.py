@@ -89,9 +89,9 @@ def test_abandoned_runs_are_marked_as_failed(tmp_path, monkeypatch):
         assert ended.status is dg.DagsterRunStatus.FAILURE
 
 
-def test_what_a_killed_run_wrote_without_its_event_is_materialised_again(after_a_night):
+def test_what_a_killed_run_wrote_without_its_event_is_materialised_again(workspace_after_run):
     """A kill between the last write and the event leaves a partition that Dagster's UI shows as failed."""
-    workspace = load_workspace(after_a_night)
+    workspace = load_workspace(workspace_after_run)
     with workspace_instance(workspace) as instance:
         instance.create_run_for_job(
             build_defs(workspace.root, workspace).resolve_job_def(IMPLICIT_ASSET_JOB),
@@ -99,8 +99,8 @@ def test_what_a_killed_run_wrote_without_its_event_is_materialised_again(after_a
             status=dg.DagsterRunStatus.STARTED,
             tags={LAUNCHED_BY: CARE_RUN, "dagster/partition": "length"},
         )
-    assert run(after_a_night).materialised == [("judge_inference", "length")]
-    assert not run(after_a_night).materialised, "once"
+    assert run(workspace_after_run).materialised == [("judge_inference", "length")]
+    assert not run(workspace_after_run).materialised, "once"
 
 
 @pytest.mark.parametrize("has_run", [False, True])
@@ -126,8 +126,8 @@ def stale(workspace) -> dict[str, set[str | None]]:
     return found
 
 
-def test_a_change_of_a_source_is_found_by_its_version(after_a_night):
-    folder = after_a_night
+def test_a_change_of_a_source_is_found_by_its_version(workspace_after_run):
+    folder = workspace_after_run
     assert stale(load_workspace(folder)) == {}
     write_items(folder, edited=7)
     workspace = load_workspace(folder)
@@ -142,13 +142,13 @@ def test_a_change_of_a_source_is_found_by_its_version(after_a_night):
     assert stale(load_workspace(folder)) == {}
 
 
-def test_an_unreadable_source_blocks_no_fit_and_is_tried_once_per_command(after_a_night):
-    (after_a_night / "one.csv").unlink()
-    (after_a_night / "care.yaml").write_text("fit: {resamples: 0, gamma: 0.4}\nreview: {hold: false}\n")
-    outcome = run(after_a_night)
+def test_an_unreadable_source_blocks_no_fit_and_is_tried_once_per_command(workspace_after_run):
+    (workspace_after_run / "one.csv").unlink()
+    (workspace_after_run / "care.yaml").write_text("fit: {resamples: 0, gamma: 0.4}\nreview: {hold: false}\n")
+    outcome = run(workspace_after_run)
     assert {asset for asset, _ in outcome.failures} == {"items"}
     assert ran(outcome, "aggregates") == ["one"]
-    again = run(after_a_night)
+    again = run(workspace_after_run)
     assert {asset for asset, _ in again.failures} == {"items"}
     assert again.materialised == []
 

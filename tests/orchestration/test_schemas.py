@@ -61,12 +61,12 @@ def test_what_a_command_over_tables_prints_fits_its_schema(command, tmp_path, mo
     refuse_what_does_not_fit(command, *TABLES[command])
 
 
-def test_what_a_command_over_a_workspace_prints_fits_its_schema(after_a_night):
-    version = refuse_what_does_not_fit("care fits list", *NIGHTLY["care fits list"], "--workspace", after_a_night)
+def test_what_a_command_over_a_workspace_prints_fits_its_schema(workspace_after_run):
+    version = refuse_what_does_not_fit("care fits list", *NIGHTLY["care fits list"], "--workspace", workspace_after_run)
     for command, words in NIGHTLY.items():
         typed = [version[0]["fit_version"] if word == "FIT_VERSION" else word for word in words]
-        refuse_what_does_not_fit(command, *typed, "--workspace", after_a_night)
-    refuse_what_does_not_fit("care run", "run", "--dry-run", "--workspace", after_a_night)
+        refuse_what_does_not_fit(command, *typed, "--workspace", workspace_after_run)
+    refuse_what_does_not_fit("care run", "run", "--dry-run", "--workspace", workspace_after_run)
 
 
 def test_every_command_with_json_has_a_schema_and_no_other():

@@ -229,10 +229,10 @@ def in_a_terminal(command: str, folder: Path, presses: str) -> tuple[int, str]:
     return code, shown
 
 
-def test_the_commands_of_a_verdict_work_in_order(after_a_night, monkeypatch):
+def test_the_commands_of_a_verdict_work_in_order(workspace_after_run, monkeypatch):
     """Whichever state the test set is in, from a folder that is not the workspace's, whose name has a space."""
     monkeypatch.setattr("webbrowser.open", lambda _: True)
-    folder = after_a_night.rename(after_a_night.with_name("a workspace"))
+    folder = workspace_after_run.rename(workspace_after_run.with_name("a workspace"))
 
     def in_this_process(command: str) -> None:
         done = CliRunner().invoke(app, shlex.split(command)[1:])

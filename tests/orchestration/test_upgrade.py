@@ -36,65 +36,65 @@ def materialised(folder, asset: str, partition: str) -> dg.ExecuteInProcessResul
         )
 
 
-def test_a_run_of_the_daemon_rebuilds_an_older_database(after_a_night):
-    before = score_rows(after_a_night)
-    made_by(after_a_night, SCHEMA_VERSION - 1)
-    assert materialised(after_a_night, "panel", "one").success
-    assert query(after_a_night, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]
-    assert query(after_a_night, "SELECT count(*) FROM slices") == [(len(JUDGES),)]
-    assert score_rows(after_a_night) == before
+def test_a_run_of_the_daemon_rebuilds_an_older_database(workspace_after_run):
+    before = score_rows(workspace_after_run)
+    made_by(workspace_after_run, SCHEMA_VERSION - 1)
+    assert materialised(workspace_after_run, "panel", "one").success
+    assert query(workspace_after_run, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]
+    assert query(workspace_after_run, "SELECT count(*) FROM slices") == [(len(JUDGES),)]
+    assert score_rows(workspace_after_run) == before
 
 
-def test_a_run_rebuilds_an_older_database_and_nothing_else(after_a_night):
-    made_by(after_a_night, SCHEMA_VERSION - 1)
-    assert "nothing to do" in care(after_a_night, "run")
-    assert query(after_a_night, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]
+def test_a_run_rebuilds_an_older_database_and_nothing_else(workspace_after_run):
+    made_by(workspace_after_run, SCHEMA_VERSION - 1)
+    assert "nothing to do" in care(workspace_after_run, "run")
+    assert query(workspace_after_run, "SELECT version FROM schema_version") == [(SCHEMA_VERSION,)]
 
 
-def test_what_a_release_with_probes_left_is_not_read_and_is_forgotten_with_an_item(after_a_night):
-    left = after_a_night / "data" / "parts" / "probes"
-    scores = next((after_a_night / "data" / "parts").rglob("scores/**/*.parquet"))
-    (left / scores.relative_to(after_a_night / "data" / "parts")).parent.mkdir(parents=True)
-    shutil.copy(scores, left / scores.relative_to(after_a_night / "data" / "parts"))
-    assert "nothing to do" in care(after_a_night, "run")
-    care(after_a_night, "admin", "forget", "i1", "--testset", "one")
+def test_what_a_release_with_probes_left_is_not_read_and_is_forgotten_with_an_item(workspace_after_run):
+    left = workspace_after_run / "data" / "parts" / "probes"
+    scores = next((workspace_after_run / "data" / "parts").rglob("scores/**/*.parquet"))
+    (left / scores.relative_to(workspace_after_run / "data" / "parts")).parent.mkdir(parents=True)
+    shutil.copy(scores, left / scores.relative_to(workspace_after_run / "data" / "parts"))
+    assert "nothing to do" in care(workspace_after_run, "run")
+    care(workspace_after_run, "admin", "forget", "i1", "--testset", "one")
     assert not left.exists()
-    with (after_a_night / "testsets" / "one.yaml").open("a") as file:
+    with (workspace_after_run / "testsets" / "one.yaml").open("a") as file:
         file.write("probes: {kinds: [padding]}\n")
-    printed = " ".join(care(after_a_night, "run", code=2).split())
+    printed = " ".join(care(workspace_after_run, "run", code=2).split())
     assert "one.yaml: probes: is no setting here; delete it" in printed
 
 
 @pytest.mark.parametrize("words", [("run",), ("admin", "forget", "i1", "--testset", "one")])
-def test_a_command_refuses_a_later_database_and_leaves_it(after_a_night, words):
-    made = made_by(after_a_night, 99)
-    assert "was made by CARE another (schema 99)" in care(after_a_night, *words, code=1).replace("\n", " ")
-    assert load_workspace(after_a_night).warehouse.path.read_bytes() == made
+def test_a_command_refuses_a_later_database_and_leaves_it(workspace_after_run, words):
+    made = made_by(workspace_after_run, 99)
+    assert "was made by CARE another (schema 99)" in care(workspace_after_run, *words, code=1).replace("\n", " ")
+    assert load_workspace(workspace_after_run).warehouse.path.read_bytes() == made
 
 
-def test_a_run_of_the_daemon_refuses_a_later_database_and_leaves_it(after_a_night):
-    made = made_by(after_a_night, 99)
-    result = materialised(after_a_night, "panel", "one")
+def test_a_run_of_the_daemon_refuses_a_later_database_and_leaves_it(workspace_after_run):
+    made = made_by(workspace_after_run, 99)
+    result = materialised(workspace_after_run, "panel", "one")
     assert not result.success
     failures = [event.event_specific_data.error for event in result.all_events if event.is_resource_init_failure]
     assert "was made by CARE another (schema 99)" in failures[0].to_string()
-    assert load_workspace(after_a_night).warehouse.path.read_bytes() == made
+    assert load_workspace(workspace_after_run).warehouse.path.read_bytes() == made
 
 
-def test_a_deployment_is_known_by_its_two_variables(after_a_night, tmp_path, monkeypatch):
+def test_a_deployment_is_known_by_its_two_variables(workspace_after_run, tmp_path, monkeypatch):
     """``DAGSTER_HOME`` alone may belong to another project of the person who types the command."""
-    workspace, home = load_workspace(after_a_night), tmp_path / "home"
+    workspace, home = load_workspace(workspace_after_run), tmp_path / "home"
     own = workspace.data / "dagster"
     for name, served, expected in (
         ("", "", None),
         (str(home), "", None),
         (str(home), str(tmp_path), None),
-        (str(own), str(after_a_night), None),
-        (str(home), str(after_a_night), home),
+        (str(own), str(workspace_after_run), None),
+        (str(home), str(workspace_after_run), home),
     ):
         monkeypatch.setenv("DAGSTER_HOME", name)
         monkeypatch.setenv("CARE_WORKSPACE", served)
         assert deployed_home(workspace) == expected
         assert instance_home(workspace) == (expected or own)
     for command in (("admin", "daemon"), ("ui",)):
-        assert "which has its own daemon and UI" in care(after_a_night, *command, code=1).replace("\n", " ")
+        assert "which has its own daemon and UI" in care(workspace_after_run, *command, code=1).replace("\n", " ")

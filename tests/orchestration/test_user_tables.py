@@ -175,7 +175,7 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
 
 
 @pytest.mark.parametrize(
-    ("words", "says"),
+    ("words", "message"),
     [
         (("--scale", "rewad=0:100"), "a scale is declared of 'rewad', which is no judge; there are a, b, c, reward"),
         (("--scale", "reward=100"), "--scale is 'reward=100'; give the lowest and the highest score"),
@@ -183,11 +183,11 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
         (("--scale", "1", "10", "--scale", "0", "9"), "--scale is given twice; give it once"),
     ],
 )
-def test_a_scale_that_cannot_be_is_refused(here, rng, words, says):
+def test_a_scale_that_cannot_be_is_refused(here, rng, words, message):
     write_wide(here / "wide.csv", rng)
     result = care("fit", "wide.csv", *words)
     assert result.exit_code == 2
-    assert says in " ".join(result.output.split())
+    assert message in " ".join(result.output.split())
 
 
 @pytest.mark.slow

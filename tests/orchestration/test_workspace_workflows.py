@@ -180,15 +180,17 @@ def test_a_test_set_without_scores_loses_no_other_of_a_recorded_judge(tmp_path):
     assert re.search(r"^own: (USE|CHECK|DON'T USE YET)\.", printed, re.M), printed
 
 
-def test_a_copied_workspace_tells_its_own_commands(one_night, after_a_night):
+def test_a_copied_workspace_tells_its_own_commands(one_run, workspace_after_run):
     """Nothing is to be made of it; page, index and document name the folder that it lies in now."""
-    told = [after_a_night / "data" / "report" / name for name in ("testset-one.html", "index.html", "verdicts.json")]
-    assert all(f"--workspace {one_night}" in path.read_text() for path in told)
-    printed = care(after_a_night, "run")
+    told = [
+        workspace_after_run / "data" / "report" / name for name in ("testset-one.html", "index.html", "verdicts.json")
+    ]
+    assert all(f"--workspace {one_run}" in path.read_text() for path in told)
+    printed = care(workspace_after_run, "run")
     assert "nothing to do" in printed
     for text in (printed, *(path.read_text() for path in told)):
-        assert f"--workspace {after_a_night}" in text
-        assert str(one_night) not in text
+        assert f"--workspace {workspace_after_run}" in text
+        assert str(one_run) not in text
 
 
 def test_a_selection_that_waits_for_other_assets_is_reported(tmp_path):

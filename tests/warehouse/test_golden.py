@@ -11,7 +11,19 @@ from pathlib import Path
 
 import pytest
 
+from assets.fit.documents import FitDocument
+from assets.judging.retests import Retests
+from assets.publication.documents import ReviewDocument
+from assets.report.documents import FactsDocument
+from assets.report.verdicts import stored_verdicts
+from assets.results.documents import SystemsDocument
+from care_ops.results.fit_facts import FitFacts
+from judges.batch import Batch
+from orchestration.alerts import AlertLog
+from orchestration.requests import Cursor
+from orchestration.workspace import load_workspace
 from tests.support.workspaces import care, care_json, query, run, score_rows
+from warehouse.documents import record_of
 
 PACKED = Path(__file__).parent / "golden" / "b8b031e.tar.xz"
 PUBLISHED = {"one": "d4f6d3919924f063", "recorded": "5abbf7250bb293b3"}
@@ -64,3 +76,45 @@ def test_a_run_without_its_database_keeps_every_score_and_fit(golden):
     assert set(PUBLISHED.values()) <= {
         row["fit_version"] for name in PUBLISHED for row in care_json(golden, "fits", "list", name)
     }
+
+
+def test_its_documents_are_read_by_the_present_names(golden):
+    workspace, fit = load_workspace(golden), PUBLISHED["one"]
+    publication, version = workspace.fits.published("one")
+    folder = workspace.fit_folder("one")
+    review, facts = folder.read(ReviewDocument), folder.read(FactsDocument).facts
+    documents = (publication, version, folder.read(FitDocument), review, facts)
+    assert {document.fit_version for document in documents} == {fit}
+    assert review.findings[0].message == "3 judges"
+    assert facts == workspace.fits.find_annotation("one", fit, FitFacts)
+    assert facts.former_concerns == ("few judges", "few items", "no common signal")
+    assert stored_verdicts(workspace)["one"]["fit_version"] == fit
+    assert workspace.fits.read_fit("one", version.fits["care"]).answer.details["items_to_label"]
+    assert {str(row["run_date"]) for row in workspace.bills.read().to_pylist()} == {"2026-11-27"}
+
+
+CHANGE = {"night": 5, "told": 7, "shift": 0.1}
+
+
+@pytest.mark.parametrize(
+    ("kind", "document", "value"),
+    [
+        (
+            Retests,
+            {"rows": [{"night": 5, "testset": "one", "key": "k", "kept": 0.1, "today": 0.2}]},
+            "rows[0].run_date",
+        ),
+        (Retests, {"changed": CHANGE}, "changed.run_date"),
+        (SystemsDocument, {"changed": {"night": CHANGE}}, "changed['night'].run_date"),
+        (AlertLog, {"night": 5.0, "owed": {"k": "open"}}, "run_began"),
+        (Cursor, {"night": 5.0}, "run_began"),
+        (
+            Batch,
+            dict.fromkeys(("token", "judge_key", "since"), "")
+            | {"items": 1, "questions": 1, "lines": [], "body": {}, "worst": 0.0, "night": "5"},
+            "run_date",
+        ),
+    ],
+)
+def test_documents_of_the_first_format_that_it_lacks_are_read_too(kind, document, value):
+    assert float(eval(f"record.{value}", {"record": record_of(kind, document)})) == 5
