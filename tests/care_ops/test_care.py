@@ -72,6 +72,18 @@ def test_where_one_factor_fits_better_judges_weigh_more_and_none_more_than_half_
     assert gain(scores, quality) > 0.005
 
 
+@pytest.mark.parametrize("seed", range(1, 5))
+def test_judges_that_skip_the_same_steps_gain_no_weight(seed):
+    """Six of eight judges count four of ten steps as done: one factor fits, and its weights promise hardly any gain."""
+    rng = np.random.default_rng(seed)
+    done = 0.5 * rng.normal(size=(300, 1)) + rng.normal(size=(300, 10)) > -0.3
+    ticks = done[:, None, :] ^ (rng.random((300, 8, 10)) < 0.08)
+    ticks[:, 2:, :4] = True
+    scores = matrix(ticks.sum(axis=2).astype(float))
+    assert care(scores).details["factor_share"] == 0
+    assert gain(scores, done.sum(axis=1)) >= -0.005
+
+
 def test_where_two_groups_of_judges_differ_the_estimate_is_the_plain_average(rng):
     quality, style = rng.normal(size=(2, 400, 1))
     x = np.column_stack([quality + 0.5 * rng.normal(size=(400, 4)), style + 0.5 * rng.normal(size=(400, 4))])
