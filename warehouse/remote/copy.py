@@ -192,7 +192,8 @@ class StoreCopy(Record):
     def _fetch(self, keys: Sequence[str], listed: Mapping[str, tuple[str, float]]) -> None:
         with ThreadPoolExecutor(_PARALLEL_FETCHES) as threads:
             for key, (temporary, tag) in zip(keys, threads.map(self._download, keys), strict=True):
-                os.utime(temporary, (listed[key][1],) * 2)  # retention goes by the time of writing
+                moment = listed[key][1]
+                os.utime(temporary, (moment, moment))  # retention goes by the time of writing
                 self.index.note(key, UNCERTAIN)
                 temporary.replace(self.folder / key)
                 self.index.note(key, tag)
