@@ -5,6 +5,10 @@ paper  # templates/experiments.html
 getitem  # by Jinja, of judges/prompts/template.py
 protocol  # templates/experiments.html
 kappa  # templates/page.html
+alpha  # templates/page.html
+consensus  # templates/page.html
+consensus_rank  # templates/page.html
+chance_better  # by asdict, in the rows of `care gate`
 gold_before  # templates/page.html
 gold_after  # templates/page.html
 bill_in_words  # templates/page.html
