@@ -10,8 +10,6 @@ from dataclasses import dataclass
 from typing import Literal, get_args
 
 import numpy as np
-from scipy.special import expit, logit
-from scipy.stats import t as student
 
 from care_ops.errors import InputError, capital, listed
 from care_ops.scores import Array, rows_of
@@ -182,6 +180,8 @@ def agreement_with_people(
     units : sequence of n str, optional
         Split units; labels of one unit count as one draw.
     """
+    from scipy.stats import t as student
+
     rows = np.flatnonzero(~np.isnan(scores) & ~np.isnan(labels))
     score, people, weight = scores[rows], labels[rows], weights[rows] / weights[rows].sum()
     passes = (score > cut).astype(np.float64)
@@ -243,6 +243,8 @@ def _auc(score: Array, people: Array, weight: Array, interval: Callable[..., Sta
     safe = min(max(value, margin), 1 - margin)
     if not margin <= value <= 1 - margin:
         influence = np.full(len(score), math.sqrt(safe * (1 - safe)))
+    from scipy.special import expit, logit
+
     found = interval(safe, influence, logit, expit, 1 / (safe * (1 - safe)))
     return Statistic(value, min(found.lo, value), max(found.hi, value))
 

@@ -44,6 +44,9 @@ __getattr__  # called by Python where a module lacks a name (care_eval/__init__.
 __dir__  # likewise
 CareWorkspaceComponent  # named in the defs.yaml of other projects (docs/nights.md)
 outlying  # templates/page.html
+consensus_rank  # likewise
+consensus  # likewise
+alpha  # likewise
 timeout  # the signature of httpcore's streams (judges/engines/endpoint.py)
 load_input  # called by Dagster (orchestration/resources.py)
 handle_output  # likewise
