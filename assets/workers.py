@@ -26,7 +26,7 @@ _SCHEDULER = "DASK_SCHEDULER_ADDRESS"
 """Environment variable that names a Dask scheduler, for this and for every other program that uses Dask."""
 
 WORTH_S = 30.0
-"""Seconds of work from which local workers pay for their start; two take 2 s to connect and 10 CPU seconds to import."""
+"""Seconds of work from which local workers pay for their start: two take 2 s to connect and 10 CPU-s to import."""
 
 _MOST_PROCESSES = 8
 """Local workers where care.yaml does not set their number: each takes half a gigabyte."""
