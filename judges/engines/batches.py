@@ -62,7 +62,7 @@ class _File:
 
 
 class BatchJudgeEngine(OpenAIJudgeEngine):
-    """Collects a judge's finished batches, and sends further questions if its file says ``batch``."""
+    """Collects a judge's finished batches, and sends further questions if its file sets ``batch``."""
 
     def __init__(self, spec: JudgeSpec, engine: OpenAIEngine, context: Context, store: BatchStore) -> None:
         super().__init__(spec, engine, context)
