@@ -60,12 +60,12 @@ def panel_version(workspace: Workspace, testset: str) -> str:
 
 def settings_version(workspace: Workspace, testset: str) -> str:
     """Hash the inputs of a test set's fit other than the panel: aggregators, penalties, labels."""
-    spec, anchors = workspace.testset(testset), workspace.labels_of(testset)
+    spec, labels = workspace.testset(testset), workspace.labels_of(testset)
     return content_hash(
         {
             "fit": workspace.fit_config(testset).fingerprint(),
             "scale": spec.scale,
             "description": spec.description,
-            "anchors": anchors.content(),
+            "labels": labels.content(),
         }
     )

@@ -54,7 +54,7 @@ class Memory:
     readings: dict[str, dict[str, Reading]] = field(default_factory=dict[str, "dict[str, Reading]"])
     recorded_scores: dict[str, RecordedTable] = field(default_factory=dict[str, "RecordedTable"])
     recorded_versions: dict[str, dict[str, str]] = field(default_factory=dict[str, "dict[str, str]"])
-    anchors: dict[str, FitLabels] = field(default_factory=dict[str, FitLabels])
+    labels: dict[str, FitLabels] = field(default_factory=dict[str, FitLabels])
     judge_keys: dict[tuple[str, str], str] = field(default_factory=dict[tuple[str, str], str])
 
 
@@ -115,7 +115,7 @@ class Workspace:
         Size at which the paper's experiments are run.
     mount : Mount
         Names of its assets in Dagster.
-    anchors : mapping name -> str
+    labels : mapping name -> str
         Files of the labels that fits may see, by test set.
     memory : Memory
         Empty in a copy that ``dataclasses.replace`` makes.
@@ -135,7 +135,7 @@ class Workspace:
     experiments: str
     store: str | None = None
     mount: Mount = UNMOUNTED
-    anchors: Mapping[str, str] = field(default_factory=dict[str, str])
+    labels: Mapping[str, str] = field(default_factory=dict[str, str])
     memory: Memory = field(default_factory=Memory, init=False, repr=False, compare=False)
 
     @property
@@ -299,17 +299,17 @@ class Workspace:
 
     def labels_file(self, testset: str) -> Path | None:
         """Return the file of the labels for a test set's fit; None where care.yaml names none."""
-        return resolve(self.anchors[testset], self.root) if testset in self.anchors else None
+        return resolve(self.labels[testset], self.root) if testset in self.labels else None
 
     def labels_of(self, testset: str) -> FitLabels:
         """Read the labels for a test set's fit, once; ``InputError`` where their file cannot be read."""
-        if testset not in self.memory.anchors and (file := self.labels_file(testset)) is not None:
+        if testset not in self.memory.labels and (file := self.labels_file(testset)) is not None:
             from assets.labels import read_labels
 
             labels, forgotten = read_labels(file), self.forgotten_items()
             given = tuple(x for x in labels.given if forgotten_key(testset, x.item_id) not in forgotten)
-            self.memory.anchors[testset] = FitLabels.of(replace(labels, given=given))
-        return self.memory.anchors.get(testset, NO_LABELS)
+            self.memory.labels[testset] = FitLabels.of(replace(labels, given=given))
+        return self.memory.labels.get(testset, NO_LABELS)
 
     def unread_labels(self, testset: str) -> str:
         """Return why the labels of a test set cannot be read; empty where they can."""
@@ -320,7 +320,7 @@ class Workspace:
         return ""
 
     def labels_of_nobody(self) -> str:
-        """Return an error where ``anchors`` names an unknown test set; empty where it does not."""
-        strange = next((name for name in self.anchors if name not in self.testsets), None)
-        message = f"{self.root}/care.yaml: anchors: there is no test set {strange!r}; give the name of its file"
+        """Return an error where ``labels`` names an unknown test set; empty where it does not."""
+        strange = next((name for name in self.labels if name not in self.testsets), None)
+        message = f"{self.root}/care.yaml: labels: there is no test set {strange!r}; give the name of its file"
         return "" if strange is None else sentence(message)

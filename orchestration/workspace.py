@@ -268,7 +268,7 @@ class Settings(_Declared):
         default=(), description="owners of every asset: team:NAME, or an e-mail address"
     )
     alerts: AlertSettings = AlertSettings.model_construct()
-    anchors: dict[str, LocalPath] = Field(
+    labels: dict[str, LocalPath] = Field(
         default={},
         description="labels that fits may see, by test set: a file of item_id, label; with drawn and "
         "probability also estimates rest on them (docs/labels.md)",
@@ -298,7 +298,7 @@ def load_workspace(root: Path) -> Workspace:
         review=settings.review,
         canary=settings.canary,
         experiments="full" if os.environ.get(FULL_SIZE) else settings.experiments.size,
-        anchors=settings.anchors,
+        labels=settings.labels,
     )
     if workspace.store is not None:
         from warehouse.remote.copy import copy_of

@@ -36,10 +36,10 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
 
     testset = context.partition_key
     folder = workspace.fit_folder(testset)
-    config, anchors = workspace.fit_config(testset), workspace.labels_of(testset)
+    config, labels = workspace.fit_config(testset), workspace.labels_of(testset)
     scores, state = folder.read_panel(), read_moments(folder)
     solved, document = read_structure(folder)
-    answers, failures = run_aggregators(scores, state, solved, config, anchors)
+    answers, failures = run_aggregators(scores, state, solved, config, labels)
     settings = settings_version(workspace, testset)
     inputs = f"{scores.fingerprint()}-{settings}"
     code = fit_code()
@@ -50,7 +50,7 @@ def aggregates(context: dg.AssetExecutionContext, workspace: dg.ResourceParam[Wo
     duplicates = share_of_duplicates(workspace, testset)
     with workspace.warehouse.writer() as connection:
         panel, slices = tuple(read_admission(connection, testset)), slice_versions(connection, testset)
-        people, judges = dict(anchors.labels), keys_of_judges(workspace, testset)
+        people, judges = dict(labels.labels), keys_of_judges(workspace, testset)
         made_of = FitVersionInputs(slices, panel, duplicates, settings, code, people, judges)
         for name, aggregate in answers.items():
             record = FitRecord(fit_ids[name], testset, inputs, code, scores.item_ids, scores.judges, aggregate)

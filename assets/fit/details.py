@@ -82,8 +82,8 @@ class CareTensorDetails:
     starts_alike : float or None
         Share of the items that the two likeliest ends decide alike, where they are different states.
     labels_confirm : bool or None
-        Whether anchors speak for what the judges say without labels, or else the states tell the labels of anchors that
-        were left out; None where too few anchors could tell.
+        Whether labels speak for what the judges say without labels, or else the states tell the values of labels that
+        were left out; None where there are too few labels.
     """
 
     state_means: list[list[float]]

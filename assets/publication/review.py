@@ -35,7 +35,7 @@ CHECKS: dict[str, tuple[bool, str]] = {
     "duplicate_items": (True, "Items that repeat another's texts have not multiplied."),
     "quality_factor": (False, "The factor that care_svd takes for quality points where it pointed before."),
     "ambiguous_quality": (False, "Nothing that can be seen in the scores casts doubt on the answer."),
-    "states": (False, "care_tensor's states do not depend on its random starts, and anchors confirm them."),
+    "states": (False, "care_tensor's states do not depend on its random starts, and labels confirm them."),
 }
 """Name -> (whether it blocks, description)."""
 
@@ -287,13 +287,13 @@ def _with_labels_of(workspace: Workspace, before: "FitVersion", latest: Reviewed
     scores, config = folder.read_panel(), workspace.fit_config(before.testset)
     scored = set(scores.item_ids)
     labels = {item: label for item, label in before.inputs.labels.items() if item in scored}
-    anchors = replace(workspace.labels_of(testset), labels=labels)
+    given = replace(workspace.labels_of(testset), labels=labels)
     answers, _ = run_aggregators(
         scores,
         read_moments(folder),
         read_structure(folder)[0],
         replace(config, aggregators=(latest.aggregator,)),
-        anchors,
+        given,
     )
     answer = answers.get(latest.aggregator)
     if answer is None:
@@ -371,7 +371,7 @@ def _turned(check: str, before: dict[str, float] | None, after: dict[str, float]
         f"cosine {cosine:.2f} with the published one"
         if cosine >= _MIN_COSINE
         else f"{which} has turned: cosine {cosine:.2f} with the published fit (limit {_MIN_COSINE:.2f}). Give "
-        "anchors (care.yaml) to say which factor is quality, or `care fits accept`"
+        "labels (`labels` in care.yaml) to say which factor is quality, or `care fits accept`"
     )
     return _result(check, cosine >= _MIN_COSINE, message, {"cosine": cosine})
 
@@ -423,8 +423,7 @@ def _duplicates(latest: ReviewedFit, previous: ReviewedFit | None) -> CheckResul
 
 def _ambiguous(*, is_doubtful: bool) -> CheckResult:
     message = (
-        "without labels the answer is in doubt; the verdict says why. A dozen anchors settle it (`anchors` in "
-        "care.yaml)"
+        "without labels the answer is in doubt; the verdict says why. A dozen labels settle it (`labels` in care.yaml)"
         if is_doubtful
         else "nothing that can be seen in the scores casts doubt on the answer"
     )
@@ -451,7 +450,7 @@ def _states(workspace: Workspace, testset: str, version: "FitVersion") -> CheckR
         )
     if details.labels_confirm is False:
         concerns.append(
-            "anchors speak against what the judges say without labels, and care_tensor's states decide about anchors "
+            "labels contradict the scores, and care_tensor's states predict labels "
             "that were left out no better than their commoner label does: label more items, or rely on another "
             "aggregator"
         )

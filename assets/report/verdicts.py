@@ -191,7 +191,7 @@ def remedies(workspace: Workspace, testset: str, *, first: bool = False, texts: 
     return Remedies(
         label=Step(
             f"Label ten to twenty items: {'the command asks about them, or ' if texts else ''}fill in {labels}. Then "
-            f"name the file of labels for {testset} under `anchors` in care.yaml, and run again.",
+            f"name the file of labels for {testset} under `labels` in care.yaml, and run again.",
             f"care label {name}{where}" if texts else run,
         ),
         use=Step(

@@ -112,7 +112,7 @@ def read_back(workspace: Workspace) -> list[dict[str, Any]]:
     found = findings(workspace, refused_settings=lambda _: None, repair=False)
     wrong = [finding.message for finding in found if finding.state == "fails"]
     wrong += [f"judge {judge}: {why}" for judge, why in rebuild_warehouse(workspace).items()]
-    wrong += [why for testset in workspace.anchors if (why := workspace.unread_labels(testset))]
+    wrong += [why for testset in workspace.labels if (why := workspace.unread_labels(testset))]
     with workspace.warehouse.reader() as connection:
         rows = connection.sql(_HELD).to_arrow_table().to_pylist()
     there = {row["testset"] for row in rows if row["fits"] or not row["published"]}

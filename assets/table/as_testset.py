@@ -39,7 +39,7 @@ def care_yaml(name: str) -> str:
 data: data
 
 # Labels by people that the fit may see, a file for each test set; `care label {name}` draws items and asks.
-# anchors:
+# labels:
 #   {name}: labels/{name}.csv
 
 # When a daemon (`care admin daemon`) brings everything up to date; `on_change: true`: as soon as files change.

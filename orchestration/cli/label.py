@@ -219,5 +219,5 @@ def _print_setting(testset: str, path: Path, root: Path) -> None:
 
     root = root.absolute()
     shown = path.absolute().relative_to(root) if path.absolute().is_relative_to(root) else path.absolute()
-    if testset not in read_settings(root).anchors:
-        console.print(f"a fit sees these labels once care.yaml says so: anchors: {{{testset}: {shown}}}")
+    if testset not in read_settings(root).labels:
+        console.print(f"a fit sees these labels once care.yaml says so: labels: {{{testset}: {shown}}}")

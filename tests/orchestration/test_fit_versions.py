@@ -288,9 +288,9 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     source = folder / "one.csv"
     source.write_text(source.read_text().replace("\ni3,", f"\n{item},"))
     labelled = "".join(f"i{k},{k % 5}\n" for k in range(4, 30))
-    (folder / "anchors.csv").write_text(f"item_id,label\n{labelled}{item},3\n")
+    (folder / "people.csv").write_text(f"item_id,label\n{labelled}{item},3\n")
     with (folder / "care.yaml").open("a") as file:
-        file.write("anchors: {one: anchors.csv}\n")
+        file.write("labels: {one: people.csv}\n")
     assert not run(folder).failures
     loaded = load_workspace(folder)
     version = loaded.fits.fit_versions("one")[-1]
@@ -302,7 +302,7 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     assert any("fit_version=" in name for name in files_that_name(folder, item))
 
     said = " ".join(care(folder, "admin", "forget", item, "--testset", "one").split())
-    assert f"still labels it: {folder / 'anchors.csv'}" in said
+    assert f"still labels it: {folder / 'people.csv'}" in said
     assert files_that_name(folder, item) == set()
     kept = load_workspace(folder)
     assert len(kept.fits.fit_versions("one")[-1].inputs.labels) == 26

@@ -367,12 +367,12 @@ def test_a_workspace_s_test_set_is_labelled_and_the_file_named_for_care_yaml(tmp
     command = ["label", "one", "--workspace", str(folder), "--count", "5"]
     result = CliRunner().invoke(app, [*command, "--export", str(tmp_path / "out.csv")])
     assert result.exit_code == 0, result.output
-    assert "anchors: {one: labels/one.csv}" in result.output
+    assert "labels: {one: labels/one.csv}" in result.output
     assert len(rows_of(folder / "labels" / "one.csv")) == 5
     assert "label" in rows_of(tmp_path / "out.csv")[0]
     result = CliRunner().invoke(app, [*command, "--html", str(tmp_path / "page.html")])
     assert result.exit_code == 0, result.output
-    assert "anchors: {one: labels/one.csv}" in result.output
+    assert "labels: {one: labels/one.csv}" in result.output
     waiting = [row["item_id"] for row in rows_of(folder / "labels" / "one.csv")]
     assert [row[0] for row in given_on(tmp_path / "page.html")["rows"]] == waiting
     result = CliRunner().invoke(app, command)

@@ -54,7 +54,7 @@ def add_labels(folder, seed=0):
     drawn = np.random.default_rng(seed).choice(sorted(GOLD), 20, replace=False)
     rows = [f"{item},{GOLD[item]},random" for item in drawn]
     (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *rows]) + "\n")
-    (folder / "care.yaml").write_text(CARE + "anchors: {demo: labels.csv}\n")
+    (folder / "care.yaml").write_text(CARE + "labels: {demo: labels.csv}\n")
 
 
 def reviewed(folder):
@@ -82,7 +82,7 @@ def test_twenty_labels_as_the_page_asks_are_published_and_the_order_is_better(fo
 
 
 LABELS = "item_id,label\ni1,1\ni2,2\ni3,3\n"
-ANCHORED = QUICK + "anchors: {one: one_labels.csv, two: two_labels.csv}\n"
+ANCHORED = QUICK + "labels: {one: one_labels.csv, two: two_labels.csv}\n"
 
 
 @pytest.fixture
@@ -141,7 +141,7 @@ def test_what_was_published_stays_while_its_labels_cannot_be_read(two):
 
 
 def test_labels_of_one_item_that_contradict_each_other_are_told_as_care_fit_tells_them(tmp_path):
-    folder = make(tmp_path / "ws", care=QUICK + "anchors: {one: labels.csv}\n")
+    folder = make(tmp_path / "ws", care=QUICK + "labels: {one: labels.csv}\n")
     rows = [f"i{k},{rater},{k % 5 if rater == 'eva' else 4 - k % 5}\n" for k in range(12) for rater in ("eva", "jo")]
     (folder / "labels.csv").write_text("item_id,rater,label\n" + "".join(rows))
     (sentence,) = read_labels(folder / "labels.csv").repeats()
@@ -152,7 +152,7 @@ def test_labels_of_one_item_that_contradict_each_other_are_told_as_care_fit_tell
 
 def test_labels_of_a_test_set_that_was_renamed_are_told_where_they_are_named(two):
     (two / "testsets" / "one.yaml").rename(two / "testsets" / "other.yaml")
-    said = "care.yaml: anchors: there is no test set 'one'; give the name of its file"
+    said = "care.yaml: labels: there is no test set 'one'; give the name of its file"
     assert said in care(two, "run")
     assert said in care(two, "doctor", "--json", code=1)
     assert said in " ".join(care(two, "status").split())

@@ -173,7 +173,7 @@ def test_labels_do_not_carry_other_scores_past_the_review(folder):
     labels = [f"i{k},{QUALITY[k]:.3f},random" for k in range(20)]
     (folder / "labels.csv").write_text("\n".join(["item_id,label,drawn", *labels]) + "\n")
     care = folder / "care.yaml"
-    care.write_text(care.read_text() + "anchors: {one: labels.csv}\n")
+    care.write_text(care.read_text() + "labels: {one: labels.csv}\n")
     assert not run(folder).failures
     state, failures = failed(folder)
     assert state == "held back"

@@ -1,4 +1,4 @@
-"""The pieces of ``care run``: grouping, what was left behind, anchors."""
+"""The pieces of ``care run``: grouping, what was left behind, labels."""
 
 from contextlib import nullcontext
 from types import SimpleNamespace

@@ -109,7 +109,7 @@ def test_files_of_judges_and_test_sets_are_valid_by_the_schemas(tmp_path):
             (text, "address; give a path of this machine, or one that is mounted here")
             for text in (
                 "alerts: {file: s3://bucket/alerts.jsonl}",
-                "anchors: {one: https://host/labels.csv}",
+                "labels: {one: https://host/labels.csv}",
             )
         ),
         ("ray: {adress: auto}", "ray.adress: is no setting here; delete it"),

@@ -34,6 +34,8 @@ PUBLISHED = {"one": "d4f6d3919924f063", "recorded": "5abbf7250bb293b3"}
 def golden(tmp_path):
     with tarfile.open(PACKED) as archive:
         archive.extractall(tmp_path / "workspace", filter="data")
+    settings = tmp_path / "workspace" / "care.yaml"
+    settings.write_text(settings.read_text().replace("anchors:", "labels:"))
     return tmp_path / "workspace"
 
 
