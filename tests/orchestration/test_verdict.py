@@ -248,8 +248,8 @@ def test_a_pinned_fit_is_the_one_reported_everywhere(tmp_path):
     back = f"care fits accept one --workspace {folder}"
     for text in (places.run, places.status, places.page):
         message = " ".join(text.split())
-        assert f"A person pinned fit {first['edition']}" in message
-        assert f"the newer fit {second['edition']}" in message
+        assert f"A person pinned fit {first['fit_version']}" in message
+        assert f"the newer fit {second['fit_version']}" in message
         assert back in message
         assert second["sentence"] in message, "the newer fit's own verdict"
     assert "nothing to do" in care(folder, "run")
@@ -297,7 +297,7 @@ def test_systems_are_compared_by_the_published_fit(tmp_path):
         file.write("systems: [model]\n")
     care(folder, "run", code=1)
     first, page = verdict_of(folder)["fit_version"], folder / "data" / "report" / "testset-one.html"
-    ranked, message = care(folder, "rate", "one", "--json"), "which is not published: people read fit"
+    ranked, message = care(folder, "rate", "one", "--json"), "which is not published. The verdict describes the published fit"
     assert json.loads(ranked)[0]["first"] == "new"
     assert message not in page.read_text()
 
