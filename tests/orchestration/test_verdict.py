@@ -297,7 +297,10 @@ def test_systems_are_compared_by_the_published_fit(tmp_path):
         file.write("systems: [model]\n")
     care(folder, "run", code=1)
     first, page = verdict_of(folder)["fit_version"], folder / "data" / "report" / "testset-one.html"
-    ranked, message = care(folder, "rate", "one", "--json"), "which is not published. The verdict describes the published fit"
+    ranked, message = (
+        care(folder, "rate", "one", "--json"),
+        "which is not published. The verdict describes the published fit",
+    )
     assert json.loads(ranked)[0]["first"] == "new"
     assert message not in page.read_text()
 
