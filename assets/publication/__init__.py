@@ -1,1 +1,1 @@
-"""Which fit people read: the nightly review, and the fit versions that were published."""
+"""Which fit people read: the review of each fit version, and the published versions."""

@@ -1,4 +1,4 @@
-"""The verdict of the nightly review, as a record of its JSON document."""
+"""Records of the review of a fit version."""
 
 from dataclasses import dataclass, field
 from typing import Any, Literal
@@ -6,7 +6,7 @@ from typing import Any, Literal
 PublicationState = Literal["published", "held back", "pinned"]
 
 OF_THE_FIT = {"certificate", "quality", "drift"}
-"""Blocking checks of the new fit alone: where only these fail, a pinned fit still scores the new items."""
+"""Blocking checks of the new fit only: where only these fail, a pinned fit still scores the new items."""
 
 
 @dataclass(frozen=True)

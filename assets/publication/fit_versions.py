@@ -100,7 +100,7 @@ class BlockedFit:
 def blocked_fit(workspace: Workspace, testset: str) -> BlockedFit | None:
     """Return the latest fit if a blocking check failed on it and nobody has published it since: it has no page.
 
-    Where another fit is pinned, checks of the new fit alone block nothing.
+    Where another fit is pinned, failed checks of the new fit only block nothing.
     """
     review = workspace.fit_folder(testset).find(ReviewDocument)
     if review is None or review.state != "held back":
@@ -399,7 +399,7 @@ def _unscorable_message(fit: FitRecord, fidelity: float, others: Sequence[str]) 
     """Explain why a fit cannot score a new item, and which ``others`` of its version can."""
     name = fit.answer.name
     removed = [feature_in_words(each) for each in fit.answer.details.get("removed_effects", ())]
-    why = f"{name} does not follow from one item's scores alone, which explain {fidelity:.2f} of its variance"
+    why = f"{name} does not follow from one item's scores, which explain {fidelity:.2f} of its variance"
     if removed:
         why += f": the effect of {', '.join(removed)} was removed, and a new item's text is not known"
     typed = f"type {' or '.join(f'`--aggregator {other}`' for other in others)}; or " if others else ""

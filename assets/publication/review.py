@@ -149,7 +149,7 @@ def review_latest(workspace: Workspace, testset: str) -> ReviewDocument:
     elif document.state == "published":
         evaluate_first(workspace, version)
         publish(workspace, Publication(testset, version.fit_version, "review"))
-    _log.info("%s: the review of fit %s says %s", testset, version.fit_version, document.state)
+    _log.info("%s: the review of fit %s: %s", testset, version.fit_version, document.state)
     workspace.fit_folder(testset).write(document)
     workspace.fits.annotate(testset, version.fit_version, document)  # it is read when another version is the latest
     return document
@@ -258,7 +258,7 @@ def _changed(
             by_labels,
             f"{why} {same.message}"
             if by_labels
-            else f"{finding.message}. The labels alone do not explain it ({label_changes})",
+            else f"{finding.message}. The labels do not explain it ({label_changes})",
             finding.numbers,
         )
         for finding, same in zip(findings, unchanged, strict=True)

@@ -177,7 +177,7 @@ def test_labels_do_not_carry_other_scores_past_the_review(folder):
     assert not run(folder).failures
     state, failures = failed(folder)
     assert state == "held back"
-    assert "The labels alone do not explain it (labels: 20 new)" in failures["drift"]
+    assert "The labels do not explain it (labels: 20 new)" in failures["drift"]
 
 
 @pytest.mark.slow
