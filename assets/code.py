@@ -67,7 +67,7 @@ def code_version(module: str, *packages: str) -> str:
 
 
 def modules_of(module: str, *packages: str) -> frozenset[str]:
-    """The modules that count for ``code_version``; names start at our own packages."""
+    """Find the modules that count for ``code_version``; names start at our own packages."""
     return _closure(module.removeprefix(_PREFIX), frozenset(packages) | {"assets"})
 
 
@@ -105,7 +105,7 @@ def _digest(content: bytes) -> str:
 
 @cache
 def _file(name: str) -> str | None:
-    """A module's or a package's file, or None where there is none of that name."""
+    """Return the file of a module or package, or None where there is none of that name."""
     stem = f"{_ROOT}/{name.replace('.', '/')}"
     return next((path for path in (f"{stem}.py", f"{stem}/__init__.py") if os.path.isfile(path)), None)  # noqa: PTH113
 
@@ -141,7 +141,7 @@ def _is_package(name: str) -> bool:
 
 @cache
 def _with_parents(name: str) -> frozenset[str]:
-    """A module of ours and the packages that hold it; nothing where there is no such module."""
+    """Return a module of this project and the packages that hold it; nothing where there is no such module."""
     if not name.startswith(_OURS) or _file(name) is None:
         return frozenset()
     parts = name.split(".")

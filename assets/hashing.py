@@ -35,7 +35,7 @@ class FileHashes:
         self._changed = False
 
     def of(self, file: Path, about: object, compute: Callable[[], Any]) -> Any:
-        """What ``compute`` makes of a file, from memory where the file is as it was.
+        """Compute a value of a file; an unchanged file's value comes from memory.
 
         Parameters
         ----------

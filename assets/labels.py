@@ -32,8 +32,9 @@ def read_labels(
     *,
     unstated: Drawn | None = "chosen",
 ) -> Labels:
-    """Read labels: item ids, labels, and where there are such columns how each item was drawn, by whom it was labelled
-    and when. Rows without a label are left out; an item may have several rows.
+    """Read labels from a table; rows without a label are left out, and an item may have several rows.
+
+    Columns that say how an item was drawn, by whom it was labelled and when are read where they exist.
 
     ``source``, ``item`` and ``options`` are as ``read_label_cells`` takes them; ``report`` is called with the record of
     how the table was read. Items of which it does not say how they were drawn are taken for ``unstated``; with None it

@@ -22,17 +22,17 @@ class Mount:
     prefix: tuple[str, ...] = ()
 
     def key(self, asset: str) -> dg.AssetKey:
-        """The key of an asset."""
+        """Return the key of an asset."""
         import dagster as dg
 
         return dg.AssetKey([*self.prefix, asset])
 
     def name(self, what: str) -> str:
-        """The name of a step, group, job, sensor, schedule, resource, pool or kind of partitions."""
+        """Return the name of a step, group, job, sensor, schedule, resource, pool or kind of partitions."""
         return "__".join([*self.prefix, what])
 
     def asset(self, name: str) -> str | None:
-        """The asset of a key as Dagster writes it, or of a step; None of a name below another prefix."""
+        """Return the asset of a key as Dagster writes it, or of a step; None for a name under another prefix."""
         for separator in ("/", "__"):
             prefix = "".join(part + separator for part in self.prefix)
             if name.startswith(prefix) and "/" not in name.removeprefix(prefix):

@@ -58,7 +58,7 @@ class DaskConfig:
     workers: Annotated[int, Ge(0)] | None = None
 
     def scheduler(self) -> str | None:
-        """The scheduler's address, or None."""
+        """Return the scheduler's address, or None."""
         return os.environ.get(_SCHEDULER) or self.address
 
     def source(self) -> str:

@@ -39,7 +39,7 @@ FORGOTTEN = "forgotten.jsonl"
 
 
 def forgotten_key(testset: str, item_id: str) -> str:
-    """The hash by which a forgotten item is known."""
+    """Return the hash that identifies a forgotten item."""
     return content_hash([testset, item_id])
 
 

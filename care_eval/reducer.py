@@ -19,7 +19,7 @@ class ToolScore(Protocol):
     metadata: dict[str, Any] | None
 
     def model_copy(self, *, update: dict[str, Any] | None = None) -> Self:
-        """A copy with other values."""
+        """Return a copy with other values."""
         ...
 
 
@@ -27,7 +27,7 @@ S = TypeVar("S", bound=ToolScore)
 
 
 def score_reducer(result: FitResult) -> Callable[[list[S]], S]:
-    """A reducer for inspect_ai's ``multi_scorer``, which weighs the panel's scores as a fit does.
+    """Build a reducer for inspect_ai's ``multi_scorer`` that weights the panel's scores as a fit does.
 
     A score belongs to the judge that is called as its model is (``metadata["grading"][-1]["model"]``), or else to the
     judge in its place. A score that is missing counts as the judge's mean; where all are, the value is NaN.
@@ -62,7 +62,7 @@ def score_reducer(result: FitResult) -> Callable[[list[S]], S]:
 
 
 def epoch_reducer(scores: list[S]) -> S:
-    """A reducer for inspect_ai's epochs: the mean over a sample's epochs that have a score.
+    """Build a reducer for inspect_ai's epochs: the mean over a sample's epochs that have a score.
 
     ``score_reducer`` makes one score of a panel in each epoch, and this makes one of a sample. An epoch without a score
     counts as not run. The epochs' values, and the votes of each where it has any, stay in the metadata.
@@ -84,7 +84,7 @@ def epoch_reducer(scores: list[S]) -> S:
 
 
 def _row(scores: Sequence[ToolScore], judges: Sequence[str], judge_of_model: Mapping[str, str]) -> np.ndarray:
-    """The panel's scores of one item in the order of the fit's judges, NaN where one is missing."""
+    """Return the panel's scores of one item in the order of the fit's judges, NaN where one is missing."""
     models = [_model(score) for score in scores]
     if all(model in judge_of_model for model in models):
         named = [judge_of_model[str(model)] for model in models]
@@ -102,7 +102,7 @@ def _row(scores: Sequence[ToolScore], judges: Sequence[str], judge_of_model: Map
 
 
 def _model(score: ToolScore) -> str | None:
-    """The model that wrote the grade, which the last message names: an object in a run, a mapping in a log."""
+    """Return the model that wrote the grade, as the last message names it: an object in a run, a mapping in a log."""
     grading = (score.metadata or {}).get("grading") or [{}]
     message = grading[-1]
     return message.get("model") if isinstance(message, Mapping) else getattr(message, "model", None)

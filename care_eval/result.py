@@ -34,7 +34,7 @@ _LINE = 96
 
 
 def frame_kind(source: object) -> FrameKind:
-    """The kind of frame in which a caller who handed in ``source`` gets results: that of a frame, else Arrow.
+    """Return the kind of frame for the results of a caller who passed ``source``: its own kind, else Arrow.
 
     Of a file it is pandas, where that is installed.
     """
@@ -45,7 +45,7 @@ def frame_kind(source: object) -> FrameKind:
 
 
 def _framed(page: str, title: str, height: int) -> str:
-    """A page in a frame of its own, so that its styles do not reach the notebook's."""
+    """Put a page in a frame, so that its styles do not reach the notebook's."""
     frame = '<iframe srcdoc="{}" title="{}" style="width:100%; height:{}px; border:0"></iframe>'
     return str(Markup(frame).format(page, title, height))
 
@@ -54,11 +54,11 @@ class ResultFigure(Figure):
     """One figure of a result, which a notebook draws; it has a ``title`` and a ``caption``."""
 
     def html(self) -> str:
-        """A page that shows the figure and needs no network."""
+        """Return a page that shows the figure and needs no network."""
         return figure_page(self)
 
     def _repr_html_(self) -> str:
-        """The page, for a notebook."""
+        """Return the page, for a notebook."""
         return _framed(self.html(), self.title, 520)
 
 
@@ -125,7 +125,7 @@ class FitResult:
         return None if structure is None else structure.certificate
 
     def to_frame(self, aggregator: str | None = None) -> Any:
-        """The scores, a row an item; ids are texts, which ``frame["item_id"].astype(str)`` of pandas joins.
+        """Return the scores, one row per item; ids are texts, which ``frame["item_id"].astype(str)`` of pandas joins.
 
         Parameters
         ----------
@@ -148,15 +148,15 @@ class FitResult:
         return in_kind(rows.drop_columns(["aggregator"]), self.kind)
 
     def judges_frame(self) -> Any:
-        """A row for each judge and aggregator: ``weight`` with its interval ``lo``, ``hi``, ``loadings``, ``flags``."""
+        """Return a row per judge and aggregator: ``weight``, its interval ``lo`` to ``hi``, ``loadings``, ``flags``."""
         return in_kind(judges_table(self.table.page), self.kind)
 
     def metrics_frame(self) -> Any:
-        """A row for each aggregator: location, spread, and its agreement with gold where there is gold."""
+        """Return a row for each aggregator: location, spread, and its agreement with gold where there is gold."""
         return in_kind(pa.Table.from_pylist(aggregate_rows(self.table.page)), self.kind)
 
     def figures(self) -> dict[str, ResultFigure]:
-        """The figures of the page by their titles."""
+        """Return the figures of the page by their titles."""
         return {figure.title: ResultFigure(**vars(figure)) for figure in page_figures(self.table.page)}
 
     def report(self, path: str | Path) -> Path:
@@ -190,14 +190,14 @@ class FitResult:
         return "\n\n".join([verdict, "\n".join(self._head()), *tables])
 
     def __repr__(self) -> str:
-        """A summary of at most ten lines and a thousand characters."""
+        """Return a summary of at most ten lines and a thousand characters."""
         more = "see .summary(), .to_frame(), .judges_frame(), .figures(), .report('report.html')"
         verdict = wrap(self.verdict.headline, _LINE, max_lines=2, placeholder=" ...")
         lines = [*[*self._head(), *self._concerns()][: 9 - len(verdict)], more]
         return "\n".join([*verdict, *(shorten(line, _LINE, placeholder=" ...") for line in lines)])
 
     def _repr_html_(self) -> str:
-        """A card for a notebook: the verdict, its reasons, their picture, and whom the answer trusts."""
+        """Return a card for a notebook: the verdict, its reasons, their picture, and the judge weights."""
         return _framed(card(self.table.page, self.verdict), f"CARE fit of {self.table.page.title}", 720)
 
     def _head(self) -> list[str]:
@@ -231,7 +231,7 @@ class FitResult:
 
 
 def in_kind(table: pa.Table, kind: FrameKind) -> Any:
-    """A table as a frame of pandas or polars, or as it is."""
+    """Return a table as a frame of pandas or polars, or unchanged."""
     if kind == "pandas":
         return table.to_pandas()
     return import_module("polars").from_arrow(table) if kind == "polars" else table

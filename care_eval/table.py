@@ -123,7 +123,7 @@ def fit(
 
 
 def as_table(source: T | Columns, what: str) -> T | pa.Table:
-    """A dictionary of columns as a table; anything else as it is.
+    """Convert a dictionary of columns to a table; return anything else unchanged.
 
     Raises
     ------

@@ -160,7 +160,7 @@ def means_not_asked(rule: AdmissionRule, values: Array, outside: int = 0) -> boo
 def _check_crowd(
     scores: ScoreMatrix, rule: AdmissionRule, out_of_range: Mapping[str, int], text_mismatches: Mapping[str, int]
 ) -> list[JudgeCheck]:
-    """Checks of judges that scored what they were asked, most of them few items.
+    """Check judges that scored all items that they were asked about, which are few.
 
     A judge needs one score: few equal ones do not make it degenerate, and the order of mostly empty rows shows nothing.
     From ``MIN_SCORES_TO_DESCRIBE`` scores on the limits of ``rule`` apply.
@@ -195,7 +195,7 @@ def _check(
 
 
 def outside_scale(given: int, out_of_range: int) -> str | None:
-    """That most scores of a judge lie outside the scale, where so many do: more than it gave within."""
+    """Report that most scores of a judge lie outside the scale, if more lie outside than inside."""
     if out_of_range <= given:
         return None
     return f"{out_of_range:,} of its {given + out_of_range:,} scores lie outside the scale"
@@ -220,7 +220,7 @@ def _reason(
 
 
 def _notes(items: int, alignment: _Alignment) -> str | None:
-    """What is worth a look at an admitted judge, or None."""
+    """Report what a person should check about an admitted judge, or None."""
     standard_error = 1 / np.sqrt(max(items, 1))
     agreement = alignment.agreement
     if alignment.is_reversed and agreement < -max(_MIN_AGREEMENT, _STANDARD_ERRORS * standard_error):

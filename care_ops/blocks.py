@@ -20,13 +20,13 @@ _TOGETHER = 8
 
 
 def blocks(items: int) -> Iterator[slice]:
-    """The rows of each block, in order."""
+    """Iterate over the rows of each block, in order."""
     for start in range(0, items, BLOCK_ROWS):
         yield slice(start, min(start + BLOCK_ROWS, items))
 
 
 def by_rows(function: Callable[..., Array], *arrays: NDArray[Any]) -> Array:
-    """``function`` of the arrays, block by block; what it gives for an item must follow from the item's rows.
+    """Apply ``function`` to the arrays block by block; its value for an item must depend on the item's rows only.
 
     Parameters
     ----------
@@ -48,7 +48,7 @@ def columns(values: Array) -> Iterator[Array]:
 
 
 def by_columns(function: Callable[[Array], Array], values: Array) -> Array:
-    """``function`` of each column, which gives a new one of the same length; shape (n, p)."""
+    """Apply ``function`` to each column, which returns a column of the same length; shape (n, p)."""
     out = np.empty(values.shape)
     for where, several in _several(values):
         for column in several:
@@ -58,7 +58,7 @@ def by_columns(function: Callable[[Array], Array], values: Array) -> Array:
 
 
 def _several(values: Array) -> Iterator[tuple[slice, Array]]:
-    """Some columns at a time: which, and a copy as rows, in the same memory each time (fresh one is cleared first)."""
+    """Iterate over some columns at a time: their places, and a copy as rows in memory that is used again each time."""
     width = values.shape[1]
     memory = np.empty((min(_TOGETHER, width), len(values)))
     for first in range(0, width, _TOGETHER):
@@ -69,7 +69,7 @@ def _several(values: Array) -> Iterator[tuple[slice, Array]]:
 
 
 def few_values(values: Array, most: int) -> Array | None:
-    """The different values of an array in rising order, NaN aside; None where they are more than ``most``.
+    """Return the distinct values of an array in rising order, without NaN; None where there are more than ``most``.
 
     Where they are, the first rows mostly show it.
     """

@@ -95,7 +95,7 @@ def to_labels(
 
 
 def prevalence_threshold(estimate: Array, prevalence: float) -> float:
-    """The threshold above which a share ``prevalence`` of the estimates lies (NaN left out)."""
+    """Return the threshold above which a share ``prevalence`` of the estimates lies (NaN left out)."""
     ordered = np.sort(estimate[~np.isnan(estimate)])
     above = round(prevalence * len(ordered))
     low, high = ordered[max(len(ordered) - above - 1, 0)], ordered[min(len(ordered) - above, len(ordered) - 1)]
@@ -142,7 +142,7 @@ def probability_curve(latent: Array, labels: Array, weights: Array | None = None
 
 
 def _grid(centre: Array, width: Array) -> Array:
-    """Intercepts and slopes around ``centre``, (k, 2); none of the slopes is negative."""
+    """Return intercepts and slopes around ``centre``, (k, 2); none of the slopes is negative."""
     intercepts, slopes = centre[:, None] + width[:, None] * np.linspace(-1.0, 1.0, _GRID)
     return np.column_stack([grid.ravel() for grid in np.meshgrid(intercepts, slopes[slopes >= 0.0])])
 

@@ -112,7 +112,7 @@ def _bounds(metadata: Any) -> list[Bound]:
 
 
 def explained(kind: type) -> dict[str, str]:
-    """What each field of a settings class means, from the ``Attributes`` of its docstring, allowed words first."""
+    """Describe each field of a settings class by the ``Attributes`` of its docstring, allowed words first."""
     lines = textwrap.dedent("    " + (kind.__doc__ or "")).splitlines()
     words_of: dict[str, list[str]] = {}
     names: list[str] = []
@@ -281,7 +281,7 @@ class FitConfig:
 
     @classmethod
     def of(cls, options: Mapping[str, Any]) -> FitConfig:
-        """The configuration that options of one flat list give; ``calibrate`` is the scale of quality."""
+        """Build the configuration from one flat list of options; ``calibrate`` is the scale of quality."""
         options = with_profile(options)
         return cls(
             **named(cls, options),

@@ -47,17 +47,17 @@ class WarehouseError(CareError):
 
 
 def counted(number: int, noun: str) -> str:
-    """A number and what is counted, for a sentence."""
+    """Write a number and what is counted, for a sentence."""
     return f"{number:,} {noun}" if number == 1 else f"{number:,} {noun}s"
 
 
 def how_to_install(extra: str) -> str:
-    """What to type for what comes with an extra of this package, of which no index has the others."""
+    """Return the command that installs an extra of this package."""
     return f"pip install '.[{extra}]' in CARE's clone, or with the path of its wheel in place of the dot"
 
 
 def release() -> str:
-    """The installed release of CARE."""
+    """Return the installed release of CARE."""
     with suppress(metadata.PackageNotFoundError):
         return metadata.version("care-eval")
     return "of a source folder"
@@ -104,7 +104,7 @@ def guarded(remedy: str, what: str = "the table") -> Callable[[Callable[P, R]], 
 
 
 def sentence(text: str) -> str:
-    """A text in one line, without what a terminal would obey; of a long one the middle is left out.
+    """Write a text in one line, without control characters; the middle of a long text is left out.
 
     The end, which is the remedy, is kept from the beginning of a sentence or a clause on, where one is near enough.
     """

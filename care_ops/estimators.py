@@ -139,7 +139,7 @@ class PanelEstimator:
         return self.fit(X, y).estimate_
 
     def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The parameters by name; ``deep`` changes nothing, as no parameter is an estimator."""
+        """Return the parameters by name; ``deep`` changes nothing, as no parameter is an estimator."""
         return {entry.name: getattr(self, entry.name) for entry in fields(self)}
 
     def set_params(self, **params: Any) -> Self:
@@ -159,7 +159,7 @@ class PanelEstimator:
         return hasattr(self, "_frozen")
 
     def __sklearn_tags__(self) -> Any:
-        """What scikit-learn asks about an estimator."""
+        """Return the tags that scikit-learn asks for."""
         sklearn: Any = import_module("sklearn.utils")
         return sklearn.Tags(
             estimator_type=None,
@@ -168,13 +168,13 @@ class PanelEstimator:
         )
 
     def _config(self) -> FitConfig:
-        """The configuration of a fit of one aggregator, with those of its settings that are parameters here."""
+        """Build the configuration of a fit of one aggregator, with those of its settings that are parameters here."""
         own = self.get_params()
         aggregators = (own.get("aggregator", self._of),)
         return FitConfig.of({**own, "aggregators": aggregators})
 
     def _matrix(self, X: ArrayLike) -> ScoreMatrix:  # noqa: N803
-        """The scores with made-up names that sort in their order."""
+        """Return the scores with generated names that sort in their order."""
         values = _numbers(X)
         n, p = values.shape
         judges = tuple(f"{column:05d}" for column in range(p))
@@ -252,7 +252,7 @@ class AggregatorEstimator(PanelEstimator):
 
 
 def _numbers(X: ArrayLike) -> Array:  # noqa: N803
-    """A matrix of float64, without infinities.
+    """Check a matrix and return it as float64, without infinities.
 
     Raises ``ArrayError`` where it is sparse, complex, not two-dimensional, empty, or holds what is no number.
     """
@@ -286,7 +286,7 @@ def _numbers(X: ArrayLike) -> Array:  # noqa: N803
 
 
 def _fit_labels(y: ArrayLike | None, item_ids: Sequence[str]) -> FitLabels:
-    """The labels that are given, by item.
+    """Return the given labels, by item.
 
     Raises ``ArrayError`` where there is not one number an item.
     """

@@ -26,7 +26,7 @@ Watch = Callable[[str, int, int], None]
 
 
 def unwatched(_what: str, _done: int, _total: int) -> None:
-    """A ``Watch`` for nobody."""
+    """Ignore all progress: a ``Watch`` for callers that need none."""
 
 
 Solve = Literal["exactly", "roughly", "not"]
@@ -111,7 +111,7 @@ def fit_panel(
 def try_structure(
     moments: Moments, config: StructureConfig, judges: Sequence[str] | None = None, effort: Effort = EXACTLY
 ) -> tuple[Structure | None, dict[str, float], dict[str, str]]:
-    """The structure, or the reason why this panel has none."""
+    """Solve the structure, or return the reason why this panel has none."""
     try:
         structure, details = fit_structure(moments, config, judges, effort)
         return structure, details, {}
@@ -120,7 +120,7 @@ def try_structure(
 
 
 def problem_of(scores: ScoreMatrix, config: FitConfig, labels: FitLabels = NO_LABELS) -> Problem:
-    """The problem that ``care`` solves on a panel; no structure is solved."""
+    """Build the problem that ``care`` solves on a panel; no structure is solved."""
     panel = scores.canonical()
     rng = np.random.default_rng([content_seed(panel), config.seed])
     return Problem(panel, of_panel(panel.values), None, rng, config, labels)

@@ -74,12 +74,12 @@ class Frozen:
 
 
 def freeze(scores: ScoreMatrix, estimate: Array) -> Frozen:
-    """The function nearest to one aggregate; see ``freeze_all``."""
+    """Approximate one aggregate by a function of the scores; see ``freeze_all``."""
     return freeze_all(scores, {"": estimate})[""]
 
 
 def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str, Frozen]:
-    """The function nearest to each aggregate of a panel, by least squares.
+    """Approximate each aggregate of a panel by a function of the scores, by least squares.
 
     The rows of each fold are reduced to a triangular factor (Golub and Van Loan, Matrix Computations, 5.3) of the
     features and the estimates. From five of them follow the fit on all items, those on four folds, and how these do
@@ -110,7 +110,7 @@ def freeze_all(scores: ScoreMatrix, estimates: Mapping[str, Array]) -> dict[str,
 
 
 def _by_items(estimates: Mapping[str, Array]) -> list[tuple[NDArray[np.bool_], list[str]]]:
-    """The names of the aggregates that estimate the same items, with these items."""
+    """Return the names of the aggregates that estimate the same items, with these items."""
     groups: list[tuple[NDArray[np.bool_], list[str]]] = []
     for name, estimate in estimates.items():
         scored = ~np.isnan(estimate)

@@ -147,7 +147,7 @@ _PATTERNS = {
 
 @cache
 def _compiled() -> dict[str, re.Pattern[str]]:
-    """The rules; compiled when the first text is read, since that takes a tenth of a second."""
+    """Return the rules; they are compiled for the first text, since that takes a tenth of a second."""
     return {
         name: re.compile("|".join(f"(?:{pattern})" for pattern in patterns)) for name, patterns in _PATTERNS.items()
     }

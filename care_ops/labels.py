@@ -202,7 +202,7 @@ class Labels:
         return [*lines, *self.repeats()]
 
     def repeats(self) -> list[str]:
-        """What several labels of one item say of each other; nothing where no item has several."""
+        """Describe how several labels of one item agree; return nothing where no item has several."""
         if self.reliability is None:
             again = sum(len(labels) > 1 for labels in self.by_item.values())
             return [f"{counted(again, 'item')} with several labels by one rater, which count as one"] if again else []

@@ -140,7 +140,7 @@ def risk_coverage_gain(uncertainty: Array, wrong: NDArray[np.bool_]) -> float | 
 
 
 def calibration_error(probability: Array, gold: Array, bins: int = 10) -> float:
-    """Expected calibration error: distance of mean probability and share of positives in bins, weighted by items."""
+    """Return the expected calibration error: |mean probability - share of positives| in bins, weighted by items."""
     place = np.minimum((probability * bins).astype(int), bins - 1)
     excess = np.bincount(place, probability - gold, bins)
     return float(np.abs(excess).sum()) / len(gold)

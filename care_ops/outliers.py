@@ -59,7 +59,7 @@ class Outliers:
 def on_one_scale(
     scores: ScoreMatrix, scale: Scale | None, declared: Mapping[str, Scale]
 ) -> tuple[ScoreMatrix, tuple[Brought, ...], list[str]]:
-    """The scores on the panel's scale, without outliers where none is declared; who was brought there; what was done.
+    """Rescale scores to the panel's scale, without outliers where none is declared; report the judges and the reason.
 
     Raises ``InputError`` as ``brought_to_one_scale`` does.
     """
@@ -70,7 +70,7 @@ def on_one_scale(
 
 
 def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tuple[ScoreMatrix, tuple[Outliers, ...]]:
-    """The scores, outliers missing; and whose they were.
+    """Set outliers to missing; return the scores and the judges of the outliers.
 
     An outlier lies far outside of all other scores of its judge. On a usual scale (shares, grades, per cent) it is more
     than five times the greatest score or, among whole grades, a code below 0 for a missing answer; elsewhere it is
@@ -113,7 +113,7 @@ def without_outliers(scores: ScoreMatrix, declared: Mapping[str, Scale]) -> tupl
 
 
 def _size(column: Array) -> float | None:
-    """The greatest score of the least usual scale that holds all but a judge's outliers; None where none does.
+    """Return the top of the smallest common scale that holds all but a judge's outliers; None where there is none.
 
     A judge that gave no number is on the least of them.
     """

@@ -141,7 +141,7 @@ class Aggregate:
     def mapped(
         self, items: Callable[[Array], Array], judges: Callable[[Array], Array] = lambda same: same
     ) -> Aggregate:
-        """The answer with ``items`` done to arrays that have a row an item, ``judges`` to those with a row a judge."""
+        """Return a copy with ``items`` applied to arrays of a row per item, ``judges`` to those of a row per judge."""
         done = dict.fromkeys(("estimate", "sd", "p_quality", "latent"), items) | {"weights": judges, "loadings": judges}
         known = {name: values for name in done if (values := getattr(self, name)) is not None}
         return replace(self, **{name: done[name](values) for name, values in known.items()})

@@ -63,7 +63,7 @@ class Brought:
 def brought_to_one_scale(
     scores: ScoreMatrix, scale: Scale | None = None, declared: Mapping[str, Scale] | None = None
 ) -> tuple[ScoreMatrix, tuple[Brought, ...]]:
-    """The scores, those of judges on a scale of their own brought to the panel's; and which judges these are.
+    """Bring scores of judges on another scale to the panel's scale; return also which judges these are.
 
     Parameters
     ----------
@@ -99,7 +99,7 @@ def brought_to_one_scale(
 
 
 def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
-    """The scores, each of these judges' brought to the panel's scale; the same matrix where none of them scored."""
+    """Bring these judges' scores to the panel's scale; return the same matrix where none of them scored."""
     place = {judge: j for j, judge in enumerate(scores.judges)}
     present = [one for one in brought if one.judge in place]
     if not present:
@@ -111,7 +111,7 @@ def bring(scores: ScoreMatrix, brought: Sequence[Brought]) -> ScoreMatrix:
 
 
 def scale_of_grades(scores: ScoreMatrix) -> Scale | None:
-    """The usual scale that holds all scores, where these are whole or half grades; None where they are not."""
+    """Return the common scale that holds all scores, where these are whole or half grades; None where they are not."""
     columns = {judge: column[~np.isnan(column)] for judge, column in zip(scores.judges, scores.values.T, strict=True)}
     kinds = {_kind(column) for column in columns.values()}
     highest = [column.max(initial=0.0) for column in columns.values()]
@@ -132,7 +132,7 @@ def share_scale(values: Array) -> bool:
 
 
 def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scale:
-    """The commonest of the declared scales, where nothing else gives the panel's.
+    """Return the most frequent declared scale, where nothing else gives the panel's.
 
     Raises ``InputError`` where some judges' scales are declared, and the ranges of the others do not say which scale
     most of them share.
@@ -147,7 +147,7 @@ def _one_of(declared: Mapping[str, Scale], columns: Mapping[str, Array]) -> Scal
 
 
 def _kind(column: Array) -> float | None:
-    """The greatest score of the kind of scale that a judge's scores are on; None where they are on none of them."""
+    """Return the top of the kind of scale that a judge's scores are on; None where they are on none."""
     if len(column) < MIN_SCORES or column.min() < 0:
         return None
     highest = column.max()
@@ -161,7 +161,7 @@ def _kind(column: Array) -> float | None:
 
 
 def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
-    """The scale that the ranges of more than half of the judges tell; None where there is none."""
+    """Return the scale that the ranges of more than half of the judges suggest; None where there is none."""
     telling = {judge: column for judge, column in columns.items() if len(column) >= MIN_SCORES}
     kinds = {judge: _kind(column) for judge, column in telling.items()}
     for size in SIZES:
@@ -172,7 +172,7 @@ def _scale_of_most(columns: Mapping[str, Array]) -> Scale | None:
 
 
 def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Scale | None:
-    """A judge's own scale by its range, where that is plainly of another kind than the panel's; else None.
+    """Return a judge's own scale by its range, if that is clearly of another kind than the panel's; else None.
 
     A narrow range is weak evidence: it takes ``MIN_SCORES_TO_DESCRIBE`` scores, and if most of them lie on the
     scale that is declared, where a severe judge's do too, some that are no whole numbers.
@@ -189,7 +189,7 @@ def _of_another_kind(column: Array, panel: Scale, declared: Scale | None) -> Sca
 
 
 def _ends(size: float, lowest: float, highest: float) -> Scale:
-    """The usual scale of this kind that holds all scores."""
+    """Return the common scale of this kind that holds all scores."""
     if size != 10.0:
         return 0.0, size
     return float(lowest >= 1), min(end for end in _GRADES if end >= highest)

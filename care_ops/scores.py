@@ -71,7 +71,7 @@ class ScoreMatrix:
         return len(self.item_ids), len(self.judges)
 
     def canonical(self) -> ScoreMatrix:
-        """The same scores with items and judges in sorted order."""
+        """Return the same scores with items and judges in sorted order."""
         return self._canonical
 
     @cached_property
@@ -82,7 +82,7 @@ class ScoreMatrix:
         return self._taken(self.values[np.ix_(rows, columns)], rows, columns)
 
     def _taken(self, values: Array, rows: Sequence[int], columns: Sequence[int]) -> ScoreMatrix:
-        """Some rows and columns of this matrix, each at most once; what was checked of it holds of them."""
+        """Select rows and columns of this matrix, each at most once; no check is repeated."""
         taken = object.__new__(ScoreMatrix)
         object.__setattr__(taken, "values", np.ascontiguousarray(values))
         object.__setattr__(taken, "item_ids", tuple([self.item_ids[i] for i in rows]))
@@ -92,12 +92,12 @@ class ScoreMatrix:
         return taken
 
     def sorted_items(self) -> ScoreMatrix:
-        """The same scores, items in sorted order."""
+        """Return the same scores, items in sorted order."""
         rows = _order(self.item_ids)
         return self if _is_sorted(rows) else self._taken(self.values[rows], rows, range(len(self.judges)))
 
     def select_judges(self, judges: Sequence[str]) -> ScoreMatrix:
-        """The same items, only these judges, in this order.
+        """Select judges, in this order, with all items.
 
         Raises ``InputError`` where a judge is not in the matrix.
         """
@@ -111,7 +111,7 @@ class ScoreMatrix:
         return replace(self, values=self.values[:, columns], judges=tuple(judges))
 
     def select_items(self, keep: NDArray[np.bool_] | NDArray[np.intp]) -> ScoreMatrix:
-        """The rows where ``keep`` (n,) holds, or the rows at these places."""
+        """Select the rows where ``keep`` (n,) holds, or the rows at these places."""
         rows = np.flatnonzero(keep) if keep.dtype == np.bool_ else keep
         return self._taken(self.values[rows], rows.tolist(), range(len(self.judges)))
 
@@ -141,7 +141,7 @@ class ScoreMatrix:
 
 
 def content_seed(scores: ScoreMatrix) -> int:
-    """A seed that follows from the scores, whatever the order of items and judges."""
+    """Return a seed that depends on the scores only, whatever the order of items and judges."""
     return int(scores.fingerprint_of_scores[:16], 16)
 
 
@@ -182,7 +182,7 @@ def mean_of_present(values: Array, axis: int = 0) -> Array:
 
 
 def rows_of(names: Iterable[str]) -> dict[str, list[int]]:
-    """The positions of each name, names in the order in which they first occur."""
+    """Return the positions of each name, names in the order in which they first occur."""
     rows: dict[str, list[int]] = {}
     for row, name in enumerate(names):
         rows.setdefault(name, []).append(row)

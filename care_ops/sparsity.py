@@ -56,7 +56,7 @@ def lacks_pairs(together: Array) -> bool:
 
 
 def components(values: Array) -> list[Component]:
-    """Groups of judges such that no judge of one shares an item with a judge of another; the largest first.
+    """Find groups of judges that share no item with judges of other groups; the largest first.
 
     Judges and items without a score are in none.
 

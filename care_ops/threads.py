@@ -8,11 +8,11 @@ from threadpoolctl import ThreadpoolController
 
 
 def one_blas_thread() -> AbstractContextManager[object]:
-    """A context in which BLAS uses one thread."""
+    """Return a context in which BLAS uses one thread."""
     return _controller("scipy.linalg" in sys.modules).limit(limits=1, user_api="blas")
 
 
 @cache
 def _controller(_with_scipy: bool) -> ThreadpoolController:
-    """What finds the libraries that are loaded, which takes milliseconds; scipy brings a BLAS of its own."""
+    """Return the controller of the loaded libraries, whose search takes milliseconds; scipy brings its own BLAS."""
     return ThreadpoolController()

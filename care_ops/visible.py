@@ -36,7 +36,7 @@ _compiled = cache(re.compile)
 
 
 def visible(text: str) -> str:
-    """The text without characters that are not seen; those that a script or an emoji is spelled with stay.
+    """Remove invisible characters, except those that a script or an emoji is spelled with.
 
     Letters that are drawn as blanks are one space, and none at the end of a line.
 

@@ -263,7 +263,7 @@ def _must_fit(ray: Any, spec: JudgeSpec) -> None:
 
 
 def _answer_of(spec: JudgeSpec, reference: Any) -> Any:
-    """The result of a call that has ended.
+    """Return the result of a call that has ended.
 
     Raises ``JudgeError`` where the call failed, and ``_LostActorError`` where the actor is gone.
     """

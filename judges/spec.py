@@ -73,7 +73,7 @@ class EngineBase(BaseModel, ABC):
 
     @abstractmethod
     def key_content(self) -> dict[str, Any]:
-        """The settings that change a score; they become part of the judge's key."""
+        """Return the settings that change a score; they become part of the judge's key."""
 
 
 class ProgramEngine(EngineBase):

@@ -60,7 +60,7 @@ al. 2025)."""
 
 
 def versions_of(records: Sequence[ItemRecord], changes: Sequence[str], wrong: float | None) -> list[ItemRecord]:
-    """The items, followed by their versions; a version shares the split unit of the item that it was made from.
+    """Return the items, followed by their versions; a version shares the split unit of its item.
 
     The changes are names in ``TRANSFORMATIONS`` or ``TRIGGERS``. All answers to one prompt have one version with a
     given trigger, whose gold is ``wrong`` by construction. Raises ``InputError`` where no item has a response to be

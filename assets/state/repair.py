@@ -187,7 +187,7 @@ def _read_page(path: Path) -> None:
 
 
 def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bool) -> Iterator[Finding]:
-    """What was done, or can be done, about a file; nothing if it can be read or is gone meanwhile."""
+    """Describe what was done, or can be done, about a file; nothing if it can be read or no longer exists."""
     try:
         read(path)
     except FileNotFoundError:
@@ -213,7 +213,7 @@ def _checked(workspace: Workspace, path: Path, read: Read, then: str, repair: bo
 
 
 def _database(workspace: Workspace, *, repair: bool) -> Iterator[Finding]:
-    """The warehouse holds nothing that the parts do not."""
+    """Return whether the warehouse holds nothing that the parts do not."""
     path = workspace.warehouse.path
     if not path.exists():
         return
@@ -258,7 +258,7 @@ def _dagster(
 
 
 def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None]) -> str | None:
-    """What is wrong with Dagster's settings; None where nothing is."""
+    """Describe what is wrong with Dagster's settings; None where nothing is."""
     try:
         settings = yaml.safe_load(path.read_text(encoding="utf-8"))
     except (yaml.YAMLError, UnicodeDecodeError, IsADirectoryError) as error:
@@ -272,7 +272,7 @@ def _broken_settings(path: Path, refused_settings: Callable[[Path], str | None])
 
 
 def _broken_sqlite(path: Path) -> str | None:
-    """What is wrong with a SQLite database; None where nothing is.
+    """Describe what is wrong with a SQLite database; None where nothing is.
 
     Raises ``WarehouseError`` where the system does not allow to see.
     """

@@ -19,7 +19,7 @@ Fit = Callable[[NDArray[np.intp], int, np.random.Generator], annotators.Crowd]
 
 
 def _of_crowd(name: str, fit: Fit, problem: Problem) -> Aggregate:
-    """An annotator model on votes, which say whether a score lies above the cut, or on the panel's grades.
+    """Fit an annotator model to votes (whether a score lies above the cut), or to the panel's grades.
 
     With two classes the estimate is expit(log odds / p), the judges' mean evidence, with .5 as threshold. It orders
     items as the posterior does without running into 0 and 1. It is not a probability, because judges that share

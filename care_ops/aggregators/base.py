@@ -61,7 +61,7 @@ class Problem:
         return self.config.cut
 
     def require_structure(self) -> Structure:
-        """The structure; raises ``FitError`` where the panel has none."""
+        """Return the structure; raise ``FitError`` where the panel has none."""
         if self.structure is None:
             raise FitError("the panel has no sparse + low-rank structure to read quality from")
         return self.structure

@@ -104,7 +104,7 @@ def fit_structure(
 
 
 def penalty_rate(correlation: Array, n: int) -> float:
-    """The rate that ``StructureConfig.gamma`` multiplies, which the paper's theorem on sample complexity asks for.
+    """Return the rate that ``StructureConfig.gamma`` multiplies, from the paper's theorem on sample complexity.
 
     It is sqrt(log p / n) times the median diagonal entry of the inverse correlation.
 
@@ -170,7 +170,7 @@ def care_svd(problem: Problem) -> Aggregate:
 
 
 def weighted(scores: Array, weights: Array) -> Array:
-    """The paper's aggregate s-hat = w'J with weights of sum one, as its released code has them, shape (n,).
+    """Return the paper's aggregate s-hat = w'J with weights of sum one, as in its released code, shape (n,).
 
     Weights come from correlations and multiply raw scores, so that judges of a wide scale count for more, and a
     direction of either sign moves the location.
@@ -193,7 +193,7 @@ def weighted(scores: Array, weights: Array) -> Array:
 
 
 def theory_of(structure: Structure, factors: Factors) -> dict[str, float | bool | list[float] | None]:
-    """What the paper's theorems say where the fitted factors stand in for the true ones (``structure.bounds``).
+    """Evaluate the paper's theorems with the fitted factors in place of the true ones (``structure.bounds``).
 
     Parameters
     ----------

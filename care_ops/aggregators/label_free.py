@@ -326,7 +326,7 @@ def _without_declared(problem: Problem, features: Mapping[str, Array]) -> Array:
 
 
 def _families(problem: Problem) -> NDArray[np.intp]:
-    """Number the families of the judges, (p,)."""
+    """Assign a number to each family of the judges, (p,)."""
     names = [family_of(judge, problem.scores.families) for judge in problem.scores.judges]
     return np.unique(np.array(names), return_inverse=True)[1].astype(np.intp)
 

@@ -65,12 +65,12 @@ def family_mean(standardised: Array, judges: Sequence[str], families: Mapping[st
 
 
 def family_of(judge: str, families: Mapping[str, str]) -> str:
-    """The declared family of a judge; one without is a family of its own."""
+    """Return the declared family of a judge; a judge without one is its own family."""
     return families.get(judge) or f"\0{judge}"
 
 
 def _placed(problem: Problem, name: str, latent: Array, *, weights: Array | None = None) -> Aggregate:
-    """The aggregate of a latent quality, on the location and spread of the panel's mean."""
+    """Build the aggregate of a latent quality, on the location and spread of the panel's mean."""
     return Aggregate(
         name,
         to_panel_scale(latent, problem.panel_mean, problem.ends)[0],

@@ -51,7 +51,7 @@ class Crowd:
 
 
 def dawid_skene(answers: Answers, classes: int, *, tolerance: float = 1e-6, max_iterations: int = 500) -> Crowd:
-    """A confusion matrix for each judge, by EM from the vote shares (Dawid and Skene, 1979).
+    """Estimate a confusion matrix for each judge, by EM from the vote shares (Dawid and Skene, 1979).
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ def glad(grades: NDArray[np.intp], classes: int, *, max_iterations: int = 500) -
         return np.stack([given == c for c in range(classes)]).astype(np.float64)
 
     def joint_of(votes: Array, support: Array, ease: Array) -> Array:
-        """log P(class, answers) up to what all classes share, (rows, k), from the ability that stands behind each."""
+        """Return log P(class, answers) up to a constant over classes, (rows, k), from the given ability."""
         return ease[:, None] * support.T + others * votes.sum(axis=2).T
 
     def climb(x: Array) -> tuple[float, Array]:
@@ -235,7 +235,7 @@ def _vote_shares(answers: Answers, classes: int) -> Array:
 
 
 def _variational(counts: Array) -> Array:
-    """exp of the expected log probabilities under a Dirichlet; rows add to less than one."""
+    """Return exp of the expected log probabilities under a Dirichlet; rows add to less than one."""
     total: Array = counts.sum(axis=1, keepdims=True)
     return np.exp(np.asarray(digamma(counts) - digamma(total), dtype=np.float64))
 

@@ -76,7 +76,7 @@ class Answers:
         return np.concatenate([group.design[group.code[rows]] for group in self._groups], axis=1)
 
     def together(self) -> Array:
-        """Number of items that have both of two answers, (columns, columns)."""
+        """Count the items that have both of two answers, (columns, columns)."""
         count = np.zeros((len(self.owner), len(self.owner)))
         for rows in blocks(self.items):
             has = self.indicators(rows)
@@ -84,7 +84,7 @@ class Answers:
         return count
 
     def of_rows(self, rows: NDArray[np.intp]) -> Answers:
-        """The answers to some items, with the columns of all."""
+        """Return the answers to some items, with the columns of all."""
         some = copy(self)
         some.items, some._groups = len(rows), [group.of_rows(rows) for group in self._groups]
         return some
@@ -118,14 +118,14 @@ class _Group:
         )
 
     def of_rows(self, rows: NDArray[np.intp]) -> _Group:
-        """The group on some items."""
+        """Return the group on some items."""
         some = copy(self)
         some.code = self.code[rows]
         return some
 
 
 def _split(levels: NDArray[np.intp]) -> list[tuple[int, int]]:
-    """Runs of judges whose answers together make at most ``_MOST_PATTERNS`` patterns."""
+    """Split the judges into runs whose answers together form at most ``_MOST_PATTERNS`` patterns."""
     runs: list[tuple[int, int]] = []
     first, patterns = 0, 1
     for j, size in enumerate(levels + 1):

@@ -152,7 +152,7 @@ def _jennrich(tensor: Array, k: int, rng: np.random.Generator) -> Array:
 def by_tensorly(
     tensor: Array, k: int, rng: np.random.Generator, attempts: int, starts: Sequence[list[Array]] = ()
 ) -> list[list[Array]]:
-    """The three factors, a column a component, of the tensors of rank k that tensorly ends in, the nearest first.
+    """Decompose tensors of rank k by tensorly: three factors for each, one column per component, the closest fit first.
 
     It begins at random, or at ``starts``. Raises ``FitError`` where tensorly is not installed, or a least-squares
     problem of its own is singular.
@@ -227,7 +227,7 @@ def mixture_by_least_squares(
 
 
 def _unwhitening(tensor: Array, k: int) -> list[Array]:
-    """Maps of whitened coordinates back to each augmented view, (1 + p_l, min(k, 1 + p_l)), from pair moments."""
+    """Map whitened coordinates back to each augmented view, (1 + p_l, min(k, 1 + p_l)), from pair moments."""
     first, singular, second = np.linalg.svd(tensor[:, :, 0])
     third, third_singular, _ = np.linalg.svd(tensor[:, 0, :].T)
     back = [(first, singular), (second.T, singular), (third, third_singular)]
@@ -237,7 +237,7 @@ def _unwhitening(tensor: Array, k: int) -> list[Array]:
 
 
 def rebuilt(factors: Sequence[Array]) -> Array:
-    """The tensor that three factors make."""
+    """Build the tensor from three factors."""
     return np.einsum("ar,br,cr->abc", *factors, optimize=True)
 
 

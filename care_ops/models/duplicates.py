@@ -96,7 +96,7 @@ def find_duplicates(correlation: Array, items: float, families: NDArray[np.intp]
 
 
 def _groups(label: NDArray[np.intp]) -> list[list[int]]:
-    """The groups of two judges and more."""
+    """Return the groups of two judges and more."""
     return [np.flatnonzero(label == k).tolist() for k in np.flatnonzero(np.bincount(label) > 1)]
 
 
@@ -107,6 +107,6 @@ def _are_implied(agree: NDArray[np.bool_], related: NDArray[np.intp]) -> NDArray
 
 
 def _numbered(label: NDArray[np.intp]) -> NDArray[np.intp]:
-    """The same groups, numbered in the order in which they first occur."""
+    """Assign numbers to the same groups in the order in which they first occur."""
     _, first, place = np.unique(label, return_index=True, return_inverse=True)
     return np.argsort(np.argsort(first))[place]

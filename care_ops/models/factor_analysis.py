@@ -125,7 +125,7 @@ def factor_scores(model: FactorModel, standardised: Array) -> Array:
 
 
 def posterior_sd(model: FactorModel, several: FactorModel, standardised: Array, scores: Array | None = None) -> Array:
-    """Standard deviation of one common factor given the scores present, (n,); 1, the prior's, where none is.
+    """Return the standard deviation of one common factor given the scores present, (n,); 1 without scores.
 
     An item is less certain where ``several`` factors leave more of its scores unexplained than of the others'. Its
     noise has a scale of its own, with an inverse gamma prior worth half of the judges (a Gaussian scale mixture; Lange,

@@ -122,7 +122,7 @@ def unit_feature(feature: Array) -> Array | None:
 
 
 def _between_families(correlation: Array, families: NDArray[np.intp], steps: int = 60) -> Array:
-    """Loadings of one common factor by pairs of judges of unlike families; by all where those are fewer than three."""
+    """Estimate loadings of one common factor from pairs of different families; from all pairs if under three."""
     p = len(correlation)
     others = ~np.eye(p, dtype=np.bool_)
     pairs = families[:, None] != families[None, :] if len(np.unique(families)) >= 3 else others
@@ -139,7 +139,7 @@ def _between_families(correlation: Array, families: NDArray[np.intp], steps: int
 
 
 def _common_ratio(slopes: Array, loadings: Array, families: NDArray[np.intp], ratio: float, sign: float) -> float:
-    """The ratio of slope to loading that all families have at least: what quality itself may owe to the feature."""
+    """Return the ratio of slope to loading that all families have at least: what quality may owe to the feature."""
     ratios: list[float] = []
     for family in np.unique(families):
         a, b = loadings[families == family], slopes[families == family]

@@ -56,7 +56,7 @@ class Mixture:
     start: str
 
     def log_joint(self, values: Array) -> Array:
-        """log pi_r + log phi(J_i; mu_r, Sigma) over the scores present, shape (n, k)."""
+        """Return log pi_r + log phi(J_i; mu_r, Sigma) over the scores present, shape (n, k)."""
         return by_rows(self._log_joint, values)
 
     def _log_joint(self, values: Array) -> Array:
@@ -216,7 +216,7 @@ def _shares(joint: Array) -> tuple[Array, float]:
 
 
 def floored(covariance: Array) -> Array:
-    """The nearest covariance with the least variance in every direction; copies of a judge leave none in one."""
+    """Raise a covariance to a minimum variance in each direction; copies of a judge have none in one."""
     off_diagonal = covariance - np.diag(np.diag(covariance))
     if not off_diagonal.any():
         return np.diag(np.maximum(np.diag(covariance), VARIANCE_FLOOR))
@@ -241,7 +241,7 @@ def start_near(values: Array, centres: Array) -> tuple[Array, Array, Array]:
 
 
 def k_means_plus_plus(values: Array, k: int, rng: np.random.Generator) -> Array:
-    """k spread-out items as centres (Arthur and Vassilvitskii, 2007), shape (k, p)."""
+    """Choose k spread-out items as centres (Arthur and Vassilvitskii, 2007), shape (k, p)."""
     filled = np.where(np.isnan(values), 0.0, values)
     chosen = [int(rng.integers(len(filled)))]
     nearest = np.sum((filled - filled[chosen[0]]) ** 2, axis=1)
@@ -254,7 +254,7 @@ def k_means_plus_plus(values: Array, k: int, rng: np.random.Generator) -> Array:
 
 
 def fourth_order(values: Array, subspace: Array, k: int, rng: np.random.Generator) -> Array:
-    """k centres from the fourth moments within a subspace, shape (k, p).
+    """Find k centres from the fourth moments within a subspace, shape (k, p).
 
     Two-valued latents have negative kurtosis: the directions of extreme kurtosis (FastICA's cubic fixed point,
     Hyvarinen and Oja, 1997) are those latents, and each item lies on one side of every direction. The k fullest
@@ -299,7 +299,7 @@ def best_of(
     tolerance: float = TOLERANCE,
     max_iterations: int = 500,
 ) -> tuple[Mixture, dict[str, float]]:
-    """The likeliest mixture over starts: each a few iterations, the leading ones until they have converged.
+    """Return the most likely mixture over starts: a few iterations each, then the leading ones to convergence.
 
     The few iterations are on a sample of ``_RANKED_ITEMS`` where there are more items.
 
@@ -328,7 +328,7 @@ def best_of(
 def continued(
     fit: Mixture, values: Array, shape: Shape = "diagonal", tolerance: float = TOLERANCE, max_iterations: int = 500
 ) -> Mixture:
-    """The fit that EM on these items reaches from where another fit ended, as one of a sample of them."""
+    """Continue EM on these items from where another fit, such as one of a sample, ended."""
     return expectation_maximisation(
         values,
         fit.weights,
@@ -342,7 +342,7 @@ def continued(
 
 
 def different_rows(values: Array, at_least: int) -> int:
-    """Number of different rows, or of the first thousand where these are at least so many; NaN equals NaN."""
+    """Count the distinct rows, up to a thousand; NaN equals NaN."""
     for rows in (values[:_FIRST_ROWS], values):
         different = len(np.unique(np.nan_to_num(rows, nan=np.inf), axis=0))
         if different >= at_least:
@@ -351,5 +351,5 @@ def different_rows(values: Array, at_least: int) -> int:
 
 
 def log_sum(log_values: Array) -> Array:
-    """log sum exp of each row of an (n, k) array, without overflow."""
+    """Return log sum exp of each row of an (n, k) array, without overflow."""
     return softmax(log_values)[1]

@@ -117,7 +117,7 @@ def _second_factor(correlation: Array, steps: int = 200) -> tuple[float, NDArray
 
 
 def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
-    """Loadings a (p,) of least absolute residuals |c_jk - a_j a_k| over ``pairs``; their sum is not negative.
+    """Fit loadings a (p,) of least absolute residuals |c_jk - a_j a_k| over ``pairs``; their sum is not negative.
 
     Small residuals cost their square (Huber's loss), and the minimum is found by reweighted least squares.
 
@@ -139,7 +139,7 @@ def common_loadings(correlation: Array, pairs: NDArray[np.bool_]) -> Array:
 
 
 def huber_loss(correlation: Array, loadings: Array, pairs: NDArray[np.bool_]) -> float:
-    """The sum over ``pairs`` of what their residuals cost."""
+    """Sum the Huber loss of the residuals over ``pairs``."""
     off = np.abs(correlation - np.outer(loadings, loadings))[pairs]
     return float(np.where(off < _SMALL, off**2 / (2 * _SMALL), off - _SMALL / 2).sum())
 
@@ -156,7 +156,7 @@ def _reweighted(correlation: Array, pairs: NDArray[np.bool_], loadings: Array) -
 
 
 def _shrunk(loadings: Array, pairs: NDArray[np.bool_], items: float) -> Array:
-    """Loadings moved towards their mean by the share of their spread that is sampling error (empirical Bayes).
+    """Shrink loadings towards their mean by the share of their spread that is sampling error (empirical Bayes).
 
     A loading a is a correlation r = a R^1/2 with the other judges, corrected for their reliability R (Spearman, 1904),
     and its variance is (1 - r^2)^2 / (n R). For a all loadings' root mean square is taken.

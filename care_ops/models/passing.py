@@ -84,7 +84,7 @@ class _Grid:
 
 
 def _grid(system: System) -> _Grid:
-    """A grid around the mode."""
+    """Build a grid around the mode."""
     x, w = system.scores[system.labelled], system.weights
     centre = float(w @ x / w.sum())
     level, slope, covariance = _mode(x - centre, system.labels, w)
@@ -171,7 +171,7 @@ def _jeffreys(x: Array, w: Array, grid: _Grid) -> Array:
 
 
 def _draw_parameters(log_posterior: Array, grid: _Grid, draws: int, rng: np.random.Generator) -> tuple[Array, Array]:
-    """Intercepts at score 0 and slopes, both (draws,), spread evenly within the cells of the grid."""
+    """Draw intercepts at score 0 and slopes, both (draws,), spread evenly within the cells of the grid."""
     weight = np.exp(log_posterior - log_posterior.max()).ravel()
     chosen = np.searchsorted(np.cumsum(weight) / weight.sum(), rng.random(draws), side="right")
     level, slope = np.unravel_index(np.minimum(chosen, weight.size - 1), log_posterior.shape)

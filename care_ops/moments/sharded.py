@@ -87,7 +87,7 @@ def read_batches(shard: Shard, judges: tuple[str, ...]) -> Iterator[Array]:
 
 
 def _record_batches(shard: Shard, columns: list[str] | None = None) -> Iterator[RecordBatch]:
-    """The rows of a shard from its file, whose pages are checked as they are read.
+    """Read the rows of a shard from its file; each page is checked as it is read.
 
     Reads the row groups that the range touches, one at a time, which bounds the memory.
 
@@ -169,7 +169,7 @@ def shard_moments(shard: Shard, judges: tuple[str, ...], shift: Array) -> Moment
 
 
 def with_part(shard: Shard) -> Shard:
-    """The shard with its rows.
+    """Return the shard with its rows.
 
     Raises ``UnreadableError`` where the file cannot be read.
     """

@@ -206,7 +206,7 @@ def accumulate_columns(batches: Iterable[Array], shift: Array, *, third: bool = 
 
 
 def default_shift(values: Array, rows: int = 1_024) -> Array:
-    """The mean of each judge's first ``rows`` present scores, shape (p,); 0 for a judge without any."""
+    """Return the mean of each judge's first ``rows`` present scores, shape (p,); 0 for a judge without any."""
     shift = np.zeros(values.shape[1])
     for j in range(values.shape[1]):
         seen = rows  # a strided column is slow to read: no more of it than it takes
@@ -227,7 +227,7 @@ def of_panel(values: Array, *, third: bool = True) -> Moments:
 
 
 def empty(shift: Array, *, third: bool = True) -> Moments:
-    """The state of no items."""
+    """Return the state of no items."""
     p = len(shift)
     cube = p if third else 0
     one, two, three = np.zeros(p), np.zeros((p, p)), np.zeros((cube, cube, cube))

@@ -56,7 +56,7 @@ def drift(before: Mapping[str, float | None], after: Mapping[str, float | None])
 
 
 def population_stability(before: Array, after: Array) -> tuple[float, float]:
-    """Population stability index over the deciles of ``before``.
+    """Compute the population stability index over the deciles of ``before``.
 
     PSI = sum_b (q_b - p_b) log(q_b / p_b), half an item added to each bin. For equal distributions it is
     about (1/n + 1/m) times a chi-square of as many degrees of freedom as there are bins less one; the second

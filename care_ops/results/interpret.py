@@ -29,7 +29,7 @@ _EMOJI = re.compile("[\U0001f300-\U0001faff\u2600-\u27bf]")
 
 
 def text_features(texts: Sequence[str | None]) -> Array:
-    """The features named in ``FEATURES``, shape (n, 8); NaN where there is no text.
+    """Compute the features named in ``FEATURES``, shape (n, 8); NaN where there is no text.
 
     SMOG is the grade of McLaughlin (1969) by textstat, NaN below three words.
     """
@@ -41,7 +41,7 @@ COUNTED = ("words", "sentences", "list_items", "numbers")
 
 
 def counted(responses: Sequence[str | None], others: Sequence[str | None] | None = None) -> dict[str, Array]:
-    """What is plain to see of each response, on a logarithmic scale: ``COUNTED`` by name, each (n,).
+    """Count visible properties of each response, on a logarithmic scale: ``COUNTED`` by name, each (n,).
 
     Of pairs it is the first response less the other one. NaN where a text is missing; empty where all are.
 
@@ -121,7 +121,7 @@ def _features(text: str | None) -> list[float]:
 
 
 def _spaced(text: str) -> str:
-    """The text with spaces between letters that are words of their own."""
+    """Insert spaces between letters that are words by themselves."""
     return text if text.isascii() else _UNSPACED.sub(r" \g<0> ", text)
 
 
@@ -131,7 +131,7 @@ def _smog(text: str) -> float:
 
 @cache
 def _textstat() -> Any:
-    """The library; that it imports what is deprecated concerns us, who pin both, and no user."""
+    """Import the library without its deprecation warnings, which concern only us, who pin both."""
     with warnings.catch_warnings():
         warnings.filterwarnings("ignore", "pkg_resources is deprecated", module=r"textstat\.")
         from textstat import textstat

@@ -308,7 +308,7 @@ def _scores(games: _Games, strength: Array) -> tuple[Array, Array]:
 
 
 def _by_unit(rows: Array, unit: NDArray[np.intp], count: int) -> Array:
-    """Sums of the rows of each split unit, shape (count, k)."""
+    """Sum the rows of each split unit, shape (count, k)."""
     out = np.zeros((count, rows.shape[1]))
     np.add.at(out, unit, rows)
     return out

@@ -68,6 +68,6 @@ def solve(sigma: Array, *, lambda_s: float, lambda_l: float) -> tuple[float, Arr
 
 
 def _positive(matrix: Array) -> Array:
-    """The symmetric part of a matrix, raised by what its least eigenvalue lacks."""
+    """Return the symmetric part of a matrix, shifted to a least eigenvalue of zero or more."""
     matrix = 0.5 * (matrix + matrix.T)
     return matrix - min(float(np.linalg.eigvalsh(matrix)[0]), 0.0) * np.eye(len(matrix))

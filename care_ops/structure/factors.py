@@ -68,7 +68,7 @@ class Factors:
 
     @property
     def effective_rank(self) -> float:
-        """exp of the entropy of ``mass``: how many factors matter (Roy and Vetterli, EUSIPCO 2007)."""
+        """Return exp of the entropy of ``mass``: how many factors matter (Roy and Vetterli, EUSIPCO 2007)."""
         return float(np.exp(-np.sum(self.mass * np.log(self.mass))))
 
     @property
@@ -110,7 +110,7 @@ def extract(low_rank: Array, correlation: Array) -> Factors:
 
 
 def choose_by_balance(factors: Factors) -> Factors:
-    """The factor on which the judges load most evenly (paper, loading-balance heuristic).
+    """Choose the factor on which the judges load most evenly (paper, loading-balance heuristic).
 
     Evenness is the entropy of the squared loadings. It is wrong where the confounder is the broad factor and
     only some judges see quality.
@@ -119,7 +119,7 @@ def choose_by_balance(factors: Factors) -> Factors:
 
 
 def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Factors:
-    """The factor whose score follows the style of the text least.
+    """Choose the factor whose score follows the style of the text least.
 
     A factor counts as stylish by its greatest absolute rank correlation with a covariate. It is wrong where
     good answers are also longer, which is common.
@@ -136,7 +136,7 @@ def choose_by_style(factors: Factors, scores: Array, covariates: Array) -> Facto
 
 
 def choose_by_labels(factors: Factors, scores: Array, labels: Array) -> Factors:
-    """The factor, and the sign, whose score follows the labels best (paper, human-anchor criterion).
+    """Choose the factor, and the sign, whose score follows the labels best (paper, human-anchor criterion).
 
     The factors stay as they are with fewer than two labels, or with equal ones. With few labels chance may choose.
 
@@ -186,7 +186,7 @@ def subtract_confounders(factors: Factors) -> Array:
 
 
 def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[QualityRule, int]:
-    """The factor that each label-free rule would call quality, as a column.
+    """Return the factor that each label-free rule would call quality, as a column.
 
     Only ``leading`` where only one factor is strong enough to be a candidate; ``style`` where there are covariates.
 
@@ -204,7 +204,7 @@ def opinions(factors: Factors, scores: Array, covariates: Array) -> dict[Quality
 
 
 def effective_judges(factors: Factors, correlation: Array) -> float:
-    """Number of judges of independent errors that the panel's mean is worth.
+    """Count the judges of independent errors that the panel's mean is worth.
 
     Kish's design effect on what is left of the standardised scores once the quality factor is taken out: p
     for independent errors, 1 for copies of one judge, more than p where errors cancel. It rests on the factor

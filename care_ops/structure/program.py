@@ -110,11 +110,11 @@ class _Frobenius:
         return 0.5 * float(np.sum((self.theta - r) ** 2))
 
     def prox(self, v: Array, rho: float) -> Array:
-        """The minimiser of f(R) + rho/2 ||R - V||^2."""
+        """Minimise f(R) + rho/2 ||R - V||^2."""
         return (self.theta + rho * v) / (1.0 + rho)
 
     def conjugate(self, g: Array) -> float:
-        """The largest <G, R> - f(R) over all R."""
+        """Maximise <G, R> - f(R) over all R."""
         return 0.5 * float(np.sum(g * g)) + float(np.sum(g * self.theta))
 
 
@@ -177,7 +177,7 @@ class _Consensus:
         self.x = x
 
     def _project(self, v: Array) -> Array:
-        """The nearest copies that satisfy R = S - L [and P = R]."""
+        """Project the copies on R = S - L [and P = R]."""
         if not self.with_cone:
             return v - _TIE * ((v[0] - v[1] + v[2]) / 3)
         centre = 0.5 * (v[0] + v[3])
@@ -243,12 +243,12 @@ def _shrink_psd(a: Array, threshold: float) -> Array:
 
 
 def _symmetric(a: Array) -> Array:
-    """The symmetric part of a matrix."""
+    """Return the symmetric part of a matrix."""
     return 0.5 * (a + a.T)
 
 
 def _checked(sigma: Array) -> Array:
-    """The matrix that can be decomposed, exactly symmetric.
+    """Return the matrix to decompose, exactly symmetric.
 
     Raises
     ------

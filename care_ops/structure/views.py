@@ -98,7 +98,7 @@ def fisher_z(covariance: Array, items: int) -> Array:
 
 
 def largest_cross_edge(sparse: Array, groups: tuple[NDArray[np.intp], ...]) -> float:
-    """The strongest |S_ij| with i and j in different groups."""
+    """Return the strongest |S_ij| with i and j in different groups."""
     view = np.empty(len(sparse), dtype=int)
     for k, group in enumerate(groups):
         view[group] = k

@@ -102,7 +102,7 @@ def fit(
 
 
 def _remedies(context: typer.Context, out: Path) -> Remedies:
-    """What to do next, as commands that can be typed as they stand."""
+    """List the next steps as commands that can be typed unchanged."""
     from assets.report.to_label import FILE
     from care_ops.results.verdict import Remedies, Step
 
@@ -154,7 +154,7 @@ def _against_gold(page: ReportData) -> str:
 
 
 def _print_weights(page: ReportData) -> None:
-    """The heaviest judges of the recommended answer; the others stand in judges.parquet and on the page."""
+    """List the judges with the largest weights; the others are in judges.parquet and on the page."""
     from assets.table.rows import judge_rows
 
     weighted = [row for row in judge_rows(page) if row["weight"] is not None]

@@ -311,7 +311,7 @@ def print_forecast(folder: Path, testset: str | None, judge: str | None, *, as_j
 
 
 def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[str]:
-    """A sentence about each spend limit before whose end not all can be asked that is to be asked."""
+    """Write a sentence about each spend limit that stops questions before its period ends."""
     from assets.judging.bill import purses
 
     dollars = defaultdict[str, float](float)
@@ -327,7 +327,7 @@ def _limits_passed(workspace: Workspace, rows: Sequence[Forecast]) -> Iterator[s
 
 
 def duration(seconds: float) -> str:
-    """A time in the largest unit that leaves a number of at least one."""
+    """Write a time in the largest unit that leaves a number of at least one."""
     for length, unit in ((3600, "h"), (60, "min")):
         if seconds >= length:
             return f"{seconds / length:.1f} {unit}"

@@ -26,7 +26,7 @@ def testset_files() -> dict[str, str]:
 
 
 def judge_files(seed: int = 0) -> dict[str, str]:
-    """The files of the judges' folder by their names: what each judge is, and its program.
+    """Return the files of the judges' folder by name: each judge's settings and program.
 
     Another ``seed`` draws other beliefs and moods.
     """

@@ -13,7 +13,7 @@ def names() -> list[str]:
 
 
 def text(name: str) -> str:
-    """The YAML text of an entry.
+    """Return the YAML text of an entry.
 
     Raises ``InputError`` where the catalog has no entry of this name; the message lists those that exist.
     """

@@ -42,7 +42,7 @@ def _add(collector: Collector, record: Mapping[str, Any]) -> None:
 
 
 def _components(result: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
-    """The single assertions; those of a set of assertions in place of the set."""
+    """Return the single assertions; those of a set of assertions in place of the set."""
     for component in result.get("componentResults") or []:
         if component.get("componentResults"):
             yield from _components(component)
