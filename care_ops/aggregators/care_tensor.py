@@ -111,13 +111,13 @@ class States:
 
     @property
     def log_odds(self) -> Array:
-        """log P(Q = 1 | J) less log P(Q = 0 | J), shape (n,), where Q of a state is 0 or 1."""
+        """Return log P(Q = 1 | J) less log P(Q = 0 | J), shape (n,), where Q of a state is 0 or 1."""
         positive, log_joint = self.quality > self.quality.min(), self.fitted.log_joint
         return mixture.log_sum(log_joint[:, positive]) - mixture.log_sum(log_joint[:, ~positive])
 
 
 def where_scored(problem: Problem, latent: Array) -> Array:
-    """The latent quality of the items that a judge has scored, NaN elsewhere, (n,)."""
+    """Return the latent quality of the items that a judge has scored, NaN elsewhere, (n,)."""
     return np.where(np.isnan(problem.scores.values).all(axis=1), np.nan, latent)
 
 
@@ -197,7 +197,7 @@ class CareTensor:
         )
 
     def states(self, problem: Problem) -> States:
-        """The mixture and the meaning of its states.
+        """Fit the mixture and interpret its states.
 
         Raises ``FitError`` where the panel has no structure, too few different rows of scores, or judges that make no
         three views.
@@ -221,7 +221,7 @@ class CareTensor:
         return States(fitted, quality, ranks_of_equal_quality(quality, fitted.weights), score, views, details)
 
     def components(self, problem: Problem, views: Views, values: Array) -> MixtureWithDetails:
-        """The Gaussian mixture with the best likelihood over the starts, and what is known about it.
+        """Fit Gaussian mixtures from all starts; return the one with the best likelihood, and facts about it.
 
         Starts from the views and k-means starts are continued apart; where they do not end alike, more k-means starts
         are drawn until two rounds do. ``starts_agree`` in the details is whether any did, and where none did
@@ -265,7 +265,7 @@ class CareTensor:
         return finished[0], details
 
     def views(self, problem: Problem) -> Views:
-        """Views by the precision within states, or by S where too few items are complete.
+        """Find views by the precision within states, or by S where too few items are complete.
 
         They only offer starts for EM, so that a sample of many items (``samples``) tells them.
 
@@ -306,13 +306,13 @@ class CareTensor:
 
 
 def free_starts(values: Array, rng: np.random.Generator, first: int = 0) -> list[tuple[str, Array]]:
-    """Starts for EM that need no views: k-means centres, numbered from ``first`` on."""
+    """Start EM without views: k-means centres, numbered from ``first`` on."""
     numbers = range(first + 1, first + _K_MEANS_STARTS + 1)
     return [(f"k-means {number}", mixture.k_means_plus_plus(values, STATES, rng)) for number in numbers]
 
 
 def _sample(values: Array, problem: Problem, among: NDArray[np.intp] | None = None) -> Array:
-    """A sample of the rows, or of those of them that are named, where they are many (``samples``); else all of them."""
+    """Sample the rows, or some of them, where they are many (``samples``); else return all of them."""
     many = len(values) if among is None else len(among)
     if not is_sampled(many):
         return values if among is None else values[among]
@@ -334,7 +334,7 @@ def _two_agree(fits: list[tuple[Mixture, dict[str, float]]]) -> bool:
 
 
 def direction_of(problem: Problem) -> Array:
-    """The leading direction of L, in which quality is read (step E), (p,)."""
+    """Return the leading direction of L, in which quality is read (step E), (p,)."""
     return extract(problem.require_structure().low_rank, problem.correlation).weights
 
 
@@ -348,7 +348,7 @@ def label_free_map(score: Array) -> Array:
 def view_starts(
     values: Array, tensor: Array, correlation: Array, views: Views, rng: np.random.Generator
 ) -> tuple[list[tuple[str, Array]], dict[str, Any]]:
-    """Starts for EM from the views: the third moment's components where it has any, fourth-order corners."""
+    """Start EM from the views: the third moment's components where it has any, fourth-order corners."""
     starts: list[tuple[str, Array]] = []
     details: dict[str, Any] = {"used": False}
     try:

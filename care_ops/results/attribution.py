@@ -74,7 +74,7 @@ References = Mapping[int, Sequence[tuple[str, Mapping[str, float]]]]
 
 
 def first_free(taken: MutableMapping[str, set[int]], keys: Iterable[str]) -> int:
-    """The first round in which none of these has been; now they have."""
+    """Return the first round in which none of these has been, and mark them as seen."""
     sets = [taken.setdefault(key, set()) for key in keys]
     free = next(k for k in count(1) if not any(k in rounds for rounds in sets))
     for rounds in sets:
@@ -106,7 +106,7 @@ def log_capitals(runs: Sequence[Array]) -> Array:
 
 
 def change(found: Iterable[Difference], false_alarms: float) -> ChangePoint | None:
-    """The first evidence of a change, and what is then most likely of it; None without any.
+    """Find the first evidence of a change, and its most likely cause; None without evidence.
 
     Parameters
     ----------
@@ -140,7 +140,7 @@ def _of_round(differences: Mapping[int, Sequence[float]], false_alarms: float) -
 def of_system(
     before: Sequence[Answer], new: Iterable[Answer], references: References, moving: Collection[str], most: int
 ) -> Iterator[Difference]:
-    """A system's differences, run by run.
+    """Return a system's differences, run by run.
 
     Parameters
     ----------
@@ -188,12 +188,12 @@ def of_system(
 
 
 def of_judges(changed: Mapping[str, ChangePoint]) -> list[str]:
-    """A sentence for each judge of which there is evidence."""
+    """Write a sentence for each judge of which there is evidence."""
     message = "Judge {} changed: its scores of the same answers {} {}."
     return [message.format(name, one.direction, one) for name, one in changed.items()]
 
 
 def of_systems(changed: Mapping[str, ChangePoint], judges: Mapping[str, ChangePoint]) -> list[str]:
-    """A sentence for each system of which there is evidence; it is held where a judge of theirs has changed too."""
+    """Write a sentence for each system of which there is evidence, unless one of its judges changed too."""
     held = f" This is held until {', '.join(judges)} is anchored anew." if judges else ""
     return [f"System {name} {one.direction} {one}.{held}" for name, one in changed.items()]
