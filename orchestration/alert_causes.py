@@ -201,7 +201,8 @@ def _changed_judges(workspace: Workspace, instance: dg.DagsterInstance) -> Itera
         latest = instance.fetch_materializations(records, limit=1).records
         kept = latest[0].asset_materialization if latest else None
         if kept is not None and CHECK in kept.metadata and not kept.metadata[CHECK].value:
-            yield Alert("model changed", f"{judge}: {kept.metadata['message'].value}", judge=judge)
+            message = kept.metadata.get("message") or kept.metadata["says"]  # the name in older records
+            yield Alert("model changed", f"{judge}: {message.value}", judge=judge)
 
 
 def _changed_systems(current: Mapping[str, Verdict]) -> Iterator[Alert]:
