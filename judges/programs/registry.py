@@ -69,7 +69,7 @@ def program_judge(
 
 
 def find(name: str) -> Program:
-    """Return the program of this name.
+    """The program of this name.
 
     Raises ``JudgeError`` where there is no program of this name; the message lists those that exist.
     """

@@ -35,5 +35,5 @@ def sentences(text: str | None) -> list[str]:
 
 
 def bounded(share: float) -> float:
-    """Convert a share in [0, 1] to a score in [0, 10]."""
+    """A share in [0, 1] as a score in [0, 10]."""
     return 10.0 * min(max(share, 0.0), 1.0)

@@ -295,7 +295,7 @@ def test_the_comparison_finds_lost_double_different_and_temporary(tmp_path):
         "dagster/locks/working/7.json",
         "parts/scores/judge=judge/testset=one/.half.parquet.7.tmp",
     ]
-    assert difference.different[0] == "kept.json says something else"
+    assert difference.different[0] == "kept.json has other content"
     assert "item_id=a" in difference.different[1]
 
 

@@ -76,13 +76,13 @@ class Lease:
         """Keep this machine's lease during the block; other processes of this machine may go on after it."""
         self._who, self._lost, self._renewed = who, False, time.monotonic()
         self._ending.clear()
-        self._thread = threading.Thread(target=self._renew_until_end, name="lease", daemon=True)
-        self._thread.start()
+        thread = self._thread = threading.Thread(target=self._renew_until_end, name="lease", daemon=True)
+        thread.start()
         try:
             yield
         finally:
             self._ending.set()
-            self._thread.join()
+            thread.join()
             self._thread = None
 
     def give_back(self) -> None:
