@@ -124,10 +124,10 @@ def one_run(made_once) -> Path:
     """A toy workspace after one run."""
     from tests.support.workspaces import make, run
 
-    def night(folder: Path) -> None:
+    def nightly_run(folder: Path) -> None:
         assert not run(make(folder / "ws")).failures
 
-    return made_once("one_run", night) / "ws"
+    return made_once("one_run", nightly_run) / "ws"
 
 
 @pytest.fixture

@@ -65,7 +65,7 @@ _PUBLISHED = {
 
 
 @dataclass(frozen=True)
-class ChangedNight:
+class ChangedRun:
     """Change of the workspace at the beginning of a night.
 
     Attributes
@@ -79,18 +79,18 @@ class ChangedNight:
     happen: Callable[[Path], object]
 
 
-def _nights() -> list[ChangedNight]:
+def _nightly_runs() -> list[ChangedRun]:
     return [
-        ChangedNight("a fresh deployment", lambda folder: None),
-        ChangedNight("an item is edited", lambda folder: write_items(folder, _ITEMS, edited=7)),
-        ChangedNight("a judge comes", lambda folder: write_judge(folder, "thoroughness")),
-        ChangedNight("a label changes", _other_label),
-        ChangedNight("five items come", lambda folder: _items(folder, _ITEMS + 5)),
-        ChangedNight("a judge leaves", lambda folder: (folder / "judges" / "length.yaml").unlink()),
-        ChangedNight("a judge's program changes", _other_program),
-        ChangedNight("a setting of the fit changes", lambda folder: _settings(folder, "care", "avg", "mv")),
-        ChangedNight("a test set comes", _another_testset),
-        ChangedNight("items leave, a label changes, a judge comes back", _several),
+        ChangedRun("a fresh deployment", lambda folder: None),
+        ChangedRun("an item is edited", lambda folder: write_items(folder, _ITEMS, edited=7)),
+        ChangedRun("a judge comes", lambda folder: write_judge(folder, "thoroughness")),
+        ChangedRun("a label changes", _other_label),
+        ChangedRun("five items come", lambda folder: _items(folder, _ITEMS + 5)),
+        ChangedRun("a judge leaves", lambda folder: (folder / "judges" / "length.yaml").unlink()),
+        ChangedRun("a judge's program changes", _other_program),
+        ChangedRun("a setting of the fit changes", lambda folder: _settings(folder, "care", "avg", "mv")),
+        ChangedRun("a test set comes", _another_testset),
+        ChangedRun("items leave, a label changes, a judge comes back", _several),
     ]
 
 
@@ -145,22 +145,22 @@ class Soak:
         _, self._port = deployment.start_code_server(_CODE)
         self._daemon = deployment.start_daemon(self._port)
 
-    def live_through(self, number: int, night: ChangedNight) -> list[str]:
+    def live_through(self, number: int, nightly_run: ChangedRun) -> list[str]:
         """Run one night and print its line; returns how the two workspaces differ."""
         after = self._random.uniform(_EARLIEST_S, _LATEST_S)
         away = self._random.uniform(0.0, _LONGEST_AWAY_S)
         began = time.monotonic()
         for folder in (self._deployment.workspace, self._twin):
-            night.happen(folder)
+            nightly_run.happen(folder)
         command = [sys.executable, "-m", "orchestration.cli", "run", "--workspace", str(self._twin)]
         with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as calm:
             then, is_over = self._disturb(began + after, away)
-            said, _ = calm.communicate()
-        findings = [] if calm.returncode == 0 else [f"the twin's night failed: {said[-2000:]}"]
+            printed, _ = calm.communicate()
+        findings = [] if calm.returncode == 0 else [f"the twin's night failed: {printed[-2000:]}"]
         findings += [] if is_over else [f"not over after {_LONGEST_NIGHT_S:.0f} s: {self._deployment.logs()}"]
         findings += _differences(self._twin, self._deployment.workspace)
         print(
-            f"{number}. {night.what}: killed after {after:.1f} s for {away:.1f} s ({then}), "
+            f"{number}. {nightly_run.what}: killed after {after:.1f} s for {away:.1f} s ({then}), "
             f"over after {time.monotonic() - began:.0f} s, {'; '.join(findings) or 'equal'}",
             flush=True,
         )
@@ -254,14 +254,14 @@ def main() -> None:
         deployment.command("dagster", "instance", "migrate")
         try:
             soak = Soak(deployment, calm, options.seed)
-            nights = _nights()
-            for number, night in enumerate(nights, start=1):
-                wrong += bool(soak.live_through(number, night))
+            nightly_runs = _nightly_runs()
+            for number, nightly_run in enumerate(nightly_runs, start=1):
+                wrong += bool(soak.live_through(number, nightly_run))
         finally:
             deployment.stop()
         rows, estimates = len(score_rows(rough)), query(rough, "SELECT count(*) FROM latest_aggregates")[0][0]
     print(
-        f"{len(nights)} nights in {time.monotonic() - began:.0f} s, the daemon killed in each: {rows} rows of scores, "
+        f"{len(nightly_runs)} runs in {time.monotonic() - began:.0f} s, its daemon killed: {rows} rows of scores, "
         f"{estimates} published estimates; {wrong} nights not as undisturbed"
     )
     sys.exit(bool(wrong))

@@ -171,8 +171,10 @@ def _print_growth(runs: Mapping[int, Measured]) -> None:
         return
     print(f"\n| stage | {many:,} over {few:,} items, which are {many / few:g} times as many |\n|---|---|")
     for stage, (cpu, _) in runs[few].items():
-        told = f"{runs[many].get(stage, (0.0, 0.0))[0] / cpu:.1f}" if cpu >= _TELLING_SECONDS else "too quick to say"
-        print(f"| {stage} | {told} |")
+        reported = (
+            f"{runs[many].get(stage, (0.0, 0.0))[0] / cpu:.1f}" if cpu >= _TELLING_SECONDS else "too quick to say"
+        )
+        print(f"| {stage} | {reported} |")
 
 
 def _print_differences(fitted: Path, other: Path, what: str) -> None:

@@ -70,7 +70,7 @@ def test_a_document_without_a_key_has_the_records_default_there(folder):
     assert folder.read(SystemsDocument) == SystemsDocument()
 
 
-def test_a_document_of_a_later_release_may_say_more(folder):
+def test_a_document_of_a_later_release_may_have_more_fields(folder):
     write_document(folder.path / "fit.json", {**document_of(DOCUMENTS[0]), "weather": "fair"})
     assert folder.read(FitDocument) == DOCUMENTS[0]
 

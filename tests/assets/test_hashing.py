@@ -59,7 +59,7 @@ def test_a_file_that_has_only_just_been_written_is_not_trusted(file):
     assert times_read == [file] * 2
 
 
-def test_a_damaged_memory_is_made_again_and_what_is_gone_is_left_out(file, settled):
+def test_a_damaged_memory_is_rebuilt_and_what_is_gone_is_left_out(file, settled):
     kept = file.with_name("hashes.json")
     kept.write_text("nonsense")
     hashes = FileHashes(kept)

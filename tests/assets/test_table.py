@@ -102,7 +102,7 @@ def otherwise(table, what):
     return replace(table, items={**table.items, "i00": replace(first, **records[what])})
 
 
-def test_a_fit_has_another_id_for_anything_else_that_it_is_made_from(table):
+def test_a_fit_has_another_id_for_anything_else_that_it_is_built_from(table):
     assert set(OTHERWISE) == set(FitOptions.__annotations__), "a new option needs another value here"
     items = {k: replace(r, metadata={**r.metadata, "size": float(k[1:])}) for k, r in table.items.items()}
     anchors = FitLabels({"i00": 1.0, "i01": 0.0})

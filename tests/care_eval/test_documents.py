@@ -73,7 +73,7 @@ def handed_over(heading: str) -> str:
 
 
 @pytest.mark.slow
-def test_frames_of_other_tools_are_handed_over_as_the_page_says(rng):
+def test_frames_of_other_tools_are_handed_over_as_documented(rng):
     quality = rng.normal(size=40)
     judges = {f"judge_{name}": quality + 0.5 * rng.normal(size=40) for name in "abc"}
     expected = np.corrcoef(np.mean(list(judges.values()), axis=0), quality)[0, 1]

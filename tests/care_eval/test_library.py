@@ -105,7 +105,7 @@ def test_the_library_and_the_command_give_the_same_digits(wide, items, tmp_path)
     assert library["evaluation"] == command["evaluation"]
 
 
-def test_families_and_anchors_may_be_dictionaries(wide):
+def test_families_and_labels_may_be_dictionaries(wide):
     families = {"gpt": "openai", "claude": "anthropic"}
     anchors = {f"i{k:02}": float(k % 7) for k in range(20)}
     given = fit(wide, judges=families, labels=anchors)
@@ -180,7 +180,7 @@ def test_an_ordered_category_of_pandas_is_a_grade(wide):
         fit(texts)
 
 
-def test_columns_are_named_where_their_names_say_nothing(wide):
+def test_columns_are_named_where_their_names_are_unclear(wide):
     renamed = wide.rename(columns={"item_id": "thing"})
     named = ["gpt", "claude", "noise"]
     assert fit(renamed, item="thing", judge=named, admit="all").judges == ("gpt", "claude", "noise")
@@ -212,7 +212,7 @@ def test_what_cannot_be_used_is_refused_in_a_sentence(scores, options, message):
     assert len(str(caught.value)) < 600
 
 
-def test_a_result_says_in_ten_lines_what_came_out(wide, items):
+def test_a_result_prints_a_summary_of_ten_lines(wide, items):
     result = fit(wide, items=items)
     text = repr(result)
     assert len(text.splitlines()) <= 10

@@ -24,7 +24,7 @@ class Message(BaseModel):
     model: str | None
 
 
-def said(model: str | None, value: Any) -> Score:
+def printed(model: str | None, value: Any) -> Score:
     return Score(value=value, metadata={"grading": [{"role": "user"}, Message(model=model)]})
 
 
@@ -41,11 +41,11 @@ def test_a_panel_of_one_item_gets_the_score_of_the_fit(result):
     reduce = care_eval.score_reducer(result)
     values = result.table.fit.scores.values
     for k in (0, 7, 150):
-        scores = [said(model, float(value)) for model, value in zip(MODELS, values[k], strict=True)]
+        scores = [printed(model, float(value)) for model, value in zip(MODELS, values[k], strict=True)]
         reduced = reduce(scores[::-1])
         assert reduced.value == pytest.approx(result.estimate[k], abs=0.05)
         assert reduced.metadata["votes"] == [float(value) for value in values[k][::-1]]
-    by_model = [said(model, float(value)) for model, value in zip(MODELS, values[7], strict=True)]
+    by_model = [printed(model, float(value)) for model, value in zip(MODELS, values[7], strict=True)]
     by_place = [Score(value=float(value)) for value in values[7]]
     assert reduce(by_place).value == reduce(by_model).value
 
@@ -65,9 +65,9 @@ def test_a_judge_that_failed_counts_as_its_mean_and_a_failed_panel_has_no_score(
     reduce = care_eval.score_reducer(result)
     values = result.table.fit.scores.values
     mean = float(values[:, 0].mean())
-    failed = [said(MODELS[0], float("nan")), *(said(model, 6.0) for model in MODELS[1:])]
-    assert abs(reduce(failed).value - reduce([said(MODELS[0], mean), *failed[1:]]).value) < 0.2
-    assert np.isnan(reduce([said(model, None) for model in MODELS]).value)
+    failed = [printed(MODELS[0], float("nan")), *(printed(model, 6.0) for model in MODELS[1:])]
+    assert abs(reduce(failed).value - reduce([printed(MODELS[0], mean), *failed[1:]]).value) < 0.2
+    assert np.isnan(reduce([printed(model, None) for model in MODELS]).value)
 
 
 def test_scores_that_belong_to_no_judge_are_refused(result):
@@ -75,9 +75,9 @@ def test_scores_that_belong_to_no_judge_are_refused(result):
     with pytest.raises(
         care_eval.InputError, match="2 scores of unknown judges; the fit is of 4: model_graded_qa:openai"
     ):
-        reduce([said("somebody/else", 1.0), said(MODELS[0], 2.0)])
+        reduce([printed("somebody/else", 1.0), printed(MODELS[0], 2.0)])
     with pytest.raises(care_eval.InputError, match="judge 'model_graded_qa:qwen/three' says 'splendid'"):
-        reduce([said(MODELS[2], "splendid"), *(said(model, 1.0) for model in MODELS[:2])])
+        reduce([printed(MODELS[2], "splendid"), *(printed(model, 1.0) for model in MODELS[:2])])
 
 
 def test_a_fit_that_no_single_item_shows_is_no_reducer(rng):

@@ -90,7 +90,7 @@ def test_a_later_round_is_reported_by_its_own_share_and_shares_nothing_with_othe
     assert reported in (change(differences(even), 0.025), change(differences(odd, 2), 0.05))
 
 
-def test_runs_without_questions_say_nothing():
+def test_runs_without_questions_print_nothing():
     assert change([], 0.05) is None
     assert change(differences([np.zeros(3)] * 9), 0.05) is None
 

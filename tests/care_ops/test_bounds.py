@@ -100,7 +100,7 @@ def test_direction_error_bound_holds_on_a_thousand_estimates(rng):
         assert (distances(leading(estimate, h), leading(low_rank, h)) <= bound + 1e-10).all()
 
 
-def test_care_svd_reports_what_the_theorems_say_of_its_factors(rng):
+def test_care_svd_reports_the_theorems_on_its_factors(rng):
     """Of a planted model: the bound on a one-factor model, and how far an error of L turns the direction of quality."""
     draw = joint_gaussian(rng, n=4_000, p=12, confounders=1, strengths=(3.0, 0.8))
     values = draw.scores

@@ -31,7 +31,7 @@ def two_binary_latents(rng, n=4_000, p=12):
     return q, c, judges + rng.normal(scale=0.7, size=(n, p))
 
 
-def test_states_say_quality_and_confounder(rng):
+def test_states_are_quality_and_confounder(rng):
     q, c, values = two_binary_latents(rng)
     scores = matrix(values)
     moments = accumulate(values)

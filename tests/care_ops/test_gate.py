@@ -104,7 +104,7 @@ def test_a_margin_that_no_difference_can_exceed_is_refused():
         gate(Labelled(estimate, grades, names), "new", "old", margin=4.0)
 
 
-def test_too_few_labels_decide_nothing_and_say_how_many_more():
+def test_too_few_labels_decide_nothing_and_name_how_many_more():
     estimate, labels, names = two_systems(np.random.default_rng(5), 0.0)
     few = np.where(np.cumsum(~np.isnan(labels)) <= 62, labels, np.nan)
     with pytest.raises(TooFewLabelsError, match=r"old has 2 labels.*5 of each are needed: label 3 more of old$"):

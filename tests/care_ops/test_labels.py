@@ -55,7 +55,7 @@ def test_reliability_is_estimated_from_repeats_and_sets_what_an_item_counts(nois
     assert labels.counts["i0"] == pytest.approx(2 / (1 + labels.reliability))
 
 
-def test_repeats_that_agree_count_once_and_single_labels_say_nothing_of_noise():
+def test_repeats_that_agree_count_once_and_single_labels_measure_no_noise():
     agreeing = Labels(tuple(Label(f"i{k}", float(k % 2), "random") for k in range(10) for _ in "abc"))
     assert agreeing.reliability == 1.0
     assert set(agreeing.counts.values()) == {1.0}

@@ -220,7 +220,7 @@ def test_a_crowd_that_always_reports_the_same_is_reported(score):
 
 
 @pytest.mark.parametrize("name", ["uws", "care_svd", "structure"])
-def test_methods_that_rest_on_pairs_say_so_in_few_words(name):
+def test_methods_that_rest_on_pairs_report_it_in_few_words(name):
     _, scores = crowd(5, 300, 60, 3, 2)
     fit = fit_panel(matrix(scores), FitConfig())
     assert all(len(message) < 600 for message in fit.failures.values())

@@ -158,10 +158,10 @@ def test_risk_coverage_is_nought_for_chance_and_one_for_an_oracle(rng):
     assert risk_coverage_gain(np.ones(3_000), wrong) == pytest.approx(0.0, abs=1e-12)  # all alike: any order
     assert risk_coverage_gain(-wrong.astype(float), wrong) < -0.5
     assert risk_coverage_gain(np.ones(3), np.zeros(3, bool)) is None
-    doubt, few = np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, True])
+    concern, few = np.array([0.1, 0.2, 0.3, 0.4]), np.array([False, True, False, True])
     curve = np.mean([0, 1 / 2, 1 / 3, 2 / 4])
     best = np.mean([0, 0, 1 / 3, 2 / 4])
-    assert risk_coverage_gain(doubt, few) == pytest.approx((0.5 - curve) / (0.5 - best))
+    assert risk_coverage_gain(concern, few) == pytest.approx((0.5 - curve) / (0.5 - best))
 
 
 def test_calibration_error_by_hand():
@@ -189,7 +189,7 @@ def test_a_resample_in_which_a_judge_never_varies_has_no_weights(scores):
     assert 45 <= interval.resamples <= 82  # the other score is drawn in 63.5 of 100, give or take 4.8
 
 
-def test_refits_may_be_made_elsewhere_to_the_same_digit(rng):
+def test_refits_may_be_built_elsewhere_to_the_same_digit(rng):
     """By a ``map`` that pickles the function, its argument and what it returns, and answers the last one first."""
 
     def elsewhere(function, arguments):

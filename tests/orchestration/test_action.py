@@ -161,16 +161,16 @@ def test_a_gate_reports_in_summary_and_comment_and_ends_with_its_code(runner, ca
     assert ended == code, printed
     before, heading, *_ = runner.summary.read_text().split("\n")
     assert (before, heading) == ("# Before", f"### CARE gate: {word}")
-    told = runner.summary.read_text().removeprefix("# Before\n")
-    assert len([line for line in told.splitlines() if line.startswith(sentence)]) == 1
-    assert "read scores.csv: 300 rows" in told.partition("<details>")[2], "how the tables were read, folded"
+    reported = runner.summary.read_text().removeprefix("# Before\n")
+    assert len([line for line in reported.splitlines() if line.startswith(sentence)]) == 1
+    assert "read scores.csv: 300 rows" in reported.partition("<details>")[2], "how the tables were read, folded"
     called = (runner.record / "gh.txt").read_text().split("\n")
     assert called[:5] == ["pr", "comment", "17", "--repo", "team/answers"]
-    assert (runner.record / "comment.md").read_text() == told
+    assert (runner.record / "comment.md").read_text() == reported
     assert (runner.record / "token.txt").read_text() == "secret"
     assert f"code={code}" in runner.output.read_text().splitlines()
     assert sentence in printed, "in the log, too"
-    assert "secret" not in printed + told
+    assert "secret" not in printed + reported
 
 
 @pytest.mark.parametrize("more", [{"pull_request": "17"}, {"token": "secret"}], ids=["no token", "no pull request"])
@@ -193,9 +193,9 @@ def test_a_comment_that_is_refused_changes_no_outcome(ended_with, code):
 def test_wrong_input_is_reported_unfolded_and_fails(runner):
     ended, _ = runner.run(**{**TABLES, "labels": "none.csv", "new": "good", "against": "bad"})
     assert ended == 2
-    told = runner.summary.read_text()
-    assert "### CARE gate: not run (exit code 2)" in told
-    assert "none.csv" in told.partition("<details open>")[2]
+    reported = runner.summary.read_text()
+    assert "### CARE gate: not run (exit code 2)" in reported
+    assert "none.csv" in reported.partition("<details open>")[2]
 
 
 def test_further_options_are_passed_a_word_a_line_and_no_input_is_run(runner, checkout):

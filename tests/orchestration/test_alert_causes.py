@@ -86,7 +86,7 @@ class Daemon:
         context = dg.build_run_status_sensor_context(sensor_name, ended, self.instance, run)
         sensor(context.for_run_failure() if run.status == dg.DagsterRunStatus.FAILURE else context)
 
-    def told(self) -> list[str]:
+    def reported(self) -> list[str]:
         """The sentence on page, in the index, as JSON and in the database."""
         report = self.folder / "data" / "report"
         sentence = json.loads((report / "verdicts.json").read_text())["one"]["sentence"]
@@ -112,7 +112,7 @@ def assets_of(requests: list[dg.RunRequest]) -> list[str]:
 
 
 def test_a_failed_stage_is_retried_once_and_in_the_verdict_until_it_succeeds(daemon):
-    before = daemon.told()
+    before = daemon.reported()
     assert daemon.look() == []
     source = daemon.folder / "one.csv"
     good = source.read_text()
@@ -125,7 +125,7 @@ def test_a_failed_stage_is_retried_once_and_in_the_verdict_until_it_succeeds(dae
 
     assert assets_of(daemon.look()) == ["report_index"], "the items have been tried twice"
     assert daemon.run("report_index").success
-    assert daemon.told().startswith("`items` could not be made: ")
+    assert daemon.reported().startswith("`items` could not be made: ")
     assert daemon.look() == []
 
     implicit = daemon.definitions.resolve_job_def(IMPLICIT_ASSET_JOB)
@@ -134,7 +134,7 @@ def test_a_failed_stage_is_retried_once_and_in_the_verdict_until_it_succeeds(dae
     source.write_text(good)
     assert assets_of(daemon.look()) == ["report_index"], "the items are of this source"
     assert daemon.run("report_index").success
-    assert daemon.told() == before
+    assert daemon.reported() == before
 
 
 def test_what_follows_a_run_is_requested_at_the_next_tick(daemon):
@@ -173,14 +173,14 @@ def test_a_webhook_gets_the_alert_of_an_unreadable_workspace_once_it_answers(dae
     (daemon.folder / "care.yaml").write_text(QUICK + "alerts: {webhook: 'http://127.0.0.1:1/hook'}\n")
     (daemon.folder / "judges" / "length.yaml").write_text("engine: {kind: nothing}\n")
     daemon.tick("workspace_sensor")  # nothing answers there
-    heard: list[tuple[str, str]] = []
-    monkeypatch.setattr("orchestration.alerts.post", lambda _, alert: heard.append((alert.kind, alert.state)))
+    received: list[tuple[str, str]] = []
+    monkeypatch.setattr("orchestration.alerts.post", lambda _, alert: received.append((alert.kind, alert.state)))
     for _ in range(2):
         daemon.tick("workspace_sensor")
-    assert heard == [("workspace unreadable", "open")]
+    assert received == [("workspace unreadable", "open")]
     write_judge(daemon.folder, "length")
     daemon.tick("workspace_sensor")
-    assert heard == [("workspace unreadable", "open"), ("workspace unreadable", "resolved")]
+    assert received == [("workspace unreadable", "open"), ("workspace unreadable", "resolved")]
 
 
 @pytest.mark.slow
@@ -226,19 +226,19 @@ def test_an_alert_names_what_failed_of_a_range_and_not_what_is_tried_again(daemo
         daemon.instance.add_run_tags(result.run_id, {tag: "false"})
     daemon.hear("alert_on_failure", result.run_id)
     (alert,) = (daemon.folder / "told.jsonl").read_text().splitlines()
-    told = json.loads(alert)
-    assert (told["kind"], told["judge"], told["partition"]) == ("judge failed", "oracle", "oracle")
-    assert judges[0] not in told["what"].partition(" could not be made: ")[0], "the first of the range is innocent"
+    reported = json.loads(alert)
+    assert (reported["kind"], reported["judge"], reported["partition"]) == ("judge failed", "oracle", "oracle")
+    assert judges[0] not in reported["what"].partition(" could not be made: ")[0], "the first of the range is innocent"
     daemon.tick("workspace_sensor")
     assert len((daemon.folder / "told.jsonl").read_text().splitlines()) == 1, "it is stale, and told already"
     (daemon.folder / "judges" / "oracle.yaml").unlink()
     daemon.tick("workspace_sensor")
     over = json.loads((daemon.folder / "told.jsonl").read_text().splitlines()[1])
-    assert (over["key"], over["state"]) == (told["key"], "resolved")
+    assert (over["key"], over["state"]) == (reported["key"], "resolved")
 
 
 @pytest.mark.slow
-def test_a_fit_that_is_held_back_is_alerted_once_and_without_the_names_of_dagster(daemon):
+def test_a_fit_that_is_blocked_is_alerted_once_and_without_the_names_of_dagster(daemon):
     strict = "fit: {resamples: 0}\nreview: {max_psi: 0.0, min_rank_correlation: 1.0}\n"
     (daemon.folder / "care.yaml").write_text(strict + "alerts: {file: told.jsonl}\n")
     write_judge(daemon.folder, "readability")
@@ -251,7 +251,7 @@ def test_a_fit_that_is_held_back_is_alerted_once_and_without_the_names_of_dagste
     assert "A new fit waits for you: " in alert
     assert "1 judge came: readability" in alert
     assert "dagster" not in alert.lower()
-    assert daemon.told() in json.loads(alert)["text"]
+    assert daemon.reported() in json.loads(alert)["text"]
 
 
 def test_a_judge_and_a_test_set_that_have_just_come_are_asked_for_at_the_first_look(daemon):
@@ -288,7 +288,7 @@ def test_the_index_shows_a_stale_fit_without_care_run(daemon):
     write_items(daemon.folder, edited=3)
     (daemon.folder / "care.yaml").write_text(QUICK.replace("{resamples: 0}", "{resamples: 0, gamma: 0.4}"))
     assert daemon.run("report_index").success
-    sentence = daemon.told()
+    sentence = daemon.reported()
     assert sentence.startswith("Source, settings or labels changed since the last run")
     assert sentence in care(daemon.folder, "status"), "the command says what the page says"
 
@@ -313,7 +313,7 @@ def test_a_failure_is_forgotten_once_its_asset_is_materialised(daemon):
     ],
 )
 def test_a_run_that_ends_without_a_failed_step_is_in_the_verdict_until_repeated(daemon, sensor, end, message):
-    before = daemon.told()
+    before = daemon.reported()
     (daemon.folder / "care.yaml").write_text(QUICK + "panel: {admit: all}\n")
     for _ in range(2):
         assert assets_of(daemon.look()) == ["panel"]
@@ -326,13 +326,13 @@ def test_a_run_that_ends_without_a_failed_step_is_in_the_verdict_until_repeated(
     daemon.hear(sensor, run.run_id)
     assert assets_of(daemon.look()) == ["report_index"]
     assert daemon.run("report_index").success
-    assert daemon.told().startswith(f"`panel` could not be made: {message}")
+    assert daemon.reported().startswith(f"`panel` could not be made: {message}")
     assert daemon.look() == []
 
     assert daemon.run_together({"panel"}, {"dagster/partition": "one"}).success
     assert assets_of(daemon.look()) == ["report_index"], "the panel came out as it was"
     assert daemon.run("report_index").success
-    assert daemon.told() == before
+    assert daemon.reported() == before
 
 
 @pytest.mark.slow
@@ -355,7 +355,7 @@ def test_a_killed_run_is_alerted(daemon):
     daemon.hear("alert_on_failure", record.dagster_run.run_id)
     assert assets_of(daemon.look()) == ["items", "gold"], "it is made again"
     assert daemon.run("report_index").success
-    assert daemon.told().startswith("`items` could not be made: the process of its run was killed")
+    assert daemon.reported().startswith("`items` could not be made: the process of its run was killed")
 
 
 def _materialise_elsewhere(daemon: Daemon) -> subprocess.Popen[bytes]:
@@ -389,11 +389,11 @@ def test_status_of_a_sound_workspace_imports_no_dagster_and_writes_nothing(works
         return {path: path.stat().st_mtime_ns for path in [workspace_after_run, *workspace_after_run.rglob("*")]}
 
     before = files()
-    said = subprocess.run(
+    printed = subprocess.run(
         [sys.executable, "-c", STATUS, workspace_after_run], capture_output=True, text=True, check=True
     )
-    assert said.stdout.split()[-2:] == ["0", "False"], said.stdout + said.stderr
-    assert "40 / 40" in said.stdout
+    assert printed.stdout.split()[-2:] == ["0", "False"], printed.stdout + printed.stderr
+    assert "40 / 40" in printed.stdout
     assert files() == before
 
 

@@ -138,7 +138,7 @@ def test_an_unreachable_webhook_is_tried_for_one_alert_only(tmp_path, monkeypatc
     with socketserver.TCPServer(("127.0.0.1", 0), None) as server:
         address = f"http://127.0.0.1:{server.server_address[1]}"
     tried = []
-    monkeypatch.setattr("orchestration.alerts.post", lambda *said: (tried.append(said), post(*said)))
+    monkeypatch.setattr("orchestration.alerts.post", lambda *printed: (tried.append(printed), post(*printed)))
     notifier = Notifier(AlertSettings(webhook=address), tmp_path, tmp_path / "data")
     for cause in CAUSES:
         notifier.report(cause)
@@ -283,13 +283,13 @@ def test_two_notifiers_keep_each_others_alerts(tmp_path):
     assert [alert.kind for alert in later.open.values()] == ["night late", "run lost"]
 
 
-def test_a_late_night_is_not_resolved_by_care_run(hook, tmp_path):
+def test_a_late_nightly_run_is_not_resolved_by_care_run(hook, tmp_path):
     address, taken, _ = hook
     workspace = load_workspace(make(tmp_path / "ws"))
     notifier = Notifier(AlertSettings(webhook=address), workspace.root, workspace.data)
     nightly = NightlySettings(at="02:00", deadline_hours=1)
     with dg.DagsterInstance.ephemeral() as instance:
-        night = instance.report_runless_asset_event
+        nightly_run = instance.report_runless_asset_event
 
         def look():
             report_conditions(notifier, workspace, instance, {}, nightly, lambda _: {})
@@ -300,7 +300,7 @@ def test_a_late_night_is_not_resolved_by_care_run(hook, tmp_path):
             look()
             look()
         assert [(each["kind"], each["state"]) for each in taken] == [("night late", "open")]
-        night(dg.AssetMaterialization("night"))
+        nightly_run(dg.AssetMaterialization("night"))
         look()
     assert [(each["kind"], each["state"]) for each in taken[1:]] == [("night late", "resolved")]
 
@@ -319,8 +319,8 @@ def test_the_heartbeat_is_sent_once_and_only_without_failures(hook, tmp_path):
     notifier.send()
     assert notifier.needs_heartbeat(7.0), "a warning is no failure"
     notifier.send_heartbeat(7.0, "Judges took US $ 1.")
-    said = {"workspace": tmp_path.name, "night": 7.0, "bill": "Judges took US $ 1.", "path": "/secret/beat"}
-    assert taken[-1] == said
+    printed = {"workspace": tmp_path.name, "night": 7.0, "bill": "Judges took US $ 1.", "path": "/secret/beat"}
+    assert taken[-1] == printed
     later = Notifier(settings, tmp_path, tmp_path / "data")
     assert not later.needs_heartbeat(7.0)
     assert later.needs_heartbeat(8.0)
@@ -379,7 +379,7 @@ def test_a_deadline_after_midnight_is_on_the_next_day():
     assert NightlySettings(at="22:30", days="5-6", deadline_hours=3).deadline_cron() == "30 1 * * 0,6"
 
 
-def outdated(workspace) -> dict[str, set[str | None]]:
+def stale(workspace) -> dict[str, set[str | None]]:
     found: dict[str, set[str | None]] = {}
     for asset, partition in find_stale(workspace):
         found.setdefault(asset, set()).add(partition)
@@ -387,11 +387,11 @@ def outdated(workspace) -> dict[str, set[str | None]]:
 
 
 @pytest.mark.slow
-def test_the_schedule_begins_a_night_and_the_sensor_requests_what_is_missing(workspace_after_run):
+def test_the_schedule_starts_a_run_and_the_sensor_requests_what_is_missing(workspace_after_run):
     folder = workspace_after_run
     (folder / "care.yaml").write_text(QUICK + "nightly: {at: '03:15', zone: Europe/Berlin, days: 1-5}\n")
     loaded = load_workspace(folder)
-    assert outdated(loaded) == {}
+    assert stale(loaded) == {}
     definitions = build_defs(folder)
     schedule = definitions.resolve_schedule_def("nightly")
     assert (schedule.cron_schedule, schedule.execution_timezone) == ("15 3 * * 1-5", "Europe/Berlin")
@@ -417,11 +417,11 @@ def test_the_schedule_begins_a_night_and_the_sensor_requests_what_is_missing(wor
     assert {(a, p) for a, p in outcome.materialised if a in ("judge_inference", "scores", "panel")} == {
         ("scores", "length|one"),
     }
-    assert outdated(loaded) == {}
+    assert stale(loaded) == {}
     (loaded.report_folder / page_name("one")).unlink()
-    assert outdated(loaded) == {"report": {"one"}}
+    assert stale(loaded) == {"report": {"one"}}
     (loaded.fit_folder("one").path / "fit.json").unlink()
-    assert outdated(loaded)["aggregates"] == {"one"}
+    assert stale(loaded)["aggregates"] == {"one"}
     assert len(JUDGES) == 5
 
 

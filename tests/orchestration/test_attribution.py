@@ -21,7 +21,7 @@ DAYS, CAME = 24, 9
 
 
 @pytest.fixture(scope="module")
-def first_night(tmp_path_factory):
+def first_run(tmp_path_factory):
     """A workspace of two systems, of which programs and a judge behind an API have scored every answer once."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OPENAI_API_KEY", "sk-secret")
@@ -41,13 +41,13 @@ def first_night(tmp_path_factory):
 
 
 @pytest.fixture
-def live(first_night, tmp_path, monkeypatch):
+def live(first_run, tmp_path, monkeypatch):
     """Lives on in a copy: each night six answers of either system are other ones; returns who has changed."""
     import shutil
 
     monkeypatch.setenv("OPENAI_API_KEY", "sk-secret")
     folder = tmp_path / "ws"
-    shutil.copytree(first_night, folder)
+    shutil.copytree(first_run, folder)
 
     def live_on(*, system=0.0, judge=0.0, asked=True):
         workspace, rng = load_workspace(folder), np.random.default_rng(6)
@@ -59,13 +59,13 @@ def live(first_night, tmp_path, monkeypatch):
         for day in range(1, DAYS):
             late, at = day >= CAME, (began - 719163 + day) * 86400.0 + 7200
             monkeypatch.setattr(warehouse.parts, "time", SimpleNamespace(time=lambda at=at: at))
-            said = rng.permutation(40)[:12].tolist()
+            printed = rng.permutation(40)[:12].tolist()
             for j, key in keys.items():
                 moved = late * judge if j == "api" else 0.0
-                scores = [then[j][f"i{k}"] + 0.4 * rng.normal() + moved + late * system * (k % 2) for k in said]
+                scores = [then[j][f"i{k}"] + 0.4 * rng.normal() + moved + late * system * (k % 2) for k in printed]
                 rows = [
                     {"item_id": f"i{k}", "item_key": f"{day} {k}", "score": score, "status": "ok"}
-                    for k, score in zip(said, scores, strict=True)
+                    for k, score in zip(printed, scores, strict=True)
                 ]
                 workspace.parts.write_scores(j, "one", key, "openai judge-1", rows)
             again = [f"i{k}" for k in (np.arange(12) + 12 * day) % 40]
@@ -89,11 +89,11 @@ def test_a_system_that_fell_is_named_everywhere_until_a_person_accepts_its_answe
     workspace = load_workspace(folder)
     kept = workspace.fit_folder("one")
     kept.write(replace(kept.find(SystemsDocument), changed=systems))
-    said = f"System new fell {systems['new']}."
+    printed = f"System new fell {systems['new']}."
     care(folder, "run")
     trend = (workspace.report_folder / "trend.html").read_text()
     for text in (care(folder, "status"), trend, (folder / "alerts.jsonl").read_text()):
-        assert said in " ".join(text.split())
+        assert printed in " ".join(text.split())
     assert "with a probability of at most 5%, over all runs" in trend
     assert changes(workspace, "one") == ({}, systems)
     _, version = workspace.fits.published("one")
@@ -117,9 +117,9 @@ def test_a_changed_judge_holds_back_the_verdict_on_a_changed_system(live):
     workspace = load_workspace(folder)
     kept = workspace.fit_folder("one")
     kept.write(replace(kept.find(SystemsDocument), changed=systems))
-    said = care(folder, "status")
-    assert "Judge api changed" in said
-    assert "This is held until api is anchored anew." in " ".join(said.split())
+    printed = care(folder, "status")
+    assert "Judge api changed" in printed
+    assert "This is held until api is anchored anew." in " ".join(printed.split())
     assert "Judge api changed" in care(folder, "gate", "one", "new", "--against", "old", code=6)
     file = folder / "judges" / "api.yaml"
     file.write_text(file.read_text().replace("}", ", revision: b}"))

@@ -37,10 +37,10 @@ def test_a_drill_reads_all_of_a_backup_and_leaves_nothing_behind(copied, tmp_pat
     workspace, file = copied
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     before = {path: path.stat().st_mtime_ns for path in workspace.parent.rglob("*")}
-    said = typed("admin", "restore", str(file), "--check")
+    shown = typed("admin", "restore", str(file), "--check")
     (items,), (scores,) = (query(workspace, f"SELECT count(*) FROM {table}") for table in ("items", "scores"))
-    assert f"one │ {items[0]} │ {scores[0]} │" in said
-    assert "can be restored" in said
+    assert f"one │ {items[0]} │ {scores[0]} │" in shown
+    assert "can be restored" in shown
     assert not [*tmp_path.iterdir()]
     assert {path: path.stat().st_mtime_ns for path in workspace.parent.rglob("*")} == before
 
@@ -65,21 +65,21 @@ def test_a_drill_finds_a_part_that_rotted_within_the_backup(copied, tmp_path, pa
     damaged.write_bytes(content)
     with tarfile.open(tmp_path / "rotten.tar", "w") as archive:
         archive.add(unpacked, arcname=".")
-    said = typed("admin", "restore", str(tmp_path / "rotten.tar"), "--check", code=1)
-    assert "does not bring everything back" in said
-    assert damaged.name in said.replace(" ", "")
+    shown = typed("admin", "restore", str(tmp_path / "rotten.tar"), "--check", code=1)
+    assert "does not bring everything back" in shown
+    assert damaged.name in shown.replace(" ", "")
 
 
 @pytest.mark.parametrize("cut", range(4), ids=["beginning", "within a file", "before a file", "within its head"])
-def test_a_backup_that_ends_too_early_is_told_in_a_sentence(copied, tmp_path, cut):
+def test_a_backup_that_ends_too_early_is_reported_in_a_sentence(copied, tmp_path, cut):
     with tarfile.open(copied[1]) as archive:
         member = max(archive.getmembers(), key=lambda member: member.size)
     ends = (0, member.offset_data + member.size // 2, member.offset, member.offset + 100)[cut]
     (tmp_path / "half.tar").write_bytes(copied[1].read_bytes()[:ends])
     for where in ("--check", str(tmp_path / "back"), str(tmp_path / "back")):
-        said = typed("admin", "restore", str(tmp_path / "half.tar"), where, code=2)
-        assert "half.tar" in said
-        assert "a backup of a workspace" in said, "and not that the folder is not empty"
+        shown = typed("admin", "restore", str(tmp_path / "half.tar"), where, code=2)
+        assert "half.tar" in shown
+        assert "a backup of a workspace" in shown, "and not that the folder is not empty"
 
 
 def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
@@ -89,20 +89,20 @@ def test_a_drill_names_a_file_that_lies_outside_of_the_workspace(tmp_path):
     table.write_text("\n".join(["id,ann,bob,cyd,dot", *rows]) + "\n")
     typed("init", str(tmp_path / "ws"), "--from", str(table))
     care(tmp_path / "ws", "run", "--select", "key:items or key:judge_inference or key:scores")
-    told = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
-    assert f"not in the backup, because it is outside of {tmp_path / 'ws'}: {table}; keep a copy" in told
-    assert f"care admin restore {tmp_path / 'mine.tar'} {tmp_path} --check" in told
+    reported = " ".join(care(tmp_path / "ws", "admin", "backup", str(tmp_path / "mine.tar")).split())
+    assert f"not in the backup, because it is outside of {tmp_path / 'ws'}: {table}; keep a copy" in reported
+    assert f"care admin restore {tmp_path / 'mine.tar'} {tmp_path} --check" in reported
     before = sorted(tmp_path.iterdir())
-    said = typed("admin", "restore", str(tmp_path / "mine.tar"), str(tmp_path), "--check")
-    assert "can be restored" in said, "it is still there"
+    shown = typed("admin", "restore", str(tmp_path / "mine.tar"), str(tmp_path), "--check")
+    assert "can be restored" in shown, "it is still there"
     assert sorted(tmp_path.iterdir()) == before
     table.unlink()
-    said = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
-    assert "table.csv: no such file" in said
-    assert "a backup holds those in the workspace's folder" in said
+    shown = typed("admin", "restore", str(tmp_path / "mine.tar"), "--check", code=1)
+    assert "table.csv: no such file" in shown
+    assert "a backup holds those in the workspace's folder" in shown
 
 
-def test_a_restore_says_where_or_is_a_drill(copied, tmp_path):
+def test_a_restore_names_a_folder_or_is_a_drill(copied, tmp_path):
     assert "--check" in typed("admin", "restore", str(copied[1]), code=2)
     assert "is no folder" in typed("admin", "restore", str(copied[1]), str(tmp_path / "missing"), "--check", code=2)
 
@@ -118,7 +118,7 @@ def test_a_restore_says_where_or_is_a_drill(copied, tmp_path):
     ids=["quoted", "flow", "explicit key", "other line ends"],
 )
 @pytest.mark.parametrize("kept", ["folder", "store"])
-def test_a_backup_never_opens_the_data_that_it_was_made_of(tmp_path, monkeypatch, written, kept):
+def test_a_backup_never_opens_the_data_that_it_was_built_from(tmp_path, monkeypatch, written, kept):
     """However care.yaml spells where they lie, and whatever folder the head of the file names."""
     elsewhere = tmp_path / "live" / "data"
     elsewhere.mkdir(parents=True)
@@ -142,8 +142,8 @@ def test_a_backup_never_opens_the_data_that_it_was_made_of(tmp_path, monkeypatch
 def test_a_packed_file_is_refused_before_it_is_unpacked(copied, tmp_path):
     with tarfile.open(copied[1]) as plain, tarfile.open(tmp_path / "mine.tar.gz", "w:gz") as packed:
         packed.addfile(plain.getmember("care.yaml"), plain.extractfile("care.yaml"))
-    said = typed("admin", "restore", str(tmp_path / "mine.tar.gz"), "--check", code=2)
-    assert "not packed" in said
+    shown = typed("admin", "restore", str(tmp_path / "mine.tar.gz"), "--check", code=2)
+    assert "not packed" in shown
 
 
 @pytest.mark.slow
@@ -177,12 +177,12 @@ def test_a_backup_within_what_it_protects_is_refused(tmp_path):
     (linked / "gold.csv").write_text("id,gold\n1,1\n")
     assert "is no folder" in care(root, "admin", "backup", str(tmp_path / "missing" / "mine.tar"), code=2)
     for within in (root, root / "data", root / "more", linked):
-        said = care(root, "admin", "backup", str(within / "mine.tar"), code=2)
-        assert "name a file on another disk" in said
+        shown = care(root, "admin", "backup", str(within / "mine.tar"), code=2)
+        assert "name a file on another disk" in shown
         assert not (within / "mine.tar").exists()
 
 
-def test_a_backup_holds_no_keys_and_is_its_owner_s_alone(tmp_path):
+def test_a_backup_holds_no_keys_and_is_its_owner_s_only(tmp_path):
     (tmp_path / "ws").mkdir()
     for name in ("care.yaml", ".env", ".env.local", "judges.env", "environment.csv"):
         (tmp_path / "ws" / name).write_text("{}\n")

@@ -18,7 +18,7 @@ ASKING = ("judge_inference", "api")
 
 
 @pytest.fixture
-def night(tmp_path, monkeypatch):
+def nightly_run(tmp_path, monkeypatch):
     monkeypatch.setenv("OPENAI_API_KEY", "k")
     folder = make(tmp_path / "ws", ("length", "thoroughness", "conciseness"), N)
     with Server(lambda text, _: answer(str(1 + len(text) % 9))) as server:
@@ -30,15 +30,15 @@ def night(tmp_path, monkeypatch):
 
 
 @pytest.mark.slow
-def test_one_run_sends_a_batch_and_another_collects_it(night):
-    folder, server = night
-    said = " ".join(care(folder, "run").split())
+def test_one_run_sends_a_batch_and_another_collects_it(nightly_run):
+    folder, server = nightly_run
+    printed = " ".join(care(folder, "run").split())
     (batch,) = server.batches.values()
     lines = batch["request_counts"]["total"]
-    assert f"judge api: {lines} questions on one are in a batch since" in said
-    assert f"({batch['id']}), 0 of {lines} done; the next run collects them" in said
-    assert "Judge api has not scored" in said
-    assert "is dead" not in said, "its one score is not fitted before the others are there"
+    assert f"judge api: {lines} questions on one are in a batch since" in printed
+    assert f"({batch['id']}), 0 of {lines} done; the next run collects them" in printed
+    assert "Judge api has not scored" in printed
+    assert "is dead" not in printed, "its one score is not fitted before the others are there"
     page = folder / "data" / "report" / page_name("one")
     assert page.is_file(), "the fit goes on with the judges that are there"
     state = {row["judge"]: row["state"] for row in care_json(folder, "status")}["api"]
@@ -71,8 +71,8 @@ def test_one_run_sends_a_batch_and_another_collects_it(night):
 
 
 @pytest.mark.slow
-def test_the_daemon_looks_at_an_open_batch_now_and_then(night, monkeypatch):
-    folder, _ = night
+def test_the_daemon_looks_at_an_open_batch_now_and_then(nightly_run, monkeypatch):
+    folder, _ = nightly_run
     run(folder)
     now, tried = [1e9], Tried(most=2)
     monkeypatch.setattr(time, "time", lambda: now[0])

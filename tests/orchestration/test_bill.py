@@ -98,11 +98,11 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
     forecast = {row["judge"]: row["dollars"] for row in care_json(folder, "run", "--dry-run")}
     outcome = run(folder)
     assert not outcome.failures
-    told = {row.judge: row for row in bills(load_workspace(folder))}
-    assert set(told) == {*servers, "length", "thoroughness", "conciseness"}
+    reported = {row.judge: row for row in bills(load_workspace(folder))}
+    assert set(reported) == {*servers, "length", "thoroughness", "conciseness"}
     page = (folder / "data" / "report" / page_name("one")).read_text().partition('id="bill"')[2]
     for name, server in servers.items():
-        row, books = told[name], list(zip(*server.entries, strict=True))
+        row, books = reported[name], list(zip(*server.entries, strict=True))
         counted = (row.tokens_in, row.tokens_cached, row.tokens_out, row.tokens_reasoning)
         assert counted == tuple(sum(column) for column in books)
         assert row.dollars == pytest.approx(server.dollars_at(*PRICES[name]), abs=1e-12)
@@ -116,9 +116,9 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
         cells = re.search(rf"<tr><td>{name}</td>(.*?)</tr>", page, re.S)[1]
         for shown in (f"{row.dollars:.4f}", f"{row.tokens_in:,}", f"{row.tokens_out:,}"):
             assert f'<td class="n">{shown}</td>' in cells
-    assert told["cached"].tokens_cached > 0 < told["thinker"].tokens_reasoning
-    assert told["stormy"].refused == told["stormy"].questions
-    assert told["length"].dollars == told["length"].tokens_in == 0 < told["length"].questions
+    assert reported["cached"].tokens_cached > 0 < reported["thinker"].tokens_reasoning
+    assert reported["stormy"].refused == reported["stormy"].questions
+    assert reported["length"].dollars == reported["length"].tokens_in == 0 < reported["length"].questions
     assert '<tr><td>length</td><td class="n">0.0000</td>' in page
     total = sum(server.dollars_at(*PRICES[name]) for name, server in servers.items())
     assert query(folder, "SELECT sum(dollars) FROM bills WHERE testset = 'one'")[0][0] == pytest.approx(total)
@@ -126,10 +126,12 @@ def test_the_bill_of_a_run_equals_the_servers_books(panel):
     assert f"US $ {total:,.4f}" in message
     assert " ".join(message.split()) in " ".join(care(folder, "status").split())
     dollars = {row["judge"]: row["dollars"] for row in care_json(folder, "status")}
-    assert dollars["cached"] == pytest.approx(told["cached"].dollars)
+    assert dollars["cached"] == pytest.approx(reported["cached"].dollars)
     load_workspace(folder).warehouse.remove()
     run(folder)
-    assert {row.judge: row for row in bills(load_workspace(folder))} == told, "a database that is made anew has it, too"
+    assert {row.judge: row for row in bills(load_workspace(folder))} == reported, (
+        "a database that is made anew has it, too"
+    )
 
 
 @pytest.mark.slow

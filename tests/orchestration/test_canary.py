@@ -62,8 +62,8 @@ def page_of(folder):
     return (load_workspace(folder).report_folder / page_name("one")).read_text()
 
 
-def trend_of(folder, *, anew=False):
-    if anew:
+def trend_of(folder, *, again=False):
+    if again:
         write_verdicts(load_workspace(folder))
     return (load_workspace(folder).report_folder / "trend.html").read_text()
 
@@ -76,7 +76,7 @@ def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     assert same.passed
     assert 1 <= len(server.requests) - asked <= 20
     assert "no evidence of a change" in (same.description or "")
-    assert "There is no evidence that a judge or a system changed." in trend_of(folder, anew=True)
+    assert "There is no evidence that a judge or a system changed." in trend_of(folder, again=True)
     shift[1] = "vendor/large-2026-11-01"
     other = ask_again(folder)
     assert not other.passed
@@ -88,19 +88,21 @@ def test_a_silent_change_of_a_model_is_reported_and_no_score_changes(workspace):
     assert "30.0% of the scale" in (changed.description or "")
     one = retests(load_workspace(folder), "api").changed
     assert 0.1 < one.shift <= 0.3, "some had been asked a second time before, and had not moved"
-    told = f"Judge api changed: its scores of the same answers rose by {one.shift:.3f} of the scale on {today} (told"
-    assert told in (changed.description or "")
+    reported = (
+        f"Judge api changed: its scores of the same answers rose by {one.shift:.3f} of the scale on {today} (told"
+    )
+    assert reported in (changed.description or "")
     assert "Change `revision`" in (changed.description or "")
     assert score_rows(folder) == rows
     assert {asset for asset, _ in run(folder).materialised} == {"report_index"}, "asking again makes nothing stale"
     care(folder, "run")
-    for said in (trend_of(folder), care(folder, "status"), (folder / "alerts.jsonl").read_text()):
-        assert told in " ".join(said.split())
-    assert told in " ".join(care(folder, "gate", "one", "new", "--against", "old", code=6).split())
+    for output in (trend_of(folder), care(folder, "status"), (folder / "alerts.jsonl").read_text()):
+        assert reported in " ".join(output.split())
+    assert reported in " ".join(care(folder, "gate", "one", "new", "--against", "old", code=6).split())
     assert "Not measured yet: the first `care run` of a day asks it again" in unescape(page_of(folder))
-    said = " ".join(care(folder, "judges", "retest", "api", code=6).split())
-    assert "api: 20 items moved by 30.0% of the scale on average" in said
-    assert told in said
+    output = " ".join(care(folder, "judges", "retest", "api", code=6).split())
+    assert "api: 20 items moved by 30.0% of the scale on average" in output
+    assert reported in output
     page = unescape(page_of(folder))
     assert page.count("(by the canary), its scores moved by 30.0% of the scale on average") == 1
     assert page.count("Answered by vendor/large-2026-11-01.") == 1
@@ -147,10 +149,10 @@ def test_after_a_model_returned_only_scores_of_the_meantime_are_questioned(works
     shift[0] = 3
     assert "changed" in care(folder, "judges", "retest", "api", code=6)
     shift[0] = 0
-    said = " ".join(care(folder, "judges", "retest", "api").split())
-    assert f"answers as it did before {tomorrow}" in said
-    assert "its scores stand" in said
-    assert "revision" not in said
+    output = " ".join(care(folder, "judges", "retest", "api").split())
+    assert f"answers as it did before {tomorrow}" in output
+    assert "its scores stand" in output
+    assert "revision" not in output
     assert retests(load_workspace(folder), "api").changed is None
     asked = len(server.requests)
     run(folder)

@@ -98,8 +98,8 @@ def test_order_against_binary_gold_is_reported_as_auc(tmp_path, rng):
     rows = (f"q{k}," + ",".join(str(int(vote)) for vote in row) for k, row in enumerate(votes))
     scores.write_text("\n".join([f"item_id,{heads}", *rows]) + "\n")
     items.write_text("item_id,gold\n" + "".join(f"q{k},{1 + 4 * int(g)}\n" for k, g in enumerate(good)))
-    told = ("--items", items, "--out", out, "--intervals", 0, "--aggregator", "avg", "--aggregator", "mv")
-    fit, chosen = care("fit", scores, *told, "--why"), care("select", scores, "--items", items)
+    reported = ("--items", items, "--out", out, "--intervals", 0, "--aggregator", "avg", "--aggregator", "mv")
+    fit, chosen = care("fit", scores, *reported, "--why"), care("select", scores, "--items", items)
     evaluated = json.loads((out / "fit.json").read_text())["evaluation"]
     assert evaluated["mv"]["tau"] > evaluated["avg"]["tau"], "as tau-b has it"
     assert evaluated["mv"]["auc"] < evaluated["avg"]["auc"]
@@ -232,7 +232,7 @@ def test_status_shows_missing_stale_and_counts(tmp_path, workspace_after_run):
     assert result.output.strip().endswith("index.html")
 
 
-def test_doctor_finds_what_would_fail_tonight(tmp_path):
+def test_doctor_finds_what_would_fail_in_the_next_run(tmp_path):
     folder = make(tmp_path / "ws")
     assert care("doctor", "--workspace", folder).exit_code == 0
     (folder / "judges" / "oracle.yaml").write_text("engine: {kind: program, program: oracle}\n")
@@ -265,12 +265,12 @@ def test_a_workspace_of_three_endpoints_has_three_vendors_and_listed_prices(tmp_
     assert len(keys) == 3
     for key in keys:
         monkeypatch.delenv(key, raising=False)
-    told = care("doctor", "--workspace", folder).output
-    assert all(f"{key} is not set" in told for key in keys)
+    reported = care("doctor", "--workspace", folder).output
+    assert all(f"{key} is not set" in reported for key in keys)
     forecast = json.loads(care("run", "--dry-run", "--workspace", folder, "--json").output)
     assert len(forecast) == 3
     assert all(row["dollars"] > 0 and row["tokens"] > 0 and not row["failure"] for row in forecast)
-    assert told.count("its spend_limit cannot be kept") == 0
+    assert reported.count("its spend_limit cannot be kept") == 0
     for file in (folder / "judges").glob("*.yaml"):
         file.write_text(file.read_text().replace("model: ", "model: unheard-of-"))
     forecast = json.loads(care("run", "--dry-run", "--workspace", folder, "--json").output)

@@ -61,10 +61,10 @@ def test_a_workspace_from_a_table_reads_what_care_fit_reads(tables):
     folder = tables / "mine"
     given = ("--items", tables / "items.csv", "--judges", tables / "judges.csv", "--system", "model")
     scale = ("--scale", "0", "10", "--scale", "hundred=0:100")
-    said = care("init", folder, "--from", tables / "scores.csv", *given, *scale)
-    assert "90 items, 6 recorded judges; nobody will be asked" in said
-    assert f"Next: care run --workspace {folder}" in said
-    assert "families" not in said, "they are declared"
+    printed = care("init", folder, "--from", tables / "scores.csv", *given, *scale)
+    assert "90 items, 6 recorded judges; nobody will be asked" in printed
+    assert f"Next: care run --workspace {folder}" in printed
+    assert "families" not in printed, "they are declared"
     assert len((folder / "care.yaml").read_text().splitlines()) <= 25
     workspace = load_workspace(folder)
     spec = workspace.testset("scores")
@@ -125,8 +125,8 @@ def test_the_common_scale_of_rescaled_judges_is_offered(tables, rng, outside):
     names = ["a", "b", "c", "d", "share", *(["log"] if outside else [])]
     lines = [",".join(["id", *names]), *(",".join([f"q{k}", *map(str, row)]) for k, row in enumerate(rows))]
     (tables / "mixed.csv").write_text("\n".join(lines) + "\n")
-    told = " ".join(care("init", tables / "mine", "--from", tables / "mixed.csv").split())
-    assert "judge 'share' scores from 0 to 1, by its range" in told
+    reported = " ".join(care("init", tables / "mine", "--from", tables / "mixed.csv").split())
+    assert "judge 'share' scores from 0 to 1, by its range" in reported
     workspace = load_workspace(tables / "mine")
     written = (tables / "mine" / "testsets" / "mixed.yaml").read_text()
     assert ("# scale: [1, 10]" in written) == (not outside)
@@ -142,9 +142,9 @@ def test_care_label_is_not_advised_where_no_item_has_a_text(tables):
     folder = tables / "mine"
     care("init", folder, "--from", tables / "long.csv")
     assert not run(folder).failures
-    said = " ".join(care("status", "--workspace", folder).split())
-    assert "to_label-long.csv" in said
-    assert "care label" not in said, "it has nothing to show, and refuses"
+    printed = " ".join(care("status", "--workspace", folder).split())
+    assert "to_label-long.csv" in printed
+    assert "care label" not in printed, "it has nothing to show, and refuses"
     assert "could be shown" in " ".join(care("label", "long", "--workspace", folder, code=2).split())
 
 
@@ -223,10 +223,10 @@ def test_a_run_over_a_table_estimates_as_care_fit_does(tables):
     aggregators = ("--aggregator", "care", "--aggregator", "avg", "--intervals", 0, "--system", "model")
     care("fit", tables / "scores.csv", *given, *aggregators, "--out", tables / "fit")
     rows = pq.read_table(tables / "fit" / "aggregates.parquet").to_pylist()
-    told = {row["item_id"]: row["estimate"] for row in rows if row["aggregator"] == "care"}
-    night = dict(query(folder, "SELECT item_id, estimate FROM latest_aggregates WHERE aggregator = 'care'"))
-    assert night.keys() == told.keys()
-    assert max(abs(night[item] - told[item]) for item in told) < 1e-8
+    reported = {row["item_id"]: row["estimate"] for row in rows if row["aggregator"] == "care"}
+    nightly_run = dict(query(folder, "SELECT item_id, estimate FROM latest_aggregates WHERE aggregator = 'care'"))
+    assert nightly_run.keys() == reported.keys()
+    assert max(abs(nightly_run[item] - reported[item]) for item in reported) < 1e-8
     compared = json.loads(care("rate", "scores", "--workspace", folder, "--json"))
     assert {row["first"] for row in compared} <= {"a", "b"}, "without --labels, as the page says"
     assert "--labels" in care("rate", tables / "scores.csv", code=2)
@@ -244,11 +244,11 @@ def declare(file, families):
     file.write_text("\n".join([f"{comments}    families:", *named, ""]))
 
 
-def test_a_table_without_families_is_told_where_to_declare_them(tables):
+def test_a_table_without_families_is_reported_where_to_declare_them(tables):
     folder = tables / "mine"
-    said = care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
+    printed = care("init", folder, "--from", tables / "scores.csv", "--items", tables / "items.csv")
     file = folder / "testsets" / "scores.yaml"
-    assert f"in the block `families` at the end of {file}" in " ".join(said.split())
+    assert f"in the block `families` at the end of {file}" in " ".join(printed.split())
     declare(file, {"gpt-a": "openai", "qwen": "qwen"})
     assert load_workspace(folder).judge("gpt-a").family == "openai"
     file.write_text(file.read_text().replace("qwen:", "qwem:"))
@@ -262,9 +262,9 @@ def test_a_mistake_in_a_cell_is_reported_once(tables):
     lines = (tables / "scores.csv").read_text().splitlines()
     lines[3] = lines[3].rpartition(",")[0] + ",nought"
     (tables / "scores.csv").write_text("\n".join(lines) + "\n")
-    told = care("run", "--workspace", folder, code=1)
-    assert told.count("'nought'") == 1
-    assert "failed: judge_inference claude, gpt-a, gpt-b, hundred, llama, qwen: " in told
+    reported = care("run", "--workspace", folder, code=1)
+    assert reported.count("'nought'") == 1
+    assert "failed: judge_inference claude, gpt-a, gpt-b, hundred, llama, qwen: " in reported
     assert care("doctor", "--workspace", folder, code=1).count("'nought'") == 1
 
 

@@ -45,9 +45,9 @@ def test_a_yaml_file_mounts_a_workspace_in_another_project(project, tmp_path):
     make(tmp_path / "ws")
     loaded = mount(project, "../../../../ws")
     keys = loaded.resolve_asset_graph().get_all_asset_keys()
-    alone = build_defs(tmp_path / "ws")
-    assert keys == {*alone.resolve_asset_graph().get_all_asset_keys(), dg.AssetKey("theirs")}
-    assert {sensor.name for sensor in loaded.sensors or ()} == {sensor.name for sensor in alone.sensors or ()}
+    single = build_defs(tmp_path / "ws")
+    assert keys == {*single.resolve_asset_graph().get_all_asset_keys(), dg.AssetKey("theirs")}
+    assert {sensor.name for sensor in loaded.sensors or ()} == {sensor.name for sensor in single.sensors or ()}
     assert loaded.resources["care_workspace"].folder == str(tmp_path / "ws")
 
 

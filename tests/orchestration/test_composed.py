@@ -88,7 +88,7 @@ def test_every_service_of_orchestration_starts_and_a_nightly_run_succeeds(deploy
     assert {run["id"] for run in runs} <= kept, "what runs print lies where the deployment says"
     assert "nothing to do" in deployment.command("care", "run")
     history = json.loads(deployment.command("care", "history", "--json"))
-    assert sum(night["failed"] for night in history) == 0
+    assert sum(nightly_run["failed"] for nightly_run in history) == 0
 
 
 def test_dasks_scheduler_and_worker_start_by_their_command_lines_and_work(deployment):

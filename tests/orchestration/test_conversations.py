@@ -84,7 +84,7 @@ def test_a_run_asks_a_judge_about_the_whole_conversation(tmp_path, log, monkeypa
         sent = [body["messages"][0]["content"] for body in server.bodies]
     assert len(sent) == N
     for k in range(N):
-        (asked,) = [said for said in sent if f"User: Weather in Oslo {k}?" in said]
+        (asked,) = [printed for printed in sent if f"User: Weather in Oslo {k}?" in printed]
         assert "System: Be brief." in asked
         assert text(k) in asked
     counts = query(folder, "SELECT judge, count(value) FROM scores JOIN judges USING (judge_ix) GROUP BY ALL")

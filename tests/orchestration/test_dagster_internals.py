@@ -210,7 +210,7 @@ def test_a_backfill_without_a_daemon_is_canceled(instance):
 
 
 @builds_upon_dagster("refused_settings")
-def test_settings_are_checked_without_a_storage_being_made(tmp_path):
+def test_settings_are_checked_without_a_storage_being_built(tmp_path):
     (tmp_path / "dagster.yaml").write_text("telemetry: {enabled: false}\n")
     assert refused_settings(tmp_path) is None
     (tmp_path / "dagster.yaml").write_text("telemetri: {enabled: false}\n")
@@ -269,13 +269,13 @@ def test_a_code_server_that_is_killed_is_replaced_within_a_minute(tmp_path):
     with (tmp_path / "log").open("w") as log:
         daemon = subprocess.Popen(command, stdout=log, stderr=log, start_new_session=True)
     try:
-        said = (tmp_path / "log").read_text
-        wait_until(lambda: "configured with the following daemons" in said(), said)  # its code server has started
+        printed = (tmp_path / "log").read_text
+        wait_until(lambda: "configured with the following daemons" in printed(), printed)  # its code server has started
         first = code_servers(daemon)
         for number in first:
             os.kill(number, signal.SIGKILL)
         killed = time.monotonic()
-        wait_until(lambda: code_servers(daemon) - first, said)
+        wait_until(lambda: code_servers(daemon) - first, printed)
         assert time.monotonic() - killed < 60.0
     finally:
         kill(daemon)

@@ -64,8 +64,8 @@ def test_every_part_is_verified_within_some_runs(workspace_after_run):
     parts = sorted((workspace_after_run / "data" / "parts").rglob("*.parquet"))
     rotten = [part for part in parts if "scores" in part.parts][-1]
     DAMAGES["flipped"](rotten)
-    nights = [verify_some(workspace) for _ in range(20)]
-    assert [path for night in nights for path in night] == [rotten]
+    nightly_runs = [verify_some(workspace) for _ in range(20)]
+    assert [path for nightly_run in nightly_runs for path in nightly_run] == [rotten]
     assert not rotten.exists()
     assert list((rotten.parent / "damaged").glob(f"{rotten.name}.*"))
     outcome = run(workspace_after_run)
@@ -174,7 +174,7 @@ SAMPLE = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("pattern", SAMPLE)
-def test_what_was_damaged_is_made_again(small, calm, tmp_path, pattern):
+def test_what_was_damaged_is_rebuilt(small, calm, tmp_path, pattern):
     path = str(next(small.glob(pattern)).relative_to(small))
     case = try_damage(small, tmp_path / "case", path, SAMPLE[pattern], calm)
     assert not case.wrong

@@ -39,8 +39,8 @@ def fit_draw(name: str, seed: int):
         aggregators=("care", "avg"),
     )
     gold = {r.item_id: r.gold for r in records}
-    beside = np.array([gold[item] for item in result.items])
-    order = {method: tau(result.aggregates[method].estimate, beside) or 0.0 for method in ("care", "avg")}
+    neighbour = np.array([gold[item] for item in result.items])
+    order = {method: tau(result.aggregates[method].estimate, neighbour) or 0.0 for method in ("care", "avg")}
     order["best"] = max(
         tau(np.array(column, float), np.array(list(gold.values()))) or 0.0 for column in scores.values()
     )
@@ -64,7 +64,7 @@ def test_each_demo_test_set_leads_to_its_verdict_on_other_draws(name):
     """The demo's own draw leads to its verdict, and at least four of five others do."""
     draws = [fit_draw(name, seed) for seed in range(6)]
     assert all(order["care"] > order["avg"] - 0.005 for _, order in draws)
-    said = [matches_description(name, verdict, order) for verdict, order in draws]
-    assert said[0]
+    printed = [matches_description(name, verdict, order) for verdict, order in draws]
+    assert printed[0]
     assert draws[0][0].pill == ("Don't use yet" if name == "length" else "Use")
-    assert sum(said) >= 5
+    assert sum(printed) >= 5

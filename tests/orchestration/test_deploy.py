@@ -170,9 +170,11 @@ def test_a_command_outside_of_the_deployment_names_the_missing_variables(tmp_pat
     monkeypatch.setenv("CARE_WORKSPACE", str(folder))
     for name in ("HOST", "DB", "USER", "PASSWORD"):
         monkeypatch.delenv(f"DAGSTER_POSTGRES_{name}", raising=False)
-    said = " ".join(care(folder, "status", code=1).split())
-    assert "takes DAGSTER_POSTGRES_DB, DAGSTER_POSTGRES_HOST, DAGSTER_POSTGRES_PASSWORD, DAGSTER_POSTGRES_USER" in said
-    assert "from the environment, where nothing of that name is set" in said
+    printed = " ".join(care(folder, "status", code=1).split())
+    assert (
+        "takes DAGSTER_POSTGRES_DB, DAGSTER_POSTGRES_HOST, DAGSTER_POSTGRES_PASSWORD, DAGSTER_POSTGRES_USER" in printed
+    )
+    assert "from the environment, where nothing of that name is set" in printed
 
 
 def test_each_guarantee_names_a_test():

@@ -48,17 +48,17 @@ def test_commands_use_the_deployed_instance(deployment, instance):
     runs = instance.get_run_records()
     assert {record.dagster_run.status for record in runs} == {dg.DagsterRunStatus.SUCCESS}
     assert not list((deployment.workspace / "data" / "dagster").rglob("*.db"))
-    told = deployment.command("care", "status", "--json")
-    assert told.count('"40 / 40"') == len(JUDGES), told
+    reported = deployment.command("care", "status", "--json")
+    assert reported.count('"40 / 40"') == len(JUDGES), reported
     assert "nothing to do" in deployment.command("care", "run")
 
 
 def test_an_unreachable_database_is_reported_in_a_sentence(deployment):
     wrong = {**deployment.environment, "DAGSTER_POSTGRES_PASSWORD": "not this one"}
-    told = Deployment(deployment.home, deployment.workspace, wrong).command("care", "status", code=1)
-    assert "the database of Dagster cannot be used" in told
-    assert "password authentication failed" in told
-    assert "Traceback" not in told
+    reported = Deployment(deployment.home, deployment.workspace, wrong).command("care", "status", code=1)
+    assert "the database of Dagster cannot be used" in reported
+    assert "password authentication failed" in reported
+    assert "Traceback" not in reported
 
 
 def test_a_code_server_that_is_killed_loses_no_change(deployment, instance):

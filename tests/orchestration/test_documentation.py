@@ -103,7 +103,7 @@ def printed_in(block: str) -> list[str]:
 
 
 @pytest.mark.slow
-def test_the_first_panel_is_fitted_as_the_tutorial_and_readme_say(tmp_path):
+def test_the_first_panel_is_fitted_as_in_the_tutorial_and_readme(tmp_path):
     tmp_path = shutil.copytree(DOCS.parent / "examples" / "quickstart", tmp_path / "quickstart")
     lines = [line for block in blocks("index.md", "sh") for line in block.splitlines() if line]
     assert sum(line.startswith("care fit") for line in lines) == 3

@@ -71,8 +71,8 @@ def test_attempts_are_counted_and_end(endpoint, workspace_after_run):
     assert run(folder).materialised == [], "asked twice, as often as `attempts` allow"
     assert len(server.requests) == asked
     assert f"Judge api was asked about {failed} of 40 items as often" in care_notes(folder)
-    said = care(folder, "run", "--dry-run")
-    assert "every judge has scored every item" not in said
+    printed = care(folder, "run", "--dry-run")
+    assert "every judge has scored every item" not in printed
     assert [(row["judge"], row["items"], row["given_up"]) for row in care_json(folder, "run", "--dry-run")] == [
         ("api", 0, failed)
     ]

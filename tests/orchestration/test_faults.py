@@ -181,9 +181,9 @@ def test_no_write_of_a_library_that_we_use_gets_past(run_in, writer):
     ],
 )
 def test_a_refusal_of_the_disk_is_one_sentence(error, sentence):
-    told_in = RuntimeError("a library's words for it")
-    told_in.__cause__ = error
-    for met in (error, told_in):
+    reported_in = RuntimeError("a library's words for it")
+    reported_in.__cause__ = error
+    for met in (error, reported_in):
         assert sentence in str(refusal(met))
 
 
@@ -231,14 +231,14 @@ def test_a_full_or_read_only_disk_is_neither_damage_nor_a_lack_of_rights(tmp_pat
     real = sqlite3.connect
     monkeypatch.setattr(sqlite3, "connect", connect)
     found = findings(load_workspace(folder), refused_settings=lambda _: None, repair=False)
-    (said,) = [finding.message for finding in found]
-    assert "broken.db: it is damaged (file is not a database)" in said
-    assert "runs.db" not in said
+    (printed,) = [finding.message for finding in found]
+    assert "broken.db: it is damaged (file is not a database)" in printed
+    assert "runs.db" not in printed
     (home / "broken.db").unlink()
     (home / "runs.db-wal").write_bytes(b"not yet in the database")
-    (told,) = findings(load_workspace(folder), refused_settings=lambda _: None, repair=True)
-    assert sentence in told.message
-    assert told.state == "fails"
+    (notices,) = findings(load_workspace(folder), refused_settings=lambda _: None, repair=True)
+    assert sentence in notices.message
+    assert notices.state == "fails"
     assert home.exists()
 
 

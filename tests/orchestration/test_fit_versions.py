@@ -33,7 +33,7 @@ def estimates(folder, aggregator="care"):
 
 
 @pytest.fixture
-def nights(made_once, tmp_path):
+def nightly_runs(made_once, tmp_path):
     """Two nights, the second with a judge more and held back."""
 
     def run_both(shared):
@@ -49,7 +49,7 @@ def nights(made_once, tmp_path):
 
 
 @pytest.mark.slow
-def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_made(workspace_after_run, monkeypatch):
+def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_built(workspace_after_run, monkeypatch):
     page = workspace_after_run / "data" / "report" / "testset-one.html"
     page.unlink()
 
@@ -67,8 +67,8 @@ def test_accepting_a_fit_ends_with_one_where_its_page_cannot_be_made(workspace_a
 
 
 @pytest.mark.slow
-def test_held_back_pinned_and_taken_back(nights):
-    folder = nights
+def test_blocked_pinned_and_taken_back(nightly_runs):
+    folder = nightly_runs
     rows = care_json(folder, "fits", "list", "one")
     assert [(r["state"], r["judges"], r["why"]) for r in rows] == [
         ("held back", len(JUDGES) + 1, "1 judge came: readability"),
@@ -123,9 +123,9 @@ def test_held_back_pinned_and_taken_back(nights):
 
 
 @pytest.mark.slow
-def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
+def test_a_fit_that_is_blocked_is_reported_everywhere_alike(nightly_runs):
     """Index, page, night by night, history, alert and exit code; and no longer once it is accepted."""
-    folder = nights
+    folder = nightly_runs
     with (folder / "care.yaml").open("a") as file:
         file.write("alerts: {file: told.jsonl}\n")
     first = care_json(folder, "fits", "list", "one")[1]["fit_version"]
@@ -145,8 +145,8 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
     (folder / "testsets" / "one.yaml").write_text(source.replace("one.csv", "gone.csv"))
     care(folder, "run", code=1)
     (folder / "testsets" / "one.yaml").write_text(source)
-    told = [json.loads(line) for line in (folder / "told.jsonl").read_text().splitlines()]
-    assert [(each["kind"], each["state"]) for each in told] == [("held back", "open"), ("source failed", "open")]
+    reported = [json.loads(line) for line in (folder / "told.jsonl").read_text().splitlines()]
+    assert [(each["kind"], each["state"]) for each in reported] == [("held back", "open"), ("source failed", "open")]
     care(folder, "fits", "accept", "one", "--why", "a better panel")
     assert "Held back" not in (report / "index.html").read_text()
     assert "Held back" not in (report / "testset-one.html").read_text()
@@ -155,9 +155,9 @@ def test_a_fit_that_is_held_back_is_told_everywhere_alike(nights):
 
 
 @pytest.mark.slow
-def test_a_fit_that_is_made_again_keeps_its_time_its_place_and_its_state(nights):
+def test_a_fit_that_is_rebuilt_keeps_its_time_its_place_and_its_state(nightly_runs):
     """A judge came and left: the first fit is that of now again, as it is after the database was deleted."""
-    folder = nights
+    folder = nightly_runs
     second, first = care_json(folder, "fits", "list", "one")
     (folder / "judges" / "readability.yaml").unlink()
     again = [{**second, "state": "was held back"}, first]
@@ -211,8 +211,8 @@ def test_the_database_answers_as_the_files_of_an_older_fit_that_is_published(wor
 
 
 @pytest.mark.slow
-def test_new_items_are_scored_with_a_kept_fit(nights, tmp_path):
-    folder = nights
+def test_new_items_are_scored_with_a_kept_fit(nightly_runs, tmp_path):
+    folder = nightly_runs
     first = care_json(folder, "fits", "list", "one")[-1]["fit_version"]
     panel = load_workspace(folder).fits.fit_versions("one")[0]
     known = load_workspace(folder).fits.read_fit("one", panel.fits["avg"])
@@ -251,9 +251,9 @@ def test_a_test_set_that_is_renamed_leaves_no_page_and_no_row_but_the_labels_of_
         writer.writeheader()
         writer.writerows([{**rows[0], "label": label}, *rows[1:]])
     (folder / "testsets" / "one.yaml").rename(folder / "testsets" / "other.yaml")
-    said = care(folder, "run")
+    output = care(folder, "run")
     assert {path.name for path in report.glob("*one*")} == ({"to_label-one.csv"} if label else set())
-    assert ("labels" in said and str(to_label.name) in " ".join(said.split())) == bool(label)
+    assert ("labels" in output and str(to_label.name) in " ".join(output.split())) == bool(label)
     for view in ("latest_fits", "latest_aggregates", "verdicts", "published"):
         assert query(folder, f"SELECT DISTINCT testset FROM {view}") == [("other",)], view
     assert "one" in load_workspace(folder).fits.testsets(), "its fits are kept"
@@ -301,8 +301,8 @@ def test_no_file_of_care_names_a_labelled_item_that_was_forgotten(tmp_path):
     write_document(loaded.fit_folder("one").path / "said.json", notes)
     assert any("fit_version=" in name for name in files_that_name(folder, item))
 
-    said = " ".join(care(folder, "admin", "forget", item, "--testset", "one").split())
-    assert f"still labels it: {folder / 'people.csv'}" in said
+    output = " ".join(care(folder, "admin", "forget", item, "--testset", "one").split())
+    assert f"still labels it: {folder / 'people.csv'}" in output
     assert files_that_name(folder, item) == set()
     kept = load_workspace(folder)
     assert len(kept.fits.fit_versions("one")[-1].inputs.labels) == 26
@@ -359,7 +359,7 @@ def test_a_fit_is_evaluated_before_it_is_published(workspace_after_run):
 
 
 @pytest.mark.slow
-def test_a_panel_that_is_newer_than_the_fit_is_told_and_the_next_run_fits_it(workspace_after_run):
+def test_a_panel_that_is_newer_than_the_fit_is_reported_and_the_next_run_fits_it(workspace_after_run):
     """As where a command comes between the steps of a run that Dagster's daemon started."""
     folder = load_workspace(workspace_after_run).fit_folder("one")
     panel = folder.read(PanelDocument)

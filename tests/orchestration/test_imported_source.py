@@ -42,7 +42,7 @@ def test_items_judges_and_scores_come_from_the_logs(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_night_follows_the_folder(tmp_path):
+def test_a_nightly_run_follows_the_folder(tmp_path):
     folder = follow(tmp_path)
     first = run(folder)
     assert first.failures == {}

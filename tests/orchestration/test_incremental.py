@@ -200,7 +200,7 @@ def test_a_fresh_workspace_narrowed_to_one_test_set_goes_all_the_way(tmp_path):
 
 
 @pytest.mark.slow
-def test_a_test_set_that_nobody_judges_keeps_no_index_from_being_made(tmp_path):
+def test_a_test_set_that_nobody_judges_keeps_no_index_from_being_built(tmp_path):
     folder = make(tmp_path / "ws", testsets="[one]")
     write_items(folder, 10, name="two")
     write_testset(folder, "two")
@@ -235,7 +235,7 @@ def test_a_panel_waits_for_the_scores_of_items_that_have_changed(workspace_after
 
 
 @pytest.mark.slow
-def test_systems_that_are_declared_later_are_compared_and_nothing_else_is_made(workspace_after_run):
+def test_systems_that_are_declared_later_are_compared_and_nothing_else_is_built(workspace_after_run):
     lines = (workspace_after_run / "one.csv").read_text().splitlines()
     named = [f"{line},{'model' if k == 0 else 'ab'[k % 2]}" for k, line in enumerate(lines)]
     (workspace_after_run / "one.csv").write_text("\n".join(named) + "\n")

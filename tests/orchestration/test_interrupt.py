@@ -90,12 +90,12 @@ def test_an_interrupt_stops_asking_and_keeps_all_scores(tmp_path, judges, concur
         finally:
             process.kill()
         assert len(server.bodies) == answered + under_way, "what was under way is paid for, and nothing else"
-        said = log.read_text()
-        assert [line for line in said.splitlines() if not re.match(r"\d\d:\d\d:\d\d [\w.]+: ", line)] == [TOLD]
+        printed = log.read_text()
+        assert [line for line in printed.splitlines() if not re.match(r"\d\d:\d\d:\d\d [\w.]+: ", line)] == [TOLD]
         stored = [row for row in score_rows(folder) if any(judge in row[0] for judge in judges)]
-        assert len(stored) == len(server.bodies), said
-        told = query(folder, f"SELECT sum(requests), sum(dollars) FROM bills WHERE judge IN ({str(judges)[1:-1]})")
-        assert told == [(len(server.bodies), pytest.approx(server.dollars))]
+        assert len(stored) == len(server.bodies), printed
+        reported = query(folder, f"SELECT sum(requests), sum(dollars) FROM bills WHERE judge IN ({str(judges)[1:-1]})")
+        assert reported == [(len(server.bodies), pytest.approx(server.dollars))]
         assert f"US $ {server.dollars:,.4f}" in care(folder, "status")
         assert query(folder, "SELECT count(*) FROM latest_fits") == [(0,)]
         assert not list((folder / "data" / "fits").rglob("fit_version*"))
@@ -132,6 +132,6 @@ def test_the_bill_of_other_judges_is_complete_when_one_judge_breaks(tmp_path, mo
 
         outcome = run(folder, progress=progress)
         assert "nobody foresaw this" in outcome.failures["judge_inference", "breaks"]
-        told = dict(bills[0])
-        assert told["sound"] == bills[1] <= N
-        assert told["breaks"] == len(breaking.bodies)
+        reported = dict(bills[0])
+        assert reported["sound"] == bills[1] <= N
+        assert reported["breaks"] == len(breaking.bodies)

@@ -69,7 +69,7 @@ def test_a_new_judge_is_a_file_that_loads(folder):
         (["Length", "--program", "length"], "'length' and 'Length' differ only by capitals"),
     ],
 )
-def test_what_cannot_be_written_is_told(folder, arguments, words):
+def test_what_cannot_be_written_is_reported(folder, arguments, words):
     assert words in " ".join(care("judges", "new", *arguments, "--workspace", folder, code=2).split())
     assert not list(folder.parent.rglob("x.yaml"))
     assert sorted(p.name for p in (folder / "judges").iterdir()) == ["length.yaml"]

@@ -199,8 +199,8 @@ def test_a_run_of_a_command_is_refused_where_monitoring_would_look_for_its_pod(t
     (home / "dagster.yaml").write_text(yaml.safe_dump(settings | {"run_monitoring": {"enabled": True}}))
     monkeypatch.setenv("DAGSTER_HOME", str(home))
     monkeypatch.setenv("CARE_WORKSPACE", str(folder))
-    said = " ".join(care(folder, "run", code=1).split())
-    assert "K8sRunLauncher would take the runs of this command for lost" in said
+    printed = " ".join(care(folder, "run", code=1).split())
+    assert "K8sRunLauncher would take the runs of this command for lost" in printed
     assert "missing" in care(folder, "status"), "commands that only look work, and nothing was made"
 
 

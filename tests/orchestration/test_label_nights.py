@@ -24,19 +24,19 @@ GOLD = {record.item_id: record.gold for record in generate()}
 
 
 @pytest.fixture(scope="session")
-def first_night(made_once):
+def first_run(made_once):
     """The demo after its first night, without a label."""
 
-    def night(shared):
+    def nightly_run(shared):
         folder = make_programs(shared / "demo", CARE)
         assert not run(folder).failures
 
-    return made_once("demo_without_labels", night) / "demo"
+    return made_once("demo_without_labels", nightly_run) / "demo"
 
 
 @pytest.fixture
-def folder(first_night, tmp_path):
-    return shutil.copytree(first_night, tmp_path / "demo")
+def folder(first_run, tmp_path):
+    return shutil.copytree(first_run, tmp_path / "demo")
 
 
 def care_fit(folder):
@@ -102,7 +102,7 @@ def published(folder):
     return {name: found[1].fit_version for name in ("one", "two") if (found := fits.published(name)) is not None}
 
 
-def test_a_bad_word_among_the_labels_of_one_test_set_fails_that_one_alone(two):
+def test_a_bad_word_among_the_labels_of_one_test_set_fails_only_that_one(two):
     (two / "one_labels.csv").write_text(LABELS + "i4,goood\n")
     sentence = "one_labels.csv: column 'label' holds 'goood' (line 5), where a finite number is needed"
     ended = " ".join(care(two, "run", code=1).split())
@@ -130,8 +130,8 @@ def test_what_was_published_stays_while_its_labels_cannot_be_read(two):
     after = published(two)
     assert after["one"] == before["one"]
     assert after["two"] != before["two"]
-    told = " ".join(care(two, "run", code=1).split())
-    assert told.count("one_labels.csv") == 2
+    reported = " ".join(care(two, "run", code=1).split())
+    assert reported.count("one_labels.csv") == 2
     assert care(two, "report").strip().endswith("index.html")
     assert care(two, "fits", "list", "one")
     assert "one_labels.csv" in (two / "data" / "report" / "index.html").read_text()
@@ -140,7 +140,7 @@ def test_what_was_published_stays_while_its_labels_cannot_be_read(two):
     assert published(two) == after, "corrected labels are those that the fit has seen"
 
 
-def test_labels_of_one_item_that_contradict_each_other_are_told_as_care_fit_tells_them(tmp_path):
+def test_labels_of_one_item_that_contradict_each_other_are_reported_as_by_care_fit(tmp_path):
     folder = make(tmp_path / "ws", care=QUICK + "labels: {one: labels.csv}\n")
     rows = [f"i{k},{rater},{k % 5 if rater == 'eva' else 4 - k % 5}\n" for k in range(12) for rater in ("eva", "jo")]
     (folder / "labels.csv").write_text("item_id,rater,label\n" + "".join(rows))
@@ -150,9 +150,9 @@ def test_labels_of_one_item_that_contradict_each_other_are_told_as_care_fit_tell
         assert sentence.removeprefix("warning: o") in " ".join(care(folder, command, "--why").split())
 
 
-def test_labels_of_a_test_set_that_was_renamed_are_told_where_they_are_named(two):
+def test_labels_of_a_test_set_that_was_renamed_are_reported_where_they_are_named(two):
     (two / "testsets" / "one.yaml").rename(two / "testsets" / "other.yaml")
-    said = "care.yaml: labels: there is no test set 'one'; give the name of its file"
-    assert said in care(two, "run")
-    assert said in care(two, "doctor", "--json", code=1)
-    assert said in " ".join(care(two, "status").split())
+    printed = "care.yaml: labels: there is no test set 'one'; give the name of its file"
+    assert printed in care(two, "run")
+    assert printed in care(two, "doctor", "--json", code=1)
+    assert printed in " ".join(care(two, "status").split())

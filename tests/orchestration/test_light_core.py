@@ -124,14 +124,14 @@ def test_the_core_estimates_as_with_everything_installed(core, first_panel, tmp_
 def test_a_query_without_duckdb_names_the_extra(core, first_panel, tmp_path):
     shutil.copytree(first_panel, tmp_path, dirs_exist_ok=True)
     (tmp_path / "scores.sql").write_text("SELECT * FROM 'scores.csv'")
-    _, said = typed(core, tmp_path, "care fit scores.sql", code=2)
-    assert "scores.sql: a query needs an extra; pip install '.[sql]'" in " ".join(said.split())
+    _, shown = typed(core, tmp_path, "care fit scores.sql", code=2)
+    assert "scores.sql: a query needs an extra; pip install '.[sql]'" in " ".join(shown.split())
 
 
 @pytest.mark.slow
 def test_workspace_commands_name_the_pipeline_extra(core, tmp_path):
     assert "made" in typed(core, tmp_path, "care init mine")[0]
     for command in ("run", "status", "doctor", "ui", "admin daemon"):
-        _, said = typed(core, tmp_path, f"care {command} --workspace mine", code=1)
-        assert "pip install '.[pipeline]'" in " ".join(said.split()), command
-        assert "Traceback" not in said
+        _, shown = typed(core, tmp_path, f"care {command} --workspace mine", code=1)
+        assert "pip install '.[pipeline]'" in " ".join(shown.split()), command
+        assert "Traceback" not in shown

@@ -126,16 +126,16 @@ def test_two_workspaces_of_one_location_are_both_brought_up_to_date_and_do_not_m
         for asset, rows in (("scores", 15), ("panel", 3), ("judge_inference", 15)):
             event = instance.get_latest_materialization_event(TEAM_A.key(asset))
             assert event.asset_materialization.metadata["dagster/row_count"].value == rows, asset
-        checked_alone(defs, instance, two[0])
+        checked_single(defs, instance, two[0])
 
 
-def checked_alone(defs: dg.Definitions, instance: dg.DagsterInstance, folder: Path) -> None:
+def checked_single(defs: dg.Definitions, instance: dg.DagsterInstance, folder: Path) -> None:
     """A check by itself answers, and nothing is published or made by it."""
     workspace = load_workspace(folder)
     before = [p.fit_version for p in workspace.fits.publications("one")]
     key = dg.AssetCheckKey(TEAM_A.key("review"), "gold_leakage")
-    alone = defs.resolve_job_def(IMPLICIT_ASSET_JOB).get_subset(asset_selection=set(), asset_check_selection={key})
-    done = alone.execute_in_process(instance=instance, tags={"dagster/partition": "one"})
+    single = defs.resolve_job_def(IMPLICIT_ASSET_JOB).get_subset(asset_selection=set(), asset_check_selection={key})
+    done = single.execute_in_process(instance=instance, tags={"dagster/partition": "one"})
     assert [each.check_name for each in done.get_asset_check_evaluations()] == ["gold_leakage"]
     assert done.get_asset_materialization_events() == []
     assert [p.fit_version for p in workspace.fits.publications("one")] == before
@@ -149,8 +149,10 @@ def test_a_run_is_assigned_to_its_workspace(two):
             name: instance.create_run_for_job(job, asset_selection={key})
             for name, key in (("a", TEAM_A.key("panel")), ("b", TEAM_B.key("panel")), ("host", dg.AssetKey("theirs")))
         }
-        told = {name: (is_ours(TEAM_A, instance, run), is_ours(UNMOUNTED, instance, run)) for name, run in runs.items()}
-        assert told == {"a": (True, False), "b": (False, False), "host": (False, False)}
+        reported = {
+            name: (is_ours(TEAM_A, instance, run), is_ours(UNMOUNTED, instance, run)) for name, run in runs.items()
+        }
+        assert reported == {"a": (True, False), "b": (False, False), "host": (False, False)}
         assert last_nightly_run(instance, TEAM_A) is None
 
 
@@ -159,8 +161,8 @@ def test_failures_of_other_projects_steps_send_no_alert(two):
     unsaid = SimpleNamespace(user_failure_data=None, error=None)
     events = [SimpleNamespace(step_key=key, step_failure_data=unsaid) for key in ("theirs", "panel", "experiments")]
     run = dg.DagsterRun("a job", tags={"dagster/partition": "one"})
-    told = failures_of_run(workspace, NO_INSTANCE, run, events)  # type: ignore[arg-type]
-    assert [alert.kind for alert in told] == ["fit failed", "experiment failed"]
+    reported = failures_of_run(workspace, NO_INSTANCE, run, events)  # type: ignore[arg-type]
+    assert [alert.kind for alert in reported] == ["fit failed", "experiment failed"]
     one = failure({"theory_rates": "the weights cancel"})
     data = SimpleNamespace(user_failure_data=SimpleNamespace(metadata=one.metadata), error=None)
     event = SimpleNamespace(step_key="experiments", step_failure_data=data)

@@ -357,8 +357,8 @@ def test_processes_that_open_a_new_workspace_at_once_do_not_break_its_storage(tm
     folder = make(tmp_path / "ws")
     command = [sys.executable, "-m", "orchestration.cli", "history", "--workspace", str(folder)]
     processes = [subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) for _ in "123"]
-    said = [process.communicate(timeout=300)[0] for process in processes]
-    assert [process.returncode for process in processes] == [0, 0, 0], said
+    shown = [process.communicate(timeout=300)[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0, 0], shown
     for name in ("runs.db", "runs/index.db"):
         assert versions_of(folder / "data" / "dagster" / "history" / name) == 1
     assert versions_of(folder / "data" / "dagster" / "schedules" / "schedules.db") == 1

@@ -49,16 +49,16 @@ def hub(monkeypatch):
     server.server_close()
 
 
-def test_revisions_are_written_beside_the_model_and_nothing_else_changes(tmp_path, hub):
+def test_revisions_are_written_next_to_the_model_and_nothing_else_changes(tmp_path, hub):
     folder = tmp_path / "judges"
     folder.mkdir()
     (tmp_path / "care.yaml").write_text("{}\n")
     (folder / "open.yaml").write_text("# ours\nengine:\n  kind: vllm\n  model: some/open  # small\n  num_gpus: 0\n")
     (folder / "flow.yaml").write_text("engine: {kind: vllm, model: some/gated}\nfamily: x\n")
     (folder / "pinned.yaml").write_text(f"engine: {{kind: vllm, model: some/else, revision: {'f' * 40}}}\n")
-    said = care(tmp_path, "judges", "pin")
-    assert "2 judge file(s) pinned" in said
-    assert "terms must be accepted" in said
+    printed = care(tmp_path, "judges", "pin")
+    assert "2 judge file(s) pinned" in printed
+    assert "terms must be accepted" in printed
     assert (folder / "open.yaml").read_text() == (
         f"# ours\nengine:\n  kind: vllm\n  model: some/open\n  revision: {SHA}  # small\n  num_gpus: 0\n"
     )
@@ -79,20 +79,20 @@ def test_a_repository_that_is_not_there_ends_with_1_and_the_others_are_pinned(tm
 
 def test_the_catalog_s_data_sets_are_pinned_and_the_file_stays_as_it_was(tmp_path, hub):
     (tmp_path / "care.yaml").write_text("{}\n")
-    said = care(tmp_path, "testsets", "add", "--all")
+    printed = care(tmp_path, "testsets", "add", "--all")
     folder = tmp_path / "testsets"
     assert sorted(path.stem for path in folder.glob("*.yaml")) == catalog.names()
-    assert "care testsets pin" in said
+    assert "care testsets pin" in printed
     (tmp_path / "humans_llms_judgment_bias").mkdir()
     assert "2 test set file(s) pinned" in care(tmp_path, "testsets", "pin", "asset", "chatbot_arena")
     for name in ("asset", "chatbot_arena"):
         assert load_testset(folder / f"{name}.yaml").source.revision == SHA  # type: ignore[union-attr]
         assert (folder / f"{name}.yaml").read_text().replace(f"  revision: {SHA}\n", "", 1) == catalog.text(name)
-    said = care(tmp_path, "testsets", "pin", code=1)
-    assert "0 test set file(s) pinned" in said, "the two have theirs, and this hub knows no others"
-    assert "no repository 'Yelp/yelp_review_full'" in " ".join(said.split())
-    assert "judgment_bias" not in said, "it is a folder here"
-    assert "rlvr_openings" not in said, "it is made of another test set"
+    printed = care(tmp_path, "testsets", "pin", code=1)
+    assert "0 test set file(s) pinned" in printed, "the two have theirs, and this hub knows no others"
+    assert "no repository 'Yelp/yelp_review_full'" in " ".join(printed.split())
+    assert "judgment_bias" not in printed, "it is a folder here"
+    assert "rlvr_openings" not in printed, "it is made of another test set"
     (folder / "yelp.yaml").unlink()
     care(tmp_path, "testsets", "add", "--all")
     assert load_testset(folder / "asset.yaml").source.revision == SHA  # type: ignore[union-attr]

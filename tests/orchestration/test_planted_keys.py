@@ -127,12 +127,12 @@ def test_keys_are_nowhere_in_the_workspace_the_runs_or_the_output(echo, hook, tm
     (folder / "judges" / "f.yaml").write_text(
         "engine: {kind: program, file: leaky.py, unsafe: true}\nmost_failing: 1.0\n"
     )
-    said = [care(folder, "run", "-v", code=1), care(folder, "status"), care(folder, "doctor")]
-    said += [care(folder, "judges", "test", judge, code=1) for judge in ("a", "e", "f", "g")]
-    said += list(capfd.readouterr())
+    printed = [care(folder, "run", "-v", code=1), care(folder, "status"), care(folder, "doctor")]
+    printed += [care(folder, "judges", "test", judge, code=1) for judge in ("a", "e", "f", "g")]
+    printed += list(capfd.readouterr())
     assert len(echo.bodies) >= 90
     assert hook.bodies, "no alert was sent"
-    assert planted().search("".join(said)) is None
+    assert planted().search("".join(printed)) is None
     found = [(path, match[0]) for path, text in everything(folder) if (match := planted().search(text))]
     assert [(path, match) for path, match in found if path not in own] == []
     assert "***" in "".join(text for path, text in everything(folder / "data" / "parts"))

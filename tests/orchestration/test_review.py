@@ -47,14 +47,14 @@ def write(folder, *, seed=1, cheat=False, constant=False, copies=0, holes=0.0):
 def published(made_once):
     """One good night, published."""
 
-    def night(shared):
+    def nightly_run(shared):
         folder = make(shared / "ws", judges=(), care="fit: {resamples: 0, aggregators: [care, avg, care_svd]}\n")
         spec = folder / "testsets" / "one.yaml"
         spec.write_text(spec.read_text().replace("scale: [0, 10]", "  scores: {path: scores.csv}"))
         write(folder)
         assert not run(folder).failures
 
-    return made_once("published", night) / "ws"
+    return made_once("published", nightly_run) / "ws"
 
 
 @pytest.fixture
@@ -68,10 +68,10 @@ def test_states_that_depend_on_their_starts_are_a_warning(folder):
     assert finding(folder, "states").message == "care_tensor gave no answer"
     version = workspace.fits.fit_versions("one")[-1]
     fit = workspace.fits.read_fit("one", version.fits["care_svd"])
-    told = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "labels_confirm": False}
+    reported = {"state_means": [], "state_weights": [], "views": [], "starts_agree": False, "labels_confirm": False}
 
     def reviewed(**details):
-        answer = replace(fit.answer, name="care_tensor", details={**told, **details})
+        answer = replace(fit.answer, name="care_tensor", details={**reported, **details})
         doubtful = replace(fit, fit_id="doubtful", answer=answer)
         workspace.fits.write_fit(doubtful)
         return _states(workspace, "one", replace(version, fits={**version.fits, "care_tensor": "doubtful"}))
@@ -112,20 +112,20 @@ HOLDS_BACK = {
     ],
     ids=["three faults", "holes"],
 )
-def test_a_night_is_held_back_for_each_reason_and_says_what_to_do(folder, night, told):
+def test_a_nightly_run_is_blocked_for_each_reason_with_advice(folder, nightly_run, reported):
     before = query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL")
-    write(folder, **night)
+    write(folder, **nightly_run)
     assert not run(folder).failures
     state, failures = failed(folder)
     assert state == "held back"
-    for check, sentence in told.items():
+    for check, sentence in reported.items():
         assert finding(folder, check).blocks, check
         assert sentence in failures[check]
         assert "`care fits accept`" in failures[check] or "review.declared" in failures[check]
     assert query(folder, "SELECT * FROM latest_aggregates ORDER BY ALL") == before
     page = (folder / "data" / "report" / "trend.html").read_text()
     assert json.loads((folder / "data" / "fits" / "testset=one" / "fit.json").read_text())["fit_version"] in page
-    assert_blocked_in_dagster(folder, {*told})
+    assert_blocked_in_dagster(folder, {*reported})
     assert not run(folder).materialised, "a blocked fit is not stale"
 
 
@@ -147,7 +147,7 @@ def assert_blocked_in_dagster(folder, checks):
 
 
 @pytest.mark.slow
-def test_a_first_fit_that_is_held_back_is_compared_with_nothing(tmp_path):
+def test_a_first_fit_that_is_blocked_is_compared_with_nothing(tmp_path):
     folder = make(tmp_path / "ws", judges=(), care="fit: {resamples: 0, aggregators: [avg]}\n")
     spec = folder / "testsets" / "one.yaml"
     spec.write_text(spec.read_text().replace("scale: [0, 10]", "  scores: {path: scores.csv}"))

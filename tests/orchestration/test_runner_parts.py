@@ -111,11 +111,11 @@ def test_a_storage_of_dagster_that_a_kill_left_half_created_is_rebuilt(tmp_path,
         if has_run:
             instance.create_run_for_job(build_defs(workspace.root, workspace).resolve_job_def(IMPLICIT_ASSET_JOB))
     events = dagster_home(workspace) / "history" / "runs" / "index.db"
-    for beside in events.parent.glob("index.db-*"):
-        beside.unlink()
+    for neighbour in events.parent.glob("index.db-*"):
+        neighbour.unlink()
     events.write_bytes(b"")
-    told = pytest.raises(WarehouseError, match="care doctor --repair") if has_run else nullcontext()
-    with told, workspace_instance(workspace) as instance:
+    reported = pytest.raises(WarehouseError, match="care doctor --repair") if has_run else nullcontext()
+    with reported, workspace_instance(workspace) as instance:
         assert instance.get_dynamic_partitions("judges") == []
 
 

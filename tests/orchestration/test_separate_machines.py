@@ -294,11 +294,11 @@ def test_the_demo_through_machines_that_share_nothing_is_that_of_one_process(tmp
     dask, _ = machines.dask()
     care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
     folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n")
-    night, at_work = command(folder), set[Path]()
-    while night.poll() is None:
+    nightly_run, at_work = command(folder), set[Path]()
+    while nightly_run.poll() is None:
         at_work |= {node.folder for node in nodes if scoring(node)}
         time.sleep(0.05)
-    assert night.returncode == 0, night.communicate()[0]
+    assert nightly_run.returncode == 0, nightly_run.communicate()[0]
     assert at_work == {node.folder for node in nodes}
     assert summed_by(folder) == [f"Dask ({dask})"]
     must_be_equal(folder, one_process)
@@ -309,18 +309,18 @@ def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_
     dask, _ = machines.dask()
     care = f"ray: {{address: {ray!r}}}\ndask: {{address: {dask!r}}}\n"
     folder = demo(tmp_path / "ws", f"{care}judging: {{mode: ray, actors: 4}}\n")
-    night = command(folder)
+    nightly_run = command(folder)
     parts = folder / "data" / "parts" / "scores"
 
     def in_the_middle() -> bool:
-        assert night.poll() is None, night.communicate()[0]
+        assert nightly_run.poll() is None, nightly_run.communicate()[0]
         begun = [name for name in PATIENT if 0 < len(list(parts.glob(f"judge={name}/**/*.parquet"))) < ITEMS // 8]
         return bool(begun) and scoring(node)
 
     wait_until(in_the_middle, node.log)
     node.kill()
-    said = night.communicate()[0]
-    assert night.returncode == 0, said
+    output = nightly_run.communicate()[0]
+    assert nightly_run.returncode == 0, output
     assert summed_by(folder) == [f"Dask ({dask})"]
     must_be_equal(folder, one_process)
 
@@ -328,16 +328,16 @@ def test_a_node_that_is_killed_during_scoring_costs_no_row_and_doubles_none(tmp_
 def test_a_worker_that_is_killed_during_moments_changes_no_digit(tmp_path, machines, one_process):
     dask, (worker, _) = machines.dask(HELD)
     folder = demo(tmp_path / "ws", f"dask: {{address: {dask!r}}}\njudging: {{mode: inline}}\n")
-    night = command(folder)
+    nightly_run = command(folder)
 
     def in_the_middle() -> bool:
-        assert night.poll() is None, night.communicate()[0]
+        assert nightly_run.poll() is None, nightly_run.communicate()[0]
         return (worker.folder / "held").exists()
 
     wait_until(in_the_middle, worker.log)
     assert (worker.folder / "held").read_text().endswith(" True"), "these rows came as bytes"
     worker.kill()
-    said = night.communicate()[0]
-    assert night.returncode == 0, said
+    output = nightly_run.communicate()[0]
+    assert nightly_run.returncode == 0, output
     assert summed_by(folder) == [f"Dask ({dask})"]
     must_be_equal(folder, one_process)

@@ -129,7 +129,7 @@ def test_a_wrong_setting_is_named_as_in_the_file(tmp_path, text, sentence):
     ("source", "place"),
     [("{kind: files, items: a.csv, scores: {path: b.csv}}", "source.scores"), ("{kind: import, tool: x}", "source")],
 )
-def test_a_misplaced_setting_is_told_its_place(tmp_path, source, place):
+def test_a_misplaced_setting_is_reported_its_place(tmp_path, source, place):
     path = tmp_path / "one.yaml"
     path.write_text(f"families: {{a: one}}\nsource: {source}\n")
     with pytest.raises(InputError, match=rf"one.yaml: .*families: is no setting here; write it under {place}(;|$)"):

@@ -120,8 +120,8 @@ def test_what_is_charged_is_on_the_bill_and_within_the_limit_wherever_judging_is
         assert server.charged <= paid_for + reserved + 1e-12
         assert server.asked.total() - len(server.asked) <= number * in_flight
     assert reserved > 0
-    told = " ".join(care(folder, "status").split())
-    assert "were under way when CARE was killed" in told
+    reported = " ".join(care(folder, "status").split())
+    assert "were under way when CARE was killed" in reported
 
     charged = server.charged
     limited(folder, round(paid_for + reserved + 0.01, 4))

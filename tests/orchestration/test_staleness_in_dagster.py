@@ -80,10 +80,10 @@ def shown(address: str) -> set[tuple[str, str | None]]:
         partitions: list[str | None] = [None]
         if node["isPartitioned"]:
             partitions = ask(NODE % "partitionKeys", key=key)["assetNodeOrError"]["partitionKeys"]
-            told = ask(STATUS, key=key, partitions=partitions)["assetNodeOrError"]["staleStatusByPartition"]
+            reported = ask(STATUS, key=key, partitions=partitions)["assetNodeOrError"]["staleStatusByPartition"]
         else:
-            told = [ask(NODE % "staleStatus", key=key)["assetNodeOrError"]["staleStatus"]]
-        found |= {(name, partition) for partition, state in zip(partitions, told, strict=True) if state != "FRESH"}
+            reported = [ask(NODE % "staleStatus", key=key)["assetNodeOrError"]["staleStatus"]]
+        found |= {(name, partition) for partition, state in zip(partitions, reported, strict=True) if state != "FRESH"}
     return found
 
 

@@ -226,10 +226,10 @@ def test_a_connection_that_is_cut_while_writing_costs_one_command(workspace, add
     for named in ("/parts/scores/", "/fit_version%3D", "/report/testset-"):
         proxy.cut = lambda method, path, named=named: method in ("PUT", "POST") and named in path
         before = proxy.count
-        said = care(here, "run", code=1)
+        output = care(here, "run", code=1)
         assert proxy.count > before
-        assert "then run the same command again, which goes on where this one ended" in " ".join(said.split())
-        assert "Traceback" not in said
+        assert "then run the same command again, which goes on where this one ended" in " ".join(output.split())
+        assert "Traceback" not in output
         assert not [name for name in objects_of(address) if named.replace("%3D", "=") in f"/{name}"]
     proxy.cut = lambda method, path: False
     assert "materialised" in care(here, "run")
@@ -289,8 +289,8 @@ def test_forgetting_and_deleting_reach_the_store(workspace, address):
     assert "i3" not in {row[0] for row in query(there, "SELECT item_id FROM items")}
     assert not any(b'"i3"' in content for content in objects_of(address).values())
     (there / "judges" / "length.yaml").unlink()
-    said = care(there, "admin", "gc", "--yes", "--days", "0")
-    assert "no longer in the workspace" in " ".join(said.split())
+    output = care(there, "admin", "gc", "--yes", "--days", "0")
+    assert "no longer in the workspace" in " ".join(output.split())
     assert not [name for name in objects_of(address) if "judge=length" in name]
 
 
@@ -350,9 +350,9 @@ def test_a_store_that_never_answers_is_given_up(tmp_path, monkeypatch):
         assert time.monotonic() - began < 30
 
 
-def one_sentence(said: str) -> str:
+def one_sentence(output: str) -> str:
     """What a command printed, if it is one sentence that says how to go on."""
-    text = " ".join(said.split())
+    text = " ".join(output.split())
     assert text.startswith("error: s3://")
     assert "Traceback" not in text
     assert text.endswith("then run the same command again, which goes on where this one ended"), text
@@ -363,9 +363,9 @@ def test_two_machines_do_not_work_at_once(workspace, address, monkeypatch):
     here, there = workspace("here"), workspace("there")
     monkeypatch.setenv(PATIENCE, "0")
     with exclusive_lock(load_workspace(here), "care run"):
-        said = care(there, "admin", "gc", code=1)
-        assert "`care run` on " in said
-        assert f"is at work on {address}" in " ".join(said.split())
+        output = care(there, "admin", "gc", code=1)
+        assert "`care run` on " in output
+        assert f"is at work on {address}" in " ".join(output.split())
     assert "nothing to delete" in care(there, "admin", "gc")
 
 

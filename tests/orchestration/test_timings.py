@@ -44,7 +44,7 @@ def events_of(folder):
     return {key: (began[key], ended[key]) for key in began}
 
 
-def test_the_times_of_a_night_are_dagsters_record_and_its_costs_the_servers(tmp_path, vendor):
+def test_the_times_of_a_run_are_dagsters_record_and_its_costs_the_servers(tmp_path, vendor):
     folder = with_paid_judge(tmp_path / "ws", vendor)
     care(folder, "run")
     took = {row["stage"]: row["seconds"] for row in care_json(folder, "history", "--time")}
@@ -58,7 +58,7 @@ def test_the_times_of_a_night_are_dagsters_record_and_its_costs_the_servers(tmp_
     assert day["dollars"] == pytest.approx(vendor.dollars)
 
 
-def night(**seconds):
+def nightly_run(**seconds):
     """A night in which these stages ran one after the other, with two seconds between them."""
     steps, now = [], 0.0
     for asset, took in seconds.items():
@@ -67,11 +67,11 @@ def night(**seconds):
     return steps
 
 
-def test_a_stage_is_slower_if_no_night_of_the_week_before_took_as_long():
-    week = [night(items=1.0, panel=10.0), night(items=2.0, panel=11.0), night(items=1.5, panel=30.0)]
-    told = {row["stage"]: row for row in stages(night(items=8.0, panel=12.0, report=3.0), week)}
-    assert [*told] == ["panel", "items", BETWEEN, "report"], "the longest first"
-    assert [told[name]["slower"] for name in ("items", "panel", "report")] == [True, False, False]
-    assert [told[name]["week before"] for name in ("items", "panel", "report")] == [1.5, 11.0, None]
-    assert told[BETWEEN]["seconds"] == 4.0
+def test_a_stage_is_slower_if_no_run_of_the_week_before_took_as_long():
+    week = [nightly_run(items=1.0, panel=10.0), nightly_run(items=2.0, panel=11.0), nightly_run(items=1.5, panel=30.0)]
+    reported = {row["stage"]: row for row in stages(nightly_run(items=8.0, panel=12.0, report=3.0), week)}
+    assert [*reported] == ["panel", "items", BETWEEN, "report"], "the longest first"
+    assert [reported[name]["slower"] for name in ("items", "panel", "report")] == [True, False, False]
+    assert [reported[name]["week before"] for name in ("items", "panel", "report")] == [1.5, 11.0, None]
+    assert reported[BETWEEN]["seconds"] == 4.0
     assert not any(row["slower"] for row in stages(week[0], [])), "there is nothing to be slower than"

@@ -198,7 +198,7 @@ def test_every_printed_command_does_its_work(prepared, tmp_path, monkeypatch):
         if (done.exit_code and not undecided) or not done.output:
             went_wrong[line] = f"{done.exit_code}: {done.output} {done.exception!r}"
         shutil.rmtree(folder)
-    assert not went_wrong, "\n\n".join(f"{line}\n{said}" for line, said in went_wrong.items())
+    assert not went_wrong, "\n\n".join(f"{line}\n{printed}" for line, printed in went_wrong.items())
     assert len(commands) > 50
     assert {*NOT_TYPED, *INSTEAD} <= set(by_command()), "none is stale"
     assert set(INSTEAD) <= set(commands), "none is stale"

@@ -66,14 +66,14 @@ def fill_labels(path, label_of):
 
 def test_three_judges_with_pass_or_fail_on_forty_items(here, rng):
     quality = rng.normal(size=40)
-    heard = {judge: quality + rng.normal(scale=0.6, size=40) for judge in ("ana", "bo", "cy")}
-    rows = [f"t{k},{judge},{'pass' if x[k] > 0 else 'Fail'}" for k in range(40) for judge, x in heard.items()]
+    received = {judge: quality + rng.normal(scale=0.6, size=40) for judge in ("ana", "bo", "cy")}
+    rows = [f"t{k},{judge},{'pass' if x[k] > 0 else 'Fail'}" for k in range(40) for judge, x in received.items()]
     (here / "verdicts.csv").write_text("test_case,judge,score\n" + "\n".join(rows) + "\n")
 
     result = care("fit", "verdicts.csv", "--intervals", 20)
     folder = here / "verdicts-fit"
     printed = output_with_verdict(result, folder)
-    passed = sum(int((x > 0).sum()) for x in heard.values())
+    passed = sum(int((x > 0).sum()) for x in received.values())
     assert f"words are read as numbers: 'pass' as 1 ({passed} times), 'fail' as 0 ({120 - passed} times)" in printed
     assert "item is 'test_case'" in printed
     assert "report: verdicts-fit/report.html" in printed
@@ -94,27 +94,27 @@ def test_answers_are_found_in_the_table_of_scores_by_common_names(here, rng):
     columns = ("instruction", "output")
     quality, length = rng.normal(size=(2, 240))
     words = np.exp(4 + 0.5 * length).astype(int)
-    tastes = (0.0, 1.0, 0.1, 0.9, 0.0, 1.1, 0.2)
-    x = np.column_stack([quality + taste * length + 0.8 * rng.normal(size=240) for taste in tastes])
+    biases = (0.0, 1.0, 0.1, 0.9, 0.0, 1.1, 0.2)
+    x = np.column_stack([quality + bias * length + 0.8 * rng.normal(size=240) for bias in biases])
     table, texts, scores = here / "all.csv", here / "texts.csv", here / "scores.csv"
-    with table.open("w") as whole, texts.open("w") as beside, scores.open("w") as alone:
+    with table.open("w") as whole, texts.open("w") as neighbour, scores.open("w") as single:
         judges = ",".join(f"judge {k}" for k in range(7))
         whole.write(f"id,{','.join(columns)},{judges}\n")
-        beside.write(f"id,{','.join(columns)}\n")
-        alone.write(f"id,{judges}\n")
+        neighbour.write(f"id,{','.join(columns)}\n")
+        single.write(f"id,{judges}\n")
         for k, row in enumerate(x):
             answer, given = " ".join(["word"] * words[k]), ",".join(f"{v:.2f}" for v in row)
             whole.write(f"q{k},what is it,{answer},{given}\n")
-            beside.write(f"q{k},what is it,{answer}\n")
-            alone.write(f"q{k},{given}\n")
+            neighbour.write(f"q{k},what is it,{answer}\n")
+            single.write(f"q{k},{given}\n")
     printed = output_with_verdict(care("fit", table, "--intervals", 0), here / "all-fit")
     assert f"response is '{columns[1]}'" in printed
     assert "number of words" in printed
     unseen = re.compile("without texts|No text of the items is known")  # where it is clear, and where not
     assert not unseen.search(printed)
     assert unseen.search(output_with_verdict(care("fit", scores, "--intervals", 0, "--out", "unseen"), here / "unseen"))
-    apart = output_with_verdict(care("fit", scores, "--items", texts, "--intervals", 0), here / "scores-fit")
-    assert f"response is '{columns[1]}'" in apart
+    separate = output_with_verdict(care("fit", scores, "--items", texts, "--intervals", 0), here / "scores-fit")
+    assert f"response is '{columns[1]}'" in separate
     one, other = (estimates(here / name)["care"] for name in ("all-fit", "scores-fit"))
     assert one == pytest.approx(other, abs=1e-12)
     found = [one[f"q{k}"] for k in range(240)]
@@ -146,15 +146,15 @@ def test_a_wide_table_with_one_judge_on_0_to_100(here, rng):
     result = care("fit", "wide.csv", "--intervals", 20)
     folder = here / "wide-fit"
     printed = output_with_verdict(result, folder)
-    told = "judge 'reward' scores from 0 to 100, by its range: its scores are brought to the panel's scale, 1 to 10"
-    assert told in printed
+    reported = "judge 'reward' scores from 0 to 100, by its range: its scores are brought to the panel's scale, 1 to 10"
+    assert reported in printed
     assert "the judges are 'a', 'b', 'c', 'reward'" in printed
     assert "'unnamed column 1' (has no name, as an index has none), 'comment' (holds text)" in printed
     assert f"missing scores: {blank.sum()} of 480" in printed
     assert "could not answer" not in printed
     document = json.loads((folder / "fit.json").read_text())
-    assert told in " ".join(document["provenance"]["readings"][0]["notes"])
-    assert told in html.unescape((folder / "report.html").read_text())
+    assert reported in " ".join(document["provenance"]["readings"][0]["notes"])
+    assert reported in html.unescape((folder / "report.html").read_text())
     found = estimates(folder)
     assert {"care", "mv", "avg", "uws", "care_svd", "care_tensor"} == set(found)
     for name, answer in found.items():

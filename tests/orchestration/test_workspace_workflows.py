@@ -138,7 +138,7 @@ def test_a_workspace_by_hand_from_a_strangers_files(tmp_path, endpoint):
     assert "nothing to do" in care(folder, "run")
 
 
-def test_a_template_that_needs_what_no_item_has_is_told_before_and_red_after(tmp_path, endpoint):
+def test_a_template_that_needs_what_no_item_has_is_reported_before_and_red_after(tmp_path, endpoint):
     """The doctor and the forecast say it; who runs all the same is told which judge is red and why, every time."""
     folder = own_workspace(tmp_path / "own", endpoint, "response")
     needs = "no item of own has what template 'answer_rating' needs: prompt"
@@ -180,15 +180,15 @@ def test_a_test_set_without_scores_loses_no_other_of_a_recorded_judge(tmp_path):
     assert re.search(r"^own: (USE|CHECK|DON'T USE YET)\.", printed, re.M), printed
 
 
-def test_a_copied_workspace_tells_its_own_commands(one_run, workspace_after_run):
+def test_a_copied_workspace_prints_its_own_commands(one_run, workspace_after_run):
     """Nothing is to be made of it; page, index and document name the folder that it lies in now."""
-    told = [
+    reported = [
         workspace_after_run / "data" / "report" / name for name in ("testset-one.html", "index.html", "verdicts.json")
     ]
-    assert all(f"--workspace {one_run}" in path.read_text() for path in told)
+    assert all(f"--workspace {one_run}" in path.read_text() for path in reported)
     printed = care(workspace_after_run, "run")
     assert "nothing to do" in printed
-    for text in (printed, *(path.read_text() for path in told)):
+    for text in (printed, *(path.read_text() for path in reported)):
         assert f"--workspace {workspace_after_run}" in text
         assert str(one_run) not in text
 

@@ -100,7 +100,7 @@ def spec_of(name):
 OF_THE_HUB = [name for name in catalog.names() if isinstance(spec_of(name).source, HuggingFaceSource)]
 
 
-def test_one_entry_is_made_of_another_one():
+def test_one_entry_is_built_from_another_one():
     (made,) = set(catalog.names()) - set(OF_THE_HUB)
     source = spec_of(made).source
     assert (made, source.of) == ("rlvr_openings", "multi_subject_rlvr")

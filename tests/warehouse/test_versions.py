@@ -19,7 +19,7 @@ def spec(**source) -> TestsetSpec:
     return TestsetSpec(name="dressed", source={"kind": "versions", "of": "one", **source})
 
 
-def test_every_version_stays_with_what_it_was_made_from():
+def test_every_version_stays_with_what_it_was_built_from():
     records = [item("a"), item("b", split_unit="u", metadata={"style": 3})]
     made = versions_of(records, ["beauty", "colon"], wrong=0.0)
     by_id = {r.item_id: r for r in made}
